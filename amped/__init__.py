@@ -1,0 +1,46 @@
+"""amped: how long a transformer trains, where the time goes, whether it fits, and which mapping is best.
+
+    >>> import amped
+    >>> amped.estimateTrainingTime("H100 PCIe")      # seconds
+    >>> amped.estimate("default").breakdown          # parts of a step
+
+Importing amped loads none of numpy, pint, jsonschema, matplotlib or torch; they come with the first call.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_ROOT = Path(__file__).resolve().parent.parent
+if (_ROOT / "pyproject.toml").is_file():
+    # A source checkout: configs/, lookup_tables/ and kernels/ lie beside this folder and are amped.configs and so on.
+    __path__.append(str(_ROOT))
+
+if TYPE_CHECKING:
+    from amped.errors import AmpedError
+    from amped.library import Estimate, estimate, estimateTrainingTime, explain, explore, load_config
+
+__all__ = [
+    "AmpedError",
+    "Estimate",
+    "estimate",
+    "estimateTrainingTime",
+    "explain",
+    "explore",
+    "load_config",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "AmpedError":
+        from amped.errors import AmpedError
+
+        return AmpedError
+    if name in __all__:
+        from amped import library
+
+        return getattr(library, name)
+    raise AttributeError(f"module 'amped' has no attribute '{name}'")

@@ -1,0 +1,113 @@
+"""The family of errors, and the one way a mistake is told.
+
+    AmpedError                  everything a user can mend; the command line exits with 2
+    ├── FileError               a file that cannot be read, parsed or written
+    ├── UnitError               a value that is not of the unit expected
+    ├── TableError              a lookup table, row or column
+    ├── ConfigError             a config: structure, names, values
+    ├── WiringError             the catalogue of formulas itself
+    ├── ResolveError            an input that is missing, a cycle
+    ├── MappingError            a mapping that no machine can run
+    └── EvaluationError         a formula that failed or gave no finite number
+
+Deep code states the small fact; the door adds the file, the JSON path, who needed it and what to do.
+An error carries every problem found, not only the first.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+LONGEST_QUOTE = 60
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: what, where, and what to do about it."""
+
+    what: str
+    where: str = ""
+    advice: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f"\n    {self.advice}" if self.advice else ""
+        return f"{place}{self.what}{advice}"
+
+
+class AmpedError(Exception):
+    """A mistake that the user can mend; `problems` holds all that were found, `file` where they stand."""
+
+    def __init__(self, problems: str | Problem | Iterable[Problem], advice: str = "", file: str = "") -> None:
+        if isinstance(problems, str):
+            problems = Problem(problems, advice=advice)
+        self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        self.file = file
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        head = [f"{self.file}:"] if self.file else []
+        if len(self.problems) > 1:
+            head = [f"{head[0] if head else ''} {len(self.problems)} problems".strip()]
+        return "\n".join([*head, *(("  " if head else "") + str(p) for p in self.problems)])
+
+    def at(self, where: str) -> list[Problem]:
+        """The same problems, told at the place `where`."""
+        return [replace(p, where=p.where or where) for p in self.problems]
+
+
+class FileError(AmpedError):
+    """A file that cannot be read, parsed or written."""
+
+
+class UnitError(AmpedError):
+    """A value that is not of the unit expected."""
+
+
+class TableError(AmpedError):
+    """A lookup table, row or column that is not there or not right."""
+
+
+class ConfigError(AmpedError):
+    """A config whose structure, names or values are wrong."""
+
+
+class WiringError(AmpedError):
+    """Formulas that contradict one another: found when the catalogue is built."""
+
+
+class ResolveError(AmpedError):
+    """An input that nobody gives, or quantities that need each other in a circle."""
+
+
+class MappingError(AmpedError):
+    """A mapping of the model onto the machines that cannot be run."""
+
+
+class EvaluationError(AmpedError):
+    """A formula that failed or whose result is no finite number."""
+
+
+def quoted(value: object) -> str:
+    """The value as the user wrote it, cut to a length that fits a message."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}… ({len(text)} characters)"
+
+
+def plain(name: str) -> str:
+    """A name without case, spaces, hyphens and underscores: how names of rows and choices are matched."""
+    return "".join(letter for letter in name.casefold() if letter not in " -_")
+
+
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """`did you mean 'X' or 'Y'?` for the nearest options, or the empty string."""
+    by_plain = {plain(option): option for option in options}
+    asked = plain(word[:200])
+    near = difflib.get_close_matches(asked, by_plain, n=3, cutoff=0.6)
+    near += [key for key in by_plain if asked and key.startswith(asked) and key not in near][: 3 - len(near)]
+    if not near:
+        return ""
+    names = [f"'{by_plain[key]}'" for key in near]
+    return "did you mean " + (" or ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]) + "?"

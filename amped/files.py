@@ -1,0 +1,164 @@
+"""Files: read strictly, written atomically, never over an existing one.
+
+A file appears under its final name complete or not at all: a full disk or an interrupt leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from amped.errors import FileError, Problem, quoted
+
+LARGEST_JSON_BYTES = 64_000_000
+MOST_DIGITS = 400
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        FileError: if it is missing, unreadable, a folder, too large or not UTF-8.
+    """
+    try:
+        if path.stat().st_size > LARGEST_JSON_BYTES:
+            raise FileError(f"is larger than {LARGEST_JSON_BYTES // 10**6} MB", file=str(path))
+        return path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise FileError("no such file", file=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise FileError(f"is not UTF-8 text (byte {error.start})", file=str(path)) from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot be read: {_reason(error)}", file=str(path)) from None
+
+
+class _Strict:
+    """Hooks for `json.loads` that note what JSON allows and a config must not have."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """An object, none of whose keys stands twice."""
+        seen: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in seen:
+                self.problems.append(Problem(f"the key {quoted(key)} stands twice in one object", advice="keep one"))
+            seen[key] = value
+        return seen
+
+    def refused(self, word: str) -> float:
+        """NaN and the like."""
+        self.problems.append(Problem(f"{word} is not a JSON number", advice="write a finite number"))
+        return 0.0
+
+    def finite(self, written: str) -> float:
+        """A number with a point or an exponent."""
+        number = float(written)
+        return self.refused(written[:20]) if number in (float("inf"), float("-inf")) else number
+
+    def whole(self, written: str) -> int:
+        """A number without."""
+        return (
+            int(written) if len(written) <= MOST_DIGITS else int(self.refused(f"an integer of {len(written)} digits"))
+        )
+
+
+def parse_json(text: str, file: str = "") -> Any:
+    """JSON without surprises: no duplicate keys, no NaN, no infinity, no bottomless nesting.
+
+    Raises:
+        FileError: with line and column where the text is not JSON; all duplicate keys at once.
+    """
+    strict = _Strict()
+    try:
+        value = json.loads(
+            text, object_pairs_hook=strict.unique, parse_constant=strict.refused, parse_float=strict.finite,
+            parse_int=strict.whole,
+        )  # fmt: skip
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise FileError(Problem(f"is not valid JSON: {error.msg}", where=where), file=file) from None
+    except RecursionError:
+        raise FileError("is nested too deeply to be read", advice="a config needs five levels", file=file) from None
+    if strict.problems:
+        raise FileError(strict.problems, file=file)
+    return value
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value of a file; see `parse_json`."""
+    return parse_json(read_text(path), str(path))
+
+
+def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) -> Path:
+    """Writes a whole file or nothing; without `overwrite` a free name beside `path` is taken.
+
+    Returns:
+        The path written to: `path`, or `path` with -2, -3 … before the suffix.
+
+    Raises:
+        FileError: if the folder or the file cannot be written.
+    """
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".amped-", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise FileError(f"cannot be written: {_reason(error)}", "choose another --output-dir", str(path)) from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(0o666 & ~_umask())
+        return _settle(Path(temporary), path, overwrite)
+    except OSError as error:
+        raise FileError(f"cannot be written: {_reason(error)}", "nothing was left behind", str(path)) from None
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _settle(temporary: Path, path: Path, overwrite: bool) -> Path:
+    """Gives the finished file its name, without ever replacing another unless told to."""
+    if overwrite:
+        os.replace(temporary, path)
+        return path
+    for number in range(1, 10_000):
+        name = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
+        try:
+            os.link(temporary, name)
+            return name
+        except FileExistsError:
+            continue
+        except OSError as error:
+            if error.errno in NO_SPACE or name.exists():
+                raise
+            return temporary.rename(name)  # a file system without hard links
+    raise OSError(f"10 000 files named {path.name} exist")
+
+
+def output_file(folder: Path, name: str, when: datetime | None = None) -> Path:
+    """`folder/2026-11-20_14-05-09_name`; a name that is not a plain file name is made one and stays in the folder."""
+    stamp = (when or datetime.now()).strftime("%Y-%m-%d_%H-%M-%S")
+    safe = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).lstrip(".-")[:150] or "output"
+    return folder / f"{stamp}_{safe}"
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
