@@ -1,0 +1,203 @@
+"""Time to communicate, by the closed form of AMPeD: ring collectives, first inside the node, then across nodes.
+
+What lies across nodes carries the share that the ring inside the node left to each accelerator, so its volume is
+divided by the degree inside. Nothing overlaps with computation.
+"""
+
+from amped.quantity import parameter, quantity, records
+from amped.records import Collective, total
+
+
+@parameter("count")
+def forward_and_backward_passes():
+    """Passes through a layer in a step that communicate: forward and backward. Source: AMPeD, training time."""
+    return 2
+
+
+@quantity("count", choice="activation_recomputation", value="none")
+def communicating_passes__none(forward_and_backward_passes):
+    """Passes that communicate between the shares of a layer. Source: AMPeD, training time."""
+    return forward_and_backward_passes
+
+
+@quantity("count", choice="activation_recomputation", value="selective")
+def communicating_passes__selective(forward_and_backward_passes):
+    """Passes that communicate; the attention core, computed again, has no communication.
+
+    Source: arXiv 2205.05198, section 5.
+    """
+    return forward_and_backward_passes
+
+
+@quantity("count", choice="activation_recomputation", value="full")
+def communicating_passes__full(forward_and_backward_passes):
+    """Passes that communicate, the repeated forward pass too. Source: arXiv 2205.05198, section 4.2.1."""
+    return forward_and_backward_passes + 1
+
+
+@quantity("count", choice="activation_recomputation", value="block")
+def communicating_passes__block(forward_and_backward_passes, number_of_recomputed_layers, stage_layers):
+    """Passes that communicate, averaged over the stage's layers. Source: Megatron-LM, --recompute-method block."""
+    return forward_and_backward_passes + number_of_recomputed_layers / stage_layers
+
+
+@quantity("byte")
+def microbatch_bytes(microbatch_tokens, dimensionality, activation_precision):
+    """Size of a micro-batch's activations between two layers. Source: definition."""
+    return microbatch_tokens * dimensionality * activation_precision
+
+
+@records()
+def tensor_collectives(
+    microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree, layer_calls,
+    communicating_passes,
+):  # fmt: skip
+    """Two all-reduces a layer and pass (with sequence parallelism, their two halves).
+
+    Source: arXiv 1909.08053, section 3.
+    """
+    shape = (microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree)
+    calls = layer_calls * communicating_passes
+    return (
+        Collective("attention_output", "all_reduce", *shape, calls),
+        Collective("feedforward_down", "all_reduce", *shape, calls),
+    )
+
+
+@quantity("s")
+def intra_node_tensor_communication_time__amped(
+    tensor_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency
+):
+    """Time of tensor parallelism inside the node: ring all-reduces.
+
+    Source: AMPeD, tensor-parallel communication inside nodes.
+    """
+    rate = inter_accelerator_bandwidth * inter_accelerator_efficiency
+    return total(
+        c.count * (2 * (c.intra - 1) / c.intra * c.volume / rate + 2 * (c.intra - 1) * inter_accelerator_latency)
+        for c in tensor_collectives
+    )
+
+
+@quantity("s")
+def inter_node_tensor_communication_time__amped(
+    tensor_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency
+):
+    """Time of tensor parallelism across nodes: ring all-reduces of what the node left to do.
+
+    Source: AMPeD, tensor-parallel communication across nodes.
+    """
+    rate = inter_node_bandwidth_per_accelerator * inter_node_efficiency
+    return total(
+        c.count * (2 * (c.inter - 1) / c.inter * c.volume / c.intra / rate + 2 * (c.inter - 1) * inter_node_latency)
+        for c in tensor_collectives
+    )
+
+
+@quantity("s")
+def exposed_tensor_communication_time__amped(
+    intra_node_tensor_communication_time, inter_node_tensor_communication_time
+):
+    """Time of tensor parallelism: inside, then across nodes. Source: AMPeD, tensor-parallel communication."""
+    return intra_node_tensor_communication_time + inter_node_tensor_communication_time
+
+
+@records()
+def pipeline_collectives(
+    microbatch_bytes, tensor_parallel_degree, intra_node_pipeline_parallel_degree,
+    inter_node_pipeline_parallel_degree, number_of_microbatches_per_minibatch,
+):  # fmt: skip
+    """One boundary between stages, forward and backward, each tensor share sending its part.
+
+    Source: arXiv 2104.04473, section 4.1.
+    """
+    volume = microbatch_bytes / tensor_parallel_degree
+    group = (intra_node_pipeline_parallel_degree, inter_node_pipeline_parallel_degree)
+    return (Collective("stage_boundary", "send_receive", volume, *group, 2 * number_of_microbatches_per_minibatch),)
+
+
+@quantity("s")
+def exposed_pipeline_communication_time__amped(
+    pipeline_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency,
+):  # fmt: skip
+    """Time to hand activations and gradients over one stage boundary, across nodes if any boundary is.
+
+    Source: AMPeD, pipeline communication.
+    """
+    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
+    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
+    return total(
+        c.count * c.volume * ((c.inter > 1) / across + (c.inter <= 1) * (c.intra > 1) / inside)
+        for c in pipeline_collectives
+    )
+
+
+@records()
+def context_collectives(
+    microbatch_tokens, key_value_heads, head_dimension, value_head_dimension, activation_precision,
+    tensor_parallel_degree, context_parallel_degree, intra_node_context_parallel_degree,
+    inter_node_context_parallel_degree, layer_calls, communicating_passes,
+):  # fmt: skip
+    """Keys and values gathered from all shares of the sequence in each pass, their gradients scattered in the backward one.
+
+    Source: arXiv 2310.01889.
+    """
+    width = key_value_heads * (head_dimension + value_head_dimension) / tensor_parallel_degree
+    volume = microbatch_tokens * context_parallel_degree * width * activation_precision
+    group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
+    return (
+        Collective("keys_and_values", "all_gather", volume, *group, layer_calls * communicating_passes),
+        Collective("key_and_value_gradients", "reduce_scatter", volume, *group, layer_calls),
+    )
+
+
+@quantity("s")
+def exposed_context_communication_time__amped(
+    context_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency,
+):  # fmt: skip
+    """Time of context parallelism: ring gathers and scatters. Source: arXiv 2310.01889. Differs: AMPeD has none."""
+    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
+    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
+    return total(
+        c.count * ((c.intra - 1) / c.intra * c.volume / inside + (c.intra - 1) * inter_accelerator_latency)
+        + c.count * ((c.inter - 1) / c.inter * c.volume / c.intra / across + (c.inter - 1) * inter_node_latency)
+        for c in context_collectives
+    )
+
+
+@records()
+def expert_collectives(
+    microbatch_bytes, experts_per_token, tensor_parallel_degree, intra_node_expert_parallel_degree,
+    inter_node_expert_parallel_degree, MoE_stage_layers, number_of_microbatches_per_minibatch, communicating_passes,
+):  # fmt: skip
+    """Dispatch to and combine from the experts in each pass: four all-to-alls for a forward and backward pair.
+
+    Source: AMPeD, mixture-of-experts communication.
+    """
+    volume = microbatch_bytes * experts_per_token / tensor_parallel_degree
+    group = (intra_node_expert_parallel_degree, inter_node_expert_parallel_degree)
+    calls = MoE_stage_layers * number_of_microbatches_per_minibatch * communicating_passes
+    return (
+        Collective("expert_dispatch", "all_to_all", volume, *group, calls),
+        Collective("expert_combine", "all_to_all", volume, *group, calls),
+    )
+
+
+@quantity("s")
+def exposed_expert_communication_time__amped(
+    expert_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency,
+):  # fmt: skip
+    """Time of the all-to-alls: the share for other nodes leaves over the cards, the rest stays inside.
+
+    Source: AMPeD, mixture-of-experts communication.
+    """
+    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
+    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
+    return total(
+        c.count * ((c.intra - 1) / (c.intra * c.inter) * c.volume / inside + (c.intra - 1) * inter_accelerator_latency)
+        + c.count * ((c.inter - 1) / c.inter * c.volume / across + (c.inter - 1) * inter_node_latency)
+        for c in expert_collectives
+    )

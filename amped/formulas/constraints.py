@@ -1,0 +1,193 @@
+"""Rules that every mapping must keep: booleans that hold, each with the number to change where it does not.
+
+`amped explore` drops what breaks one; `amped estimate` names the rule, the values and the nearest that keep it.
+"""
+
+import numpy as np
+
+from amped.quantity import quantity
+
+
+@quantity("boolean", constrains="tensor_parallel_degree")
+def tensor_degree_is_the_product_of_its_parts(
+    tensor_parallel_degree, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree
+):
+    """The tensor-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return tensor_parallel_degree == intra_node_tensor_parallel_degree * inter_node_tensor_parallel_degree
+
+
+@quantity("boolean", constrains="context_parallel_degree")
+def context_degree_is_the_product_of_its_parts(
+    context_parallel_degree, intra_node_context_parallel_degree, inter_node_context_parallel_degree
+):
+    """The context-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return context_parallel_degree == intra_node_context_parallel_degree * inter_node_context_parallel_degree
+
+
+@quantity("boolean", constrains="data_parallel_degree")
+def data_degree_is_the_product_of_its_parts(
+    data_parallel_degree, intra_node_data_parallel_degree, inter_node_data_parallel_degree
+):
+    """The data-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return data_parallel_degree == intra_node_data_parallel_degree * inter_node_data_parallel_degree
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree")
+def pipeline_degree_is_the_product_of_its_parts(
+    pipeline_parallel_degree, intra_node_pipeline_parallel_degree, inter_node_pipeline_parallel_degree
+):
+    """The pipeline-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return pipeline_parallel_degree == intra_node_pipeline_parallel_degree * inter_node_pipeline_parallel_degree
+
+
+@quantity("boolean", constrains="expert_parallel_degree")
+def expert_degree_is_the_product_of_its_parts(
+    expert_parallel_degree, intra_node_expert_parallel_degree, inter_node_expert_parallel_degree
+):
+    """The expert-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return expert_parallel_degree == intra_node_expert_parallel_degree * inter_node_expert_parallel_degree
+
+
+@quantity("boolean", constrains="tensor_parallel_degree")
+def the_accelerators_divide_by_the_other_degrees(
+    number_of_accelerators, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree
+):
+    """What tensor, pipeline and context degree leave of the accelerators is a whole data degree.
+
+    Source: arXiv 2104.04473, section 3.1.
+    """
+    taken = tensor_parallel_degree * pipeline_parallel_degree * context_parallel_degree
+    return np.mod(number_of_accelerators, taken) == 0
+
+
+@quantity("boolean", constrains="data_parallel_degree")
+def degrees_multiply_to_the_number_of_accelerators(
+    data_parallel_degree, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree,
+    number_of_accelerators,
+):  # fmt: skip
+    """Data, tensor, pipeline and context degree multiply to the number of accelerators.
+
+    Source: arXiv 2104.04473, section 3.1.
+    """
+    product = data_parallel_degree * tensor_parallel_degree * pipeline_parallel_degree * context_parallel_degree
+    return product == number_of_accelerators
+
+
+@quantity("boolean", constrains="number_of_accelerators")
+def the_cluster_has_the_accelerators(number_of_accelerators, number_of_nodes, number_of_accelerators_per_node):
+    """There are no more accelerators than the nodes hold. Source: definition."""
+    return number_of_accelerators <= number_of_nodes * number_of_accelerators_per_node
+
+
+@quantity("boolean", constrains="intra_node_tensor_parallel_degree")
+def the_fast_domain_holds_the_inner_degrees(
+    intra_node_data_parallel_degree, intra_node_tensor_parallel_degree, intra_node_pipeline_parallel_degree,
+    intra_node_context_parallel_degree, scale_up_domain_size,
+):  # fmt: skip
+    """The degrees inside the node multiply to no more accelerators than the fast domain has. Source: definition."""
+    inside = intra_node_data_parallel_degree * intra_node_tensor_parallel_degree
+    inside = inside * intra_node_pipeline_parallel_degree * intra_node_context_parallel_degree
+    return inside <= scale_up_domain_size
+
+
+@quantity("boolean", constrains="batch_size")
+def the_batch_divides_by_the_data_degree(batch_size, data_parallel_degree):
+    """Each replica takes as many sequences of a batch. Source: arXiv 2104.04473, section 3.3."""
+    return np.mod(batch_size, data_parallel_degree) == 0
+
+
+@quantity("boolean", constrains="microbatch_size")
+def the_minibatch_divides_by_the_microbatch(minibatch_size, microbatch_size, number_of_microbatches_per_minibatch):
+    """A replica's sequences are a whole number of whole micro-batches. Source: arXiv 2104.04473, section 3.4."""
+    whole = (np.mod(minibatch_size, microbatch_size) == 0) & (np.mod(microbatch_size, 1) == 0)
+    return whole & (microbatch_size * number_of_microbatches_per_minibatch == minibatch_size)
+
+
+@quantity("boolean", constrains="attention_heads")
+def query_heads_divide_by_key_heads(attention_heads, key_value_heads):
+    """Each key head serves as many query heads. Source: arXiv 2305.13245."""
+    return np.mod(attention_heads, key_value_heads) == 0
+
+
+@quantity("boolean", constrains="tensor_parallel_degree")
+def attention_heads_divide_by_the_tensor_degree(attention_heads, tensor_parallel_degree):
+    """Each tensor-parallel share has as many attention heads. Source: arXiv 1909.08053, section 3."""
+    return np.mod(attention_heads, tensor_parallel_degree) == 0
+
+
+@quantity("boolean", constrains="tensor_parallel_degree")
+def key_heads_match_the_tensor_degree(key_value_heads, tensor_parallel_degree):
+    """Key heads are split evenly over the tensor-parallel shares, or each is copied to as many.
+
+    Source: Megatron-Core, --num-query-groups.
+    """
+    return (np.mod(key_value_heads, tensor_parallel_degree) == 0) | (
+        np.mod(tensor_parallel_degree, key_value_heads) == 0
+    )
+
+
+@quantity("boolean", constrains="tensor_parallel_degree")
+def the_feedforward_network_divides_by_the_tensor_degree(feedforward_dimension, tensor_parallel_degree):
+    """Each tensor-parallel share has as many hidden units. Source: arXiv 1909.08053, section 3."""
+    return np.mod(feedforward_dimension, tensor_parallel_degree) == 0
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree")
+def layers_divide_by_stages_and_chunks(layers, pipeline_parallel_degree, virtual_pipeline_stages):
+    """Each chunk of each pipeline stage has as many layers. Source: arXiv 2104.04473, section 2.2."""
+    return np.mod(layers, pipeline_parallel_degree * virtual_pipeline_stages) == 0
+
+
+@quantity("boolean", constrains="number_of_microbatches_per_minibatch")
+def interleaving_needs_rounds_of_microbatches(
+    number_of_microbatches_per_minibatch, pipeline_parallel_degree, virtual_pipeline_stages
+):
+    """With virtual stages, there are several stages and micro-batches come in whole rounds of them.
+
+    Source: arXiv 2104.04473, section 2.2.
+    """
+    rounds = np.mod(number_of_microbatches_per_minibatch, pipeline_parallel_degree) == 0
+    return (virtual_pipeline_stages == 1) | ((pipeline_parallel_degree > 1) & rounds)
+
+
+@quantity("boolean", constrains="context_parallel_degree")
+def the_context_divides_by_the_context_degree(context, context_parallel_degree):
+    """Each share of a sequence has as many tokens. Source: arXiv 2310.01889."""
+    return np.mod(context, context_parallel_degree) == 0
+
+
+@quantity("boolean", constrains="number_of_MoE_layers")
+def mixture_layers_are_layers(number_of_MoE_layers, layers):
+    """There are no more mixture-of-experts layers than layers. Source: definition."""
+    return number_of_MoE_layers <= layers
+
+
+@quantity("boolean", constrains="experts_per_token")
+def tokens_visit_experts_that_exist(experts_per_token, number_of_experts):
+    """A token visits no more experts than there are. Source: definition."""
+    return experts_per_token <= number_of_experts
+
+
+@quantity("boolean", constrains="expert_parallel_degree")
+def experts_divide_by_the_expert_degree(number_of_experts, expert_parallel_degree):
+    """Each expert-parallel share has as many experts. Source: arXiv 2006.16668."""
+    return np.mod(number_of_experts, expert_parallel_degree) == 0
+
+
+@quantity("boolean", constrains="expert_parallel_degree")
+def expert_groups_divide_the_replicas(
+    data_parallel_degree, context_parallel_degree, tensor_parallel_degree, expert_parallel_degree,
+    expert_tensor_parallel_degree,
+):  # fmt: skip
+    """The accelerators of one stage are a whole number of expert groups.
+
+    Source: arXiv 2504.14960 (parallel folding).
+    """
+    accelerators = data_parallel_degree * context_parallel_degree * tensor_parallel_degree
+    return np.mod(accelerators, expert_parallel_degree * expert_tensor_parallel_degree) == 0
+
+
+@quantity("boolean", constrains="number_of_recomputed_layers", choice="activation_recomputation", value="block")
+def recomputed_layers_are_layers_of_the_stage__block(number_of_recomputed_layers, stage_layers):
+    """No more layers of a stage are recomputed than it has. Source: definition."""
+    return number_of_recomputed_layers <= stage_layers

@@ -1,0 +1,150 @@
+"""The matrix products of the forward pass, as one accelerator runs them: the list that everything else reads.
+
+A product's `count` is how often an accelerator calls it in a step, averaged over the pipeline stages.
+Dimensions are the accelerator's share; shares that are not whole stay fractions (key heads fewer than the tensor degree).
+"""
+
+from amped.quantity import quantity, records
+from amped.records import Gemm
+
+
+@quantity("count")
+def microbatch_tokens(microbatch_size, context, context_parallel_degree):
+    """Tokens of a micro-batch on one accelerator. Source: definition."""
+    return microbatch_size * context / context_parallel_degree
+
+
+@quantity("count")
+def stage_layers(layers, pipeline_parallel_degree):
+    """Layers of one pipeline stage. Source: arXiv 2104.04473, section 2.2."""
+    return layers / pipeline_parallel_degree
+
+
+@quantity("count")
+def dense_stage_layers(number_of_dense_layers, pipeline_parallel_degree):
+    """Dense layers of one pipeline stage, on average. Source: definition."""
+    return number_of_dense_layers / pipeline_parallel_degree
+
+
+@quantity("count")
+def MoE_stage_layers(number_of_MoE_layers, pipeline_parallel_degree):
+    """Mixture-of-experts layers of one pipeline stage, on average. Source: definition."""
+    return number_of_MoE_layers / pipeline_parallel_degree
+
+
+@quantity("count")
+def layer_calls(stage_layers, number_of_microbatches_per_minibatch):
+    """Times that an accelerator runs a layer forward in a step. Source: definition."""
+    return stage_layers * number_of_microbatches_per_minibatch
+
+
+@records()
+def projection_gemms(
+    microbatch_tokens, dimensionality, attention_heads, key_value_heads, head_dimension, tensor_parallel_degree,
+    layer_calls,
+):  # fmt: skip
+    """Projections of attention, split by heads. Source: arXiv 1909.08053, section 3."""
+    query_key_value = head_dimension * (attention_heads + 2 * key_value_heads) / tensor_parallel_degree
+    output = attention_heads * head_dimension / tensor_parallel_degree
+    return (
+        Gemm("query_key_value", microbatch_tokens, query_key_value, dimensionality, 1.0, layer_calls),
+        Gemm("attention_output", microbatch_tokens, dimensionality, output, 1.0, layer_calls),
+    )
+
+
+@records(choice="attention_kind", value="multi_latent")
+def projection_gemms__multi_latent(
+    microbatch_tokens, dimensionality, attention_heads, head_dimension, value_head_dimension, query_latent_dimension,
+    key_value_latent_dimension, rotary_head_dimension, tensor_parallel_degree, layer_calls,
+):  # fmt: skip
+    """Projections of multi-head latent attention; the down projections are not split.
+
+    Source: arXiv 2405.04434, eq. 9–19.
+    """
+    heads, tokens, calls = attention_heads / tensor_parallel_degree, microbatch_tokens, layer_calls
+    compressed = 1.0 * (query_latent_dimension > 0)
+    down = compressed * query_latent_dimension
+    source = down + (1 - compressed) * dimensionality
+    key_value = heads * (head_dimension - rotary_head_dimension + value_head_dimension)
+    latent = key_value_latent_dimension + rotary_head_dimension
+    return (
+        Gemm("query_down", tokens, down, dimensionality, 1.0, calls),
+        Gemm("query_up", tokens, heads * head_dimension, source, 1.0, calls),
+        Gemm("key_value_down", tokens, latent, dimensionality, 1.0, calls),
+        Gemm("key_value_up", tokens, key_value, key_value_latent_dimension, 1.0, calls),
+        Gemm("attention_output", tokens, dimensionality, heads * value_head_dimension, 1.0, calls),
+    )
+
+
+@records()
+def attention_gemms(
+    microbatch_size, context, context_parallel_degree, attention_heads, head_dimension, value_head_dimension,
+    tensor_parallel_degree, layer_calls,
+):  # fmt: skip
+    """Scores and weighted values, over all pairs of positions. Source: arXiv 1706.03762, eq. 1."""
+    batch = microbatch_size * attention_heads / tensor_parallel_degree
+    queries = context / context_parallel_degree
+    return (
+        Gemm("attention_scores", queries, context, head_dimension, batch, layer_calls),
+        Gemm("attention_values", queries, value_head_dimension, context, batch, layer_calls),
+    )
+
+
+@records()
+def feedforward_gemms(
+    microbatch_tokens, dimensionality, feedforward_dimension, gated_mlp, tensor_parallel_degree,
+    dense_stage_layers, number_of_microbatches_per_minibatch,
+):  # fmt: skip
+    """The dense feed-forward network; a gate lies in one product with the up projection.
+
+    Source: arXiv 1909.08053, section 3.
+    """
+    calls = dense_stage_layers * number_of_microbatches_per_minibatch
+    inner = feedforward_dimension / tensor_parallel_degree
+    return (
+        Gemm("feedforward_up", microbatch_tokens, (1 + gated_mlp) * inner, dimensionality, 1.0, calls),
+        Gemm("feedforward_down", microbatch_tokens, dimensionality, inner, 1.0, calls),
+    )
+
+
+@records()
+def expert_gemms(
+    microbatch_tokens, dimensionality, expert_feedforward_dimension, gated_experts, gated_mlp, number_of_experts,
+    experts_per_token, shared_experts_feedforward_dimension, tensor_parallel_degree, MoE_stage_layers,
+    number_of_microbatches_per_minibatch,
+):  # fmt: skip
+    """Router, routed experts (balanced: each visit of a token is a row) and shared experts.
+
+    Source: arXiv 2101.03961, section 2.
+    """
+    calls = MoE_stage_layers * number_of_microbatches_per_minibatch
+    visits = microbatch_tokens * experts_per_token
+    inner = expert_feedforward_dimension / tensor_parallel_degree
+    shared = shared_experts_feedforward_dimension / tensor_parallel_degree
+    router = number_of_experts / tensor_parallel_degree
+    return (
+        Gemm("router", microbatch_tokens, router, dimensionality, 1.0, calls),
+        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, 1.0, calls),
+        Gemm("experts_down", visits, dimensionality, inner, 1.0, calls),
+        Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality, 1.0, calls),
+        Gemm("shared_experts_down", microbatch_tokens, dimensionality, shared, 1.0, calls),
+    )
+
+
+@records()
+def layer_gemms(projection_gemms, attention_gemms, feedforward_gemms, expert_gemms):
+    """All matrix products of the layers. Source: AMPeD, section III."""
+    return projection_gemms + attention_gemms + feedforward_gemms + expert_gemms
+
+
+@records()
+def head_gemms(
+    microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_degree, pipeline_parallel_degree,
+    number_of_microbatches_per_minibatch,
+):  # fmt: skip
+    """The output head, spread over the pipeline stages.
+
+    Source: arXiv 2104.04473, section 3.1. Differs: there the last stage has it alone.
+    """
+    calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
+    return (Gemm("head", microbatch_tokens, vocabulary_size / tensor_parallel_degree, dimensionality, 1.0, calls),)

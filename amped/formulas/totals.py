@@ -1,0 +1,162 @@
+"""Totals: the time of a step and of the training, and how well the machine was used."""
+
+from amped.quantity import quantity
+
+
+@quantity("s")
+def hidden_tensor_communication_time__amped(exposed_tensor_communication_time):
+    """Tensor communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
+    return 0 * exposed_tensor_communication_time
+
+
+@quantity("s")
+def hidden_pipeline_communication_time__amped(exposed_pipeline_communication_time):
+    """Pipeline communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
+    return 0 * exposed_pipeline_communication_time
+
+
+@quantity("s")
+def hidden_data_communication_time__amped(exposed_data_communication_time):
+    """Data-parallel communication that runs beside computation: none in the closed form.
+
+    Source: AMPeD, training time.
+    """
+    return 0 * exposed_data_communication_time
+
+
+@quantity("s")
+def hidden_context_communication_time__amped(exposed_context_communication_time):
+    """Context communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
+    return 0 * exposed_context_communication_time
+
+
+@quantity("s")
+def hidden_expert_communication_time__amped(exposed_expert_communication_time):
+    """Expert communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
+    return 0 * exposed_expert_communication_time
+
+
+@quantity("s")
+def step_time(
+    compute_forward_time, compute_backward_time, recomputation_time, weight_update_time, optimizer_time,
+    exposed_tensor_communication_time, exposed_pipeline_communication_time, exposed_data_communication_time,
+    exposed_context_communication_time, exposed_expert_communication_time, pipeline_bubble_time,
+):  # fmt: skip
+    """Time of one optimizer step: the plain sum of its parts. Source: AMPeD, training time."""
+    compute = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time + optimizer_time
+    communication = exposed_tensor_communication_time + exposed_pipeline_communication_time
+    communication = communication + exposed_data_communication_time + exposed_context_communication_time
+    return compute + communication + exposed_expert_communication_time + pipeline_bubble_time
+
+
+@quantity("s")
+def training_time(number_of_steps, step_time):
+    """Time of the whole training. Source: AMPeD, training time."""
+    return number_of_steps * step_time
+
+
+@quantity("1/s")
+def tokens_per_second_per_accelerator(batch_size, context, step_time, number_of_accelerators):
+    """Tokens that one accelerator trains on in a second. Source: definition."""
+    return batch_size * context / step_time / number_of_accelerators
+
+
+@quantity("1", choice="attention_flop_convention", value="full")
+def counted_score_fraction__full(context):
+    """Share of the scores whose FLOPs are counted: all. Source: arXiv 2104.04473, eq. 3."""
+    return 0 * context + 1
+
+
+@quantity("1", choice="attention_flop_convention", value="causal")
+def counted_score_fraction__causal(context):
+    """Share of the scores whose FLOPs are counted: those on and below the diagonal.
+
+    Source: arXiv 2205.14135, section 4.3.
+    """
+    return (context + 1) / (2 * context)
+
+
+@quantity("count")
+def counted_layer_multiply_accumulates(
+    layer_multiply_accumulates, attention_multiply_accumulates, counted_score_fraction
+):
+    """Multiply-accumulates of the layers forward, as the FLOP convention counts them.
+
+    Source: arXiv 2104.04473, appendix.
+    """
+    return layer_multiply_accumulates - (1 - counted_score_fraction) * attention_multiply_accumulates
+
+
+@quantity("flop")
+def model_flops_per_accelerator(
+    flops_per_multiply_accumulate, counted_layer_multiply_accumulates, head_multiply_accumulates
+):
+    """FLOPs a step needs on one accelerator, nothing counted twice: forward, and twice as much backward.
+
+    Source: arXiv 2104.04473, appendix (72·B·s·L·h²…).
+    """
+    return 3 * flops_per_multiply_accumulate * (counted_layer_multiply_accumulates + head_multiply_accumulates)
+
+
+@quantity("count", choice="activation_recomputation", value="none")
+def recomputed_multiply_accumulates__none(counted_layer_multiply_accumulates):
+    """Multiply-accumulates done again in a step: none. Source: definition."""
+    return 0 * counted_layer_multiply_accumulates
+
+
+@quantity("count", choice="activation_recomputation", value="full")
+def recomputed_multiply_accumulates__full(counted_layer_multiply_accumulates):
+    """Multiply-accumulates done again in a step: the layers' forward pass.
+
+    Source: arXiv 2104.04473, eq. 3 (96·B·s·L·h²…).
+    """
+    return counted_layer_multiply_accumulates
+
+
+@quantity("count", choice="activation_recomputation", value="block")
+def recomputed_multiply_accumulates__block(
+    counted_layer_multiply_accumulates, number_of_recomputed_layers, stage_layers
+):
+    """Multiply-accumulates done again in a step: the forward pass of some layers.
+
+    Source: Megatron-LM, --recompute-method block.
+    """
+    return counted_layer_multiply_accumulates * number_of_recomputed_layers / stage_layers
+
+
+@quantity("count", choice="activation_recomputation", value="selective")
+def recomputed_multiply_accumulates__selective(attention_multiply_accumulates, counted_score_fraction):
+    """Multiply-accumulates done again in a step: scores and values. Source: arXiv 2205.05198, appendix A."""
+    return counted_score_fraction * attention_multiply_accumulates
+
+
+@quantity("flop")
+def hardware_flops_per_accelerator(
+    model_flops_per_accelerator, flops_per_multiply_accumulate, recomputed_multiply_accumulates
+):
+    """FLOPs of a step on one accelerator, with what is computed again. Source: arXiv 2104.04473, eq. 3."""
+    return model_flops_per_accelerator + flops_per_multiply_accumulate * recomputed_multiply_accumulates
+
+
+@quantity("flop/s")
+def model_flop_rate_per_accelerator(model_flops_per_accelerator, step_time):
+    """Useful FLOPs of one accelerator in a second. Source: arXiv 2204.02311, appendix B (MFU)."""
+    return model_flops_per_accelerator / step_time
+
+
+@quantity("flop/s")
+def hardware_flop_rate_per_accelerator(hardware_flops_per_accelerator, step_time):
+    """FLOPs of one accelerator in a second, with what is computed again. Source: arXiv 2104.04473, eq. 3."""
+    return hardware_flops_per_accelerator / step_time
+
+
+@quantity("1")
+def model_flops_utilization(model_flop_rate_per_accelerator, matrix_peak_flop_rate):
+    """Useful FLOPs as a share of the peak (MFU). Source: arXiv 2204.02311, appendix B."""
+    return model_flop_rate_per_accelerator / matrix_peak_flop_rate
+
+
+@quantity("1")
+def hardware_flops_utilization(hardware_flop_rate_per_accelerator, matrix_peak_flop_rate):
+    """FLOPs with recomputation as a share of the peak (HFU). Source: arXiv 2205.05198, section 6.3."""
+    return hardware_flop_rate_per_accelerator / matrix_peak_flop_rate
