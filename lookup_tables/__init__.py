@@ -1,0 +1,1 @@
+"""Lookup tables that come with amped: facts with their sources."""
