@@ -1,0 +1,201 @@
+"""The only reader of configs: from JSON to entries by canonical name. The raw dictionary ends here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from amped.aliases import aliases
+from amped.catalogue import Catalogue
+from amped.config_schema import structure_problems
+from amped.errors import ConfigError, FileError, Problem, did_you_mean, quoted
+from amped.files import parse_json, read_json
+from amped.quantity import CATEGORIES
+
+OLD_EFFICIENCY = "effective_perf_perc_"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One parameter as the config has it: a value, or where to get it.
+
+    Attributes:
+        name: canonical name; `written_name` is the one in the file.
+        where: JSON path.
+        kind: "value", "calculated" or "table".
+        value: what was written, a list for a sweep.
+        column: the table column, for kind "table".
+        category: the section it stands in.
+    """
+
+    name: str
+    written_name: str
+    where: str
+    kind: str
+    value: Any
+    column: str
+    category: str
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config as written, by canonical names.
+
+    Attributes:
+        label: file or name, for messages.
+        entries: parameters by canonical name.
+        lookups: for each category with a lookup_config: table (or None) and row or rows (or None).
+        old_style: whether AMPeD's older names are used, so that unitless bandwidths are bits in a second.
+        equals: entries that must agree with the quantity they are another name of.
+        notices: what the user should be told once.
+    """
+
+    label: str
+    description: str
+    entries: Mapping[str, Entry]
+    lookups: Mapping[str, tuple[str | None, str | list[str] | None]]
+    old_style: bool
+    equals: tuple[Entry, ...] = ()
+    notices: tuple[str, ...] = field(default=())
+
+
+def shipped_configs() -> list[str]:
+    """Names of the configs that come with amped."""
+    return sorted(f.name[:-5] for f in resources.files("amped.configs").iterdir() if f.name.endswith(".json"))
+
+
+def read_config(source: str | Path | Mapping[str, Any], catalogue: Catalogue) -> Config:
+    """Reads a config from a file, by the name of a shipped one, or from a mapping.
+
+    Raises:
+        FileError: for a file that is missing or not JSON.
+        ConfigError: with everything that is wrong, each with its JSON path.
+    """
+    raw, label = _raw(source)
+    try:
+        return _parsed(raw, label, catalogue)
+    except ConfigError as error:
+        raise ConfigError(error.problems, file=label) from None
+
+
+def _raw(source: str | Path | Mapping[str, Any]) -> tuple[Any, str]:
+    if isinstance(source, Mapping):
+        return dict(source), "config"
+    path, name = Path(source), str(source).removesuffix(".json")
+    if path.is_file() or name not in shipped_configs():
+        if not path.exists():
+            hint = did_you_mean(path.stem, shipped_configs())
+            raise FileError("no such file, and no shipped config of that name",
+                            hint or f"shipped are {', '.join(shipped_configs())}", str(source))  # fmt: skip
+        return read_json(path), str(source)
+    text = resources.files("amped.configs").joinpath(f"{name}.json").read_text("utf-8")
+    return parse_json(text, name), name
+
+
+def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
+    if not isinstance(raw, dict):
+        raise ConfigError(f"is {quoted(raw)}, not an object", f"a config has the keys {', '.join(CATEGORIES)}")
+    problems = structure_problems(raw)
+    if problems:
+        raise ConfigError([*problems, *_name_problems(raw, catalogue)])
+    found = [entry for category in CATEGORIES for entry in _entries(category, raw.get(category, {}))]
+    problems = [p for entry in found for p in _entry_problems(entry, catalogue)]
+    used = [e for e in found if e.written_name not in aliases().retired and e.written_name not in aliases().equal_to]
+    used += _efficiencies(found)
+    entries: dict[str, Entry] = {}
+    for entry in used:
+        problems += _clash(entries.get(entry.name), entry)
+        entries.setdefault(entry.name, entry)
+    if "performance_model" in raw:
+        model = Entry(
+            "performance_model", "performance_model", "performance_model", "value", raw["performance_model"], "", ""
+        )
+        entries["performance_model"] = model
+    if problems:
+        raise ConfigError(problems)
+    lookups = {c: _lookup(raw[c]["lookup_config"]) for c in CATEGORIES if "lookup_config" in raw.get(c, {})}
+    equals = tuple(e for e in found if e.written_name in aliases().equal_to and e.kind == "value")
+    old = any(aliases().is_old(e.written_name) for e in found)
+    return Config(label, raw.get("description", ""), entries, lookups, old, equals, tuple(_notices(found)))
+
+
+def _efficiencies(found: list[Entry]) -> Iterator[Entry]:
+    """AMPeD's effective_perf_perc_* as what they are: the matrix efficiency, if they agree on one."""
+    given = [e for e in found if e.written_name.startswith(OLD_EFFICIENCY) and e.kind == "value"]
+    values = {e.value for e in given if isinstance(e.value, int | float) and not isinstance(e.value, bool)}
+    if len(values) == 1:
+        efficiency = values.pop()
+        share = efficiency / 100 if efficiency > 1 else efficiency
+        yield replace(given[0], name="matrix_efficiency", written_name="matrix_efficiency", value=share)
+
+
+def _lookup(raw: Mapping[str, Any]) -> tuple[str | None, str | list[str] | None]:
+    return raw.get("lookup_table_name"), raw.get("lookup_table_row")
+
+
+def _entries(category: str, section: Mapping[str, Any]) -> Iterator[Entry]:
+    for name, raw in section.get("parameters", {}).items():
+        where = f"{category}.parameters.{name}"
+        kind = "table" if raw.get("from_lookup_table") else "calculated" if raw.get("calculated") else "value"
+        if raw.get("from_lookup_table") and raw.get("calculated"):
+            kind = "both"
+        canonical = aliases().canonical(name)
+        yield Entry(canonical, name, where, kind, raw.get("value", ...), raw.get("lookup_name") or canonical, category)
+
+
+def _entry_problems(entry: Entry, catalogue: Catalogue) -> Iterator[Problem]:
+    old = aliases()
+    if entry.written_name in old.retired:
+        return
+    if entry.name not in catalogue or catalogue[entry.name].mark.constrains:
+        hint = did_you_mean(entry.written_name, [*catalogue, *old.names()]) or "`amped list parameters` shows them"
+        yield Problem(f"unknown parameter {quoted(entry.written_name)}", entry.where, hint)
+    elif entry.kind == "both":
+        yield Problem("is to be calculated and to be looked up", entry.where, "set one of the two to false")
+    elif entry.kind == "value" and entry.value is ...:
+        yield Problem("has no value", entry.where, 'give "value", "calculated": true or "from_lookup_table": true')
+    elif entry.kind == "value" and entry.value is None:
+        yield Problem("is null, and neither calculated nor looked up", entry.where, "give one of the three")
+    elif (
+        entry.kind == "calculated"
+        and entry.written_name not in old.equal_to
+        and not _has_formula(entry.name, catalogue)
+    ):
+        yield Problem("cannot be calculated: it has no formula", entry.where, "give its value, or take it from a table")
+
+
+def _has_formula(name: str, catalogue: Catalogue) -> bool:
+    return any(f.arguments or f.function() is not None for f in catalogue[name].formulas)
+
+
+def _clash(first: Entry | None, second: Entry) -> list[Problem]:
+    """Two names of one quantity in one config: fine where they say the same."""
+    if first is None or (first.kind, first.value) == (second.kind, second.value):
+        return []
+    if first.kind == second.kind and first.kind != "value":
+        return []
+    return [Problem(f"'{second.name}' has two sources", second.where, f"the other is {first.where}; keep one")]
+
+
+def _name_problems(raw: Mapping[str, Any], catalogue: Catalogue) -> Iterator[Problem]:
+    """Unknown parameter names of a config whose structure is wrong elsewhere, so that all is told at once."""
+    for category in CATEGORIES:
+        section = raw.get(category)
+        names = section.get("parameters") if isinstance(section, dict) else None
+        sound = {n: p for n, p in names.items() if isinstance(p, dict)} if isinstance(names, dict) else {}
+        for entry in _entries(category, {"parameters": sound}):
+            yield from _entry_problems(entry, catalogue)
+
+
+def _notices(found: list[Entry]) -> Iterator[str]:
+    retired = [e for e in found if e.written_name in aliases().retired]
+    if retired:
+        yield f"not used any more: {', '.join(e.written_name for e in retired)}"
+    valued = [
+        f"{e.written_name} = {quoted(e.value)}" for e in retired if e.kind == "value" and e.value not in (None, ...)
+    ]
+    if valued:
+        yield f"warning: these retired parameters have a value that changes nothing: {', '.join(valued)}"

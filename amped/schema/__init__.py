@@ -1,0 +1,1 @@
+"""Data of the config's contract: its JSON Schema and the names it goes by elsewhere."""

@@ -1,0 +1,243 @@
+"""Where each value comes from: the config and its overrides, the rows of lookup tables, or a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from amped.aliases import aliases
+from amped.catalogue import Catalogue
+from amped.config import Config, Entry
+from amped.errors import AmpedError, ConfigError, Problem, TableError, did_you_mean, quoted
+from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.tables import ACCELERATORS, MODELS, SYSTEMS, Row, Tables
+from amped.values import Value, read_value, read_values
+
+TABLE_OF = {NETWORK: MODELS, SYSTEM: SYSTEMS, ACCELERATOR: ACCELERATORS}
+ROW_NAMES = {"model": NETWORK, "system": SYSTEM, "accelerator": ACCELERATOR}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value that the user wrote."""
+
+    value: Value
+    written: object
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """A value from a table row."""
+
+    value: Value
+    written: object
+    row: Row
+    column: str
+
+    @property
+    def where(self) -> str:
+        """The row and its table."""
+        return f"{self.row.table}, row '{self.row.name}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Calculated:
+    """A value that the user wants calculated, whatever a row says."""
+
+    where: str
+
+
+@dataclass
+class Sources:
+    """All sources of a run by name.
+
+    Attributes:
+        given: numbers, given or looked up; `choices` the same for selectors.
+        origins: for each of both, where it comes from.
+        calculated: names that must be calculated.
+        sweeps: values of each swept name; `row_sweeps` rows of each swept category.
+        rows: the row of each category.
+        notices: what the user should be told.
+    """
+
+    given: dict[str, float] = field(default_factory=dict)
+    choices: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, Given | LookedUp] = field(default_factory=dict)
+    calculated: dict[str, Calculated] = field(default_factory=dict)
+    sweeps: dict[str, tuple[Value, ...]] = field(default_factory=dict)
+    row_sweeps: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    equals: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def add(self, name: str, origin: Given | LookedUp) -> None:
+        """Takes a value in."""
+        self.origins[name] = origin
+        if isinstance(origin.value, str):
+            self.choices[name] = origin.value
+        else:
+            self.given[name] = origin.value
+
+
+def build_sources(
+    config: Config,
+    tables: Tables,
+    catalogue: Catalogue,
+    overrides: Mapping[str, object] | None = None,
+) -> Sources:
+    """Brings together the config, what overrides it, and the rows it names.
+
+    Args:
+        config: the config as written.
+        tables: the lookup tables.
+        catalogue: all quantities.
+        overrides: values by name, and rows under "model", "system" and "accelerator".
+
+    Raises:
+        ConfigError, TableError: with everything that is wrong.
+    """
+    overrides = dict(overrides or {})
+    row_overrides = {ROW_NAMES[n]: str(overrides.pop(n)) for n in list(overrides) if n in ROW_NAMES and overrides[n]}
+    builder = _Builder(config, tables, catalogue)
+    builder.override(overrides)
+    builder.look_up_rows(row_overrides)
+    builder.take_entries()
+    builder.fill_from_rows()
+    if builder.problems:
+        raise ConfigError(builder.problems, file=config.label)
+    return builder.sources
+
+
+class _Builder:
+    """Collects sources and problems; each step is one layer of precedence, the strongest first."""
+
+    def __init__(self, config: Config, tables: Tables, catalogue: Catalogue) -> None:
+        self.config, self.tables, self.catalogue = config, tables, catalogue
+        self.entries = dict(config.entries)
+        self.sources = Sources(notices=list(config.notices))
+        self.problems: list[Problem] = []
+        self.replaced: set[str] = set()
+
+    def override(self, overrides: Mapping[str, object]) -> None:
+        """Values from the command line or a call: they take away every source that they determine."""
+        for written_name, written in overrides.items():
+            name, where = aliases().canonical(written_name), f"--set {written_name}"
+            if name not in self.catalogue or self.catalogue[name].mark.constrains:
+                hint = did_you_mean(written_name, [*self.catalogue, *ROW_NAMES, *aliases().names()])
+                self.problems.append(Problem(f"unknown parameter {quoted(written_name)}", where, hint))
+                continue
+            for other in sorted(self.catalogue[name].replaces & set(self.entries)):
+                self.sources.notices.append(f"{where} takes the place of {self.entries.pop(other).where}")
+            self.entries[name] = Entry(name, written_name, where, "value", written, "", "")
+
+    def look_up_rows(self, overrides: Mapping[str, str]) -> None:
+        """The row of each category: named by the caller, by the config, or, for the accelerator, by the system."""
+        for category in TABLE_OF:
+            table, row = self.config.lookups.get(category, (None, None))
+            if category in overrides:
+                row = overrides[category]
+            elif category == ACCELERATOR and (row is None or SYSTEM in overrides):
+                row, table = self._accelerator_of_system(row), None
+            if isinstance(row, list):
+                self.sources.row_sweeps[category] = tuple(row)
+            elif row is not None:
+                self._take_row(category, table or TABLE_OF[category], row, category in overrides)
+        self._tell_of_other_accelerator()
+
+    def _accelerator_of_system(self, configured: Any) -> Any:
+        system = self.sources.rows.get(SYSTEM)
+        own = system.columns.get("accelerator") if system else None
+        if own and configured and own != configured:
+            self.sources.notices.append(f"the accelerator is {own}, as system '{system.name if system else ''}' has it")
+        return own or configured
+
+    def _take_row(self, category: str, table: str, name: str, overriding: bool) -> None:
+        try:
+            row = self.tables.row(table, name)
+        except TableError as error:
+            where = "" if overriding else f"{category}.lookup_config"
+            self.problems += error.at(where)
+            return
+        self.sources.rows[category] = row
+        if overriding:
+            dropped = [e for e in self.entries.values() if e.category == category and e.name in row.columns]
+            for entry in dropped:
+                del self.entries[entry.name]
+            if dropped:
+                names = ", ".join(e.name for e in dropped)
+                self.sources.notices.append(f"row '{row.name}' takes the place of what the config has for {names}")
+
+    def _tell_of_other_accelerator(self) -> None:
+        system, accelerator = self.sources.rows.get(SYSTEM), self.sources.rows.get(ACCELERATOR)
+        built_with = system.columns.get("accelerator") if system else None
+        if system and accelerator and isinstance(built_with, str) and built_with != accelerator.name:
+            self.sources.notices.append(
+                f"system '{system.name}' is built with {built_with}; its network is kept for {accelerator.name}"
+            )
+
+    def take_entries(self) -> None:
+        """Everything that the config and the overrides say."""
+        for name, entry in self.entries.items():
+            try:
+                self._take(name, entry)
+            except AmpedError as error:
+                self.problems += error.at(entry.where)
+        for entry in self.config.equals:
+            try:
+                value = read_value(self.catalogue[entry.name], entry.value, True)
+                self.sources.equals[entry.name] = (float(value), entry.where)
+            except AmpedError as error:
+                self.problems += error.at(entry.where)
+
+    def _take(self, name: str, entry: Entry) -> None:
+        quantity, old = self.catalogue[name], self.config.old_style and bool(entry.category)
+        if entry.kind == "calculated":
+            self.sources.calculated[name] = Calculated(entry.where)
+        elif entry.kind == "table":
+            row = self._row_for(entry)
+            if row is not None:
+                self.sources.add(name, _looked_up(quantity, row, entry.column))
+        elif isinstance(entry.value, list):
+            self.sources.sweeps[name] = read_values(quantity, entry.value, old)
+            self.replaced |= quantity.replaces
+        else:
+            value = read_value(quantity, entry.value, old)
+            self.sources.add(name, Given(value, entry.value, entry.where))
+            self.replaced |= quantity.replaces
+            if old and quantity.mark.unit == "byte/s" and isinstance(value, float):
+                self.sources.notices.append(
+                    f"{entry.written_name}: {quoted(entry.value)} is read as bits in a second, {value / 1e9:g} GB/s"
+                )
+
+    def _row_for(self, entry: Entry) -> Row | None:
+        category = entry.category if entry.category in self.sources.rows else self.catalogue[entry.name].category
+        row = self.sources.rows.get(category or "")
+        if row is None and entry.category not in self.sources.row_sweeps and not self.problems:
+            raise ConfigError(f"is to be looked up, but {entry.category} names no table row",
+                              'give it a "lookup_config" with a "lookup_table_row"')  # fmt: skip
+        return row
+
+    def fill_from_rows(self) -> None:
+        """What the config leaves out and a row has, unless something given determines it."""
+        taken = self.sources.origins.keys() | self.sources.calculated.keys() | self.sources.sweeps.keys()
+        for row in self.sources.rows.values():
+            for column in _known_columns(row, self.catalogue):
+                if column not in taken and column not in self.replaced:
+                    try:
+                        self.sources.add(column, _looked_up(self.catalogue[column], row, column))
+                    except AmpedError as error:
+                        self.problems += error.at(f"{row.table}, row '{row.name}', column '{column}'")
+
+
+def _known_columns(row: Row, catalogue: Catalogue) -> Iterable[str]:
+    return (column for column, value in row.columns.items() if value is not None and column in catalogue)
+
+
+def _looked_up(quantity: Any, row: Row, column: str) -> LookedUp:
+    written = row.column(column)
+    try:
+        return LookedUp(read_value(quantity, written), written, row, column)
+    except AmpedError as error:
+        raise TableError(error.at(f"{row.table}, row '{row.name}', column '{column}'"), file=row.file) from None

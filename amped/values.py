@@ -1,0 +1,90 @@
+"""One value at the door: from what the user wrote to a bare float64, or to a choice, by the mark of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amped.catalogue import Quantity
+from amped.errors import ConfigError, did_you_mean, plain, quoted
+from amped.units import parse
+
+Value = float | str
+
+
+def read_value(quantity: Quantity, written: object, old_style: bool = False) -> Value:
+    """The value of `quantity` that the user wrote as `written`, in its canonical unit.
+
+    Args:
+        quantity: what the value is for.
+        written: a number, text with a unit, a choice, true or false.
+        old_style: AMPeD's older files, in which bandwidths without a byte are bits in a second.
+
+    Raises:
+        UnitError, ConfigError: for anything that cannot be such a value.
+    """
+    mark = quantity.mark
+    if mark.kind == "records":
+        raise ConfigError(f"'{quantity.name}' is a list of records and cannot be given",
+                          "give the quantities it is made of")  # fmt: skip
+    if quantity.is_selector:
+        return _choice(quantity, written)
+    if mark.unit == "boolean":
+        return _boolean(quantity, written)
+    if isinstance(written, bool):
+        raise ConfigError(f"{quoted(written)} is not a number", f"{quantity.name} takes a number")
+    if old_style and mark.unit == "byte/s":
+        return _within(quantity, parse(_bits(written), mark.unit, "bit/s"), written)
+    return _within(quantity, parse(written, mark.unit, mark.bare), written)
+
+
+def read_values(quantity: Quantity, written: Sequence[object], old_style: bool = False) -> tuple[Value, ...]:
+    """The values of a sweep, each read as `read_value` does.
+
+    Raises:
+        ConfigError: for an empty list or a value that stands twice; UnitError for one that is wrong.
+    """
+    if not written:
+        raise ConfigError("the list is empty", "a sweep needs at least one value")
+    values = tuple(read_value(quantity, each, old_style) for each in written)
+    if len(set(values)) < len(values):
+        raise ConfigError("a value stands twice in the list", "keep one of each")
+    return values
+
+
+def _choice(quantity: Quantity, written: object) -> str:
+    options = quantity.mark.choices
+    if isinstance(written, str):
+        for option in options:
+            if plain(option) == plain(written):
+                return option
+    hint = did_you_mean(written, options) if isinstance(written, str) else ""
+    raise ConfigError(f"{quoted(written)} is no choice of '{quantity.name}'",
+                      f"{hint} it is one of {', '.join(options)}".strip())  # fmt: skip
+
+
+def _boolean(quantity: Quantity, written: object) -> float:
+    if isinstance(written, bool) or (isinstance(written, int | float) and written in (0, 1)):
+        return float(written)
+    raise ConfigError(f"{quoted(written)} is neither true nor false", f"'{quantity.name}' is true or false")
+
+
+def _within(quantity: Quantity, number: float, written: object) -> float:
+    """The number, if it lies in the bounds of the mark."""
+    mark = quantity.mark
+    if mark.unit == "count" and number != int(number):
+        raise ConfigError(f"{quoted(written)} is not a whole number", f"'{quantity.name}' is a count")
+    least = mark.at_least if mark.at_least is not None else 1.0 if mark.unit == "count" else 0.0
+    if mark.above is not None and number <= mark.above:
+        raise ConfigError(f"{quoted(written)} is not above {mark.above:g}", f"'{quantity.name}' must be")
+    if mark.above is None and number < least:
+        raise ConfigError(f"{quoted(written)} is below {least:g}", f"'{quantity.name}' is at least that")
+    if mark.at_most is not None and number > mark.at_most:
+        raise ConfigError(f"{quoted(written)} is above {mark.at_most:g}", f"'{quantity.name}' is at most that")
+    return number
+
+
+def _bits(written: object) -> object:
+    """AMPeD's "200 Gb" for a bandwidth, with the second it leaves out."""
+    if isinstance(written, str) and written.strip()[-1:] in ("b", "B"):
+        return f"{written.strip()}/s"
+    return written
