@@ -1,0 +1,182 @@
+"""Evaluates a plan: one configuration, or a joint axis of many beside open axes, with the same formulas.
+
+A scalar run feeds shape-(1,) float64 arrays. In a grid the joint axis is the first, and each open axis follows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from amped.axes import JointAxis
+from amped.catalogue import Formula
+from amped.errors import EvaluationError, Problem
+from amped.records import Record
+from amped.resolve import Plan
+
+Array = NDArray[np.float64]
+
+
+class Results(Mapping[str, Array]):
+    """The values of a run by name; an array with an axis for the joint tuples and one for each open axis."""
+
+    def __init__(self, plan: Plan, joint: JointAxis | None, shape: tuple[int, ...]) -> None:
+        self.plan, self.joint, self.shape = plan, joint, shape
+        self.cells: dict[str, tuple[Any, int]] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        """The value over all joint tuples; axes it does not depend on have length 1."""
+        data, mask = self.cells[name]
+        if self.joint is None or not mask:
+            return data  # type: ignore[no-any-return]
+        return self.joint.gathered(data, mask, self.joint.full)  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, (data, _) in self.cells.items() if isinstance(data, np.ndarray))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def number(self, name: str) -> float:
+        """The value of a scalar run."""
+        return float(self.cells[name][0].item())
+
+    def records(self, name: str) -> tuple[Any, ...]:
+        """The records of a scalar run, their arrays as floats."""
+        data, _ = self.cells[name]
+        return tuple(record.mapped(lambda v: float(np.asarray(v).reshape(-1)[0])) for record in data)
+
+    def whole(self, name: str) -> Array:
+        """The value over the whole grid."""
+        return np.broadcast_to(self[name], self.shape)
+
+
+def run(
+    plan: Plan,
+    values: Mapping[str, float],
+    joint: JointAxis | None = None,
+    axes: Mapping[str, Array] | None = None,
+    keep: frozenset[str] | None = None,
+) -> Results:
+    """Evaluates the plan.
+
+    Args:
+        plan: the formulas, in order.
+        values: the numbers of the sources that are not swept.
+        joint: valid tuples of the variables that must divide or multiply.
+        axes: values of each other swept variable, one open axis each.
+        keep: the names to keep; all where None. In a grid the others are let go after their last use.
+
+    Raises:
+        EvaluationError: if a formula fails.
+    """
+    axes = axes or {}
+    shape = (joint.size if joint else 1, *(len(column) for column in axes.values()))
+    results = Results(plan, joint, shape)
+    cells = results.cells
+    for name in plan.leaves:
+        cells[name] = _leaf(name, values, joint, axes)
+    last_use = _last_uses(plan) if keep is not None else {}
+    with np.errstate(all="ignore"):
+        for position, step in enumerate(plan.steps):
+            cells[step.name] = _evaluated(step.formula, cells, joint, len(shape))
+            for name in last_use.get(position, ()):
+                if keep is not None and name not in keep:
+                    del cells[name]
+    return results
+
+
+def check_finite(results: Results) -> None:
+    """Refuses a scalar run with a result that is no number.
+
+    Raises:
+        EvaluationError: names the first formula at fault and the values it was given.
+    """
+    for step in results.plan.steps:
+        data, _ = results.cells[step.name]
+        if isinstance(data, np.ndarray) and not math.isfinite(data.item()):
+            raise EvaluationError(Problem(
+                f"'{step.name}' came out as {data.item()}", advice=f"it was computed from {_arguments(step.formula, results.cells)}"
+            ))  # fmt: skip
+
+
+def _leaf(
+    name: str, values: Mapping[str, float], joint: JointAxis | None, axes: Mapping[str, Array]
+) -> tuple[Array, int]:
+    dimensions = 1 + len(axes)
+    if joint is not None and name in joint.columns:
+        column, mask = joint.column(name)
+        return column.reshape(-1, *[1] * len(axes)), mask
+    if name in axes:
+        place = 1 + list(axes).index(name)
+        extent = [len(axes[name]) if axis == place else 1 for axis in range(dimensions)]
+        return np.asarray(axes[name], dtype=np.float64).reshape(extent), 0
+    return np.full((1,) * dimensions, values[name], dtype=np.float64), 0
+
+
+def _evaluated(formula: Formula, cells: Mapping[str, Any], joint: JointAxis | None, dimensions: int) -> tuple[Any, int]:
+    mask = 0
+    arguments = [cells[name] for name in formula.arguments]
+    if joint is not None:
+        for _, held in arguments:
+            mask |= held
+        mask = joint.settled(mask)
+        values = [_spread(data, held, mask, joint) for data, held in arguments]
+    else:
+        values = [data for data, _ in arguments]
+    try:
+        result = formula.function(*values)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise EvaluationError(Problem(
+            f"the formula of '{formula.name}' failed: {reason}", advice=f"it was given {_arguments(formula, cells)}"
+        )) from error  # fmt: skip
+    if formula.mark.kind == "records":
+        return tuple(result), mask
+    array = np.asarray(result, dtype=np.float64)
+    return (array if array.ndim == dimensions else array.reshape((1,) * dimensions)), mask
+
+
+def _spread(data: Any, held: int, wanted: int, joint: JointAxis) -> Any:
+    """A quantity's array, or each array of its records, gathered over the rows wanted."""
+    if not held or held == wanted:
+        return data
+    if isinstance(data, np.ndarray):
+        return joint.gathered(data, held, wanted)
+    return tuple(record.mapped(lambda v: _spread_field(v, held, wanted, joint)) for record in data)
+
+
+def _spread_field(value: Any, held: int, wanted: int, joint: JointAxis) -> Any:
+    """A record's field may be a number or lack the joint axis where it does not depend on it."""
+    if isinstance(value, np.ndarray) and value.ndim and value.shape[0] == joint.length(held):
+        return joint.gathered(value, held, wanted)
+    return value
+
+
+def _last_uses(plan: Plan) -> dict[int, list[str]]:
+    """For each step, the names that no later step needs."""
+    last: dict[str, int] = {}
+    for position, step in enumerate(plan.steps):
+        for name in step.formula.arguments:
+            last[name] = position
+        last.setdefault(step.name, position)
+    uses: dict[int, list[str]] = {}
+    for name, position in last.items():
+        uses.setdefault(position, []).append(name)
+    return uses
+
+
+def _arguments(formula: Formula, cells: Mapping[str, Any]) -> str:
+    """`name = value` of each argument, for a message."""
+    shown = []
+    for name in formula.arguments:
+        data = cells[name][0]
+        if isinstance(data, np.ndarray):
+            shown.append(f"{name} = {data.item():g}" if data.size == 1 else f"{name} = {data.size} values")
+        elif data and isinstance(data[0], Record):
+            shown.append(f"{name} = {len(data)} records")
+    return ", ".join(shown) or "nothing"

@@ -1,0 +1,94 @@
+"""One question: a config, what overrides it, the tables and the formulas, brought together."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from amped.catalogue import Catalogue, catalogue
+from amped.config import Config, read_config
+from amped.errors import ConfigError, FileError, Problem
+from amped.sources import Sources, build_sources
+from amped.tables import Tables, user_folders
+
+ConfigSource = str | Path | Mapping[str, Any] | Config
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is asked: the sources of all values, and the formulas to use."""
+
+    label: str
+    description: str
+    catalogue: Catalogue
+    sources: Sources
+
+
+def read_scenario(
+    config: ConfigSource,
+    overrides: Mapping[str, object] | None = None,
+    lookup_tables: str | Path | None = None,
+    formulas: ModuleType | str | Path | None = None,
+) -> Scenario:
+    """Reads everything that a run needs.
+
+    Args:
+        config: a file, the name of a shipped config, a mapping, or what `load_config` returned.
+        overrides: values by name; rows under "model", "system" and "accelerator".
+        lookup_tables: a folder (or file) of tables to layer over the shipped ones.
+        formulas: a module of marked functions, or the file of one. A file is run as Python code.
+
+    Raises:
+        AmpedError: with everything that is wrong.
+    """
+    extra = (formula_module(formulas),) if formulas is not None else ()
+    known = catalogue(extra)
+    tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
+    read = config if isinstance(config, Config) else read_config(config, known)
+    return Scenario(read.label, read.description, known, build_sources(read, tables, known, overrides))
+
+
+def refuse_sweeps(scenario: Scenario, verb: str) -> None:
+    """An estimate is of one configuration.
+
+    Raises:
+        ConfigError: names every list and the verb that takes it.
+    """
+    lists = [*scenario.sources.sweeps, *(f"lookup_table_row of {c}" for c in scenario.sources.row_sweeps)]
+    if lists:
+        raise ConfigError(
+            (Problem(f"'{name}' is a list, and {verb} takes one value", advice="`amped explore` takes lists") for name in lists),
+            file=scenario.label,
+        )  # fmt: skip
+
+
+def formula_module(source: ModuleType | str | Path) -> ModuleType:
+    """A module of the user's own formulas.
+
+    Raises:
+        FileError: if the file is missing or does not run.
+    """
+    if isinstance(source, ModuleType):
+        return source
+    path = Path(source)
+    if not path.is_file():
+        raise FileError("no such file of formulas", file=str(path))
+    name = f"amped_user_formulas_{path.stem}"
+    known = sys.modules.get(name)
+    if known is not None and known.__file__ == str(path):
+        return known
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise FileError("is not a Python file", "name a .py file of marked functions", str(path))
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise FileError(f"does not run: {type(error).__name__}: {error}", "mend the formulas", str(path)) from error
+    sys.modules[name] = module
+    return module
