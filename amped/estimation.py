@@ -1,0 +1,161 @@
+"""The estimate of one configuration: every result of the contract, and how it came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from amped.catalogue import Formula
+from amped.errors import ConfigError, MappingError, Problem
+from amped.evaluate import Results, check_finite, run
+from amped.quantity import MAPPING
+from amped.resolve import Plan, plan
+from amped.scenario import Scenario, refuse_sweeps
+
+PARALLELISMS = ("tensor", "pipeline", "data", "context", "expert")
+STEP_PARTS = (
+    "compute_forward_time", "compute_backward_time", "recomputation_time", "weight_update_time", "optimizer_time",
+    *(f"exposed_{kind}_communication_time" for kind in PARALLELISMS), "pipeline_bubble_time",
+)  # fmt: skip
+MEMORY_PARTS = ("weight_bytes", "gradient_bytes", "optimizer_state_bytes", "activation_bytes", "temporary_bytes")
+RESULTS = (
+    "training_time", "step_time", "number_of_steps", *STEP_PARTS,
+    *(f"hidden_{kind}_communication_time" for kind in PARALLELISMS),
+    "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "hardware_flop_rate_per_accelerator",
+    "model_flops_utilization", "hardware_flops_utilization", "memory_per_accelerator_bytes", *MEMORY_PARTS,
+    "fits_in_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
+)  # fmt: skip
+OPTIONAL_RESULTS = ("energy", "cost")
+MAPPING_ECHO = (
+    "number_of_accelerators", "number_of_nodes", "data_parallel_degree", "tensor_parallel_degree",
+    "pipeline_parallel_degree", "context_parallel_degree", "expert_parallel_degree", "batch_size", "microbatch_size",
+    "number_of_microbatches_per_minibatch", "virtual_pipeline_stages", "context", "tokens_to_train",
+    *(f"{place}_node_{kind}_parallel_degree" for kind in PARALLELISMS for place in ("intra", "inter")),
+)  # fmt: skip
+# For reports: communication by place, lists of products and collectives.
+DETAILS = (
+    "matrix_peak_flop_rate", "memory_capacity", "memory_bandwidth", "matrix_efficiency", "model_flops_per_accelerator",
+    "hardware_flops_per_accelerator", "zero_communication_factor", "layer_gemms", "head_gemms", "context_collectives",
+    "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
+)  # fmt: skip
+NEAREST_SEARCHED = 16_384
+Kind = TypeVar("Kind", bound="Estimation")
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """The results of one configuration."""
+
+    scenario: Scenario
+    results: Results
+
+    @property
+    def plan(self) -> Plan:
+        """The formulas that were used."""
+        return self.results.plan
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The selectors and their values."""
+        return self.plan.choices
+
+    def __getitem__(self, name: str) -> float:
+        """The number of one quantity, in its canonical unit."""
+        return self.results.number(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.results.cells
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """The parts of a step's time in seconds; their plain sum is `step_time`."""
+        return {name: self[name] for name in STEP_PARTS}
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user should be told about the config."""
+        return list(dict.fromkeys(self.scenario.sources.notices))
+
+    @cached_property
+    def defaults(self) -> dict[str, Formula]:
+        """The coefficients that nobody gave: those with a default and a source that is not plain definition."""
+        used = {step.name: step.formula for step in self.plan.steps if step.formula.mark.kind == "parameter"}
+        return {
+            name: formula
+            for name, formula in used.items()
+            if formula.mark.category not in (None, MAPPING)
+            and formula.mark.unit not in ("boolean", "count")
+            and not formula.text["source"].startswith("definition")
+        }
+
+    def to_dict(self) -> dict[str, float | bool | str]:
+        """Name to number, boolean or text: the results, the choices and the mapping, in SI units."""
+        shown: dict[str, float | bool | str] = {name: self._plain(name) for name in RESULTS}
+        for name in OPTIONAL_RESULTS:
+            lacking = self.plan.unknown.get(name)
+            shown[name] = f"unknown: {', '.join(lacking)} not given" if lacking else self._plain(name)
+        return shown | {name: self._plain(name) for name in MAPPING_ECHO} | dict(self.choices)
+
+    def _plain(self, name: str) -> float | bool:
+        value = self[name]
+        return bool(value) if self.scenario.catalogue[name].mark.unit == "boolean" else value
+
+
+def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
+    """Estimates one configuration.
+
+    Raises:
+        ConfigError: for a list where one value is needed.
+        ResolveError: for missing inputs; MappingError for a mapping that cannot run; EvaluationError for no number.
+    """
+    refuse_sweeps(scenario, "an estimate")
+    known = scenario.catalogue
+    chosen = plan(known, (*RESULTS, *MAPPING_ECHO, *known.constraints, *DETAILS), scenario.sources, OPTIONAL_RESULTS)
+    results = run(chosen, scenario.sources.given)
+    problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
+    if problems:
+        raise MappingError(problems, file=scenario.label)
+    check_finite(results)
+    return kind(scenario, results)
+
+
+def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
+    """The rules that the mapping breaks, each with its values and the nearest that keep it."""
+    for name in scenario.catalogue.constraints:
+        formula = results.plan.by_name.get(name)
+        if formula is not None and not results.number(name):
+            values = {argument: results.number(argument) for argument in formula.arguments}
+            if values.get("data_parallel_degree", 1.0) % 1:  # the consequence of degrees that do not divide
+                continue
+            listed = ", ".join(f"{argument} = {value:.10g}" for argument, value in values.items())
+            adjusted = formula.mark.constrains or ""
+            origin = scenario.sources.origins.get(adjusted)
+            where = origin.where if origin else ""
+            yield Problem(f"{listed}: {formula.text['summary']}", where, _nearest(formula, adjusted, values))
+
+
+def _nearest(formula: Formula, adjusted: str, values: Mapping[str, float]) -> str:
+    """The nearest whole values of `adjusted` that keep the rule, if there are any."""
+    if adjusted not in values:
+        return f"rule {formula.name}"
+    whole = np.arange(1.0, max(NEAREST_SEARCHED, 2 * values[adjusted]) + 1)
+    arrays = {name: np.full_like(whole, value) for name, value in values.items()} | {adjusted: whole}
+    with np.errstate(all="ignore"):
+        keeps = whole[np.asarray(formula.function(**arrays), dtype=bool)]
+    below, above = keeps[keeps < values[adjusted]][-1:], keeps[keeps > values[adjusted]][:1]
+    nearest = " or ".join(f"{value:g}" for value in (*below, *above))
+    return f"rule {formula.name}; " + (f"nearest {adjusted}: {nearest}" if nearest else f"no {adjusted} keeps it")
+
+
+def _disagreements(scenario: Scenario, results: Results) -> Iterator[Problem]:
+    """AMPeD's names that must have the value of another."""
+    for name, (value, where) in scenario.sources.equals.items():
+        if name not in results.cells:
+            raise ConfigError(f"'{name}' is not computed here", file=scenario.label)
+        if results.number(name) != value:
+            yield Problem(f"{value:g} differs from {name} = {results.number(name):g}, which it is another name of",
+                          where, "give both the same value, or leave this one out")  # fmt: skip
