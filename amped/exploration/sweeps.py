@@ -1,0 +1,62 @@
+"""Sweeps: `batch_size=512:4096:x2` and the like, from text to lists of values. Text is parsed, never evaluated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from amped.errors import ConfigError
+
+LONGEST_SWEEP = 100_000
+_RANGE = re.compile(r"([^:]+):([^:]+):(x?)([^:]+?)(?::([A-Za-z/]+))?")
+
+
+def parse_vary(texts: Iterable[str]) -> dict[str, list[object]]:
+    """`NAME=A,B,C`, `NAME=LOW:HIGH:STEP` or `NAME=LOW:HIGH:xFACTOR`, each with `:UNIT` behind if wanted.
+
+    Raises:
+        ConfigError: for text of another form, an empty range, a step or factor that leads nowhere.
+    """
+    found: dict[str, list[object]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals or not name.strip() or not values.strip():
+            raise ConfigError(f"--vary {text!r} is not NAME=VALUES", "for example --vary batch_size=512:4096:x2")
+        if name.strip() in found:
+            raise ConfigError(f"--vary {name.strip()} is given twice", "give all its values at once")
+        match = _RANGE.fullmatch(values.strip())
+        found[name.strip()] = _span(text, *match.groups()) if match else _listed(values)
+    return found
+
+
+def _listed(values: str) -> list[object]:
+    values, _, unit = values.partition(":")
+    return [_number(v.strip(), unit) for v in values.split(",")]
+
+
+def _number(text: str, unit: str) -> object:
+    """A bare number as a number; anything else as text, for the door of values to read."""
+    if unit:
+        return f"{text} {unit}"
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _span(text: str, low: str, high: str, times: str, step: str, unit: str | None) -> list[object]:
+    try:
+        start, stop, by = float(low), float(high), float(step)
+    except ValueError:
+        raise ConfigError(f"--vary {text!r}: a range has numbers", "for example 512:4096:x2 or 2:16:2:TB/s") from None
+    grows = by > 1 and start > 0 if times else by > 0
+    if not (grows and start <= stop < float("inf")):
+        raise ConfigError(f"--vary {text!r} is an empty range",
+                          "LOW:HIGH:STEP needs STEP > 0, LOW:HIGH:xFACTOR needs FACTOR > 1, and LOW at most HIGH")  # fmt: skip
+    values, value = [], start
+    while value <= stop * (1 + 1e-12):
+        values.append(_number(repr(value), unit or ""))
+        value = value * by if times else start + len(values) * by
+        if len(values) > LONGEST_SWEEP:
+            raise ConfigError(f"--vary {text!r} has more than {LONGEST_SWEEP} values", "use a larger step")
+    return values
