@@ -1,0 +1,69 @@
+"""The command `amped`: a line for each verb, and how a mistake is told."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import amped
+from amped.cli.estimate import estimate
+from amped.cli.explain import explain
+from amped.cli.explore import explore
+from amped.cli.listing import listing
+from amped.cli.mat_dims import mat_dims
+from amped.errors import AmpedError
+
+app = typer.Typer(
+    name="amped",
+    help="How long a transformer trains, where the time goes, whether it fits, and which mapping is best.",
+    epilog="Start with: amped estimate",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("estimate")(estimate)
+app.command("explain")(explain)
+app.command("explore")(explore)
+app.command("mat-dims")(mat_dims)
+app.command("list")(listing)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"amped {amped.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """How long a transformer trains, where the time goes, whether it fits, and which mapping is best."""
+
+
+def main() -> None:
+    """Runs the command: exit code 2 and a message for the user's mistake, 1 for ours."""
+    try:
+        app()
+    except AmpedError as error:
+        typer.echo(f"amped: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:  # `amped explore | head`
+        sys.stderr.close()
+        sys.exit(0)
+    except MemoryError:
+        typer.echo("amped: out of memory; ask for less at once", err=True)
+        sys.exit(1)
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        typer.echo(
+            f"amped: this is a mistake of amped's, not yours ({type(error).__name__}). Please report it.", err=True
+        )
+        sys.exit(1)

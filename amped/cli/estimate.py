@@ -1,0 +1,108 @@
+"""`amped estimate`: training time, where it goes, whether it fits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.estimation import Estimation
+
+DEFAULT_OUTPUT = Path("output_files")
+
+
+def estimate(
+    config: options.ConfigOption = "default",
+    settings: options.SetOption = None,
+    model: options.ModelOption = None,
+    accelerator: options.AcceleratorOption = None,
+    system: options.SystemOption = None,
+    lookup_tables: options.TablesOption = None,
+    formulas: options.FormulasOption = None,
+    output_dir: options.OutputOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object of results, and write no files unless asked.")
+    ] = False,
+    gemm: Annotated[bool, typer.Option("--gemm", help="Write gemm_breakdown.txt: every matrix product.")] = False,
+    gemm_old: Annotated[bool, typer.Option("--GEMM", hidden=True)] = False,
+    compute_graph: Annotated[
+        bool, typer.Option("--compute-graph", help="With --gemm, write compute_graph .txt, .dot and .json.")
+    ] = False,
+    compute_graph_old: Annotated[bool, typer.Option("--compute_graph", hidden=True)] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the parts of a step, step_time.png.")] = False,
+) -> None:
+    """Estimate the training time of one configuration, where the time goes, and whether it fits in memory.
+
+    Example: amped estimate --model "Llama 3 70B" --system "DGX H100" --set tensor_parallel_degree=8
+    """
+    from amped.estimation import Estimation, estimated
+
+    rows = {"model": model, "accelerator": accelerator, "system": system}
+    result = estimated(options.scenario(config, settings, rows, lookup_tables, formulas), Estimation)
+    if as_json:
+        typer.echo(json.dumps(_plain(result), indent=1))
+        for notice in result.notices:
+            typer.echo(notice if notice.startswith("warning") else f"note: {notice}", err=True)
+    else:
+        from amped.report.summary import summary
+
+        options.console().print(summary(result))
+    wants = {
+        "gemm": gemm or gemm_old,
+        "graph": (gemm or gemm_old) and (compute_graph or compute_graph_old),
+        "plot": plot,
+    }
+    if output_dir or not as_json or any(wants.values()):
+        _write(result, output_dir or DEFAULT_OUTPUT, wants, quiet=as_json)
+    if (compute_graph or compute_graph_old) and not wants["graph"]:
+        typer.echo("note: --compute-graph needs --gemm beside it", err=True)
+
+
+def _plain(result: Estimation) -> dict[str, float | bool | str]:
+    """The results as one flat object; what would make them fit where they do not."""
+    from amped.remedies import smallest_change
+
+    found = result.to_dict()
+    return found if found["fits_in_memory"] else found | {"smallest_change_that_fits": smallest_change(result)}
+
+
+def _write(result: Estimation, folder: Path, wants: dict[str, bool], quiet: bool) -> None:
+    """Writes the files of a run, all with one date and time before their names."""
+    from datetime import datetime
+
+    from amped.files import output_file, write_atomically
+
+    when = datetime.now()
+    written = [write_atomically(output_file(folder, name, when), content) for name, content in _contents(result, wants)]
+    if not quiet:
+        typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
+
+
+def _contents(result: Estimation, wants: dict[str, bool]) -> list[tuple[str, str | bytes]]:
+    """Name and content of each file of a run."""
+    from amped.report import text
+
+    files: list[tuple[str, str | bytes]] = [
+        ("config_summary.txt", text.config_summary(result)),
+        ("training_time_breakdown.txt", text.training_time_breakdown(result)),
+    ]
+    if wants["gemm"]:
+        from amped.breakdown import gemm_lines
+
+        files.append(("gemm_breakdown.txt", text.gemm_breakdown(gemm_lines(result))))
+    if wants["graph"]:
+        from amped import graph
+
+        nodes = graph.compute_graph(result)
+        files += [("compute_graph.txt", graph.as_text(nodes)), ("compute_graph.dot", graph.as_dot(nodes)),
+                  ("compute_graph.json", json.dumps(graph.as_json(nodes), indent=1) + "\n")]  # fmt: skip
+    if wants["plot"]:
+        from amped.report.plots import step_time_plot
+
+        files.append(("step_time.png", step_time_plot(result)))
+    return files

@@ -1,0 +1,39 @@
+"""`amped explain`: how a value came to be."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated
+
+import typer
+
+from amped.cli import options
+
+
+def explain(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A quantity or choice (`amped list parameters`).")],
+    config: options.ConfigOption = "default",
+    settings: options.SetOption = None,
+    model: options.ModelOption = None,
+    accelerator: options.AcceleratorOption = None,
+    system: options.SystemOption = None,
+    lookup_tables: options.TablesOption = None,
+    formulas: options.FormulasOption = None,
+    depth: Annotated[int, typer.Option(min=0, max=100, help="Levels of the tree to show.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole tree as JSON.")] = False,
+) -> None:
+    """Show how a value came to be: its formula and source, and what it was computed from.
+
+    Example: amped explain exposed_tensor_communication_time --model "Llama 3 70B"
+    """
+    from amped.explanation import explained
+
+    rows = {"model": model, "accelerator": accelerator, "system": system}
+    tree = explained(options.scenario(config, settings, rows, lookup_tables, formulas), name)
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(tree), indent=1))
+        return
+    from amped.report.tree import explanation_tree
+
+    options.console().print(explanation_tree(tree, depth))

@@ -1,0 +1,126 @@
+"""`amped explore`: all valid mappings, ranked."""
+
+from __future__ import annotations
+
+import csv
+import enum
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from amped.cli import options
+from amped.errors import ConfigError
+
+if TYPE_CHECKING:
+    from amped.exploration.search import Exploration
+
+
+class Format(enum.StrEnum):
+    """How to print the ranking."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def explore(
+    config: options.ConfigOption = "default",
+    settings: options.SetOption = None,
+    model: options.ModelOption = None,
+    accelerator: options.AcceleratorOption = None,
+    system: options.SystemOption = None,
+    lookup_tables: options.TablesOption = None,
+    formulas: options.FormulasOption = None,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=1, help="Number of accelerators; else the config's.")
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            metavar="NAME=VALUES",
+            help="Sweep a number: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR; repeatable.",
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=1, max=100_000, help="How many of the best to print.")] = 10,
+    form: Annotated[Format, typer.Option("--format", help="table, csv or json.")] = Format.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")
+    ] = None,
+    output_dir: options.OutputOption = None,
+) -> None:
+    """Evaluate every valid mapping (data, tensor and pipeline degrees inside and across nodes, micro-batch) and rank them by training time.
+
+    Example: amped explore --model "Llama 3 70B" --system "DGX H100" --gpus 512 --vary batch_size=512:2048:x2
+    """
+    from amped.exploration.search import explored
+    from amped.exploration.sweeps import parse_vary
+    from amped.files import write_atomically
+
+    rows = {"model": model, "accelerator": accelerator, "system": system}
+    settings = [*(settings or []), *([f"number_of_accelerators={gpus}"] if gpus else [])]
+    asked = options.scenario(config, settings, rows, lookup_tables, formulas)
+    for notice in asked.sources.notices:
+        typer.echo(f"note: {notice}", err=True)
+    if output is not None and output.exists():
+        raise ConfigError(f"{output} exists and is not overwritten", "choose another --output")
+    with _Progress() as progress:
+        found = explored(asked, top, parse_vary(vary or []), progress.advance)
+    if output is None and output_dir is None:
+        _show(found, form)
+        return
+    from amped.files import output_file
+
+    suffix = "txt" if form is Format.TABLE else form.value
+    path = output if output is not None else output_file(output_dir or Path(), f"explore.{suffix}")
+    typer.echo(f"written to {write_atomically(path, _text(found, form))}", err=True)
+
+
+class _Progress:
+    """A count of candidates on stderr while the search runs, only on a terminal."""
+
+    def __enter__(self) -> _Progress:
+        self.console = options.console(stderr=True)
+        self.status = self.console.status("exploring") if self.console.is_terminal else None
+        if self.status:
+            self.status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.status:
+            self.status.stop()
+
+    def advance(self, candidates: int) -> None:
+        if self.status:
+            self.status.update(f"exploring: {candidates:,} candidates")
+
+
+def _show(found: Exploration, form: Format) -> None:
+    from amped.report.ranking import ranking
+
+    if form is Format.TABLE:
+        options.console().print(ranking(found))
+    else:
+        typer.echo(_text(found, form), nl=False)
+
+
+def _text(found: Exploration, form: Format) -> str:
+    """The exploration as plain text."""
+    if form is Format.JSON:
+        return json.dumps(found.to_dict(), indent=1) + "\n"
+    if form is Format.CSV:
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, list(found.best[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found.best)
+        return stream.getvalue()
+    from rich.console import Console
+
+    from amped.report.ranking import ranking
+
+    stream = io.StringIO()
+    Console(file=stream, width=options.PLAIN_WIDTH, color_system=None).print(ranking(found))
+    return stream.getvalue()

@@ -1,0 +1,104 @@
+"""`amped list`: what there is to choose from."""
+
+from __future__ import annotations
+
+import enum
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.tables import Tables
+
+
+class What(enum.StrEnum):
+    """What can be listed."""
+
+    ACCELERATORS = "accelerators"
+    MODELS = "models"
+    SYSTEMS = "systems"
+    PARAMETERS = "parameters"
+    CONFIGS = "configs"
+
+
+# For each table: the columns that tell its rows apart, and their heads.
+COLUMNS = {
+    What.ACCELERATORS: {"bf16_peak_flop_rate": "bf16 peak", "fp16_peak_flop_rate": "fp16 peak",
+                        "memory_capacity": "memory", "memory_bandwidth": "bandwidth", "release_year": "year"},
+    What.MODELS: {"parameters_published": "parameters", "layers": "layers", "dimensionality": "width",
+                  "attention_heads": "heads", "context": "context"},
+    What.SYSTEMS: {"accelerator": "accelerator", "number_of_accelerators_per_node": "per node",
+                   "inter_accelerator_bandwidth": "inside", "number_of_network_cards_per_node": "cards",
+                   "bandwidth_per_network_card": "per card"},
+}  # fmt: skip
+
+
+def listing(
+    what: Annotated[
+        What, typer.Argument(metavar="accelerators|models|systems|parameters|configs", help="What to list.")
+    ],
+    filter_text: Annotated[str, typer.Option("--filter", "-f", metavar="TEXT", help="Only lines with this text.")] = "",
+    lookup_tables: options.TablesOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+) -> None:
+    """List the accelerators, models, systems, parameters or configs there are.
+
+    Example: amped list models --filter llama
+    """
+    found = [
+        line for line in _lines(what, lookup_tables) if filter_text.casefold() in " ".join(line.values()).casefold()
+    ]
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+        return
+    if not found:
+        typer.echo(f"nothing in {what.value} has {filter_text!r}", err=True)
+        return
+    _print(found)
+
+
+def _lines(what: What, lookup_tables: Path | None) -> list[dict[str, str]]:
+    if what is What.CONFIGS:
+        from amped.catalogue import catalogue
+        from amped.config import read_config, shipped_configs
+
+        return [{"name": name, "description": read_config(name, catalogue()).description} for name in shipped_configs()]
+    if what is What.PARAMETERS:
+        from amped.catalogue import catalogue
+
+        return [
+            {"name": name, "unit": quantity.mark.bare or quantity.mark.unit, "meaning": quantity.summary}
+            for name, quantity in catalogue().items()
+            if quantity.mark.kind != "records" and not quantity.mark.constrains
+        ]
+    from amped.tables import Tables, user_folders
+
+    return _rows(what, Tables(user_folders(lookup_tables)))
+
+
+def _rows(what: What, tables: Tables) -> list[dict[str, str]]:
+    from amped.tables import ACCELERATORS, MODELS, SYSTEMS
+
+    table = {What.ACCELERATORS: ACCELERATORS, What.MODELS: MODELS, What.SYSTEMS: SYSTEMS}[what]
+    lines = []
+    for name in tables.names(table):
+        columns = tables.row(table, name).columns
+        aliases = [alias for alias in columns.get("aliases", ()) if isinstance(alias, str)]
+        values = {head: str(columns.get(column, "")) for column, head in COLUMNS[what].items()}
+        lines.append({"name": name, **values, "aliases": ", ".join(aliases)})
+    return lines
+
+
+def _print(lines: list[dict[str, str]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    for key in lines[0]:
+        table.add_column(key.replace("_", " "), no_wrap=key == "name", overflow="fold")
+    for line in lines:
+        table.add_row(*line.values())
+    options.console().print(table)

@@ -1,0 +1,34 @@
+"""`amped mat-dims`: matrix dimensions for DeepFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from amped.cli import options
+
+
+def mat_dims(
+    config: options.ConfigOption = "default",
+    settings: options.SetOption = None,
+    model: options.ModelOption = None,
+    accelerator: options.AcceleratorOption = None,
+    system: options.SystemOption = None,
+    lookup_tables: options.TablesOption = None,
+    formulas: options.FormulasOption = None,
+    output_dir: options.OutputOption = None,
+) -> None:
+    """Print the matrix dimensions of one layer in DeepFlow's format, and write them to mat_dims.txt.
+
+    Example: amped mat-dims --model "GPT-3 175B" --output-dir deepflow
+    """
+    from amped.estimation import Estimation, estimated
+    from amped.files import output_file, write_atomically
+    from amped.report.text import mat_dims as dimensions
+
+    rows = {"model": model, "accelerator": accelerator, "system": system}
+    content = dimensions(estimated(options.scenario(config, settings, rows, lookup_tables, formulas), Estimation))
+    typer.echo(content, nl=False)
+    path = write_atomically(output_file(output_dir or Path("output_files"), "mat_dims.txt"), content)
+    typer.echo(f"written to {path}", err=True)

@@ -1,0 +1,109 @@
+"""The door for Python: what `import amped` offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from amped.catalogue import catalogue
+from amped.config import Config, read_config
+from amped.estimation import Estimation, estimated
+from amped.explanation import Explanation, explained
+from amped.exploration.search import Exploration, explored
+from amped.scenario import ConfigSource, formula_module, read_scenario
+
+
+class Estimate(Estimation):
+    """The results of one configuration: `estimate["step_time"]`, `.breakdown`, `.to_dict()`; shows itself in rich and Jupyter."""
+
+    def __rich__(self) -> Any:
+        """The summary, for rich."""
+        from amped.report.summary import summary
+
+        return summary(self)
+
+    def _repr_html_(self) -> str:
+        from amped.report.html import as_html
+
+        return as_html(self.__rich__())
+
+    def __repr__(self) -> str:
+        return f"<Estimate of {self.scenario.label}: step {self['step_time']:.4g} s, training {self['training_time']:.4g} s>"
+
+
+def load_config(config: str | Path | Mapping[str, Any], formulas: ModuleType | str | Path | None = None) -> Config:
+    """Reads and checks a config: a file, the name of a shipped one, or a mapping.
+
+    Raises:
+        AmpedError: with everything that is wrong, each with its JSON path.
+    """
+    extra = (formula_module(formulas),) if formulas is not None else ()
+    return read_config(config, catalogue(extra))
+
+
+def estimate(
+    config: ConfigSource = "default",
+    *,
+    lookup_tables: str | Path | None = None,
+    formulas: ModuleType | str | Path | None = None,
+    **overrides: object,
+) -> Estimate:
+    """Estimates the training time of one configuration, where it goes, and whether it fits.
+
+    Args:
+        config: a file, the name of a shipped config, a mapping, or what `load_config` returned.
+        lookup_tables: a folder of tables to layer over the shipped ones.
+        formulas: a module (or file) of marked functions to use beside amped's.
+        overrides: values by name (`tensor_parallel_degree=4`, `memory_capacity="96 GB"`), and rows under `model`,
+            `system` and `accelerator`.
+
+    Raises:
+        AmpedError: with everything that is wrong and what to do about it.
+    """
+    return estimated(read_scenario(config, overrides, lookup_tables, formulas), Estimate)
+
+
+def explain(
+    name: str,
+    config: ConfigSource = "default",
+    *,
+    lookup_tables: str | Path | None = None,
+    formulas: ModuleType | str | Path | None = None,
+    **overrides: object,
+) -> Explanation:
+    """The tree of how one value came to be; arguments as in `estimate`."""
+    return explained(read_scenario(config, overrides, lookup_tables, formulas), name)
+
+
+def explore(
+    config: ConfigSource = "default",
+    *,
+    top: int = 10,
+    vary: Mapping[str, Any] | None = None,
+    lookup_tables: str | Path | None = None,
+    formulas: ModuleType | str | Path | None = None,
+    **overrides: object,
+) -> Exploration:
+    """Evaluates all valid mappings and ranks them by training time.
+
+    Args:
+        config: as in `estimate`; a list as a value is a sweep.
+        top: how many of the best to return.
+        vary: further sweeps, name to list of values.
+        lookup_tables: as in `estimate`.
+        formulas: as in `estimate`.
+        overrides: as in `estimate`; `number_of_accelerators` is the size of the machine.
+    """
+    return explored(read_scenario(config, overrides, lookup_tables, formulas), top, vary or {})
+
+
+def estimateTrainingTime(accelerator: str, transformer: str | None = None) -> float:  # noqa: N802 (AMPeD's name)
+    """Seconds to train the default config on another accelerator, and another transformer if one is named.
+
+    Args:
+        accelerator: a row of `accelerator_specifications`, such as "H100 PCIe".
+        transformer: a row of `transformer_network_parameters`.
+    """
+    return estimate(accelerator=accelerator, model=transformer)["training_time"]

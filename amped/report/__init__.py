@@ -1,0 +1,1 @@
+"""The only room that prints, plots or rounds."""

@@ -1,0 +1,77 @@
+"""Numbers as people read them: a few digits and a unit that fits."""
+
+from __future__ import annotations
+
+import math
+
+_STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
+MINUTE, HOUR, DAY, YEAR = 60.0, 3600.0, 86400.0, 31557600.0
+JOULES_PER_WATT_HOUR = 3600.0
+
+
+def digits(number: float, significant: int = 4) -> str:
+    """A number with a few significant digits and no exponent where it is readable without."""
+    if number == 0 or not math.isfinite(number):
+        return f"{number:g}"
+    if 1e-4 <= abs(number) < 1e7:
+        places = max(0, significant - 1 - math.floor(math.log10(abs(number))))
+        return f"{number:,.0f}" if number == int(number) else f"{number:,.{places}f}"
+    return f"{number:.{significant}g}"
+
+
+def scaled(number: float, unit: str, significant: int = 4) -> str:
+    """A number with the SI prefix that leaves one to three digits before the point."""
+    steps = _STEPS if abs(number) >= 1 or number == 0 else _SMALL
+    for size, prefix in steps:
+        if abs(number) >= size * (1 - 1e-12):
+            return f"{digits(number / size, significant)} {prefix}{unit}".rstrip()
+    return f"{digits(number / steps[-1][0], significant)} {steps[-1][1]}{unit}" if number else f"0 {unit}".rstrip()
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit people would say: 30.0 s, 5.2 hours, 33.1 days, 2.4 years."""
+    for size, name in ((YEAR, "years"), (DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes")):
+        if seconds >= 2 * size:
+            return f"{digits(seconds / size, 3)} {name}"
+    return scaled(seconds, "s")
+
+
+def count(number: float) -> str:
+    """A large count in words: 174.6 billion."""
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if abs(number) >= size:
+            return f"{digits(number / size)} {name}"
+    return digits(number, 6)
+
+
+def value(number: float, unit: str) -> str:
+    """A quantity in its canonical unit, made readable."""
+    if unit == "boolean":
+        return "yes" if number else "no"
+    if unit == "s":
+        return duration(number)
+    if unit == "1":
+        return f"{number:.4g}"
+    if unit == "count":
+        return count(number)
+    if unit == "dollar":
+        return f"{count(number)} USD"
+    if unit == "dollar/s":
+        return f"{digits(number * HOUR)} USD/hour"
+    if unit == "J":
+        return scaled(number / JOULES_PER_WATT_HOUR, "Wh")
+    names = {"byte": "B", "byte/s": "B/s", "flop": "FLOP", "flop/s": "FLOP/s"}
+    return scaled(number, names.get(unit, unit))
+
+
+def percent(fraction: float) -> str:
+    """A share as a percentage."""
+    return f"{fraction * 100:.1f} %"
+
+
+def label(name: str) -> str:
+    """A canonical name in words for a table: `exposed_tensor_communication_time` is "exposed tensor communication"."""
+    for ending in ("_time", "_bytes"):
+        name = name.removesuffix(ending)
+    return name.replace("_", " ")

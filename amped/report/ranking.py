@@ -1,0 +1,54 @@
+"""The ranking of an exploration as a table."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from amped.exploration.search import Exploration, Row
+from amped.exploration.space import JOINT
+from amped.report import human
+
+
+def ranking(found: Exploration) -> RenderableType:
+    """The best mappings, one a line, and how many candidates each rule removed."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    swept = [name for name in found.swept if name not in JOINT]
+    batches = len({row["batch_size"] for row in found.best}) > 1
+    heads = ("rank", "training", "step", "MFU", "memory", "data", "tensor", "pipeline", "micro-batch")
+    for head in (*heads, *(["batch"] if batches else []), *swept):
+        table.add_column(head, justify="right", no_wrap=True)
+    for rank, row in enumerate(found.best, 1):
+        extra = [f"{row['batch_size']:g}"] if batches else []
+        table.add_row(str(rank), *_cells(row), *extra, *(f"{row[name]:g}" for name in swept))
+    parts: list[RenderableType] = [Text(_headline(found)), Text(""), table]
+    if not found.feasible:
+        parts.insert(
+            1,
+            Text("No candidate fits in memory; these need least time and more memory than there is.", style="bold red"),
+        )
+    parts += [Text(""), Text("degrees are whole (inside node x across nodes)", style="dim")]
+    return Group(*parts)
+
+
+def _cells(row: Row) -> list[str]:
+    degrees = [
+        f"{row[f'{k}_parallel_degree']:g} ({row[f'intra_node_{k}_parallel_degree']:g}x{row[f'inter_node_{k}_parallel_degree']:g})"
+        for k in ("data", "tensor", "pipeline")
+    ]
+    return [
+        human.duration(row["training_time"]), human.duration(row["step_time"]),
+        human.percent(row["model_flops_utilization"]), human.value(row["memory_per_accelerator_bytes"], "byte"),
+        *degrees, f"{row['microbatch_size']:g}",
+    ]  # fmt: skip
+
+
+def _headline(found: Exploration) -> str:
+    lines = [f"{found.candidates:,} candidates, {found.feasible:,} keep every rule and fit in memory "
+             f"({human.duration(found.elapsed_time)})"]  # fmt: skip
+    lines += [
+        f"  {count:,} broke {name.replace('_', ' ')}"
+        for name, count in sorted(found.removed.items(), key=lambda i: -i[1])
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,153 @@
+"""The summary of an estimate for a terminal: time, parts as bars, memory against capacity, defaults leaned on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import shorten
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.segment import Segment
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from amped.estimation import MEMORY_PARTS, STEP_PARTS, Estimation
+from amped.remedies import smallest_change
+from amped.report import human
+
+LONGEST_NOTICE = 240
+# One colour for each kind of time, in every table and plot.
+COLOURS = {"compute": "blue", "recomputation": "cyan", "communication": "yellow", "bubble": "red", "memory": "green"}
+
+
+class Bar:
+    """A horizontal bar as long as a fraction of its cell; plain `#` where the output is not a terminal's UTF-8."""
+
+    def __init__(self, fraction: float, colour: str) -> None:
+        self.fraction, self.colour = min(max(fraction, 0.0), 1.0), colour
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yields the bar."""
+        width = options.max_width
+        filled = round(self.fraction * width)
+        letter = "█" if console.is_terminal and not options.ascii_only else "#"
+        yield Segment(letter * filled, Style(color=self.colour) if console.is_terminal else None)
+        yield Segment(" " * (width - filled))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """Takes what there is."""
+        return Measurement(8, options.max_width)
+
+
+def kind_of(part: str) -> str:
+    """The kind of time that a part of the step is."""
+    if "communication" in part:
+        return "communication"
+    if "bubble" in part:
+        return "bubble"
+    return "recomputation" if part.startswith("recomputation") else "compute"
+
+
+def summary(estimation: Estimation) -> RenderableType:
+    """Everything a person wants to know of an estimate, on one screen."""
+    return Group(*_sections(estimation))
+
+
+def _sections(e: Estimation) -> Iterator[RenderableType]:
+    title = e.scenario.description or e.scenario.label
+    yield Text(title, style="bold")
+    yield Text(mapping_line(e), style="dim")
+    yield Text("")
+    yield _headline(e)
+    yield Text("")
+    yield _bars("time of a step", {n: e[n] for n in STEP_PARTS}, e["step_time"], "s")
+    yield Text("")
+    yield _memory(e)
+    yield from _advice(e)
+
+
+def mapping_line(e: Estimation) -> str:
+    """The mapping in one line."""
+    degrees = [f"{k} {e[f'{k}_parallel_degree']:g}" for k in ("data", "tensor", "pipeline", "context", "expert")]
+    shown = [d for d in degrees if not d.endswith(" 1")] or ["one accelerator"]
+    return (
+        f"{e['number_of_accelerators']:g} accelerators: {' x '.join(shown)}; batch {e['batch_size']:g}, "
+        f"micro-batch {e['microbatch_size']:g}, {e.choices['matrix_precision']}, "
+        f"recomputation {e.choices['activation_recomputation']}"
+    )
+
+
+def _headline(e: Estimation) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="left")
+    table.add_column(justify="left", style="bold")
+    convention = e.choices["attention_flop_convention"]
+    rows = [
+        ("training time", f"{human.duration(e['training_time'])}  ({e['number_of_steps']:,.0f} steps)"),
+        ("step time", human.duration(e["step_time"])),
+        ("throughput", f"{human.digits(e['tokens_per_second_per_accelerator'])} tokens/s per accelerator"),
+        ("model FLOP/s", f"{human.value(e['model_flop_rate_per_accelerator'], 'flop/s')} per accelerator, "
+                         f"MFU {human.percent(e['model_flops_utilization'])} ({convention} attention counted)"),
+        ("hardware FLOP/s", f"{human.value(e['hardware_flop_rate_per_accelerator'], 'flop/s')} per accelerator, "
+                            f"HFU {human.percent(e['hardware_flops_utilization'])}"),
+        ("parameters", human.count(e["number_of_parameters"]) + _active(e)),
+        *((name, _optional(e, name)) for name in ("energy", "cost")),
+    ]  # fmt: skip
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _active(e: Estimation) -> str:
+    if e["active_parameters"] == e["number_of_parameters"]:
+        return ""
+    return f", {human.count(e['active_parameters'])} active"
+
+
+def _optional(e: Estimation, name: str) -> str:
+    lacking = e.plan.unknown.get(name)
+    if lacking:
+        return f"unknown: {', '.join(lacking)} not given"
+    return human.value(e[name], e.scenario.catalogue[name].mark.unit)
+
+
+def _bars(title: str, parts: dict[str, float], whole: float, unit: str) -> Table:
+    table = Table.grid(padding=(0, 1), expand=False)
+    table.add_column(justify="left", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(width=24)
+    table.add_row(Text(title, style="bold"), human.value(whole, unit), "", "")
+    for name, part in parts.items():
+        if part > 0:
+            colour = COLOURS["memory"] if unit == "byte" else COLOURS[kind_of(name)]
+            share = part / whole if whole else 0.0
+            table.add_row(f"  {human.label(name)}", human.value(part, unit), human.percent(share), Bar(share, colour))
+    return table
+
+
+def _memory(e: Estimation) -> RenderableType:
+    need, capacity = e["memory_per_accelerator_bytes"], e["memory_capacity"]
+    fits = "fits" if e["fits_in_memory"] else "DOES NOT FIT"
+    parts = _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, "byte")
+    line = f"{fits}: {human.value(need, 'byte')} of {human.value(capacity, 'byte')} ({human.percent(need / capacity)})"
+    line += f"; largest micro-batch that fits: {e['largest_microbatch_size']:g}"
+    return Group(parts, Text(line, style="" if e["fits_in_memory"] else "bold red"))
+
+
+def _advice(e: Estimation) -> Iterator[RenderableType]:
+    if not e["fits_in_memory"]:
+        yield Text(f"smallest change that makes it fit: {smallest_change(e)}", style="bold")
+    for notice in e.notices:
+        told = notice if notice.startswith("warning") else f"note: {notice}"
+        yield Text(shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), style="dim")
+    if e.defaults:
+        yield Text("")
+        yield Text("defaults leaned on (change with --set NAME=VALUE)", style="bold")
+        table = Table.grid(padding=(0, 2))
+        for name, formula in e.defaults.items():
+            table.add_row(
+                f"  {name}", human.value(e[name], formula.mark.unit), Text(formula.text["source"], style="dim")
+            )
+        yield table

@@ -1,0 +1,42 @@
+"""The tree behind a value, for a terminal."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from rich.tree import Tree
+
+from amped.explanation import Explanation
+from amped.report import human
+
+_STYLE = {"given": "green", "table row": "cyan", "calculated": "", "default": "yellow", "records": "dim"}
+
+
+def explanation_tree(explanation: Explanation, depth: int) -> Tree:
+    """The tree of a value, `depth` levels deep."""
+    tree = Tree(_node(explanation, full=True), guide_style="dim")
+    _grow(tree, explanation, depth)
+    return tree
+
+
+def _grow(tree: Tree, explanation: Explanation, depth: int) -> None:
+    if depth <= 0 and explanation.parts:
+        tree.add(Text(f"… {sum(1 for _ in explanation.walk()) - 1} more below (--depth)", style="dim"))
+        return
+    for part in explanation.parts:
+        _grow(tree.add(_node(part, full=False)), part, depth - 1)
+
+
+def _node(e: Explanation, full: bool) -> Text:
+    number = e.value if isinstance(e.value, str) else human.value(e.value, e.unit)
+    text = Text.assemble((e.name, "bold"), " = ", str(number), "  ", (f"[{e.origin}]", _STYLE[e.origin]))
+    if e.repeated:
+        return text.append("  see above", style="dim")
+    if e.origin in ("given", "table row"):
+        return text.append(f"  {e.where}", style="dim")
+    lines = [e.summary] + ([f"{e.where} in {e.unit}"] if full and e.where else [])
+    lines += [f"alternative chosen because: {e.because}"] if e.because else []
+    lines += [f"Source: {e.source}"] if e.source else []
+    lines += [f"Differs: {e.differs}"] if e.differs else []
+    for line in lines:
+        text.append(f"\n{line}", style="dim")
+    return text
