@@ -1,0 +1,1 @@
+"""Configs that come with amped; every file is estimable. Read them with `importlib.resources`."""

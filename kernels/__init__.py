@@ -1,0 +1,1 @@
+"""Measures kernels on this machine. The only part of amped that may import torch."""
