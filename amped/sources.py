@@ -99,7 +99,8 @@ def build_sources(
         ConfigError, TableError: with everything that is wrong.
     """
     overrides = dict(overrides or {})
-    row_overrides = {ROW_NAMES[n]: str(overrides.pop(n)) for n in list(overrides) if n in ROW_NAMES and overrides[n]}
+    rows = {ROW_NAMES[name]: overrides.pop(name) for name in list(overrides) if name in ROW_NAMES}
+    row_overrides = {category: str(row) for category, row in rows.items() if row is not None}
     builder = _Builder(config, tables, catalogue)
     builder.override(overrides)
     builder.look_up_rows(row_overrides)
