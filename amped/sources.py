@@ -123,15 +123,20 @@ class _Builder:
 
     def override(self, overrides: Mapping[str, object]) -> None:
         """Values from the command line or a call: they take away every source that they determine."""
+        own: dict[str, Entry] = {}
         for written_name, written in overrides.items():
             name, where = aliases().canonical(written_name), f"--set {written_name}"
             if name not in self.catalogue or self.catalogue[name].mark.constrains:
                 hint = did_you_mean(written_name, [*self.catalogue, *ROW_NAMES, *aliases().names()])
                 self.problems.append(Problem(f"unknown parameter {quoted(written_name)}", where, hint))
-                continue
+            elif name in own:
+                self.problems.append(Problem(f"'{name}' is set twice", where, f"the other is {own[name].where}"))
+            else:
+                own[name] = Entry(name, written_name, where, "value", written, "", "")
+        for name, entry in own.items():
             for other in sorted(self.catalogue[name].replaces & set(self.entries)):
-                self.sources.notices.append(f"{where} takes the place of {self.entries.pop(other).where}")
-            self.entries[name] = Entry(name, written_name, where, "value", written, "", "")
+                self.sources.notices.append(f"{entry.where} takes the place of {self.entries.pop(other).where}")
+        self.entries |= own
 
     def look_up_rows(self, overrides: Mapping[str, str]) -> None:
         """The row of each category: named by the caller, by the config, or, for the accelerator, by the system."""

@@ -12,18 +12,14 @@ from amped.cli import options
 
 if TYPE_CHECKING:
     from amped.estimation import Estimation
+    from amped.scenario import Scenario
 
 DEFAULT_OUTPUT = Path("output_files")
 
 
+@options.with_scenario
 def estimate(
-    config: options.ConfigOption = "default",
-    settings: options.SetOption = None,
-    model: options.ModelOption = None,
-    accelerator: options.AcceleratorOption = None,
-    system: options.SystemOption = None,
-    lookup_tables: options.TablesOption = None,
-    formulas: options.FormulasOption = None,
+    asked: Scenario,
     output_dir: options.OutputOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object of results, and write no files unless asked.")
@@ -42,8 +38,7 @@ def estimate(
     """
     from amped.estimation import Estimation, estimated
 
-    rows = {"model": model, "accelerator": accelerator, "system": system}
-    result = estimated(options.scenario(config, settings, rows, lookup_tables, formulas), Estimation)
+    result = estimated(asked, Estimation)
     if as_json:
         typer.echo(json.dumps(_plain(result), indent=1))
         for notice in result.notices:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from amped.cli import options
 
+if TYPE_CHECKING:
+    from amped.scenario import Scenario
 
+
+@options.with_scenario
 def explain(
+    asked: Scenario,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A quantity or choice (`amped list parameters`).")],
-    config: options.ConfigOption = "default",
-    settings: options.SetOption = None,
-    model: options.ModelOption = None,
-    accelerator: options.AcceleratorOption = None,
-    system: options.SystemOption = None,
-    lookup_tables: options.TablesOption = None,
-    formulas: options.FormulasOption = None,
     depth: Annotated[int, typer.Option(min=0, max=100, help="Levels of the tree to show.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole tree as JSON.")] = False,
 ) -> None:
@@ -29,8 +27,7 @@ def explain(
     """
     from amped.explanation import explained
 
-    rows = {"model": model, "accelerator": accelerator, "system": system}
-    tree = explained(options.scenario(config, settings, rows, lookup_tables, formulas), name)
+    tree = explained(asked, name)
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(tree), indent=1))
         return

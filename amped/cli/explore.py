@@ -16,6 +16,7 @@ from amped.errors import ConfigError
 
 if TYPE_CHECKING:
     from amped.exploration.search import Exploration
+    from amped.scenario import Scenario
 
 
 class Format(enum.StrEnum):
@@ -26,17 +27,9 @@ class Format(enum.StrEnum):
     JSON = "json"
 
 
+@options.with_scenario
 def explore(
-    config: options.ConfigOption = "default",
-    settings: options.SetOption = None,
-    model: options.ModelOption = None,
-    accelerator: options.AcceleratorOption = None,
-    system: options.SystemOption = None,
-    lookup_tables: options.TablesOption = None,
-    formulas: options.FormulasOption = None,
-    gpus: Annotated[
-        int | None, typer.Option("--gpus", min=1, help="Number of accelerators; else the config's.")
-    ] = None,
+    asked: Scenario,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,14 +38,19 @@ def explore(
             help="Sweep a number: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR; repeatable.",
         ),
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, max=100_000, help="How many of the best to print.")] = 10,
+    top: Annotated[
+        int, typer.Option("--top", min=1, max=100_000, metavar="K", help="How many of the best to print.")
+    ] = 10,
     form: Annotated[Format, typer.Option("--format", help="table, csv or json.")] = Format.TABLE,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")
     ] = None,
     output_dir: options.OutputOption = None,
 ) -> None:
-    """Evaluate every valid mapping (data, tensor and pipeline degrees inside and across nodes, micro-batch) and rank them by training time.
+    """Evaluate every valid mapping and rank them by training time.
+
+    Searched are the data, tensor and pipeline degrees inside and across nodes, and the micro-batch; what is set on the
+    command line (--tp 8, --set microbatch_size=1) is held.
 
     Example: amped explore --model "Llama 3 70B" --system "DGX H100" --gpus 512 --vary batch_size=512:2048:x2
     """
@@ -60,9 +58,6 @@ def explore(
     from amped.exploration.sweeps import parse_vary
     from amped.files import write_atomically
 
-    rows = {"model": model, "accelerator": accelerator, "system": system}
-    settings = [*(settings or []), *([f"number_of_accelerators={gpus}"] if gpus else [])]
-    asked = options.scenario(config, settings, rows, lookup_tables, formulas)
     for notice in asked.sources.notices:
         typer.echo(f"note: {notice}", err=True)
     if output is not None and output.exists():

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from amped.cli import options
 
+if TYPE_CHECKING:
+    from amped.scenario import Scenario
 
+
+@options.with_scenario
 def mat_dims(
-    config: options.ConfigOption = "default",
-    settings: options.SetOption = None,
-    model: options.ModelOption = None,
-    accelerator: options.AcceleratorOption = None,
-    system: options.SystemOption = None,
-    lookup_tables: options.TablesOption = None,
-    formulas: options.FormulasOption = None,
+    asked: Scenario,
     output_dir: options.OutputOption = None,
 ) -> None:
     """Print the matrix dimensions of one layer in DeepFlow's format, and write them to mat_dims.txt.
@@ -27,8 +26,7 @@ def mat_dims(
     from amped.files import output_file, write_atomically
     from amped.report.text import mat_dims as dimensions
 
-    rows = {"model": model, "accelerator": accelerator, "system": system}
-    content = dimensions(estimated(options.scenario(config, settings, rows, lookup_tables, formulas), Estimation))
+    content = dimensions(estimated(asked, Estimation))
     typer.echo(content, nl=False)
     path = write_atomically(output_file(output_dir or Path("output_files"), "mat_dims.txt"), content)
     typer.echo(f"written to {path}", err=True)

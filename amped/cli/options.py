@@ -1,9 +1,11 @@
-"""Options that every verb with a config has, and what they become."""
+"""The options that every verb with a config has, written once, and the scenario they describe."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -17,42 +19,70 @@ if TYPE_CHECKING:
 # Width of tables that are redirected: what a page or a mail takes.
 PLAIN_WIDTH = 100
 
-ConfigOption = Annotated[
-    str,
-    typer.Option("--config", "-c", metavar="FILE|NAME", help="Config file, or a shipped one (`amped list configs`)."),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", "-s", metavar="NAME=VALUE", help='Give a parameter, such as memory_capacity="96 GB"; repeatable.'
-    ),
-]
-ModelOption = Annotated[str | None, typer.Option(metavar="ROW", help="Transformer to train (`amped list models`).")]
-AcceleratorOption = Annotated[str | None, typer.Option(metavar="ROW", help="Accelerator (`amped list accelerators`).")]
-SystemOption = Annotated[str | None, typer.Option(metavar="ROW", help="Nodes and networks (`amped list systems`).")]
-TablesOption = Annotated[
-    Path | None, typer.Option("--lookup-tables", metavar="DIR", help="Lookup tables to layer over the shipped ones.")
-]
+Option = typer.Option
 OutputOption = Annotated[
-    Path | None, typer.Option("--output-dir", metavar="DIR", help="Folder for files, by default output_files.")
+    Path | None, Option("--output-dir", metavar="DIR", help="Folder for files; by default output_files.")
 ]
-FormulasOption = Annotated[
-    Path | None, typer.Option("--formulas", metavar="FILE", help="Your own formulas, a Python file. Its code is run.")
+TablesOption = Annotated[
+    Path | None, Option("--lookup-tables", metavar="DIR", help="Lookup tables to layer over the shipped ones.")
 ]
 
 
-def scenario(
-    config: str,
-    settings: list[str] | None,
-    rows: dict[str, str | None],
-    lookup_tables: Path | None,
-    formulas: Path | None,
+def read(
+    config: Annotated[
+        str, Option("--config", "-c", metavar="FILE|NAME", help="Config file, or a shipped one (`amped list configs`).")
+    ] = "default",
+    settings: Annotated[
+        list[str] | None,
+        Option("--set", "-s", metavar="NAME=VALUE", help='Give a parameter: memory_capacity="96 GB"; repeatable.'),
+    ] = None,
+    model: Annotated[str | None, Option(metavar="ROW", help="Transformer to train (`amped list models`).")] = None,
+    accelerator: Annotated[str | None, Option(metavar="ROW", help="Accelerator (`amped list accelerators`).")] = None,
+    system: Annotated[str | None, Option(metavar="ROW", help="Nodes and networks (`amped list systems`).")] = None,
+    gpus: Annotated[
+        int | None, Option("--gpus", metavar="N", help="Number of accelerators; else the config's.")
+    ] = None,
+    dp: Annotated[int | None, Option("--dp", metavar="N", help="Data-parallel degree.")] = None,
+    tp: Annotated[int | None, Option("--tp", metavar="N", help="Tensor-parallel degree.")] = None,
+    pp: Annotated[int | None, Option("--pp", metavar="N", help="Pipeline-parallel degree.")] = None,
+    cp: Annotated[int | None, Option("--cp", metavar="N", help="Context-parallel degree.")] = None,
+    ep: Annotated[int | None, Option("--ep", metavar="N", help="Expert-parallel degree.")] = None,
+    lookup_tables: TablesOption = None,
+    formulas: Annotated[
+        Path | None, Option("--formulas", metavar="FILE", help="Your own formulas, a Python file. Its code is run.")
+    ] = None,
 ) -> Scenario:
     """The scenario that the options describe."""
     from amped.scenario import read_scenario
 
-    named = {name: row for name, row in rows.items() if row is not None}
-    return read_scenario(config, {**overrides(settings or []), **named}, lookup_tables, formulas)
+    given = overrides(settings or [])
+    degrees = {"data": dp, "tensor": tp, "pipeline": pp, "context": cp, "expert": ep}
+    numbers = {f"{kind}_parallel_degree": degree for kind, degree in degrees.items()} | {"number_of_accelerators": gpus}
+    named = {name: number for name, number in numbers.items() if number is not None}
+    twice = named.keys() & given.keys()
+    if twice:
+        raise ConfigError(f"{', '.join(sorted(twice))} is given twice", "by --set and by its own option; keep one")
+    rows = {"model": model, "accelerator": accelerator, "system": system}
+    return read_scenario(config, {**given, **named, **rows}, lookup_tables, formulas)
+
+
+def with_scenario(verb: Callable[..., None]) -> Callable[..., None]:
+    """Gives a verb the options of `read`; the verb takes the scenario as its argument `asked`."""
+    shared = inspect.signature(read).parameters
+    own = {name: p for name, p in inspect.signature(verb).parameters.items() if name != "asked"}
+
+    def called(**options: Any) -> None:
+        asked = read(**{name: options.pop(name) for name in shared})
+        verb(asked=asked, **options)
+
+    hints = get_type_hints(read, localns={"Scenario": Any}, include_extras=True)
+    hints |= get_type_hints(verb, localns={"Scenario": Any}, include_extras=True)
+    ordered = sorted((*shared.values(), *own.values()), key=lambda p: p.default is not p.empty)
+    keyword = [p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in ordered]
+    called.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in keyword}
+    called.__doc__, called.__name__ = verb.__doc__, verb.__name__
+    return called
 
 
 def overrides(settings: list[str]) -> dict[str, object]:

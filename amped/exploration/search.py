@@ -14,7 +14,7 @@ from amped.axes import JointAxis
 from amped.errors import AmpedError, ConfigError, Problem, did_you_mean
 from amped.estimation import STEP_PARTS
 from amped.evaluate import Results, run
-from amped.exploration.space import JOINT, PLACED, Machine, blocks, mappings
+from amped.exploration.space import JOINT, PLACED, Array, Machine, blocks, mappings
 from amped.resolve import Plan, plan
 from amped.scenario import Scenario
 from amped.sources import Given, Sources
@@ -25,6 +25,10 @@ COLUMNS = (
     "training_time", "step_time", "tokens_per_second_per_accelerator", "model_flops_utilization",
     "hardware_flop_rate_per_accelerator", "memory_per_accelerator_bytes", "fits_in_memory", "data_parallel_degree",
     "tensor_parallel_degree", "pipeline_parallel_degree", "number_of_microbatches_per_minibatch", *STEP_PARTS,
+)  # fmt: skip
+SEARCHED = (
+    *(f"{place}{kind}_parallel_degree" for kind in PLACED for place in ("", "intra_node_", "inter_node_")),
+    "microbatch_size", "number_of_microbatches_per_minibatch",
 )  # fmt: skip
 Row = dict[str, float | bool]
 Progress = Callable[[int], None]
@@ -98,13 +102,15 @@ def explored(
     axes = {name: np.array(values, dtype=np.float64) for name, values in sweeps.items()}
     chosen = _plan(scenario, sources, axes)
     best = _Best(top)
-    for columns in blocks(mappings(machine, sizes), max(1, BLOCK_ROWS // _cells(axes))):
+    held = _held(scenario.sources)
+    for columns in blocks(_kept(mappings(machine, sizes), held), max(1, BLOCK_ROWS // _cells(axes))):
         results = run(chosen, sources.given, JointAxis(columns), axes, frozenset(chosen.targets))
         _rank(results, best, columns, axes)
         if progress:
             progress(best.candidates)
     if not best.candidates:
-        raise ConfigError("no mapping multiplies and divides", "the batch must divide by a data-parallel degree")
+        raise ConfigError("no mapping multiplies and divides", "the batch must divide by a data-parallel degree"
+                          + (f"; {', '.join(held)} is held" if held else ""))  # fmt: skip
     found = [row for _, row in (best.rows or best.unfit)]
     return Exploration(best.candidates, best.feasible, best.keeping_rules, best.removed,
                        time.perf_counter() - started, found, (*JOINT, *axes))  # fmt: skip
@@ -121,21 +127,44 @@ def _prepared(scenario: Scenario, vary: Mapping[str, Sequence[object]]) -> tuple
             sweeps[name] = read_values(known[name], list(values))
         except AmpedError as error:
             problems += error.at(f"--vary {name}")
-    searched = {f"{p}{kind}_parallel_degree" for kind in PLACED for p in ("", "intra_node_", "inter_node_")}
-    searched |= {"microbatch_size", "number_of_microbatches_per_minibatch"}
     for name in sweeps:
         if known[name].is_selector:
             problems.append(
                 Problem(f"a sweep of the choice '{name}' needs one run for each", advice=f"use --set {name}=…")
             )
-        if name in searched:
+        if name in SEARCHED:
             problems.append(Problem(f"'{name}' is always searched", advice="leave its list out"))
     problems += [Problem(f"a sweep of the rows of {c} needs one run for each", advice="use --model, --system or --accelerator")
                  for c in scenario.sources.row_sweeps]  # fmt: skip
     if problems:
         raise ConfigError(problems, file=scenario.label)
-    given = {n: v for n, v in scenario.sources.given.items() if n not in searched and n not in sweeps}
+    given = {n: v for n, v in scenario.sources.given.items() if n not in SEARCHED and n not in sweeps}
     return replace(scenario.sources, given=given), sweeps
+
+
+def _held(sources: Sources) -> dict[str, float]:
+    """What is searched but was set by the caller, who wants it held."""
+    return {
+        name: sources.given[name]
+        for name in SEARCHED
+        if isinstance(origin := sources.origins.get(name), Given) and origin.where.startswith("--set")
+    }
+
+
+def _kept(mappings: Iterator[dict[str, Array]], held: Mapping[str, float]) -> Iterator[dict[str, Array]]:
+    """The mappings that have what is held."""
+    for columns in mappings:
+        known = dict(columns)
+        for kind in PLACED:
+            part = f"{kind}_parallel_degree"
+            known[part] = columns[f"intra_node_{part}"] * columns[f"inter_node_{part}"]
+        share = columns["batch_size"] / known["data_parallel_degree"]
+        known["number_of_microbatches_per_minibatch"] = share / columns["microbatch_size"]
+        keep = np.logical_and.reduce([known[name] == value for name, value in held.items()], initial=True)
+        if np.all(keep):
+            yield columns
+        elif np.any(keep):
+            yield {name: column[keep] for name, column in columns.items()}
 
 
 def _given(sources: Sources, name: str) -> float:

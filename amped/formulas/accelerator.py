@@ -115,8 +115,8 @@ def vector_flop_rate(matrix_peak_flop_rate, vector_to_matrix_fraction):
 def flops_per_nonlinear_operation():
     """Vector flops one exponential takes the place of.
 
-    Source: CUDA C programming guide, throughput at compute capability 8.0: 16 special functions beside 64 multiply-
-    adds a cycle.
+    Source: CUDA C programming guide, throughput at compute capability 8.0: 16 special functions beside 64 multiply-adds
+     a cycle.
     """
     return 8
 

@@ -90,6 +90,18 @@ def the_fast_domain_holds_the_inner_degrees(
     return inside <= scale_up_domain_size
 
 
+@quantity("boolean", constrains="samples")
+def samples_and_tokens_agree(samples, context, tokens_to_train):
+    """The sequences of the training have its tokens. Source: definition."""
+    return np.abs(samples * context - tokens_to_train) < context
+
+
+@quantity("boolean", constrains="number_of_steps")
+def steps_and_tokens_agree(number_of_steps, batch_size, context, tokens_to_train):
+    """The steps of the training are as many as its tokens need. Source: definition."""
+    return number_of_steps == np.ceil(tokens_to_train / (batch_size * context))
+
+
 @quantity("boolean", constrains="batch_size")
 def the_batch_divides_by_the_data_degree(batch_size, data_parallel_degree):
     """Each replica takes as many sequences of a batch. Source: arXiv 2104.04473, section 3.3."""

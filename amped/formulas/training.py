@@ -33,10 +33,16 @@ def tokens_to_train__published(training_tokens):
     return training_tokens
 
 
-@quantity("count", category=NETWORK, when_given=("samples",), even_with=("training_tokens",))
+@quantity("count", category=NETWORK, when_given=("samples",), even_with=("training_tokens", "number_of_steps"))
 def tokens_to_train__of_samples(samples, context):
     """Tokens of the whole training from its sequences. Source: definition."""
     return samples * context
+
+
+@quantity("count", category=NETWORK, when_given=("number_of_steps",), even_with=("training_tokens",))
+def tokens_to_train__of_steps(number_of_steps, batch_size, context):
+    """Tokens of the whole training from its steps. Source: definition."""
+    return number_of_steps * batch_size * context
 
 
 @quantity("count", category=NETWORK, replaces=("tokens_to_train", "number_of_steps"))

@@ -61,7 +61,7 @@ def _sections(e: Estimation) -> Iterator[RenderableType]:
     yield Text("")
     yield _headline(e)
     yield Text("")
-    yield _bars("time of a step", {n: e[n] for n in STEP_PARTS}, e["step_time"], "s")
+    yield _bars("time of a step", {n: e[n] for n in STEP_PARTS}, e["step_time"], e["step_time"], "s")
     yield Text("")
     yield _memory(e)
     yield from _advice(e)
@@ -112,13 +112,19 @@ def _optional(e: Estimation, name: str) -> str:
     return human.value(e[name], e.scenario.catalogue[name].mark.unit)
 
 
-def _bars(title: str, parts: dict[str, float], whole: float, unit: str) -> Table:
+def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit: str) -> Table:
+    """The parts of a total, each as a share of a whole (the total itself, or what there is room for)."""
     table = Table.grid(padding=(0, 1), expand=False)
     table.add_column(justify="left", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(width=24)
-    table.add_row(Text(title, style="bold"), human.value(whole, unit), "", "")
+    of_total = (
+        ("", "")
+        if total == whole
+        else (human.percent(total / whole), Bar(total / whole, "red" if total > whole else "white"))
+    )
+    table.add_row(Text(title, style="bold"), human.value(total, unit), *of_total)
     for name, part in parts.items():
         if part > 0:
             colour = COLOURS["memory"] if unit == "byte" else COLOURS[kind_of(name)]
@@ -130,8 +136,8 @@ def _bars(title: str, parts: dict[str, float], whole: float, unit: str) -> Table
 def _memory(e: Estimation) -> RenderableType:
     need, capacity = e["memory_per_accelerator_bytes"], e["memory_capacity"]
     fits = "fits" if e["fits_in_memory"] else "DOES NOT FIT"
-    parts = _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, "byte")
-    line = f"{fits}: {human.value(need, 'byte')} of {human.value(capacity, 'byte')} ({human.percent(need / capacity)})"
+    parts = _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, capacity, "byte")
+    line = f"{fits}: {human.value(need, 'byte')} of {human.value(capacity, 'byte')}"
     line += f"; largest micro-batch that fits: {e['largest_microbatch_size']:g}"
     return Group(parts, Text(line, style="" if e["fits_in_memory"] else "bold red"))
 
