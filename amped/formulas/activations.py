@@ -150,6 +150,24 @@ def activation_bytes(stage_activation_bytes, microbatches_in_flight):
     return stage_activation_bytes * microbatches_in_flight
 
 
+@quantity("byte")
+def fullest_layer_activation_bytes(
+    microbatch_tokens,
+    unsplit_activation_bytes,
+    attention_activation_bytes,
+    score_activation_bytes,
+    feedforward_activation_bytes,
+    expert_activation_bytes,
+    number_of_dense_layers,
+    number_of_MoE_layers,
+):
+    """Stash of a micro-batch in the layer that has most, with nothing recomputed. Source: arXiv 2205.05198, eq. 1."""
+    dense = (number_of_dense_layers > 0) * feedforward_activation_bytes
+    mixture = (number_of_MoE_layers > 0) * expert_activation_bytes
+    attention = unsplit_activation_bytes + attention_activation_bytes + score_activation_bytes
+    return microbatch_tokens * (attention + np.maximum(dense, mixture))
+
+
 @quantity("byte", choice="activation_recomputation", value="none")
 def recomputed_layer_bytes__none(layer_activation_bytes):
     """Activations of the layer being recomputed: none is. Source: definition."""
@@ -163,12 +181,12 @@ def recomputed_layer_bytes__selective(microbatch_tokens, score_activation_bytes)
 
 
 @quantity("byte", choice="activation_recomputation", value="full")
-def recomputed_layer_bytes__full(layer_activation_bytes):
+def recomputed_layer_bytes__full(fullest_layer_activation_bytes):
     """Activations of the layer being recomputed. Source: arXiv 2205.05198, section 5."""
-    return layer_activation_bytes
+    return fullest_layer_activation_bytes
 
 
 @quantity("byte", choice="activation_recomputation", value="block")
-def recomputed_layer_bytes__block(layer_activation_bytes, number_of_recomputed_layers):
+def recomputed_layer_bytes__block(fullest_layer_activation_bytes, number_of_recomputed_layers):
     """Activations of the layer being recomputed. Source: arXiv 2205.05198, section 5."""
-    return (number_of_recomputed_layers > 0) * layer_activation_bytes
+    return (number_of_recomputed_layers > 0) * fullest_layer_activation_bytes

@@ -36,7 +36,7 @@ def zero_communication_factor(zero_stage, sharded_weights_overhead):
 
 @records()
 def data_collectives(
-    stage_parameters, tensor_parallel_degree, gradient_precision, zero_communication_factor,
+    shared_parameters_per_accelerator, gradient_precision, zero_communication_factor,
     intra_node_data_parallel_degree, intra_node_context_parallel_degree, inter_node_data_parallel_degree,
     inter_node_context_parallel_degree,
 ):  # fmt: skip
@@ -44,7 +44,7 @@ def data_collectives(
 
     Source: arXiv 2104.04473, section 3.3.
     """
-    volume = stage_parameters / tensor_parallel_degree * gradient_precision
+    volume = shared_parameters_per_accelerator * gradient_precision
     intra = intra_node_data_parallel_degree * intra_node_context_parallel_degree
     inter = inter_node_data_parallel_degree * inter_node_context_parallel_degree
     return (Collective("gradients", "all_reduce", volume, intra, inter, zero_communication_factor),)
@@ -52,21 +52,17 @@ def data_collectives(
 
 @records()
 def expert_data_collectives(
-    stage_expert_parameters, expert_parallel_degree, expert_tensor_parallel_degree, gradient_precision,
-    zero_communication_factor, data_parallel_degree, context_parallel_degree, tensor_parallel_degree,
-    intra_node_data_parallel_degree, intra_node_context_parallel_degree, intra_node_expert_parallel_degree,
+    expert_parameters_per_accelerator, gradient_precision, zero_communication_factor, expert_state_replicas,
+    places_for_expert, intra_node_expert_parallel_degree,
 ):  # fmt: skip
     """One all-reduce of the experts' gradients over those that hold the same experts.
 
     Source: Megatron-Core, expert data parallelism.
     """
-    volume = stage_expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree) * gradient_precision
-    replicas = data_parallel_degree * context_parallel_degree * tensor_parallel_degree
-    replicas = replicas / (expert_parallel_degree * expert_tensor_parallel_degree)
-    inside = intra_node_data_parallel_degree * intra_node_context_parallel_degree / intra_node_expert_parallel_degree
-    intra = np.minimum(np.maximum(inside, 1), np.maximum(replicas, 1))
-    inter = np.maximum(replicas / intra, 1)
-    return (Collective("expert_gradients", "all_reduce", volume, intra, inter, zero_communication_factor),)
+    volume = expert_parameters_per_accelerator * gradient_precision
+    replicas = np.maximum(expert_state_replicas, 1)
+    intra = np.minimum(np.maximum(places_for_expert / intra_node_expert_parallel_degree, 1), replicas)
+    return (Collective("expert_gradients", "all_reduce", volume, intra, replicas / intra, zero_communication_factor),)
 
 
 @quantity("s")

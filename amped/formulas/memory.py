@@ -17,13 +17,14 @@ def stage_shared_parameters(
 
 @quantity("count")
 def end_stage_parameters(
-    pipeline_parallel_degree, embedding_parameters, head_parameters, tied_embeddings, vocabulary_size, dimensionality
-):
+    pipeline_parallel_degree, embedding_parameters, head_parameters, tied_embeddings, vocabulary_size,
+    embedding_dimension,
+):  # fmt: skip
     """Parameters that the fullest stage has beside its layers: embedding or head, both where there is one stage.
 
     A tied embedding lies on the first and on the last stage. Source: arXiv 1909.08053; Megatron-LM, embedding group.
     """
-    last = head_parameters + tied_embeddings * vocabulary_size * dimensionality
+    last = head_parameters + tied_embeddings * vocabulary_size * embedding_dimension
     fullest = np.maximum(embedding_parameters, last)
     return np.where(pipeline_parallel_degree > 1, fullest, embedding_parameters + head_parameters)
 
@@ -145,16 +146,35 @@ def optimizer_state_bytes(
 
 
 @quantity("byte")
-def temporary_bytes(
-    recomputed_layer_bytes, microbatch_tokens, vocabulary_size, logits_precision, tensor_parallel_degree,
-    pipeline_parallel_degree,
+def gathered_weight_bytes(
+    attention_parameters, norm_parameters, feedforward_parameters, router_and_shared_expert_parameters,
+    number_of_dense_layers, number_of_MoE_layers, number_of_experts, expert_parameters, tensor_parallel_degree,
+    expert_parallel_degree, expert_tensor_parallel_degree, weight_precision, zero_stage, state_replicas,
 ):  # fmt: skip
-    """Working memory: the layer being recomputed and, where one stage is all, the logits.
+    """Weights of the largest layer, whole for the time it runs where ZeRO shards them.
+
+    Source: arXiv 1910.02054, section 5.3.
+    """
+    core = (attention_parameters + norm_parameters) / tensor_parallel_degree
+    dense = (number_of_dense_layers > 0) * feedforward_parameters / tensor_parallel_degree
+    experts = number_of_experts * expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
+    mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / tensor_parallel_degree + experts)
+    sharded = (zero_stage >= 3) & (state_replicas > 1)
+    return sharded * (core + np.maximum(dense, mixture)) * weight_precision
+
+
+@quantity("byte")
+def temporary_bytes(
+    recomputed_layer_bytes, gathered_weight_bytes, microbatch_tokens, vocabulary_size, logits_precision,
+    tensor_parallel_degree, pipeline_parallel_degree,
+):  # fmt: skip
+    """Working memory: the layer being recomputed, weights gathered for a layer, and, where one stage is all, the logits.
 
     Source: arXiv 2205.05198, section 4.3. Differs: buffers of communication and of the allocator are left out.
     """
     logits = microbatch_tokens * vocabulary_size * logits_precision / tensor_parallel_degree
-    return recomputed_layer_bytes + np.where(pipeline_parallel_degree > 1, 0 * logits, logits)
+    ends = np.where(pipeline_parallel_degree > 1, 0 * logits, logits)
+    return recomputed_layer_bytes + gathered_weight_bytes + ends
 
 
 @quantity("byte")
@@ -173,10 +193,10 @@ def fits_in_memory(memory_per_accelerator_bytes, memory_capacity):
 
 @quantity("count")
 def largest_microbatch_size(
-    memory_capacity, weight_bytes, gradient_bytes, optimizer_state_bytes, activation_bytes, temporary_bytes,
-    microbatch_size, minibatch_size,
+    memory_capacity, weight_bytes, gradient_bytes, optimizer_state_bytes, gathered_weight_bytes, activation_bytes,
+    temporary_bytes, microbatch_size, minibatch_size,
 ):  # fmt: skip
     """Largest micro-batch that fits, with as many in flight as now; 0: not even one sequence. Source: definition."""
-    free = memory_capacity - weight_bytes - gradient_bytes - optimizer_state_bytes
-    sequences = np.floor(free / ((activation_bytes + temporary_bytes) / microbatch_size))
-    return np.maximum(np.minimum(sequences, minibatch_size), 0)
+    fixed = weight_bytes + gradient_bytes + optimizer_state_bytes + gathered_weight_bytes
+    sequence = (activation_bytes + temporary_bytes - gathered_weight_bytes) / microbatch_size
+    return np.maximum(np.minimum(np.floor((memory_capacity - fixed) / sequence), minibatch_size), 0)

@@ -64,12 +64,18 @@ def places_for_pipeline__before_data(places_after_context):
 
 
 @quantity("count")
-def places_for_expert(intra_node_data_parallel_degree):
-    """Places of the fast domain open to experts: their group lies inside the data-parallel one.
+def places_for_expert(
+    intra_node_data_parallel_degree,
+    intra_node_context_parallel_degree,
+    intra_node_tensor_parallel_degree,
+    expert_tensor_parallel_degree,
+):
+    """Places of the fast domain open to experts: those of the stage's replicas, less what shares one expert.
 
-    Source: arXiv 2006.16668.
+    Source: arXiv 2504.14960 (parallel folding); without tensor sharing, the data-parallel places of arXiv 2006.16668.
     """
-    return intra_node_data_parallel_degree
+    replicas = intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_tensor_parallel_degree
+    return np.maximum(replicas / expert_tensor_parallel_degree, 1)
 
 
 @quantity("count", category=MAPPING, replaces=("tensor_parallel_degree",))
