@@ -164,10 +164,12 @@ def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
     found: dict[tuple[str, str], Formula] = {}
     for page in (*(importlib.import_module(f"amped.formulas.{name}") for name in PAGES), *extra):
         own = collect(page)
-        twice = {(f.name, f.variant) for f in own if not page.__name__.startswith("amped.")}
+        users = page in extra
+        for name in {f.name for f in own if users and not f.variant}:  # the plain name stands for all of ours
+            found = {key: f for key, f in found.items() if key[0] != name}
         for formula in own:
             key = (formula.name, formula.variant)
-            if key in found and key not in twice:
+            if key in found and not users:
                 raise WiringError(f"'{_title(formula)}' stands on two pages: {found[key].page} and {formula.page}")
             found[key] = formula
     return Catalogue(found.values())

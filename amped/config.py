@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 from amped.aliases import aliases
 from amped.catalogue import Catalogue
 from amped.config_schema import structure_problems
-from amped.errors import ConfigError, FileError, Problem, did_you_mean, quoted
+from amped.errors import AmpedError, ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.files import parse_json, read_json
 from amped.quantity import CATEGORIES
+from amped.values import read_value
 
 OLD_EFFICIENCY = "effective_perf_perc_"
 
@@ -51,6 +53,7 @@ class Config:
         old_style: whether AMPeD's older names are used, so that unitless bandwidths are bits in a second.
         equals: entries that must agree with the quantity they are another name of.
         notices: what the user should be told once.
+        problems: what is wrong with the names, for whoever reads on to find more.
     """
 
     label: str
@@ -59,7 +62,8 @@ class Config:
     lookups: Mapping[str, tuple[str | None, str | list[str] | None]]
     old_style: bool
     equals: tuple[Entry, ...] = ()
-    notices: tuple[str, ...] = field(default=())
+    notices: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 def shipped_configs() -> list[str]:
@@ -67,8 +71,13 @@ def shipped_configs() -> list[str]:
     return sorted(f.name[:-5] for f in resources.files("amped.configs").iterdir() if f.name.endswith(".json"))
 
 
-def read_config(source: str | Path | Mapping[str, Any], catalogue: Catalogue) -> Config:
+def read_config(source: str | Path | Mapping[str, Any], catalogue: Catalogue, all_at_once: bool = False) -> Config:
     """Reads a config from a file, by the name of a shipped one, or from a mapping.
+
+    Args:
+        source: the config.
+        catalogue: all quantities, whose names a config may have.
+        all_at_once: leave problems of names to the caller, who finds those of values too.
 
     Raises:
         FileError: for a file that is missing or not JSON.
@@ -76,50 +85,71 @@ def read_config(source: str | Path | Mapping[str, Any], catalogue: Catalogue) ->
     """
     raw, label = _raw(source)
     try:
-        return _parsed(raw, label, catalogue)
+        config = _parsed(raw, label, catalogue)
     except ConfigError as error:
         raise ConfigError(error.problems, file=label) from None
+    if config.problems and not all_at_once:
+        raise ConfigError(config.problems, file=label)
+    return config
 
 
-def _raw(source: str | Path | Mapping[str, Any]) -> tuple[Any, str]:
+def _raw(source: object) -> tuple[Any, str]:
     if isinstance(source, Mapping):
-        return dict(source), "config"
+        return _plain(source), "config"
+    if not isinstance(source, str | Path):
+        raise ConfigError(f"{quoted(source)} is no config", "give a file, the name of a shipped config, or a mapping")
     path, name = Path(source), str(source).removesuffix(".json")
-    if path.is_file() or name not in shipped_configs():
-        if not path.exists():
-            hint = did_you_mean(path.stem, shipped_configs())
-            raise FileError("no such file, and no shipped config of that name",
-                            hint or f"shipped are {', '.join(shipped_configs())}", str(source))  # fmt: skip
-        return read_json(path), str(source)
-    text = resources.files("amped.configs").joinpath(f"{name}.json").read_text("utf-8")
-    return parse_json(text, name), name
+    try:
+        exists, is_file = path.exists() and bool(str(source)), path.is_file()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"no such file: {str(reason).lower()}", file=quoted(str(source))) from None
+    if name in shipped_configs() and not is_file:
+        text = resources.files("amped.configs").joinpath(f"{name}.json").read_text("utf-8")
+        return parse_json(text, name), name
+    if not exists:
+        hint = did_you_mean(path.stem, shipped_configs()) or f"shipped are {', '.join(shipped_configs())}"
+        raise FileError("no such file, and no shipped config of that name", hint, str(source))
+    return read_json(path), str(source)
+
+
+def _plain(source: Mapping[str, Any]) -> Any:
+    """A mapping as JSON has it: text keys, lists, Python's own numbers."""
+    try:
+        return json.loads(json.dumps(source, default=lambda value: value.item()))
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise ConfigError(f"the mapping is not JSON: {error}"[:200], "use text, numbers, lists and mappings") from None
 
 
 def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
     if not isinstance(raw, dict):
         raise ConfigError(f"is {quoted(raw)}, not an object", f"a config has the keys {', '.join(CATEGORIES)}")
-    problems = structure_problems(raw)
-    if problems:
-        raise ConfigError([*problems, *_name_problems(raw, catalogue)])
+    wrong = structure_problems(raw)
+    if wrong:
+        raise ConfigError([*wrong, *_name_problems(raw, catalogue)])
     found = [entry for category in CATEGORIES for entry in _entries(category, raw.get(category, {}))]
     problems = [p for entry in found for p in _entry_problems(entry, catalogue)]
     used = [e for e in found if e.written_name not in aliases().retired and e.written_name not in aliases().equal_to]
-    used += _efficiencies(found)
     entries: dict[str, Entry] = {}
-    for entry in used:
-        problems += _clash(entries.get(entry.name), entry)
-        entries.setdefault(entry.name, entry)
+    for entry in (*used, *_efficiencies(found)):
+        if entry.name in catalogue and _sound(entry):
+            problems += _clash(entries.get(entry.name), entry, catalogue)
+            entries.setdefault(entry.name, entry)
+    description = raw.get("description", "")
+    if description.encode("utf-8", "replace") != description.encode("utf-8", "surrogatepass"):
+        problems.append(Problem("has text that is no Unicode", "description", "half a pair of UTF-16 stands alone"))
     if "performance_model" in raw:
-        model = Entry(
-            "performance_model", "performance_model", "performance_model", "value", raw["performance_model"], "", ""
-        )
-        entries["performance_model"] = model
-    if problems:
-        raise ConfigError(problems)
+        name = "performance_model"
+        entries[name] = Entry(name, name, name, "value", raw[name], "", "")
     lookups = {c: _lookup(raw[c]["lookup_config"]) for c in CATEGORIES if "lookup_config" in raw.get(c, {})}
-    equals = tuple(e for e in found if e.written_name in aliases().equal_to and e.kind == "value")
+    equals = tuple(e for e in found if e.written_name in aliases().equal_to and e.kind == "value" and _sound(e))
     old = any(aliases().is_old(e.written_name) for e in found)
-    return Config(label, raw.get("description", ""), entries, lookups, old, equals, tuple(_notices(found)))
+    return Config(label, description, entries, lookups, old, equals, tuple(_notices(found)), tuple(problems))
+
+
+def _sound(entry: Entry) -> bool:
+    """Whether the entry says where its value comes from, and says it once."""
+    return entry.kind in ("calculated", "table") or (entry.kind == "value" and entry.value not in (None, ...))
 
 
 def _efficiencies(found: list[Entry]) -> Iterator[Entry]:
@@ -171,13 +201,24 @@ def _has_formula(name: str, catalogue: Catalogue) -> bool:
     return any(f.arguments or f.function() is not None for f in catalogue[name].formulas)
 
 
-def _clash(first: Entry | None, second: Entry) -> list[Problem]:
+def _clash(first: Entry | None, second: Entry, catalogue: Catalogue) -> list[Problem]:
     """Two names of one quantity in one config: fine where they say the same."""
-    if first is None or (first.kind, first.value) == (second.kind, second.value):
+    if first is None:
         return []
-    if first.kind == second.kind and first.kind != "value":
-        return []
-    return [Problem(f"'{second.name}' has two sources", second.where, f"the other is {first.where}; keep one")]
+    same = first.kind == second.kind and (first.kind != "table" or first.column == second.column)
+    if isinstance(first.value, list) or isinstance(second.value, list):
+        same = same and first.value == second.value
+    elif same and first.kind == "value" and (type(first.value), first.value) != (type(second.value), second.value):
+        try:
+            quantity = catalogue[second.name]
+            same = read_value(quantity, first.value) == read_value(quantity, second.value)
+        except AmpedError as error:
+            return error.at(second.where)
+    return (
+        []
+        if same
+        else [Problem(f"'{second.name}' has two sources", second.where, f"the other is {first.where}; keep one")]
+    )
 
 
 def _name_problems(raw: Mapping[str, Any], catalogue: Catalogue) -> Iterator[Problem]:

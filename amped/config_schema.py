@@ -1,19 +1,18 @@
 """The JSON Schema of a config (Draft 2020-12): its structure by hand, its names, units and choices from the catalogue.
 
-`python -m amped.config_schema` prints it; `amped/schema/config.schema.json` is that print, held to it by a test.
+`amped schema` prints it; `amped/schema/config.schema.json` is that print, held to it by a test.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from amped.aliases import aliases
-from amped.catalogue import Catalogue, Quantity, catalogue
+from amped.catalogue import Catalogue, Quantity
 from amped.errors import Problem, did_you_mean, quoted
-from amped.quantity import CATEGORIES
+from amped.quantity import CATEGORIES, MAPPING
 
 SCHEMA_FILE = "config.schema.json"
 VERSION = 1
@@ -34,7 +33,8 @@ def structure() -> dict[str, Any]:
     parameters = {"type": "object", "additionalProperties": _object(_PARAMETER_KEYS)}
     category = _object({"description": _TEXT, "lookup_config": lookup, "parameters": parameters})
     top = {"$schema": _TEXT, "description": _TEXT, "performance_model": _TEXT}
-    return _object(top | dict.fromkeys(CATEGORIES, category))
+    mapping = _object({"description": _TEXT, "parameters": parameters})  # no table to look in
+    return _object(top | dict.fromkeys(CATEGORIES, category) | {MAPPING: mapping})
 
 
 def config_schema(known: Catalogue) -> dict[str, Any]:
@@ -106,7 +106,3 @@ def _told(error: Any) -> Iterator[Problem]:
         kind = {"object": "an object", "string": "text", "boolean": "true or false"}[error.schema["type"]]
         example = ', for example {"value": 8}' if ".parameters." in path and error.schema["type"] == "object" else ""
         yield Problem(f"{quoted(error.instance)} is not {kind}", path, f"expected {kind}{example}")
-
-
-if __name__ == "__main__":
-    print(json.dumps(config_schema(catalogue()), indent=1, ensure_ascii=False))

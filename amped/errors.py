@@ -91,8 +91,13 @@ class EvaluationError(AmpedError):
 
 
 def quoted(value: object) -> str:
-    """The value as the user wrote it, cut to a length that fits a message."""
-    text = repr(value) if isinstance(value, str) else str(value)
+    """The value as it stands in JSON, cut to a length that fits a message."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    try:
+        text = repr(value) if isinstance(value, str) else str(value)
+    except ValueError:  # Python does not write integers of thousands of digits
+        return "an integer of thousands of digits"
     return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}… ({len(text)} characters)"
 
 
@@ -103,7 +108,7 @@ def plain(name: str) -> str:
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """`did you mean 'X' or 'Y'?` for the nearest options, or the empty string."""
-    by_plain = {plain(option): option for option in options}
+    by_plain = {plain(option): option for option in options if option != word}
     asked = plain(word[:200])
     near = difflib.get_close_matches(asked, by_plain, n=3, cutoff=0.6)
     near += [key for key in by_plain if asked and key.startswith(asked) and key not in near][: 3 - len(near)]

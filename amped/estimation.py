@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-import numpy as np
-
 from amped.catalogue import Formula
-from amped.errors import ConfigError, MappingError, Problem
+from amped.errors import AmpedError, ConfigError, MappingError, Problem
 from amped.evaluate import Results, check_finite, run
 from amped.quantity import MAPPING
 from amped.resolve import Plan, plan
+from amped.rules import broken_rules
 from amped.scenario import Scenario, refuse_sweeps
 
 PARALLELISMS = ("tensor", "pipeline", "data", "context", "expert")
@@ -42,7 +41,6 @@ DETAILS = (
     "hardware_flops_per_accelerator", "zero_communication_factor", "layer_gemms", "head_gemms", "context_collectives",
     "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
 )  # fmt: skip
-NEAREST_SEARCHED = 16_384
 Kind = TypeVar("Kind", bound="Estimation")
 
 
@@ -114,41 +112,18 @@ def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
     """
     refuse_sweeps(scenario, "an estimate")
     known = scenario.catalogue
-    chosen = plan(known, (*RESULTS, *MAPPING_ECHO, *known.constraints, *DETAILS), scenario.sources, OPTIONAL_RESULTS)
-    results = run(chosen, scenario.sources.given)
-    problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
-    if problems:
-        raise MappingError(problems, file=scenario.label)
-    check_finite(results)
+    try:
+        chosen = plan(
+            known, (*RESULTS, *MAPPING_ECHO, *known.constraints, *DETAILS), scenario.sources, OPTIONAL_RESULTS
+        )
+        results = run(chosen, scenario.sources.given)
+        problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
+        if problems:
+            raise MappingError(problems)
+        check_finite(results)
+    except AmpedError as error:
+        raise type(error)(error.problems, file=scenario.label) from error.__cause__
     return kind(scenario, results)
-
-
-def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
-    """The rules that the mapping breaks, each with its values and the nearest that keep it."""
-    for name in scenario.catalogue.constraints:
-        formula = results.plan.by_name.get(name)
-        if formula is not None and not results.number(name):
-            values = {argument: results.number(argument) for argument in formula.arguments}
-            if values.get("data_parallel_degree", 1.0) % 1:  # the consequence of degrees that do not divide
-                continue
-            listed = ", ".join(f"{argument} = {value:.10g}" for argument, value in values.items())
-            adjusted = formula.mark.constrains or ""
-            origin = scenario.sources.origins.get(adjusted)
-            where = origin.where if origin else ""
-            yield Problem(f"{listed}: {formula.text['summary']}", where, _nearest(formula, adjusted, values))
-
-
-def _nearest(formula: Formula, adjusted: str, values: Mapping[str, float]) -> str:
-    """The nearest whole values of `adjusted` that keep the rule, if there are any."""
-    if adjusted not in values:
-        return f"rule {formula.name}"
-    whole = np.arange(1.0, max(NEAREST_SEARCHED, 2 * values[adjusted]) + 1)
-    arrays = {name: np.full_like(whole, value) for name, value in values.items()} | {adjusted: whole}
-    with np.errstate(all="ignore"):
-        keeps = whole[np.asarray(formula.function(**arrays), dtype=bool)]
-    below, above = keeps[keeps < values[adjusted]][-1:], keeps[keeps > values[adjusted]][:1]
-    nearest = " or ".join(f"{value:g}" for value in (*below, *above))
-    return f"rule {formula.name}; " + (f"nearest {adjusted}: {nearest}" if nearest else f"no {adjusted} keeps it")
 
 
 def _disagreements(scenario: Scenario, results: Results) -> Iterator[Problem]:

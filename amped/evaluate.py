@@ -130,15 +130,24 @@ def _evaluated(formula: Formula, cells: Mapping[str, Any], joint: JointAxis | No
         values = [data for data, _ in arguments]
     try:
         result = formula.function(*values)
+        result = (tuple(result), mask) if formula.mark.kind == "records" else _array(result, mask, joint, dimensions)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise EvaluationError(Problem(
             f"the formula of '{formula.name}' failed: {reason}", advice=f"it was given {_arguments(formula, cells)}"
         )) from error  # fmt: skip
-    if formula.mark.kind == "records":
-        return tuple(result), mask
+    return result
+
+
+def _array(result: Any, mask: int, joint: JointAxis | None, dimensions: int) -> tuple[Array, int]:
+    """What a formula returned as an array of the run's dimensions, and the mask of the rows it really has."""
     array = np.asarray(result, dtype=np.float64)
-    return (array if array.ndim == dimensions else array.reshape((1,) * dimensions)), mask
+    if array.ndim == 0:
+        return array.reshape((1,) * dimensions), 0
+    rows = joint.length(mask) if joint is not None else 1
+    if array.ndim != dimensions or array.shape[0] not in (1, rows):
+        raise ValueError(f"it returned an array of shape {array.shape}")
+    return array, mask if array.shape[0] == rows else 0
 
 
 def _spread(data: Any, held: int, wanted: int, joint: JointAxis) -> Any:

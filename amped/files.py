@@ -108,11 +108,13 @@ def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) 
     Raises:
         FileError: if the folder or the file cannot be written.
     """
-    data = content.encode("utf-8") if isinstance(content, str) else content
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".amped-", suffix=".part", dir=path.parent)
-    except OSError as error:
+    except FileExistsError:
+        raise FileError("is a file, not a folder", "choose another --output-dir", str(path.parent)) from None
+    except (OSError, ValueError) as error:
         raise FileError(f"cannot be written: {_reason(error)}", "choose another --output-dir", str(path)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -121,7 +123,7 @@ def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) 
             os.fsync(stream.fileno())
         Path(temporary).chmod(0o666 & ~_umask())
         return _settle(Path(temporary), path, overwrite)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise FileError(f"cannot be written: {_reason(error)}", "nothing was left behind", str(path)) from None
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -141,9 +143,10 @@ def _settle(temporary: Path, path: Path, overwrite: bool) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            if error.errno in NO_SPACE or name.exists():
+            if error.errno in NO_SPACE:
                 raise
-            return temporary.rename(name)  # a file system without hard links
+            if not name.exists():
+                return temporary.rename(name)  # a file system without hard links
     raise OSError(f"10 000 files named {path.name} exist")
 
 

@@ -13,8 +13,10 @@ from typing import Any
 from amped.catalogue import Catalogue, catalogue
 from amped.config import Config, read_config
 from amped.errors import ConfigError, FileError, Problem
+from amped.files import read_text
 from amped.sources import Sources, build_sources
-from amped.tables import Tables, user_folders
+from amped.table_files import user_folders
+from amped.tables import Tables
 
 ConfigSource = str | Path | Mapping[str, Any] | Config
 
@@ -49,7 +51,7 @@ def read_scenario(
     extra = (formula_module(formulas),) if formulas is not None else ()
     known = catalogue(extra)
     tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
-    read = config if isinstance(config, Config) else read_config(config, known)
+    read = config if isinstance(config, Config) else read_config(config, known, all_at_once=True)
     return Scenario(read.label, read.description, known, build_sources(read, tables, known, overrides))
 
 
@@ -78,17 +80,16 @@ def formula_module(source: ModuleType | str | Path) -> ModuleType:
     path = Path(source)
     if not path.is_file():
         raise FileError("no such file of formulas", file=str(path))
-    name = f"amped_user_formulas_{path.stem}"
-    known = sys.modules.get(name)
-    if known is not None and known.__file__ == str(path):
-        return known
+    name = f"amped_user_formulas_{path.stem}_{abs(hash((str(path.resolve()), read_text(path))))}"
+    if name in sys.modules:  # the same text has been run before
+        return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise FileError("is not a Python file", "name a .py file of marked functions", str(path))
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FileError(f"does not run: {type(error).__name__}: {error}", "mend the formulas", str(path)) from error
     sys.modules[name] = module
     return module

@@ -2,38 +2,48 @@
 
 A table file is `{"table": NAME, "rows": {ROW: {COLUMN: VALUE, "aliases": […], "sources": […], "unverified": […]}}}`.
 AMPeD's one-file form, `{TABLE: {ROW: {COLUMN: VALUE}}}`, is read too. Later folders overrule earlier ones row by row.
+A row may derive from another: `{"extends": "H100 SXM", "memory_capacity": "96 GB"}`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from amped.errors import FileError, Problem, TableError, did_you_mean, plain, quoted
-from amped.files import parse_json, read_json
+from amped.errors import TableError, did_you_mean, plain, quoted
+from amped.table_files import (
+    ABOUT,
+    ACCELERATORS,
+    LINKS,
+    MODELS,
+    SHIPPED,
+    SYSTEMS,
+    Rows,
+    canonical_column,
+    read_tables,
+    shipped,
+    table_files,
+)
 
-ACCELERATORS = "accelerator_specifications"
-MODELS = "transformer_network_parameters"
-SYSTEMS = "system_specifications"
-SHIPPED = (ACCELERATORS, MODELS, SYSTEMS)
-# Columns that describe a row rather than what it is about.
-ABOUT = ("aliases", "sources", "sources_opened", "unverified", "notes", "description")
-# Names of columns in AMPeD's own tables.
-COLUMN_ALIASES = {"tokens": "vocabulary_size"}
+LISTED = {ACCELERATORS: "accelerators", MODELS: "models", SYSTEMS: "systems", LINKS: "links"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: its columns, and where they come from."""
+    """One row of a table: its columns, and where they come from.
+
+    Attributes:
+        columns: values as written, by canonical name.
+        inherited: the columns that come from the row this one extends.
+    """
 
     table: str
     name: str
     columns: Mapping[str, Any] = field(repr=False)
     file: str
+    inherited: frozenset[str] = frozenset()
 
     def column(self, name: str) -> Any:
         """The value of a column.
@@ -41,10 +51,11 @@ class Row:
         Raises:
             TableError: if the row has no such column.
         """
-        found = self.columns.get(COLUMN_ALIASES.get(name, name), self.columns.get(name))
+        found = self.columns.get(canonical_column(name), self.columns.get(name))
         if found is None:
-            raise TableError(f"row '{self.name}' of {self.table} has no column '{name}'",
-                             did_you_mean(name, [c for c in self.columns if c not in ABOUT]))  # fmt: skip
+            lacks = "has no value in column" if name in self.columns else "has no column"
+            known = [column for column, value in self.columns.items() if column not in ABOUT and value is not None]
+            raise TableError(f"row '{self.name}' of {self.table} {lacks} {quoted(name)}", did_you_mean(name, known))
         return found
 
     @property
@@ -57,6 +68,11 @@ class Row:
         """Where the row comes from."""
         return tuple(self.columns.get("sources") or ())
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other names of the row."""
+        return tuple(self.columns.get("aliases") or ())
+
 
 class Tables:
     """All lookup tables of a run, layered."""
@@ -67,10 +83,10 @@ class Tables:
         Raises:
             FileError, TableError: for a folder or a file that is not one of tables.
         """
-        self._layers: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+        self._layers: dict[str, list[tuple[str, Rows]]] = {}
         for folder in folders:
-            for path in _table_files(folder):
-                for table, rows in _read(path).items():
+            for path in table_files(folder):
+                for table, rows in read_tables(path).items():
                     self._layers.setdefault(table, []).append((str(path), rows))
 
     def names(self, table: str) -> list[str]:
@@ -85,89 +101,53 @@ class Tables:
         """A row by its name or an alias, without regard to case, spaces and hyphens.
 
         Raises:
-            TableError: for an unknown table or row, with the nearest names.
+            TableError: for an unknown table or row, with the nearest names; for rows that extend one another.
         """
-        for file, rows in reversed(self._stack(table)):
-            found = _index(rows).get(plain(name)) if len(name) < 200 else None
-            if found is not None:
-                return Row(table, found, rows[found], file)
-        known = {n for _, rows in self._stack(table) for n in (*rows, *_aliases(rows))}
-        listed = {ACCELERATORS: "accelerators", MODELS: "models", SYSTEMS: "systems"}.get(table)
-        hint = did_you_mean(name, sorted(known)) or (f"`amped list {listed}` shows them" if listed else "")
-        raise TableError(f"table {table} has no row {quoted(name)}", hint)
+        return self._row(table, name, self._stack(table), ())
 
-    def _stack(self, table: str) -> list[tuple[str, Mapping[str, Any]]]:
+    def _row(self, table: str, name: str, stack: list[tuple[str, Rows]], chain: tuple[str, ...]) -> Row:
+        for depth in range(len(stack), 0, -1):
+            file, rows = stack[depth - 1]
+            found = _index(rows).get(plain(name)) if len(name) < 200 else None
+            if found is None:
+                continue
+            base = rows[found].get("extends")
+            if base is None:
+                return Row(table, found, rows[found], file)
+            if f"{file}:{found}" in chain:
+                circle = " ← ".join(link.rpartition(":")[2] for link in (*chain, f":{found}"))
+                raise TableError(f"rows of {table} extend one another: {circle}", "let one of them stand by itself")
+            below = stack[: depth - 1] if plain(base) == plain(found) else stack
+            return _derived(self._row(table, base, below, (*chain, f"{file}:{found}")), found, rows[found], file)
+        known = {n for _, rows in stack for n in (*rows, *_aliases(rows))}
+        hint = did_you_mean(name, sorted(known))
+        needed = f", which '{chain[-1].rpartition(':')[2]}' extends" if chain else ""
+        shown = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
+        raise TableError(f"table {table} has no row {quoted(name)}{needed}", hint or shown)
+
+    def _stack(self, table: str) -> list[tuple[str, Rows]]:
         """The layers of a table, the shipped one first."""
         own = [(f"amped/lookup_tables/{table}.json", shipped(table))] if table in SHIPPED else []
         layers = own + self._layers.get(table, [])
         if not layers:
-            raise TableError(f"there is no lookup table {quoted(table)}",
-                             did_you_mean(table, (*SHIPPED, *self._layers)) or f"there are {', '.join(SHIPPED)}")  # fmt: skip
+            hint = did_you_mean(table, (*SHIPPED, *self._layers))
+            raise TableError(f"there is no lookup table {quoted(table)}", hint or f"there are {', '.join(SHIPPED)}")
         return layers
 
 
-@lru_cache(maxsize=8)
-def shipped(table: str) -> Mapping[str, Any]:
-    """The rows of a table that comes with amped."""
-    text = resources.files("amped.lookup_tables").joinpath(f"{table}.json").read_text("utf-8")
-    rows: Mapping[str, Any] = parse_json(text, table)["rows"]
-    return rows
+def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
+    """A row on top of another: its own columns, the other's for the rest, the sources of both."""
+    inherited = {column: value for column, value in base.columns.items() if column not in (*ABOUT, *own)}
+    unverified = [*(own.get("unverified") or ()), *(c for c in base.unverified if c in inherited)]
+    sources = [*(own.get("sources") or ()), *base.sources]
+    columns = {**inherited, **own, "unverified": unverified, "sources": list(dict.fromkeys(sources))}
+    return Row(base.table, name, columns, file, frozenset(inherited))
 
 
-def user_folders(extra: Path | None = None) -> tuple[Path, ...]:
-    """The folders to layer over the shipped tables: `./lookup_tables/` where it is not the shipped one, then `extra`."""
-    here = Path("lookup_tables")
-    own = Path(str(resources.files("amped.lookup_tables")))
-    layered = [here] if here.is_dir() and here.resolve() != own.resolve() and any(here.glob("*.json")) else []
-    return (*layered, *([extra] if extra else []))
+def _aliases(rows: Rows) -> dict[str, str]:
+    return {alias: name for name, row in rows.items() for alias in row.get("aliases") or ()}
 
 
-def _table_files(folder: Path) -> list[Path]:
-    if folder.is_file():
-        return [folder]
-    if not folder.is_dir():
-        raise FileError("no such folder of lookup tables", file=str(folder))
-    files = sorted(folder.glob("*.json"))
-    if not files:
-        raise FileError("has no .json file in it", "name a folder of lookup tables", str(folder))
-    return files
-
-
-def _read(path: Path) -> dict[str, Mapping[str, Any]]:
-    """The tables of one file, by name."""
-    content = read_json(path)
-    if not isinstance(content, dict):
-        raise TableError(
-            "is not a lookup table", 'a table is {"table": NAME, "rows": {ROW: {COLUMN: VALUE}}}', str(path)
-        )
-    if "rows" in content:
-        content = {content.get("table", path.stem): content["rows"]}
-    problems = [p for table, rows in content.items() for p in _shape_problems(table, rows)]
-    if problems or not content:
-        raise TableError(problems or "holds no table", file=str(path))
-    return content
-
-
-def _shape_problems(table: object, rows: object) -> list[Problem]:
-    if not isinstance(table, str):
-        return [Problem(f"the table's name {quoted(table)} is not text")]
-    if not isinstance(rows, dict):
-        return [Problem("is not a table of rows", where=table, advice="expected {ROW: {COLUMN: VALUE}}")]
-    return [
-        Problem(f"is {quoted(row)}, not a row", where=f"{table}.{name}", advice="expected {COLUMN: VALUE}")
-        for name, row in rows.items()
-        if not isinstance(row, dict)
-    ]
-
-
-def _aliases(rows: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, row in rows.items():
-        aliases = row.get("aliases") or ()
-        found.update({alias: name for alias in aliases if isinstance(alias, str)} if isinstance(aliases, list) else {})
-    return found
-
-
-def _index(rows: Mapping[str, Any]) -> dict[str, str]:
+def _index(rows: Rows) -> dict[str, str]:
     """Row names by how they are matched: names before aliases."""
     return {plain(alias): name for alias, name in _aliases(rows).items()} | {plain(name): name for name in rows}

@@ -7,18 +7,31 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 from amped.errors import UnitError, quoted
 
-PREFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+PREFIXES = {
+    "k": 1e3,
+    "K": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+    "m": 1e-3,
+    "u": 1e-6,
+    "µ": 1e-6,
+    "μ": 1e-6,
+    "n": 1e-9,
+}
 # Units that are plain numbers for pint: what a count, a flag or a ratio is measured in.
 DIMENSIONLESS = ("count", "boolean", "1")
 LONGEST_TEXT = 80
 _QUANTITY = re.compile(
-    r"\s*([+-]?(?:\d+(?:[_,]\d{3})*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?)\s*([A-Za-zµμ%][A-Za-zµμ/]*)?\s*"
+    r"\s*([+-]?(?:\d+(?:_\d{3})*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?)\s*([A-Za-zµμ]+(?:/[A-Za-z]+)?)?\s*"
 )
 _EXAMPLES = {
     "byte": "80 GB", "byte/s": "900 GB/s", "Hz": "1.41 GHz", "s": "5 us", "flop/s": "312 TFLOP/s",
@@ -70,17 +83,19 @@ def parse(value: object, canonical: str, bare: str | None = None) -> float:
         UnitError: for anything that is no finite number in a unit of that dimension.
     """
     number, unit = _split(value, canonical)
-    if not math.isfinite(number):
+    if not number.is_finite():
         raise UnitError(f"{quoted(value)} is not a finite number", advice=_expected(canonical))
     if unit in PREFIXES:  # "8 G": a prefix alone scales the bare unit
-        number, unit = number * PREFIXES[unit], ""
-    result = number * (factor(unit or bare or "", canonical) if unit or bare else 1.0)
+        number, unit = number * Decimal(repr(PREFIXES[unit])), ""
+    scale = factor(unit or bare or "", canonical) if unit or bare else 1.0
+    result = float(number * Decimal(repr(scale)))  # decimal, so that "5 us" is 5e-6 and not its neighbour
     if not math.isfinite(result):
-        raise UnitError(f"{quoted(value)} is too large", advice=_expected(canonical))
+        what = "is too large" if isinstance(value, int) else "is not a finite number"
+        raise UnitError(f"{quoted(value)} {what}", advice=_expected(canonical))
     return result
 
 
-def _split(value: object, canonical: str) -> tuple[float, str]:
+def _split(value: object, canonical: str) -> tuple[Decimal, str]:
     """The number and the unit text of a value."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise UnitError(f"{quoted(value)} is not a number", advice=_expected(canonical))
@@ -88,11 +103,8 @@ def _split(value: object, canonical: str) -> tuple[float, str]:
         match = _QUANTITY.fullmatch(value) if len(value) <= LONGEST_TEXT else None
         if match is None:
             raise UnitError(f"{quoted(value)} is not a number with a unit", advice=_expected(canonical))
-        return float(match[1].replace("_", "").replace(",", "")), match[2] or ""
-    try:
-        return float(value), ""
-    except OverflowError:
-        raise UnitError(f"{quoted(value)} is too large", advice=_expected(canonical)) from None
+        return Decimal(match[1]), match[2] or ""
+    return (Decimal(value) if isinstance(value, int) else Decimal(repr(value))), ""
 
 
 def _kind(canonical: str) -> str:

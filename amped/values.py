@@ -9,6 +9,9 @@ from amped.errors import ConfigError, did_you_mean, plain, quoted
 from amped.units import parse
 
 Value = float | str
+RATES = ("Hz", "1/s", "byte/s", "flop/s")
+# Beyond this, neighbouring whole numbers are the same float64.
+LARGEST_COUNT = 2.0**53
 
 
 def read_value(quantity: Quantity, written: object, old_style: bool = False) -> Value:
@@ -22,7 +25,7 @@ def read_value(quantity: Quantity, written: object, old_style: bool = False) -> 
     Raises:
         UnitError, ConfigError: for anything that cannot be such a value.
     """
-    mark = quantity.mark
+    mark, written = quantity.mark, _unwrapped(written)
     if mark.kind == "records":
         raise ConfigError(f"'{quantity.name}' is a list of records and cannot be given",
                           "give the quantities it is made of")  # fmt: skip
@@ -69,18 +72,29 @@ def _boolean(quantity: Quantity, written: object) -> float:
 
 
 def _within(quantity: Quantity, number: float, written: object) -> float:
-    """The number, if it lies in the bounds of the mark."""
-    mark = quantity.mark
+    """The number, if it lies in the bounds of the mark; a rate is above 0 and a count is whole, at least 1."""
+    mark, shown, name = quantity.mark, quoted(written), quantity.name
+    if mark.unit == "count" and number > LARGEST_COUNT:
+        raise ConfigError(f"{shown} is too large to be counted", f"'{name}' is at most {LARGEST_COUNT:.0f}")
     if mark.unit == "count" and number != int(number):
-        raise ConfigError(f"{quoted(written)} is not a whole number", f"'{quantity.name}' is a count")
+        raise ConfigError(f"{shown} is not a whole number", f"'{name}' is a count")
     least = mark.at_least if mark.at_least is not None else 1.0 if mark.unit == "count" else 0.0
-    if mark.above is not None and number <= mark.above:
-        raise ConfigError(f"{quoted(written)} is not above {mark.above:g}", f"'{quantity.name}' must be")
-    if mark.above is None and number < least:
-        raise ConfigError(f"{quoted(written)} is below {least:g}", f"'{quantity.name}' is at least that")
+    above = mark.above if mark.above is not None else 0.0 if mark.unit in RATES else None
+    if above is not None and number <= above:
+        raise ConfigError(
+            f"{shown} is not above {above:g}", f"'{name}' must be " + (f"above {above:g}" if above else "positive")
+        )
+    if number < least:
+        raise ConfigError(f"{shown} is below {least:g}", f"'{name}' must be at least {least:g}")
     if mark.at_most is not None and number > mark.at_most:
-        raise ConfigError(f"{quoted(written)} is above {mark.at_most:g}", f"'{quantity.name}' is at most that")
+        raise ConfigError(f"{shown} is above {mark.at_most:g}", f"'{name}' must be at most {mark.at_most:g}")
     return number
+
+
+def _unwrapped(written: object) -> object:
+    """A number of numpy's as Python's own."""
+    item = getattr(written, "item", None)
+    return item() if callable(item) and getattr(written, "size", 0) == 1 else written
 
 
 def _bits(written: object) -> object:

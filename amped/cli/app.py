@@ -8,11 +8,16 @@ from typing import Annotated
 import typer
 
 import amped
+from amped.cli.compare import compare
 from amped.cli.estimate import estimate
 from amped.cli.explain import explain
 from amped.cli.explore import explore
+from amped.cli.init import init
 from amped.cli.listing import listing
 from amped.cli.mat_dims import mat_dims
+from amped.cli.parameters import parameters
+from amped.cli.scenario_summary import scenario_summary
+from amped.cli.schema import schema
 from amped.errors import AmpedError
 
 app = typer.Typer(
@@ -27,8 +32,13 @@ app = typer.Typer(
 app.command("estimate")(estimate)
 app.command("explain")(explain)
 app.command("explore")(explore)
+app.command("init")(init)
+app.command("compare")(compare)
+app.command("scenario-summary")(scenario_summary)
 app.command("mat-dims")(mat_dims)
 app.command("list")(listing)
+app.command("parameters")(parameters)
+app.command("schema")(schema)
 
 
 def _version(wanted: bool) -> None:
@@ -46,10 +56,10 @@ def _top(
     """How long a transformer trains, where the time goes, whether it fits, and which mapping is best."""
 
 
-def main() -> None:
-    """Runs the command: exit code 2 and a message for the user's mistake, 1 for ours."""
+def main(verb: str | None = None) -> None:
+    """Runs the command, or one verb of it: exit code 2 and a message for the user's mistake, 1 for ours."""
     try:
-        app()
+        app([verb, *sys.argv[1:]] if verb else None)
     except AmpedError as error:
         typer.echo(f"amped: {error}", err=True)
         sys.exit(2)

@@ -56,7 +56,6 @@ def explore(
     """
     from amped.exploration.search import explored
     from amped.exploration.sweeps import parse_vary
-    from amped.files import write_atomically
 
     for notice in asked.sources.notices:
         typer.echo(f"note: {notice}", err=True)
@@ -66,8 +65,12 @@ def explore(
         found = explored(asked, top, parse_vary(vary or []), progress.advance)
     if output is None and output_dir is None:
         _show(found, form)
-        return
-    from amped.files import output_file
+    else:
+        _write(found, form, output, output_dir)
+
+
+def _write(found: Exploration, form: Format, output: Path | None, output_dir: Path | None) -> None:
+    from amped.files import output_file, write_atomically
 
     suffix = "txt" if form is Format.TABLE else form.value
     path = output if output is not None else output_file(output_dir or Path(), f"explore.{suffix}")
@@ -108,7 +111,7 @@ def _text(found: Exploration, form: Format) -> str:
         return json.dumps(found.to_dict(), indent=1) + "\n"
     if form is Format.CSV:
         stream = io.StringIO()
-        writer = csv.DictWriter(stream, list(found.best[0]), lineterminator="\n")
+        writer = csv.DictWriter(stream, found.columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(found.best)
         return stream.getvalue()

@@ -75,13 +75,14 @@ def _lines(what: What, lookup_tables: Path | None) -> list[dict[str, str]]:
             for name, quantity in catalogue().items()
             if quantity.mark.kind != "records" and not quantity.mark.constrains
         ]
-    from amped.tables import Tables, user_folders
+    from amped.table_files import user_folders
+    from amped.tables import Tables
 
     return _rows(what, Tables(user_folders(lookup_tables)))
 
 
 def _rows(what: What, tables: Tables) -> list[dict[str, str]]:
-    from amped.tables import ACCELERATORS, MODELS, SYSTEMS
+    from amped.table_files import ACCELERATORS, MODELS, SYSTEMS
 
     table = {What.ACCELERATORS: ACCELERATORS, What.MODELS: MODELS, What.SYSTEMS: SYSTEMS}[what]
     lines = []

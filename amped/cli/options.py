@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # Width of tables that are redirected: what a page or a mail takes.
 PLAIN_WIDTH = 100
+# What --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
+_LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
 
 Option = typer.Option
 OutputOption = Annotated[
@@ -98,15 +101,20 @@ def overrides(settings: list[str]) -> dict[str, object]:
             raise ConfigError(f"--set {setting!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
         if name in found:
             raise ConfigError(f"--set {name} is given twice", "keep one")
+        if _LIST.fullmatch(written):
+            told = f"--set {name} takes one value, and {written!r} is a list"
+            raise ConfigError(told, f"sweep it: amped explore --vary {name}={written.strip('[] ')}")
         found[name] = {"true": True, "false": False}.get(written.lower(), _number(written))
     return found
 
 
 def _number(written: str) -> object:
-    try:
-        return float(written) if len(written) < 100 else written
-    except ValueError:
-        return written
+    for kind in (int, float):
+        try:
+            return kind(written) if len(written) < 100 else written
+        except ValueError:
+            continue
+    return written
 
 
 def console(stderr: bool = False) -> Console:

@@ -11,24 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.axes import JointAxis
-from amped.errors import AmpedError, ConfigError, Problem, did_you_mean
+from amped.errors import ConfigError, EvaluationError
 from amped.estimation import STEP_PARTS
 from amped.evaluate import Results, run
-from amped.exploration.space import JOINT, PLACED, Array, Machine, blocks, mappings
+from amped.exploration.request import Request, request
+from amped.exploration.space import JOINT, PLACED, Array, blocks, mappings
 from amped.resolve import Plan, plan
 from amped.scenario import Scenario
-from amped.sources import Given, Sources
-from amped.values import read_values
 
 BLOCK_ROWS = 16_384
 COLUMNS = (
     "training_time", "step_time", "tokens_per_second_per_accelerator", "model_flops_utilization",
     "hardware_flop_rate_per_accelerator", "memory_per_accelerator_bytes", "fits_in_memory", "data_parallel_degree",
     "tensor_parallel_degree", "pipeline_parallel_degree", "number_of_microbatches_per_minibatch", *STEP_PARTS,
-)  # fmt: skip
-SEARCHED = (
-    *(f"{place}{kind}_parallel_degree" for kind in PLACED for place in ("", "intra_node_", "inter_node_")),
-    "microbatch_size", "number_of_microbatches_per_minibatch",
 )  # fmt: skip
 Row = dict[str, float | bool]
 Progress = Callable[[int], None]
@@ -54,6 +49,11 @@ class Exploration:
     elapsed_time: float
     best: list[Row]
     swept: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of a row of `best`."""
+        return [*self.swept, *COLUMNS]
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -93,62 +93,26 @@ def explored(
         progress: called with the number of candidates done.
 
     Raises:
-        ConfigError: for a sweep that cannot be; MappingError if no mapping multiplies and divides.
+        ConfigError: for a sweep that cannot be, or if no mapping multiplies and divides.
+        EvaluationError: for a result that is no number.
     """
     started = time.perf_counter()
-    sources, sweeps = _prepared(scenario, vary)
-    sizes = tuple(int(v) for v in sweeps.pop("batch_size", None) or (_given(sources, "batch_size"),))
-    machine = _machine(scenario, sources)
-    axes = {name: np.array(values, dtype=np.float64) for name, values in sweeps.items()}
-    chosen = _plan(scenario, sources, axes)
-    best = _Best(top)
-    held = _held(scenario.sources)
-    for columns in blocks(_kept(mappings(machine, sizes), held), max(1, BLOCK_ROWS // _cells(axes))):
-        results = run(chosen, sources.given, JointAxis(columns), axes, frozenset(chosen.targets))
-        _rank(results, best, columns, axes)
+    if top < 1:
+        raise ConfigError(f"top = {top} asks for nothing", "ask for one at least")
+    asked = request(scenario, vary)
+    chosen, best = _plan(asked), _Best(top)
+    rows = max(1, BLOCK_ROWS // int(np.prod([len(axis) for axis in asked.axes.values()], dtype=np.int64)))
+    for columns in blocks(_kept(mappings(asked.machine, asked.batch_sizes), asked.held), rows):
+        results = run(chosen, asked.sources.given, JointAxis(columns), asked.axes, frozenset(chosen.targets))
+        _rank(results, best, columns, asked.axes)
         if progress:
             progress(best.candidates)
     if not best.candidates:
-        raise ConfigError("no mapping multiplies and divides", "the batch must divide by a data-parallel degree"
-                          + (f"; {', '.join(held)} is held" if held else ""))  # fmt: skip
+        held = f"; {', '.join(asked.held)} is held" if asked.held else ""
+        raise ConfigError("no mapping multiplies and divides", f"the batch must divide by a data-parallel degree{held}")
     found = [row for _, row in (best.rows or best.unfit)]
     return Exploration(best.candidates, best.feasible, best.keeping_rules, best.removed,
-                       time.perf_counter() - started, found, (*JOINT, *axes))  # fmt: skip
-
-
-def _prepared(scenario: Scenario, vary: Mapping[str, Sequence[object]]) -> tuple[Sources, dict[str, tuple[Any, ...]]]:
-    """The sources without what is searched, and all sweeps."""
-    known, sweeps, problems = scenario.catalogue, dict(scenario.sources.sweeps), []
-    for name, values in vary.items():
-        if name not in known or known[name].mark.kind == "records":
-            problems.append(Problem(f"--vary: unknown parameter '{name}'", advice=did_you_mean(name, known)))
-            continue
-        try:
-            sweeps[name] = read_values(known[name], list(values))
-        except AmpedError as error:
-            problems += error.at(f"--vary {name}")
-    for name in sweeps:
-        if known[name].is_selector:
-            problems.append(
-                Problem(f"a sweep of the choice '{name}' needs one run for each", advice=f"use --set {name}=…")
-            )
-        if name in SEARCHED:
-            problems.append(Problem(f"'{name}' is always searched", advice="leave its list out"))
-    problems += [Problem(f"a sweep of the rows of {c} needs one run for each", advice="use --model, --system or --accelerator")
-                 for c in scenario.sources.row_sweeps]  # fmt: skip
-    if problems:
-        raise ConfigError(problems, file=scenario.label)
-    given = {n: v for n, v in scenario.sources.given.items() if n not in SEARCHED and n not in sweeps}
-    return replace(scenario.sources, given=given), sweeps
-
-
-def _held(sources: Sources) -> dict[str, float]:
-    """What is searched but was set by the caller, who wants it held."""
-    return {
-        name: sources.given[name]
-        for name in SEARCHED
-        if isinstance(origin := sources.origins.get(name), Given) and origin.where.startswith("--set")
-    }
+                       time.perf_counter() - started, found, (*JOINT, *asked.axes))  # fmt: skip
 
 
 def _kept(mappings: Iterator[dict[str, Array]], held: Mapping[str, float]) -> Iterator[dict[str, Array]]:
@@ -167,35 +131,10 @@ def _kept(mappings: Iterator[dict[str, Array]], held: Mapping[str, float]) -> It
             yield {name: column[keep] for name, column in columns.items()}
 
 
-def _given(sources: Sources, name: str) -> float:
-    if name not in sources.given:
-        raise ConfigError(f"'{name}' is missing", f"give it in the config, with --set {name}=… or --vary {name}=…")
-    return sources.given[name]
-
-
-def _machine(scenario: Scenario, sources: Sources) -> Machine:
-    """The size of the machine: given, else from nodes, else what the config's own degrees multiply to."""
-    names = ("number_of_accelerators", "scale_up_domain_size", "context_parallel_degree",
-             "intra_node_context_parallel_degree")  # fmt: skip
-    own = plan(scenario.catalogue, names, scenario.sources)
-    values = run(own, scenario.sources.given)
-    machine = Machine(*(int(values.number(name)) for name in names))
-    sources.given["number_of_accelerators"] = float(machine.accelerators)
-    sources.origins.setdefault(
-        "number_of_accelerators", Given(float(machine.accelerators), machine.accelerators, "explore")
-    )
-    return machine
-
-
-def _plan(scenario: Scenario, sources: Sources, axes: Mapping[str, Any]) -> Plan:
-    names = dict.fromkeys((*JOINT, *axes), 1.0)
-    known = scenario.catalogue
-    planned = replace(sources, given=sources.given | names)
-    return plan(known, (*COLUMNS, *known.constraints), planned)
-
-
-def _cells(axes: Mapping[str, NDArray[np.float64]]) -> int:
-    return int(np.prod([len(axis) for axis in axes.values()], dtype=np.int64)) if axes else 1
+def _plan(asked: Request) -> Plan:
+    swept = dict.fromkeys((*JOINT, *asked.axes), 1.0)
+    planned = replace(asked.sources, given=asked.sources.given | swept)
+    return plan(asked.catalogue, (*COLUMNS, *asked.catalogue.constraints), planned)
 
 
 def _rank(results: Results, best: _Best, columns: Mapping[str, Any], axes: Mapping[str, Any]) -> None:
@@ -207,6 +146,7 @@ def _rank(results: Results, best: _Best, columns: Mapping[str, Any], axes: Mappi
         if broken:
             best.removed[name] = best.removed.get(name, 0) + broken
         keeps &= holds
+    _check_numbers(results, keeps)
     fits = results.whole("fits_in_memory") > 0
     if unfit := int(np.count_nonzero(keeps & ~fits)):
         best.removed["fits_in_memory"] = best.removed.get("fits_in_memory", 0) + unfit
@@ -215,6 +155,20 @@ def _rank(results: Results, best: _Best, columns: Mapping[str, Any], axes: Mappi
     for mask, fit in ((keeps & fits, True), (keeps & ~fits, False)):
         best.take(_block_best(results, mask, best, columns, axes), fit)
     best.candidates += keeps.size
+
+
+def _check_numbers(results: Results, keeps: NDArray[np.bool_]) -> None:
+    """Refuses results that are no numbers where every rule is kept.
+
+    Raises:
+        EvaluationError: names the first result at fault.
+    """
+    for name in COLUMNS:
+        wrong = keeps & ~np.isfinite(results.whole(name))
+        if wrong.any():
+            value = results.whole(name)[wrong].flat[0]
+            raise EvaluationError(f"'{name}' came out as {value} for {np.count_nonzero(wrong)} mappings that keep every rule",
+                                  "`amped explain` one of them to see which input leads there")  # fmt: skip
 
 
 def _block_best(

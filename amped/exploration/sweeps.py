@@ -39,7 +39,7 @@ def _number(text: str, unit: str) -> object:
     if unit:
         return f"{text} {unit}"
     try:
-        return float(text)
+        return {"true": True, "false": False}[text.lower()] if text.lower() in ("true", "false") else float(text)
     except ValueError:
         return text
 

@@ -64,7 +64,7 @@ def tensor_collectives(
     )
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def intra_node_tensor_communication_time__amped(
     tensor_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency
 ):
@@ -79,7 +79,7 @@ def intra_node_tensor_communication_time__amped(
     )
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def inter_node_tensor_communication_time__amped(
     tensor_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency
 ):
@@ -94,7 +94,7 @@ def inter_node_tensor_communication_time__amped(
     )
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def exposed_tensor_communication_time__amped(
     intra_node_tensor_communication_time, inter_node_tensor_communication_time
 ):
@@ -116,7 +116,7 @@ def pipeline_collectives(
     return (Collective("stage_boundary", "send_receive", volume, *group, 2 * number_of_microbatches_per_minibatch),)
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def exposed_pipeline_communication_time__amped(
     pipeline_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency,
     inter_node_bandwidth_per_accelerator, inter_node_efficiency,
@@ -152,7 +152,7 @@ def context_collectives(
     )
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def exposed_context_communication_time__amped(
     context_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
     inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency,
@@ -185,7 +185,7 @@ def expert_collectives(
     )
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def exposed_expert_communication_time__amped(
     expert_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
     inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency,

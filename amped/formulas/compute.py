@@ -50,7 +50,7 @@ def nonlinear_unit_width():
     return 4
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def multiply_accumulate_time__amped(matrix_peak_flop_rate, flops_per_multiply_accumulate, matrix_efficiency):
     """Time of one multiply-accumulate, C_MAC.
 
@@ -59,7 +59,7 @@ def multiply_accumulate_time__amped(matrix_peak_flop_rate, flops_per_multiply_ac
     return flops_per_multiply_accumulate / (matrix_peak_flop_rate * matrix_efficiency)
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def nonlinear_operation_time__amped(nonlinear_operation_rate):
     """Time of one nonlinear operation, C_nonlin. Source: AMPeD, nonlinear operations."""
     return 1 / nonlinear_operation_rate
@@ -110,7 +110,7 @@ def activation_operations(
     return microbatch_tokens * number_of_microbatches_per_minibatch * units / tensor_parallel_degree
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def layer_forward_time__amped(
     layer_multiply_accumulates, multiply_accumulate_time, weight_precision, multiply_accumulate_unit_width,
     softmax_operations, activation_operations, nonlinear_operation_time, activation_precision, nonlinear_unit_width,
@@ -122,7 +122,7 @@ def layer_forward_time__amped(
     return layer_multiply_accumulates * multiply_accumulate_time * passes + nonlinear
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def compute_forward_time__amped(
     layer_forward_time, head_multiply_accumulates, multiply_accumulate_time, weight_precision,
     multiply_accumulate_unit_width,
@@ -132,7 +132,7 @@ def compute_forward_time__amped(
     return layer_forward_time + head_multiply_accumulates * multiply_accumulate_time * passes
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def compute_backward_time__amped(
     layer_multiply_accumulates, head_multiply_accumulates, multiply_accumulate_time, weight_precision,
     gradient_precision, multiply_accumulate_unit_width, softmax_operations, activation_operations,
@@ -149,7 +149,7 @@ def compute_backward_time__amped(
     return products * multiply_accumulate_time * passes + nonlinear
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def weight_update_time__amped(
     layer_multiply_accumulates, head_multiply_accumulates, multiply_accumulate_time, weight_precision,
     multiply_accumulate_unit_width,
@@ -192,7 +192,7 @@ def recomputation_time__selective(
     return products + softmax_operations * nonlinear_operation_time * nonlinear_passes
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def optimizer_time__amped(weight_bytes, gradient_bytes, optimizer_state_bytes, memory_bandwidth):
     """Time to read gradients and read and write weights and optimizer states once.
 

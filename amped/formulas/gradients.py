@@ -65,7 +65,7 @@ def expert_data_collectives(
     return (Collective("expert_gradients", "all_reduce", volume, intra, replicas / intra, zero_communication_factor),)
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def intra_node_data_communication_time__amped(
     data_collectives, expert_data_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency
 ):
@@ -76,7 +76,7 @@ def intra_node_data_communication_time__amped(
     )
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def inter_node_data_communication_time__amped(
     data_collectives, expert_data_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency
 ):
@@ -88,7 +88,7 @@ def inter_node_data_communication_time__amped(
     )
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def exposed_data_communication_time__amped(intra_node_data_communication_time, inter_node_data_communication_time):
     """Time of data parallelism: gradients inside, then across nodes, none behind the backward pass.
 

@@ -20,7 +20,7 @@ def exposed_bubble_fraction():
     return 1
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def pipeline_bubble_time__amped(
     exposed_bubble_fraction, pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages,
     compute_forward_time, compute_backward_time, recomputation_time, weight_update_time,

@@ -72,7 +72,8 @@ def places_for_expert(
 ):
     """Places of the fast domain open to experts: those of the stage's replicas, less what shares one expert.
 
-    Source: arXiv 2504.14960 (parallel folding); without tensor sharing, the data-parallel places of arXiv 2006.16668.
+    Source: arXiv 2504.14960 (parallel folding). Differs: in arXiv 2006.16668 the group lies inside the data-parallel one,
+    which is the case of an expert tensor degree as large as that of the dense layers, and no context parallelism.
     """
     replicas = intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_tensor_parallel_degree
     return np.maximum(replicas / expert_tensor_parallel_degree, 1)

@@ -3,19 +3,19 @@
 from amped.quantity import quantity
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def hidden_tensor_communication_time__amped(exposed_tensor_communication_time):
     """Tensor communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
     return 0 * exposed_tensor_communication_time
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def hidden_pipeline_communication_time__amped(exposed_pipeline_communication_time):
     """Pipeline communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
     return 0 * exposed_pipeline_communication_time
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def hidden_data_communication_time__amped(exposed_data_communication_time):
     """Data-parallel communication that runs beside computation: none in the closed form.
 
@@ -24,13 +24,13 @@ def hidden_data_communication_time__amped(exposed_data_communication_time):
     return 0 * exposed_data_communication_time
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def hidden_context_communication_time__amped(exposed_context_communication_time):
     """Context communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
     return 0 * exposed_context_communication_time
 
 
-@quantity("s")
+@quantity("s", choice="performance_model", value="amped")
 def hidden_expert_communication_time__amped(exposed_expert_communication_time):
     """Expert communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
     return 0 * exposed_expert_communication_time

@@ -11,6 +11,9 @@ from amped.report.summary import kind_of
 
 # Distinct in hue and, printed grey, in lightness; hatches tell parts of one kind apart.
 COLOURS = {"compute": "#1f5a99", "recomputation": "#7fb3d5", "communication": "#f2b134", "bubble": "#c0392b"}
+SMALLEST_SLICE = 0.01
+SMALLEST_LABEL = 5.0
+LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 HATCHES = ("", "//", "..", "xx", "\\\\")
 
 
@@ -33,6 +36,72 @@ def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
     axes.set_xlabel("time of one step (s)")
     axes.set_xlim(0, max(parts.values()) * 1.3)
     axes.set_title(e.scenario.description or e.scenario.label, fontsize=10)
+    return _image(figure, suffix)
+
+
+def pie_charts(e: Estimation, suffix: str) -> bytes:
+    """Where the time goes, as AMPeD draws it: all parts of a step, and the communication by parallelism."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(12, 5.2), layout="constrained")
+    _pie(axes[0], {name: e[name] for name in STEP_PARTS}, "one step: " + human.duration(e["step_time"]))
+    waiting = {name: e[name] for name in STEP_PARTS if kind_of(name) == "communication"}
+    _pie(axes[1], waiting, "communication: " + human.duration(sum(waiting.values())))
+    figure.suptitle(
+        f"{e.scenario.description or e.scenario.label}\ntraining {human.duration(e['training_time'])}", fontsize=11
+    )
+    return _image(figure, suffix)
+
+
+def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
+    """Shares above a hundredth as slices, the smaller together; hatches tell slices apart in grey."""
+    whole = sum(parts.values())
+    shown = {name: part for name, part in parts.items() if part > SMALLEST_SLICE * whole}
+    rest = whole - sum(shown.values())
+    labels = [human.label(name).removeprefix("exposed ") for name in shown]
+    sizes, colours = list(shown.values()), [COLOURS[kind_of(name)] for name in shown]
+    if rest > 1e-9 * whole:
+        labels, sizes, colours = [*labels, "the rest"], [*sizes, rest], [*colours, "#bbbbbb"]
+    axes.set_title(title, fontsize=10)
+    if not sizes:
+        axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes)
+        axes.set_axis_off()
+        return
+    hatches = [HATCHES[i % len(HATCHES)] for i in range(len(sizes))]
+    wedges = axes.pie(
+        sizes, colors=colours, startangle=90, counterclock=False, pctdistance=0.7, hatch=hatches,
+        autopct=lambda share: f"{share:.1f} %" if share >= SMALLEST_LABEL else "",
+        textprops={"fontsize": 9, "bbox": LABEL_BOX}, wedgeprops={"edgecolor": "black", "linewidth": 0.6},
+    )[0]  # fmt: skip
+    named = [f"{label} {human.percent(size / whole)}" for label, size in zip(labels, sizes, strict=True)]
+    axes.legend(wedges, named, loc="center left", bbox_to_anchor=(0.98, 0.5), fontsize=9, frameon=False)
+
+
+def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
+    """The parts of a step of several configurations, one bar each, as shares of the step and in seconds."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = [e.scenario.label for e in estimations]
+    figure, axes = plt.subplots(1, 2, figsize=(12, 0.6 * len(names) + 3), layout="constrained", sharey=True)
+    parts = [part for part in STEP_PARTS if any(e[part] for e in estimations)]
+    for panel, whole in ((axes[0], [e["step_time"] for e in estimations]), (axes[1], [1.0] * len(names))):
+        left = [0.0] * len(names)
+        for i, part in enumerate(parts):
+            sizes = [e[part] / w for e, w in zip(estimations, whole, strict=True)]
+            panel.barh(names, sizes, left=left, label=human.label(part), color=COLOURS[kind_of(part)],
+                       hatch=HATCHES[i % len(HATCHES)], edgecolor="black", linewidth=0.6)  # fmt: skip
+            left = [a + b for a, b in zip(left, sizes, strict=True)]
+        panel.invert_yaxis()
+    axes[0].set_xlabel("share of the time of one step")
+    axes[1].set_xlabel("time of one step (s)")
+    axes[1].invert_yaxis()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
     return _image(figure, suffix)
 
 

@@ -1,0 +1,41 @@
+"""`amped init`: a config to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from amped.cli import options
+
+
+def init(
+    model: Annotated[str, typer.Option("--model", metavar="ROW", help="Transformer to train (`amped list models`).")],
+    system: Annotated[str, typer.Option("--system", metavar="ROW", help="Nodes and networks (`amped list systems`).")],
+    nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="Number of nodes.")] = 1,
+    full: Annotated[bool, typer.Option("--full", help="Spell out every parameter, in AMPeD's style.")] = False,
+    lookup_tables: options.TablesOption = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
+    ] = None,
+) -> None:
+    """Write a config for a model on a system, with a mapping that fits; each parameter says what it is.
+
+    Example: amped init --model "Llama 3 8B" --system "DGX H100" --nodes 4 -o my.json
+    """
+    from amped.catalogue import catalogue
+    from amped.draft import as_json, draft, filled
+    from amped.errors import ConfigError
+    from amped.files import write_atomically
+    from amped.table_files import user_folders
+    from amped.tables import Tables
+
+    if output is not None and output.exists():
+        raise ConfigError(f"{output} exists and is not overwritten", "choose another --output")
+    config = draft(model, system, nodes, Tables(user_folders(lookup_tables)), lookup_tables)
+    text = as_json(filled(config, catalogue(), lookup_tables) if full else config)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        typer.echo(f"written to {write_atomically(output, text)}; next: amped estimate --config {output}")

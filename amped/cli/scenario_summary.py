@@ -1,0 +1,51 @@
+"""`amped scenario-summary`: charts of where the time goes."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from amped.cli import options
+
+
+class Picture(enum.StrEnum):
+    """Formats of a plot."""
+
+    PNG = "png"
+    SVG = "svg"
+
+
+def scenario_summary(
+    configs: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="FILE|NAME", help="Config to draw; repeat it to compare several."),
+    ] = None,
+    lookup_tables: options.TablesOption = None,
+    output_dir: options.OutputOption = None,
+    form: Annotated[Picture, typer.Option("--format", help="png or svg.")] = Picture.PNG,
+) -> None:
+    """Draw where the training time of a config goes as pie charts; several configs also as stacked bars.
+
+    Example: amped scenario-summary --config default --config llama-3-70b --format svg
+    """
+    from datetime import datetime
+
+    from amped.estimation import Estimation, estimated
+    from amped.files import output_file, write_atomically
+    from amped.report import plots
+    from amped.scenario import read_scenario
+
+    asked = configs or ["default"]
+    found = [estimated(read_scenario(config, {}, lookup_tables), Estimation) for config in asked]
+    folder, when = output_dir or Path("output_files"), datetime.now()
+    drawn = [
+        (f"scenario_summary_{Path(c).stem}", plots.pie_charts(e, form.value)) for c, e in zip(asked, found, strict=True)
+    ]
+    if len(found) > 1:
+        drawn.append(("scenario_comparison", plots.stacked_bars(found, form.value)))
+    for name, picture in drawn:
+        path = write_atomically(output_file(folder, f"{name}.{form.value}", when), picture)
+        typer.echo(f"written to {path}")

@@ -1,0 +1,101 @@
+"""The glossary and the equations, generated from the catalogue."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from amped.catalogue import Catalogue, Formula, Quantity
+from amped.quantity import CATEGORIES
+from amped.report import human
+
+TITLES = {None: "Results and what leads to them"} | {
+    c: c.removesuffix("_parameters").replace("_", " ").capitalize() for c in CATEGORIES
+}
+
+
+def glossary(known: Catalogue) -> str:
+    """Every name by category, with unit, default and meaning, as Markdown."""
+    lines = ["# Glossary", "", "Every name amped knows; made by `amped parameters --markdown`. Names in a config, in a table",
+             "and in the results are the same. Units are canonical: a number without a unit is read in them.", ""]  # fmt: skip
+    for category, title in TITLES.items():
+        lines += [f"## {title}", ""] if category is None else [f"## {title}", "", f"In a config: `{category}`.", ""]
+        lines += ["| name | unit | default | meaning |", "|---|---|---|---|"]
+        named = (q for q in _shown(known) if q.category == category)
+        lines += [f"| `{q.name}` | {_unit(q)} | {_default(q)} | {_meaning(q)} |" for q in named]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def equations(known: Catalogue) -> str:
+    """Every formula by topic, as it is computed, with its source and where it departs from it, as Markdown."""
+    lines = [
+        "# Equations",
+        "",
+        "Every formula by topic, as it is computed; made by `amped parameters --equations`.",
+        "",
+    ]
+    page = ""
+    for formula in (f for q in known.values() for f in q.formulas):
+        if formula.page != page:
+            page = formula.page
+            document = inspect.getdoc(inspect.getmodule(formula.function)) or ""
+            lines += [f"## {page.capitalize()}", "", document, ""]
+        lines += _equation(formula)
+    return "\n".join(lines)
+
+
+def table(known: Catalogue) -> Table:
+    """The glossary for a terminal."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    made.add_column("name", no_wrap=True)
+    for head in ("unit", "default", "meaning"):
+        made.add_column(head, overflow="fold")
+    for quantity in _shown(known):
+        made.add_row(quantity.name, _unit(quantity), _default(quantity), quantity.summary)
+    return made
+
+
+def _shown(known: Catalogue) -> Iterator[Quantity]:
+    return (q for q in known.values() if q.mark.kind != "records" and not q.mark.constrains)
+
+
+def _unit(quantity: Quantity) -> str:
+    mark = quantity.mark
+    return {"1": "", "choice": ", ".join(mark.choices), "boolean": "true or false"}.get(
+        mark.unit, mark.bare or mark.unit
+    )
+
+
+def _default(quantity: Quantity) -> str:
+    plain = next((f for f in quantity.formulas if not f.variant), None)
+    if plain is None or plain.arguments:
+        return "calculated"
+    value = plain.function()
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else human.value(float(value), quantity.mark.unit)
+
+
+def _meaning(quantity: Quantity) -> str:
+    return quantity.summary.replace("|", "\\|")
+
+
+def _equation(formula: Formula) -> list[str]:
+    """One formula: name, unit, code without its docstring, source."""
+    text, unit = formula.text, formula.mark.unit or "records"
+    title = f"### {formula.function.__name__}"
+    when = [f"Used when {formula.because}.", ""] if formula.because else []
+    differs = [f"*Differs:* {text['differs']}", ""] if text["differs"] else []
+    return [title, "", f"{text['summary']} Unit: {unit}.", "", *when, "```python", *_body(formula), "```", "",
+            f"*Source:* {text['source']}", "", *differs]  # fmt: skip
+
+
+def _body(formula: Formula) -> list[str]:
+    """The lines of the function after its docstring; what it depends on where it has no lines."""
+    lines, _ = inspect.getsourcelines(formula.function)
+    text = "".join(lines)
+    body = text.split('"""', 2)[2].strip("\n").splitlines()
+    return [line.removeprefix("    ") for line in body] or ["# must be given"]

@@ -1,0 +1,77 @@
+"""The rules a mapping breaks, and the nearest values that would keep them: found by asking the same formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from amped.catalogue import Formula
+from amped.errors import AmpedError, Problem
+from amped.evaluate import Array, Results, run
+from amped.resolve import plan
+from amped.scenario import Scenario
+from amped.sources import Given
+
+SEARCHED = 8192
+# Above this, neighbouring whole numbers are no longer told apart.
+LARGEST_WHOLE = 2.0**52
+
+
+def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
+    """The rules that the mapping breaks, each with its values and the nearest that keep it."""
+    for name in scenario.catalogue.constraints:
+        formula = results.plan.by_name.get(name)
+        if formula is None or results.number(name):
+            continue
+        values = {argument: results.number(argument) for argument in formula.arguments}
+        if not all(np.isfinite(value) for value in values.values()):
+            continue  # the check for numbers that are none tells where that comes from
+        if values.get("data_parallel_degree", 1.0) % 1:  # the consequence of degrees that do not divide
+            continue
+        listed = ", ".join(f"{argument} = {value:.10g}" for argument, value in values.items())
+        adjusted = _adjusted(formula, scenario)
+        told = f"{listed}: {formula.text['summary']}"
+        yield Problem(told, _where(scenario, adjusted, formula), _advice(scenario, results, name, adjusted))
+
+
+def _adjusted(formula: Formula, scenario: Scenario) -> str:
+    """The name to advise on: the one the rule constrains, or the given one that stands for it."""
+    adjusted, given = formula.mark.constrains or "", scenario.sources.origins
+    twins = sorted(scenario.catalogue[adjusted].replaces & set(formula.arguments))
+    return next((twin for twin in twins if adjusted not in given and twin in given), adjusted)
+
+
+def _where(scenario: Scenario, adjusted: str, formula: Formula) -> str:
+    """Where the name to change was given, else one that determines it, else another of the rule."""
+    origins, catalogue = scenario.sources.origins, scenario.catalogue
+    near = [adjusted, *sorted(catalogue[adjusted].replaces)]
+    near += [part for argument in formula.arguments for part in (argument, *sorted(catalogue[argument].replaces))]
+    return next((origins[name].where for name in near if isinstance(origins.get(name), Given)), "")
+
+
+def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> str:
+    """The nearest whole values of `adjusted` that keep every rule, else this one."""
+    rules = [name for name in scenario.catalogue.constraints if name in results.plan.by_name]
+    value = results.number(adjusted) if adjusted in results.cells else 1.0
+    if not value < LARGEST_WHOLE:
+        return f"rule {rule}; {adjusted} is absurdly large"
+    whole = np.arange(max(1.0, np.floor(value) - SEARCHED), np.floor(value) + SEARCHED + 1)
+    for wanted in (rules, [rule]):
+        keeps = _keeping(scenario, wanted, adjusted, whole)
+        near = (*keeps[keeps < value][-1:], *keeps[keeps > value][:1])
+        if near:
+            return f"rule {rule}; nearest {adjusted}: {' or '.join(f'{number:.10g}' for number in near)}"
+    return f"rule {rule}; no {adjusted} near it keeps it"
+
+
+def _keeping(scenario: Scenario, rules: list[str], adjusted: str, whole: Array) -> Array:
+    """Those of the whole values of `adjusted` with which the rules hold, all that follows from it following."""
+    sources = replace(scenario.sources, given=scenario.sources.given | {adjusted: 1.0})
+    try:
+        chosen = plan(scenario.catalogue, rules, sources)
+        results = run(chosen, sources.given, axes={adjusted: whole}, keep=frozenset(rules))
+    except AmpedError:
+        return whole[:0]
+    return whole[np.logical_and.reduce([results.whole(name).reshape(-1) > 0 for name in chosen.targets])]

@@ -1,0 +1,331 @@
+"""Units at the door: what is read, as what number, and what is refused with which words."""
+
+import contextlib
+import math
+import sys
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from amped.errors import UnitError
+from amped.units import DIMENSIONLESS, PREFIXES, factor, parse, registry
+
+CANONICAL = ("byte", "byte/s", "Hz", "s", "flop/s", "flop", "W", "J", "dollar", "dollar/s", "count", "1")
+# Units of the same dimension: every two of a line convert into one another.
+FAMILIES = (
+    ("byte", "B", "bit", "b", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "Gbit"),
+    ("byte/s", "GB/s", "Gbit/s", "Gb/s", "Gbps", "TB/s", "MB/hour"),
+    ("s", "ms", "us", "ns", "minute", "hour", "day", "year"),
+    ("Hz", "MHz", "GHz", "1/s"),
+    ("flop/s", "TFLOP/s", "TFLOPS", "Pflop/s"),
+    ("W", "kW", "J/s", "MW"),
+    ("J", "kJ", "Wh", "kWh"),
+    ("dollar/s", "USD/hour", "dollar/day"),
+)
+
+
+def same(one, other):
+    """Equal but for the rounding of the few products in which they were computed."""
+    return math.isclose(one, other, rel_tol=8 * sys.float_info.epsilon, abs_tol=0.0)
+
+
+class TestWhatIsRead:
+    @pytest.mark.parametrize(
+        ("written", "canonical", "number"),
+        [
+            (8, "byte", 8.0),
+            (0.5, "1", 0.5),
+            (-3, "count", -3.0),
+            (2**70, "count", 2.0**70),
+            ("16", "count", 16.0),
+            ("8 GB", "byte", 8e9),
+            ("8GB", "byte", 8e9),
+            ("  8   GB ", "byte", 8e9),
+            ("+8 GB", "byte", 8e9),
+            ("-8 GB", "byte", -8e9),
+            ("80 GiB", "byte", 80 * 2.0**30),
+            ("96 KiB", "byte", 96 * 1024.0),
+            ("8 kB", "byte", 8e3),
+            ("8 KB", "byte", 8e3),
+            ("1 EB", "byte", 1e18),
+            ("1.41 GHz", "Hz", 1.41e9),
+            ("1410 MHz", "Hz", 1.41e9),
+            ("900 GB/s", "byte/s", 900e9),
+            ("3.35 TB/s", "byte/s", 3.35e12),
+            ("5 us", "s", 5e-6),
+            ("5 µs", "s", 5e-6),
+            ("5 μs", "s", 5e-6),
+            ("20 ns", "s", 20e-9),
+            ("3 ms", "s", 3e-3),
+            ("2 hour", "s", 7200.0),
+            ("1 day", "s", 86400.0),
+            ("312 TFLOP/s", "flop/s", 312e12),
+            ("312 TFLOPS", "flop/s", 312e12),
+            ("400 W", "W", 400.0),
+            ("3.5 kW", "W", 3500.0),
+            ("1 kWh", "J", 3.6e6),
+            ("1000 USD", "dollar", 1000.0),
+            ("2.5 USD/hour", "dollar/s", 2.5 / 3600),
+            ("7.2 dollar/hour", "dollar/s", 0.002),
+            (".5", "1", 0.5),
+            ("5.", "1", 5.0),
+            ("1e3", "count", 1e3),
+            ("2.5E-3", "1", 2.5e-3),
+            ("1e11", "count", 1e11),
+            ("1_000_000", "count", 1e6),
+        ],
+    )
+    def test_numbers_and_numbers_with_units(self, written, canonical, number):
+        assert same(parse(written, canonical), number)
+
+    @pytest.mark.parametrize(
+        ("written", "canonical", "number"),
+        [
+            ("8 G", "byte", 8e9),
+            ("300 G", "count", 300e9),
+            ("8 k", "count", 8e3),
+            ("8 K", "count", 8e3),
+            ("2.4 T", "byte/s", 2.4e12),
+            ("1.41 G", "Hz", 1.41e9),
+            ("3.4 u", "s", 3.4e-6),
+            ("20 n", "s", 20e-9),
+            ("8 m", "s", 8e-3),
+            ("7 M", "1", 7e6),
+            ("1 P", "flop/s", 1e15),
+        ],
+    )
+    def test_a_prefix_alone_scales_the_canonical_unit(self, written, canonical, number):
+        assert same(parse(written, canonical), number)
+
+    @pytest.mark.parametrize(("upper", "lower"), [("8 GB", "8 Gb"), ("1 B", "1 b"), ("900 GB/s", "900 Gb/s")])
+    def test_capital_b_is_a_byte_and_small_b_a_bit(self, upper, lower):
+        canonical = "byte/s" if "/s" in upper else "byte"
+        assert parse(upper, canonical) == 8 * parse(lower, canonical)
+
+    @pytest.mark.parametrize("written", ["200 Gbit/s", "200 Gb/s", "200 Gbps", "200000 Mbit/s", "0.2 Tbit/s"])
+    def test_network_rates_in_bits_become_bytes(self, written):
+        assert same(parse(written, "byte/s"), 25e9)
+
+    @pytest.mark.parametrize(
+        ("written", "number"),
+        [(16, 2.0), ("16", 2.0), ("16 bit", 2.0), ("2 byte", 2.0), ("2 B", 2.0), (4, 0.5), ("0.032 k", 4.0)],
+    )
+    def test_a_bare_precision_is_in_bits_and_a_unit_overrules_that(self, written, number):
+        assert same(parse(written, "byte", bare="bit"), number)
+
+    def test_a_bare_price_is_an_hour_s(self):
+        assert same(parse(3.6, "dollar/s", bare="dollar/hour"), 0.001)
+        assert same(parse("1 USD/s", "dollar/s", bare="dollar/hour"), 1.0)
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        "written",
+        ["8 parsecs", "8 parsec", "8 barn", "8 meter", "8 kg", "8 kelvin", "8 radian", "8 pi", "8 count", "8 token",
+         "8 gb", "8 Mo", "8 kk", "8 kkB", "8 yB", "50 %", "8 nan", "8 inf", "8 lambda", "8 None", "8 not", "8 e"],
+    )  # fmt: skip
+    @pytest.mark.parametrize("canonical", ["byte", "count"])
+    def test_units_that_nobody_declared(self, written, canonical):
+        with pytest.raises(UnitError, match="unit") as caught:
+            parse(written, canonical)
+        assert written.split()[1] in str(caught.value)
+        assert "expected" in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("written", "canonical", "expected"),
+        [
+            ("8 s", "byte", 'expected memory (byte), for example "80 GB"'),
+            ("8 GB", "s", 'expected time (s), for example "5 us"'),
+            ("8 GB", "byte/s", 'expected bandwidth (byte/s), for example "900 GB/s"'),
+            ("8 GB/s", "byte", 'expected memory (byte), for example "80 GB"'),
+            ("1 GHz", "flop/s", 'expected compute rate (flop/s), for example "312 TFLOP/s"'),
+            ("1 TFLOP/s", "Hz", 'expected frequency (Hz), for example "1.41 GHz"'),
+            ("1 J", "W", 'expected power (W), for example "400 W"'),
+            ("8 GB", "count", "expected a plain number"),
+            ("8 s", "1", "expected a plain number"),
+            ("8 W", "J", "expected J"),
+            ("8 USD", "dollar/s", '"2.5 USD/hour"'),
+        ],
+    )
+    def test_units_of_another_dimension_with_what_was_expected(self, written, canonical, expected):
+        with pytest.raises(UnitError) as caught:
+            parse(written, canonical)
+        assert f"'{written.split()[1]}' is not a unit of" in str(caught.value)
+        assert expected in str(caught.value)
+
+    @pytest.mark.parametrize("written", [math.nan, math.inf, -math.inf, "1e400", "-1e400", "1e9999"])
+    def test_numbers_that_are_not_finite(self, written):
+        with pytest.raises(UnitError, match="not a finite number"):
+            parse(written, "byte")
+
+    @pytest.mark.parametrize(
+        ("written", "canonical"), [(10**400, "count"), ("1e305 GB", "byte"), ("1e300 P", "flop/s")]
+    )
+    def test_numbers_that_are_too_large(self, written, canonical):
+        with pytest.raises(UnitError, match=r"too large|not a finite number"):
+            parse(written, canonical)
+
+    def test_an_integer_of_more_digits_than_python_prints(self):
+        with pytest.raises(UnitError, match="too large"):
+            parse(10**5000, "count")
+
+    @pytest.mark.parametrize("written", ["nan", "NaN", "inf", "Infinity", "-inf"])
+    def test_the_words_for_no_number(self, written):
+        with pytest.raises(UnitError, match="not a number with a unit"):
+            parse(written, "count")
+
+    @pytest.mark.parametrize("written", [True, False, None, [8], [], {"a": 1}, {}, (8,), 8j, b"8"])
+    def test_what_is_neither_number_nor_text(self, written):
+        with pytest.raises(UnitError, match="is not a number"):
+            parse(written, "byte")
+
+    @pytest.mark.parametrize(
+        "written",
+        [
+            "__import__('os')",
+            "__import__('os').system('true')",
+            "2**9**9",
+            "9**9**9**9 GB",
+            "2 ** 3",
+            "1+1",
+            "8*2 GB",
+            "(8) GB",
+            "8 B**2",
+            "8 B^2",
+            "lambda: 8",
+            "[8]",
+            "{8}",
+            "8; 9",
+            "f'8'",
+            "0x10",
+            "0b1",
+            "1 if 1 else 2",
+            "8 GB GB",
+        ],
+    )
+    def test_text_that_is_code_is_told_back_and_not_run(self, written):
+        with pytest.raises(UnitError, match="not a number with a unit"):
+            parse(written, "count")
+
+    @pytest.mark.parametrize(
+        "written",
+        ["", " ", "GB", "many", "8 GB 8", "8..5", "--8", "1,0", "1,00,000", "1 000", "8 GB extra", "8 /s", "8 /"],
+    )
+    def test_text_that_is_no_number(self, written):
+        with pytest.raises(UnitError, match="not a number with a unit"):
+            parse(written, "byte")
+
+    @pytest.mark.parametrize("written", ["8 GB/", "8 GB//s", "8 GB///s"])
+    def test_a_unit_with_a_slash_too_many(self, written):
+        with pytest.raises(UnitError, match="is not a number with a unit"):
+            parse(written, "byte/s")
+
+    @pytest.mark.parametrize("written", ["x" * 10**7, "9" * 10**7, "8 " + "G" * 10**6, " " * 10**6])
+    def test_megabytes_of_text_are_refused_in_a_short_message(self, written):
+        with pytest.raises(UnitError) as caught:
+            parse(written, "count")
+        assert len(str(caught.value)) < 300
+        assert f"({len(written) + 2} characters)" in str(caught.value)
+
+
+class TestTrapsOfTheRegistry:
+    def test_byte_is_a_dimension_and_stays_one_in_base_units(self):
+        base = registry().Quantity(1.0, "byte").to_base_units()
+        assert (base.magnitude, str(base.units), base.dimensionless) == (1.0, "byte", False)
+
+    def test_b_is_a_bit_and_no_barn(self):
+        assert factor("b", "byte") == 0.125
+        assert factor("B", "bit") == 8.0
+
+    @pytest.mark.parametrize("unit", ["flop", "FLOP"])
+    def test_flop_is_known_and_is_no_count(self, unit):
+        assert factor(unit, "flop") == 1.0
+        with pytest.raises(UnitError, match=f"'{unit}' is not a unit of a plain count"):
+            factor(unit, "count")
+
+    @pytest.mark.parametrize(("unit", "other"), [("byte", "flop"), ("byte", "dollar"), ("J", "flop"), ("dollar", "s")])
+    def test_byte_flop_joule_dollar_and_second_are_independent(self, unit, other):
+        with pytest.raises(UnitError, match="is not a unit of"):
+            factor(unit, other)
+
+    @pytest.mark.parametrize(
+        "unit", ["parsec", "barn", "meter", "gram", "kelvin", "mole", "pint", "radian", "inch", "pi"]
+    )
+    def test_pint_s_own_units_are_absent(self, unit):
+        with pytest.raises(UnitError, match=f"unknown unit '{unit}'"):
+            factor(unit, "byte")
+
+    def test_rounding_up_a_ratio_of_bytes_sees_the_prefix(self):
+        ratio = registry().Quantity(1.5, "kB") / registry().Quantity(1.0, "B")
+        assert ratio.to("dimensionless").magnitude == 1500.0
+
+    @pytest.mark.parametrize("unit", ["2**9", "1/0", "__import__('os')", "3", "3 byte", "byte**", "(", "\x00"])
+    def test_text_that_is_no_unit(self, unit):
+        with pytest.raises(UnitError):
+            factor(unit, "byte")
+
+    def test_counts_and_ratios_are_plain_numbers(self):
+        assert [factor("", canonical) for canonical in DIMENSIONLESS] == [1.0, 1.0, 1.0]
+
+
+class TestProperties:
+    numbers = st.floats(min_value=1e-6, max_value=1e6)
+
+    @given(
+        numbers, st.sampled_from(sorted(PREFIXES)), st.sampled_from(("byte", "s", "Hz", "flop/s", "W", "count", "1"))
+    )
+    def test_a_prefix_alone_multiplies(self, number, prefix, canonical):
+        assert same(parse(f"{number!r} {prefix}", canonical), number * PREFIXES[prefix])
+
+    @given(
+        numbers,
+        st.sampled_from(sorted(PREFIXES)),
+        st.sampled_from((("byte", "B"), ("s", "s"), ("Hz", "Hz"), ("flop/s", "flop/s"))),
+    )
+    def test_a_prefix_before_a_unit_multiplies(self, number, prefix, pair):
+        canonical, unit = pair
+        assert same(parse(f"{number!r} {prefix}{unit}", canonical), number * PREFIXES[prefix])
+
+    @given(numbers)
+    def test_gigabytes_are_billions_of_bytes(self, number):
+        assert same(parse(f"{number!r} GB", "byte"), number * 1e9)
+
+    @given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(CANONICAL))
+    def test_a_bare_number_is_itself_as_number_and_as_text(self, number, canonical):
+        assert parse(number, canonical) == number
+        assert parse(f"{number!r}", canonical) == number
+
+    @given(st.integers(min_value=-(2**200), max_value=2**200))
+    def test_an_integer_becomes_the_nearest_float(self, number):
+        assert parse(number, "count") == float(number)
+
+    @given(st.sampled_from(FAMILIES).flatmap(lambda units: st.tuples(st.sampled_from(units), st.sampled_from(units))))
+    def test_there_and_back_is_one(self, units):
+        one, other = units
+        assert same(factor(one, other) * factor(other, one), 1.0)
+
+    @given(st.sampled_from(FAMILIES).flatmap(lambda units: st.tuples(*[st.sampled_from(units)] * 3)))
+    def test_a_detour_changes_nothing(self, units):
+        one, other, third = units
+        assert same(factor(one, other) * factor(other, third), factor(one, third))
+
+    @given(st.text(max_size=120), st.sampled_from(CANONICAL))
+    @example("8 \ud800", "byte")
+    @example("٣ GB", "byte")
+    def test_any_text_is_a_number_or_an_error_of_ours(self, text, canonical):
+        self.finite_or_ours(text, canonical)
+
+    @given(st.from_regex(r"[+-]?[0-9.,_eE]{1,12} ?[A-Za-zµμ%/*^()]{0,12}", fullmatch=True), st.sampled_from(CANONICAL))
+    def test_text_that_almost_is_a_quantity_is_one_or_an_error_of_ours(self, text, canonical):
+        self.finite_or_ours(text, canonical)
+
+    @given(st.text(max_size=40), st.sampled_from(CANONICAL))
+    def test_any_unit_has_a_factor_or_an_error_of_ours(self, unit, canonical):
+        with contextlib.suppress(UnitError):
+            assert math.isfinite(factor(unit, canonical))
+
+    @staticmethod
+    def finite_or_ours(text, canonical):
+        with contextlib.suppress(UnitError):
+            assert math.isfinite(parse(text, canonical))
