@@ -73,4 +73,6 @@ def _kind(name: str, category: str | None) -> str:
 def _value(e: Estimation, name: str) -> float | str | None:
     if name in e.choices:
         return e.choices[name]
-    return e[name] if name in e and e.scenario.catalogue[name].mark.kind != "records" else None
+    if name in e and e.scenario.catalogue[name].mark.kind != "records":
+        return e[name]
+    return e.scenario.sources.given.get(name)

@@ -10,37 +10,50 @@ from typing import Any
 from amped.catalogue import Catalogue
 from amped.errors import MappingError
 from amped.estimation import Estimation, estimated
+from amped.exploration.search import explored
 from amped.quantity import CATEGORIES, MAPPING, NETWORK, SYSTEM
 from amped.scenario import read_scenario
 from amped.sources import LookedUp
 from amped.table_files import MODELS, SYSTEMS
 from amped.tables import Tables
 
-SEQUENCES_PER_REPLICA = 8
+# Size of a global batch where nobody says, in tokens: arXiv 2005.14165 (GPT-3) and arXiv 2407.21783 (Llama 3), about 4 M.
+BATCH_TOKENS = 4_000_000
+SEARCHED = ("tensor_parallel_degree", "pipeline_parallel_degree", "microbatch_size")
+MEMORY_CHOICES = [
+    {"activation_recomputation": kind, "zero_stage": stage}
+    for stage in (1, 3)
+    for kind in ("none", "selective", "full")
+]
+MEANINGS = {
+    "tensor_parallel_degree": "accelerators that share every matrix; best within a node",
+    "pipeline_parallel_degree": "stages of layers; data parallelism takes what is left",
+    "microbatch_size": "sequences that go through the network together",
+    "activation_recomputation": "none, selective, full, or block",
+    "zero_stage": "what replicas share out: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too",
+}
 
 
 def draft(model: str, system: str, nodes: int, tables: Tables, folder: Path | None = None) -> dict[str, Any]:
-    """A minimal config that fits, with the fastest of the mappings tried.
+    """A minimal config with the fastest mapping that fits, of all degrees, micro-batches and the memory choices below.
 
     Raises:
-        TableError: for unknown rows; MappingError if no mapping tried fits.
+        TableError: for unknown rows; MappingError if no mapping fits.
     """
     names = (tables.row(MODELS, model).name, tables.row(SYSTEMS, system).name)
-    per_node = int(tables.row(SYSTEMS, system).column("number_of_accelerators_per_node"))
-    tried = (_config(*names, nodes, mapping, per_node) for mapping in _mappings(per_node, nodes))
-    rated = [(rate, config) for config in tried if (rate := _rate(config, folder)) is not None]
-    if not rated:
-        raise MappingError(f"no mapping tried fits {names[0]} on {nodes} nodes of {names[1]}", "take more --nodes")
-    return max(rated, key=lambda pair: pair[0])[1]
-
-
-def _rate(config: dict[str, Any], folder: Path | None) -> float | None:
-    """Tokens in a second of one accelerator, None where the mapping breaks a rule or does not fit."""
-    try:
-        found = estimated(read_scenario(config, lookup_tables=folder), Estimation)
-    except MappingError:
-        return None
-    return found["tokens_per_second_per_accelerator"] if found["fits_in_memory"] else None
+    accelerators = nodes * int(tables.row(SYSTEMS, system).column("number_of_accelerators_per_node"))
+    tokens = int(tables.row(MODELS, model).column("context"))
+    batch = accelerators * max(1, round(BATCH_TOKENS / tokens / accelerators))
+    found: list[tuple[float, dict[str, Any]]] = []
+    for choice in MEMORY_CHOICES:
+        config = _config(*names, nodes, batch, choice)
+        result = explored(read_scenario(config, lookup_tables=folder), 1, {})
+        if result.feasible:
+            best = {name: int(result.best[0][name]) for name in SEARCHED}
+            found.append((result.best[0]["step_time"], _config(*names, nodes, batch, best | choice)))
+    if not found:
+        raise MappingError(f"no mapping fits {names[0]} on {nodes} nodes of {names[1]}", "take more --nodes")
+    return min(found, key=lambda pair: pair[0])[1]
 
 
 def schema_uri() -> str:
@@ -48,24 +61,7 @@ def schema_uri() -> str:
     return Path(str(resources.files("amped.schema").joinpath("config.schema.json"))).resolve().as_uri()
 
 
-def _mappings(per_node: int, nodes: int) -> list[dict[str, Any]]:
-    """Mappings from the simplest on: recomputation before larger degrees, the node filled before the pipeline grows."""
-    degrees = [(t, 1) for t in _powers(per_node)]
-    degrees += [(_powers(per_node)[-1], p) for p in (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32) if nodes % p == 0]
-    return [
-        {"tensor_parallel_degree": t, "pipeline_parallel_degree": p, "activation_recomputation": kind}
-        for t, p in degrees
-        for kind in ("none", "selective", "full")
-    ]
-
-
-def _powers(most: int) -> list[int]:
-    return [2**n for n in range(most.bit_length()) if 2**n <= most and most % 2**n == 0]
-
-
-def _config(model: str, system: str, nodes: int, mapping: dict[str, Any], per_node: int) -> dict[str, Any]:
-    replicas = nodes * per_node // mapping["tensor_parallel_degree"] // mapping["pipeline_parallel_degree"]
-    batch = replicas * max(SEQUENCES_PER_REPLICA, mapping["pipeline_parallel_degree"] * 4)
+def _config(model: str, system: str, nodes: int, batch: int, mapping: dict[str, Any]) -> dict[str, Any]:
     return {
         "$schema": schema_uri(),
         "description": f"{model} on {nodes} x {system}; written by amped init",
@@ -79,26 +75,14 @@ def _config(model: str, system: str, nodes: int, mapping: dict[str, Any], per_no
         MAPPING: {
             "parameters": {
                 **{name: {"value": value, "description": MEANINGS[name]} for name, value in mapping.items()},
-                "microbatch_size": {"value": 1, "description": "sequences that go through the network together"},
                 "sequence_parallel": {"value": True, "description": "norms and dropouts split along the sequence"},
-                "zero_stage": {
-                    "value": 1,
-                    "description": "0 nothing, 1 optimizer states, 2 gradients, 3 weights shared",
-                },
             }
         },
         SYSTEM: {
             "lookup_config": {"lookup_table_name": SYSTEMS, "lookup_table_row": system},
-            "parameters": {"number_of_nodes": {"value": nodes}},
+            "parameters": {"number_of_nodes": {"value": nodes, "description": "servers"}},
         },
     }
-
-
-MEANINGS = {
-    "tensor_parallel_degree": "accelerators that share every matrix; best within a node",
-    "pipeline_parallel_degree": "stages of layers; data parallelism takes what is left",
-    "activation_recomputation": "none, selective, full, or block",
-}
 
 
 def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = None) -> dict[str, Any]:

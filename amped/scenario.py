@@ -14,7 +14,8 @@ from amped.catalogue import Catalogue, catalogue
 from amped.config import Config, read_config
 from amped.errors import ConfigError, FileError, Problem
 from amped.files import read_text
-from amped.sources import Sources, build_sources
+from amped.quantity import NETWORK, SYSTEM
+from amped.sources import ROW_NAMES, Sources, build_sources
 from amped.table_files import user_folders
 from amped.tables import Tables
 
@@ -52,7 +53,21 @@ def read_scenario(
     known = catalogue(extra)
     tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
     read = config if isinstance(config, Config) else read_config(config, known, all_at_once=True)
-    return Scenario(read.label, read.description, known, build_sources(read, tables, known, overrides))
+    sources = build_sources(read, tables, known, overrides)
+    return Scenario(read.label, _title(read, sources, overrides or {}), known, sources)
+
+
+def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) -> str:
+    """The config's description, or, where rows or values are given beside it, what that makes of it."""
+    given = {name: value for name, value in overrides.items() if value is not None}
+    if not given:
+        return config.description
+    told = config.description or config.label
+    if given.keys() & ROW_NAMES.keys():
+        names = [sources.rows[category].name for category in (NETWORK, SYSTEM) if category in sources.rows]
+        told = f"{' on '.join(names)}, else as config {config.label}"
+    changes = [f"{name} = {value}" for name, value in given.items() if name not in ROW_NAMES]
+    return ", ".join([told, *(["with " + ", ".join(changes)] if changes else [])])
 
 
 def refuse_sweeps(scenario: Scenario, verb: str) -> None:

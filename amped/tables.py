@@ -97,6 +97,14 @@ class Tables:
         """
         return list(dict.fromkeys(name for _, rows in self._stack(table) for name in rows))
 
+    def all_names(self) -> list[str]:
+        """Names of all tables, shipped ones first."""
+        return list(dict.fromkeys((*SHIPPED, *self._layers)))
+
+    def has(self, table: str, name: str) -> bool:
+        """Whether a table has a row of that name or alias."""
+        return any(plain(name) in _index(rows) for _, rows in self._stack(table))
+
     def row(self, table: str, name: str) -> Row:
         """A row by its name or an alias, without regard to case, spaces and hyphens.
 

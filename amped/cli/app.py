@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import amped
+from amped.cli.check_tables import check_tables
 from amped.cli.compare import compare
 from amped.cli.estimate import estimate
 from amped.cli.explain import explain
@@ -18,6 +19,7 @@ from amped.cli.mat_dims import mat_dims
 from amped.cli.parameters import parameters
 from amped.cli.scenario_summary import scenario_summary
 from amped.cli.schema import schema
+from amped.cli.show import show
 from amped.errors import AmpedError
 
 app = typer.Typer(
@@ -37,6 +39,8 @@ app.command("compare")(compare)
 app.command("scenario-summary")(scenario_summary)
 app.command("mat-dims")(mat_dims)
 app.command("list")(listing)
+app.command("show")(show)
+app.command("check-tables")(check_tables)
 app.command("parameters")(parameters)
 app.command("schema")(schema)
 

@@ -21,6 +21,7 @@ class What(enum.StrEnum):
     ACCELERATORS = "accelerators"
     MODELS = "models"
     SYSTEMS = "systems"
+    LINKS = "links"
     PARAMETERS = "parameters"
     CONFIGS = "configs"
 
@@ -34,18 +35,20 @@ COLUMNS = {
     What.SYSTEMS: {"accelerator": "accelerator", "number_of_accelerators_per_node": "per node",
                    "inter_accelerator_bandwidth": "inside", "number_of_network_cards_per_node": "cards",
                    "bandwidth_per_network_card": "per card"},
+    What.LINKS: {"link_class": "class", "bandwidth": "bandwidth", "latency": "latency",
+                 "all_reduce_efficiency": "all-reduce", "bandwidth_of": "of"},
 }  # fmt: skip
 
 
 def listing(
     what: Annotated[
-        What, typer.Argument(metavar="accelerators|models|systems|parameters|configs", help="What to list.")
+        What, typer.Argument(metavar="accelerators|models|systems|links|parameters|configs", help="What to list.")
     ],
     filter_text: Annotated[str, typer.Option("--filter", "-f", metavar="TEXT", help="Only lines with this text.")] = "",
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> None:
-    """List the accelerators, models, systems, parameters or configs there are.
+    """List the accelerators, models, systems, links, parameters or configs there are.
 
     Example: amped list models --filter llama
     """
@@ -82,9 +85,9 @@ def _lines(what: What, lookup_tables: Path | None) -> list[dict[str, str]]:
 
 
 def _rows(what: What, tables: Tables) -> list[dict[str, str]]:
-    from amped.table_files import ACCELERATORS, MODELS, SYSTEMS
+    from amped.table_files import ACCELERATORS, LINKS, MODELS, SYSTEMS
 
-    table = {What.ACCELERATORS: ACCELERATORS, What.MODELS: MODELS, What.SYSTEMS: SYSTEMS}[what]
+    table = {What.ACCELERATORS: ACCELERATORS, What.MODELS: MODELS, What.SYSTEMS: SYSTEMS, What.LINKS: LINKS}[what]
     lines = []
     for name in tables.names(table):
         columns = tables.row(table, name).columns

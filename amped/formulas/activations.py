@@ -90,18 +90,25 @@ def expert_activation_bytes(
     return (hidden + experts_per_token * dimensionality) * activation_precision / tensor_parallel_degree
 
 
+@quantity("1")
+def attentions_per_layer(layers, cross_attention_layers):
+    """Attentions of a layer, on average: 1, and a second where a layer attends to an encoder. Source: definition."""
+    return (layers + cross_attention_layers) / layers
+
+
 @quantity("byte")
 def layer_activation_bytes(
     microbatch_tokens, unsplit_activation_bytes, attention_activation_bytes, score_activation_bytes,
-    feedforward_activation_bytes, expert_activation_bytes, number_of_dense_layers, number_of_MoE_layers, layers,
+    attentions_per_layer, feedforward_activation_bytes, expert_activation_bytes, number_of_dense_layers,
+    number_of_MoE_layers, layers,
 ):  # fmt: skip
     """Stash of a micro-batch in one layer with nothing recomputed, averaged over the layers.
 
     Source: arXiv 2205.05198, eq. 1 and section 4.2.
     """
     feedforward = number_of_dense_layers * feedforward_activation_bytes + number_of_MoE_layers * expert_activation_bytes
-    attention = unsplit_activation_bytes + attention_activation_bytes + score_activation_bytes
-    return microbatch_tokens * (attention + feedforward / layers)
+    attention = (attention_activation_bytes + score_activation_bytes) * attentions_per_layer
+    return microbatch_tokens * (unsplit_activation_bytes + attention + feedforward / layers)
 
 
 @quantity("byte")
@@ -123,9 +130,12 @@ def stage_activation_bytes__none(layer_activation_bytes, stage_layers):
 
 
 @quantity("byte", choice="activation_recomputation", value="selective")
-def stage_activation_bytes__selective(layer_activation_bytes, microbatch_tokens, score_activation_bytes, stage_layers):
+def stage_activation_bytes__selective(
+    layer_activation_bytes, microbatch_tokens, score_activation_bytes, attentions_per_layer, stage_layers
+):
     """Stash of a micro-batch in one stage, all but the scores. Source: arXiv 2205.05198, section 5."""
-    return (layer_activation_bytes - microbatch_tokens * score_activation_bytes) * stage_layers
+    scores = microbatch_tokens * score_activation_bytes * attentions_per_layer
+    return (layer_activation_bytes - scores) * stage_layers
 
 
 @quantity("byte", choice="activation_recomputation", value="full")
@@ -160,12 +170,14 @@ def fullest_layer_activation_bytes(
     expert_activation_bytes,
     number_of_dense_layers,
     number_of_MoE_layers,
+    cross_attention_layers,
 ):
     """Stash of a micro-batch in the layer that has most, with nothing recomputed. Source: arXiv 2205.05198, eq. 1."""
     dense = (number_of_dense_layers > 0) * feedforward_activation_bytes
     mixture = (number_of_MoE_layers > 0) * expert_activation_bytes
-    attention = unsplit_activation_bytes + attention_activation_bytes + score_activation_bytes
-    return microbatch_tokens * (attention + np.maximum(dense, mixture))
+    attentions = 1 + (cross_attention_layers > 0)
+    attention = (attention_activation_bytes + score_activation_bytes) * attentions
+    return microbatch_tokens * (unsplit_activation_bytes + attention + np.maximum(dense, mixture))
 
 
 @quantity("byte", choice="activation_recomputation", value="none")

@@ -49,18 +49,17 @@ def microbatch_bytes(microbatch_tokens, dimensionality, activation_precision):
 
 @records()
 def tensor_collectives(
-    microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree, layer_calls,
-    communicating_passes,
+    microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree, attention_calls,
+    layer_calls, communicating_passes,
 ):  # fmt: skip
     """Two all-reduces a layer and pass (with sequence parallelism, their two halves).
 
     Source: arXiv 1909.08053, section 3.
     """
     shape = (microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree)
-    calls = layer_calls * communicating_passes
     return (
-        Collective("attention_output", "all_reduce", *shape, calls),
-        Collective("feedforward_down", "all_reduce", *shape, calls),
+        Collective("attention_output", "all_reduce", *shape, attention_calls * communicating_passes),
+        Collective("feedforward_down", "all_reduce", *shape, layer_calls * communicating_passes),
     )
 
 
@@ -137,7 +136,7 @@ def exposed_pipeline_communication_time__amped(
 def context_collectives(
     microbatch_tokens, key_value_heads, head_dimension, value_head_dimension, activation_precision,
     tensor_parallel_degree, context_parallel_degree, intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree, layer_calls, communicating_passes,
+    inter_node_context_parallel_degree, attention_calls, communicating_passes,
 ):  # fmt: skip
     """Keys and values gathered from all shares of the sequence in each pass, their gradients scattered in the backward one.
 
@@ -147,8 +146,8 @@ def context_collectives(
     volume = microbatch_tokens * context_parallel_degree * width * activation_precision
     group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
     return (
-        Collective("keys_and_values", "all_gather", volume, *group, layer_calls * communicating_passes),
-        Collective("key_and_value_gradients", "reduce_scatter", volume, *group, layer_calls),
+        Collective("keys_and_values", "all_gather", volume, *group, attention_calls * communicating_passes),
+        Collective("key_and_value_gradients", "reduce_scatter", volume, *group, attention_calls),
     )
 
 

@@ -90,9 +90,9 @@ def head_multiply_accumulates(head_gemms):
 
 
 @quantity("count")
-def softmax_operations(microbatch_tokens, context, attention_heads, tensor_parallel_degree, layer_calls):
+def softmax_operations(microbatch_tokens, context, attention_heads, tensor_parallel_degree, attention_calls):
     """Exponentials of the softmax on one accelerator, forward, in a step. Source: AMPeD, nonlinear operations."""
-    return microbatch_tokens * context * attention_heads / tensor_parallel_degree * layer_calls
+    return microbatch_tokens * context * attention_heads / tensor_parallel_degree * attention_calls
 
 
 @quantity("count")

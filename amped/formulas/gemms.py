@@ -38,30 +38,39 @@ def layer_calls(stage_layers, number_of_microbatches_per_minibatch):
     return stage_layers * number_of_microbatches_per_minibatch
 
 
+@quantity("count")
+def attention_calls(layers, cross_attention_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch):
+    """Times that an accelerator runs an attention forward in a step; one over an encoder's output has the same shape.
+
+    Source: arXiv 1706.03762, section 3.1. Assumes: both stacks see `context` tokens.
+    """
+    return (layers + cross_attention_layers) / pipeline_parallel_degree * number_of_microbatches_per_minibatch
+
+
 @records()
 def projection_gemms(
     microbatch_tokens, dimensionality, attention_heads, key_value_heads, head_dimension, tensor_parallel_degree,
-    layer_calls,
+    attention_calls,
 ):  # fmt: skip
     """Projections of attention, split by heads. Source: arXiv 1909.08053, section 3."""
     query_key_value = head_dimension * (attention_heads + 2 * key_value_heads) / tensor_parallel_degree
     output = attention_heads * head_dimension / tensor_parallel_degree
     return (
-        Gemm("query_key_value", microbatch_tokens, query_key_value, dimensionality, 1.0, layer_calls),
-        Gemm("attention_output", microbatch_tokens, dimensionality, output, 1.0, layer_calls),
+        Gemm("query_key_value", microbatch_tokens, query_key_value, dimensionality, 1.0, attention_calls),
+        Gemm("attention_output", microbatch_tokens, dimensionality, output, 1.0, attention_calls),
     )
 
 
 @records(choice="attention_kind", value="multi_latent")
 def projection_gemms__multi_latent(
     microbatch_tokens, dimensionality, attention_heads, head_dimension, value_head_dimension, query_latent_dimension,
-    key_value_latent_dimension, rotary_head_dimension, tensor_parallel_degree, layer_calls,
+    key_value_latent_dimension, rotary_head_dimension, tensor_parallel_degree, attention_calls,
 ):  # fmt: skip
     """Projections of multi-head latent attention; the down projections are not split.
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
-    heads, tokens, calls = attention_heads / tensor_parallel_degree, microbatch_tokens, layer_calls
+    heads, tokens, calls = attention_heads / tensor_parallel_degree, microbatch_tokens, attention_calls
     compressed = 1.0 * (query_latent_dimension > 0)
     down = compressed * query_latent_dimension
     source = down + (1 - compressed) * dimensionality
@@ -79,14 +88,14 @@ def projection_gemms__multi_latent(
 @records()
 def attention_gemms(
     microbatch_size, context, context_parallel_degree, attention_heads, head_dimension, value_head_dimension,
-    tensor_parallel_degree, layer_calls,
+    tensor_parallel_degree, attention_calls,
 ):  # fmt: skip
     """Scores and weighted values, over all pairs of positions. Source: arXiv 1706.03762, eq. 1."""
     batch = microbatch_size * attention_heads / tensor_parallel_degree
     queries = context / context_parallel_degree
     return (
-        Gemm("attention_scores", queries, context, head_dimension, batch, layer_calls),
-        Gemm("attention_values", queries, value_head_dimension, context, batch, layer_calls),
+        Gemm("attention_scores", queries, context, head_dimension, batch, attention_calls),
+        Gemm("attention_values", queries, value_head_dimension, context, batch, attention_calls),
     )
 
 

@@ -6,13 +6,9 @@ from amped.quantity import parameter, quantity
 
 
 @quantity("count")
-def stage_shared_parameters(
-    layers, number_of_dense_layers, number_of_MoE_layers, pipeline_parallel_degree, attention_parameters,
-    norm_parameters, feedforward_parameters, router_and_shared_expert_parameters,
-):  # fmt: skip
+def stage_shared_parameters(stack_parameters, pipeline_parallel_degree):
     """Parameters of one stage's layers without the routed experts. Source: arXiv 2104.04473, section 2.2."""
-    stack = layers * (attention_parameters + norm_parameters) + number_of_dense_layers * feedforward_parameters
-    return (stack + number_of_MoE_layers * router_and_shared_expert_parameters) / pipeline_parallel_degree
+    return stack_parameters / pipeline_parallel_degree
 
 
 @quantity("count")

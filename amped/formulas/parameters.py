@@ -55,8 +55,14 @@ def relative_projection():
 
 @parameter("count", category=NETWORK, at_least=0)
 def relative_position_buckets():
-    """Learned relative-position biases for each head of each layer. Source: arXiv 1910.10683 (T5)."""
+    """Learned relative-position biases for each head. Source: arXiv 1910.10683 (T5)."""
     return 0
+
+
+@quantity("count", category=NETWORK)
+def relative_position_tables(layers):
+    """Tables of relative-position biases: one a layer unless layers share them. Source: arXiv 1910.10683 (T5)."""
+    return layers
 
 
 @parameter("count", category=NETWORK, at_least=0)
@@ -147,18 +153,27 @@ def attention_matrix_parameters__multi_latent(
 @quantity("count")
 def attention_parameters(
     attention_matrix_parameters, dimensionality, attention_heads, key_value_heads, head_dimension,
-    query_key_value_bias, attention_output_bias, query_key_norm, attention_sinks,
-    relative_projection, relative_position_buckets,
+    query_key_value_bias, attention_output_bias, query_key_norm, attention_sinks, relative_projection,
 ):  # fmt: skip
-    """Parameters of one layer's attention: matrices, biases, norms of queries and keys, positions.
-
-    Source: definition.
-    """
+    """Parameters of one layer's attention: matrices, biases, norms of queries and keys. Source: definition."""
     biases = query_key_value_bias * head_dimension * (attention_heads + 2 * key_value_heads)
     biases = biases + attention_output_bias * dimensionality + attention_sinks * attention_heads
     positions = relative_projection * dimensionality * attention_heads * head_dimension
-    positions = positions + relative_position_buckets * attention_heads
     return attention_matrix_parameters + biases + query_key_norm * 2 * head_dimension + positions
+
+
+@quantity("count")
+def stack_parameters(
+    layers, number_of_dense_layers, number_of_MoE_layers, cross_attention_layers, attention_parameters,
+    norm_parameters, norm_vectors, dimensionality, feedforward_parameters, router_and_shared_expert_parameters,
+    relative_position_buckets, relative_position_tables, attention_heads,
+):  # fmt: skip
+    """Parameters of all layers without the routed experts, cross-attentions with their norms. Source: definition."""
+    attention = layers * (attention_parameters + norm_parameters)
+    attention = attention + cross_attention_layers * (attention_parameters + norm_vectors * dimensionality)
+    positions = relative_position_buckets * attention_heads * relative_position_tables
+    mixtures = number_of_MoE_layers * router_and_shared_expert_parameters
+    return attention + positions + number_of_dense_layers * feedforward_parameters + mixtures
 
 
 @quantity("count")
@@ -204,23 +219,22 @@ def embedding_parameters(
 
 
 @quantity("count")
-def head_parameters(vocabulary_size, dimensionality, tied_embeddings, final_norm, norm_vectors, output_bias, pooler):
-    """Parameters after the last layer: final norm, untied output head, pooler. Source: definition."""
+def head_parameters(
+    vocabulary_size, dimensionality, tied_embeddings, final_norm, number_of_stacks, norm_vectors, output_bias, pooler
+):
+    """Parameters after the last layer: final norms, untied output head, pooler. Source: definition."""
     head = (1 - tied_embeddings) * vocabulary_size * dimensionality + output_bias * vocabulary_size
-    return head + final_norm * norm_vectors * dimensionality + pooler * (dimensionality + 1) * dimensionality
+    norms = final_norm * number_of_stacks * norm_vectors * dimensionality
+    return head + norms + pooler * (dimensionality + 1) * dimensionality
 
 
 @quantity("count")
 def number_of_parameters(
-    layers, number_of_dense_layers, number_of_MoE_layers, attention_parameters, norm_parameters,
-    feedforward_parameters, number_of_experts, expert_parameters, router_and_shared_expert_parameters,
-    embedding_parameters, head_parameters,
-):  # fmt: skip
+    stack_parameters, number_of_MoE_layers, number_of_experts, expert_parameters, embedding_parameters, head_parameters
+):
     """Parameters of the whole network. Source: definition."""
-    mixtures = number_of_experts * expert_parameters + router_and_shared_expert_parameters
-    stack = layers * (attention_parameters + norm_parameters)
-    stack = stack + number_of_dense_layers * feedforward_parameters + number_of_MoE_layers * mixtures
-    return stack + embedding_parameters + head_parameters
+    experts = number_of_MoE_layers * number_of_experts * expert_parameters
+    return stack_parameters + experts + embedding_parameters + head_parameters
 
 
 @quantity("count")

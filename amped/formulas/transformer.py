@@ -148,6 +148,18 @@ def number_of_MoE_layers(layers, number_of_experts):
     return np.where(number_of_experts > 1, layers, 0 * layers)
 
 
+@parameter("count", category=NETWORK, at_least=0)
+def cross_attention_layers():
+    """Layers that also attend to the output of an encoder. Source: arXiv 1706.03762, section 3.1."""
+    return 0
+
+
+@parameter("count", category=NETWORK)
+def number_of_stacks():
+    """Stacks of layers with a final norm each: 2 for an encoder and a decoder. Source: arXiv 1706.03762, section 3.1."""
+    return 1
+
+
 @quantity("count")
 def number_of_dense_layers(layers, number_of_MoE_layers):
     """Layers with a plain feed-forward network. Source: definition."""

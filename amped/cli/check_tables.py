@@ -1,0 +1,31 @@
+"""`amped check-tables`: whether lookup tables can be trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def check_tables(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Folder (or file) of tables; without it, the shipped ones.")
+    ] = None,
+) -> None:
+    """Check lookup tables: units, dense peaks, bandwidths per direction, parameter counts, names that clash.
+
+    Example: amped check-tables
+    """
+    from amped.catalogue import catalogue
+    from amped.errors import TableError
+    from amped.table_check import table_problems
+    from amped.table_files import user_folders
+    from amped.tables import Tables
+
+    tables = Tables((folder,) if folder else user_folders())
+    problems = list(table_problems(tables, catalogue()))
+    if problems:
+        raise TableError(problems, file=str(folder or "lookup_tables"))
+    for table in tables.all_names():
+        typer.echo(f"{table}: {len(tables.names(table))} rows, nothing wrong")

@@ -1,0 +1,55 @@
+"""`amped show`: one row of a lookup table."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.tables import Row
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="ROW", help="An accelerator, a model, a system or a link.")],
+    lookup_tables: options.TablesOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the row as JSON.")] = False,
+) -> None:
+    """Show a row of the lookup tables with its values, units, sources and doubts.
+
+    Example: amped show "H100 SXM"
+    """
+    rows = _rows(name, lookup_tables)
+    if as_json:
+        typer.echo(
+            json.dumps([{"table": r.table, "name": r.name, **r.columns} for r in rows], indent=1, ensure_ascii=False)
+        )
+        return
+    from amped.report.rows import shown_row
+
+    console = options.console()
+    for row in rows:
+        console.print(shown_row(row))
+
+
+def _rows(name: str, lookup_tables: object) -> list[Row]:
+    """The rows of that name, of whichever tables have one.
+
+    Raises:
+        TableError: if there is none, with the nearest names of all tables.
+    """
+    from pathlib import Path
+
+    from amped.errors import TableError, did_you_mean, quoted
+    from amped.table_files import user_folders
+    from amped.tables import Tables
+
+    tables = Tables(user_folders(Path(str(lookup_tables)) if lookup_tables else None))
+    found = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]
+    if not found:
+        known = [row for table in tables.all_names() for row in tables.names(table)]
+        raise TableError(f"no table has a row {quoted(name)}", did_you_mean(name, known) or "`amped list` shows them")
+    return found

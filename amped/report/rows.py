@@ -1,0 +1,51 @@
+"""One row of a lookup table, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from amped.catalogue import catalogue
+from amped.table_files import ABOUT
+from amped.tables import LISTED, Row
+
+
+def shown_row(row: Row) -> RenderableType:
+    """Values as written, units of bare numbers, doubts, and where it all comes from."""
+    return Group(*_parts(row))
+
+
+def _parts(row: Row) -> Iterator[RenderableType]:
+    also = f"  (also {', '.join(row.aliases)})" if row.aliases else ""
+    yield Text.assemble((row.name, "bold"), f"{also}\n{LISTED.get(row.table, row.table)}, {row.file}")
+    if extends := row.columns.get("extends"):
+        yield Text(f"extends {extends}")
+    yield Text("")
+    table = Table.grid(padding=(0, 2))
+    for column, value in row.columns.items():
+        if column not in ABOUT and value is not None:
+            doubt = Text("unverified", style="yellow") if column in row.unverified else Text("")
+            inherited = Text("inherited", style="dim") if column in row.inherited else Text("")
+            table.add_row(f"  {column}", _value(column, value), doubt, inherited)
+    yield table
+    if notes := row.columns.get("notes"):
+        yield Text(f"\n{notes}")
+    yield Text("\nsources (* read while the table was built)", style="bold")
+    opened = row.columns.get("sources_opened") or ()
+    for source in row.sources or ("none given",):
+        yield Text(f"  {'*' if source in opened else '-'} {source}")
+    yield Text("")
+
+
+def _value(column: str, value: object) -> str:
+    """The value as written; with the unit of its parameter where it is a bare number."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = f"{value:,}" if isinstance(value, int) and not column.endswith("year") else str(value)
+    known = catalogue()
+    unit = known[column].mark.unit if column in known else ""
+    bare = isinstance(value, int | float) and unit not in ("", "1", "count", "choice", "boolean")
+    return f"{text} {unit}" if bare else text
