@@ -37,6 +37,16 @@ class Explanation:
     repeated: bool = False
     parts: tuple[Explanation, ...] = field(default=(), repr=False)
 
+    def __str__(self) -> str:
+        """The first levels as lines; rich and the command line show all of it."""
+        return "\n".join(self._lines(depth=2))
+
+    def _lines(self, depth: int) -> Iterator[str]:
+        number = self.value if isinstance(self.value, str) else f"{self.value:.6g}"
+        yield f"{self.name} = {number} {self.unit} [{self.origin}] {self.where}".rstrip()
+        for part in self.parts if depth else ():
+            yield from (f"  {line}" for line in part._lines(depth - 1))
+
     def walk(self) -> Iterator[Explanation]:
         """This and everything below it."""
         yield self

@@ -13,58 +13,59 @@ from amped.sources import Sources
 
 Change = Mapping[str, float | str]
 LARGEST_DEGREE = 4096
-TARGETS = ("fits_in_memory",)
+TARGETS = ("fits_in_memory", "step_time")
 
 
 def smallest_change(estimation: Estimation) -> str:
-    """The smallest change that makes the configuration fit, in words; what it comes to where none of those tried does.
+    """The smallest change that makes the configuration fit, in words, or that none of those tried does.
 
-    Tried in this order: a smaller micro-batch, recomputation, sharding of the states, both, and larger tensor and
-    pipeline degrees with both. What is not changed stays as it is; data parallelism gives way to larger degrees.
+    Tried are changes of one parameter, then of two, then larger degrees with all that saves memory; of the changes of
+    one size the fastest is told. What is not changed stays as it is; data parallelism gives way to larger degrees.
     """
-    for change in _changes(estimation):
-        if _fits(estimation, change):
-            return " and ".join(
-                f"{name} = {value if isinstance(value, str) else f'{value:g}'}" for name, value in change.items()
-            )
+    for changes in _changes(estimation):
+        times = [(time, change) for change in changes if (time := _time_if_it_fits(estimation, change)) is not None]
+        if times:
+            change = min(times, key=lambda pair: pair[0])[1]
+            return " and ".join(f"{name} = {v if isinstance(v, str) else f'{v:g}'}" for name, v in change.items())
     return "no smaller micro-batch, recomputation, sharding or splitting does: take more accelerators or more memory"
 
 
-def _changes(e: Estimation) -> Iterator[Change]:
-    """Changes from small to large."""
-    largest = e["largest_microbatch_size"]
-    sizes = [b for b in range(int(min(largest, e["microbatch_size"] - 1)), 0, -1) if e["minibatch_size"] % b == 0]
-    yield from ({"microbatch_size": float(size)} for size in sizes[:1])
-    own = e.choices["activation_recomputation"]
-    modes = {"none": ("selective", "full"), "selective": ("full",), "block": ("full",)}.get(own, ())
-    recomputing: list[Change] = [{"activation_recomputation": mode} for mode in modes]
-    stages = [float(stage) for stage in range(int(e["zero_stage"]) + 1, 4)]
-    sharding: list[Change] = [{"zero_stage": stage} for stage in stages]
-    yield from (*recomputing, *sharding)
-    both = [{**r, **s} for s in sharding for r in recomputing]
-    yield from both
+def _changes(e: Estimation) -> Iterator[list[Change]]:
+    """Changes of one parameter, of two, and then ever larger degrees."""
+    largest = min(e["largest_microbatch_size"], e["microbatch_size"] - 1)
+    size = next((b for b in range(int(largest), 0, -1) if e["minibatch_size"] % b == 0), None)
+    smaller: list[Change] = [{"microbatch_size": float(size)}] if size else []
+    modes = {"none": ("selective", "full"), "selective": ("full",), "block": ("full",)}
+    recomputing: list[Change] = [
+        {"activation_recomputation": mode} for mode in modes.get(e.choices["activation_recomputation"], ())
+    ]
+    sharding: list[Change] = [{"zero_stage": float(stage)} for stage in range(int(e["zero_stage"]) + 1, 4)]
+    yield [*smaller, *recomputing, *sharding, *_larger(e, 2, {})]
+    yield [{**r, **s} for r in recomputing for s in sharding]
     strongest = {
         "microbatch_size": 1.0,
         **(recomputing[-1] if recomputing else {}),
         **(sharding[0] if sharding else {}),
     }
     for factor in (2, 4, 8, 16, 32, 64):
-        for kind in ("tensor", "pipeline"):
-            name = f"{kind}_parallel_degree"
-            if e[name] * factor <= LARGEST_DEGREE:
-                yield {name: e[name] * factor, **strongest}
+        yield _larger(e, factor, strongest)
 
 
-def _fits(e: Estimation, change: Change) -> bool:
-    """Whether the configuration keeps every rule and fits with the change."""
+def _larger(e: Estimation, factor: int, others: Change) -> list[Change]:
+    names = [f"{kind}_parallel_degree" for kind in ("tensor", "pipeline")]
+    return [{name: e[name] * factor, **others} for name in names if e[name] * factor <= LARGEST_DEGREE]
+
+
+def _time_if_it_fits(e: Estimation, change: Change) -> float | None:
+    """The step time with the change, None where it breaks a rule or does not fit."""
     known = e.scenario.catalogue
     sources = _changed(e, change)
     try:
         chosen = plan(known, (*TARGETS, *known.constraints), sources)
         results = run(chosen, sources.given)
     except AmpedError:
-        return False
-    return all(results.number(name) for name in chosen.targets)
+        return None
+    return results.number("step_time") if all(results.number(name) for name in chosen.targets) else None
 
 
 def _changed(e: Estimation, change: Change) -> Sources:

@@ -14,8 +14,9 @@ from amped.catalogue import Catalogue, catalogue
 from amped.config import Config, read_config
 from amped.errors import ConfigError, FileError, Problem
 from amped.files import read_text
-from amped.quantity import NETWORK, SYSTEM
-from amped.sources import ROW_NAMES, Sources, build_sources
+from amped.gathering import ROW_NAMES, build_sources
+from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.sources import Sources
 from amped.table_files import user_folders
 from amped.tables import Tables
 
@@ -64,9 +65,10 @@ def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) ->
         return config.description
     told = config.description or config.label
     if given.keys() & ROW_NAMES.keys():
-        names = [sources.rows[category].name for category in (NETWORK, SYSTEM) if category in sources.rows]
-        told = f"{' on '.join(names)}, else as config {config.label}"
-    changes = [f"{name} = {value}" for name, value in given.items() if name not in ROW_NAMES]
+        named = [NETWORK, SYSTEM, *([ACCELERATOR] if "accelerator" in given else [])]
+        rows = [sources.rows[category].name for category in named if category in sources.rows]
+        told = f"{' on '.join(rows)}, else as config {config.label}"
+    changes = [f"{n} = {v:g}" if isinstance(v, float) else f"{n} = {v}" for n, v in given.items() if n not in ROW_NAMES]
     return ", ".join([told, *(["with " + ", ".join(changes)] if changes else [])])
 
 

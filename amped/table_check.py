@@ -12,7 +12,7 @@ from amped.resolve import plan
 from amped.sources import Sources
 from amped.table_files import ABOUT, ACCELERATORS, LINKS, MODELS, SYSTEMS
 from amped.tables import Row, Tables
-from amped.units import DIMENSIONLESS, parse
+from amped.units import DIMENSIONLESS, expected, parse
 from amped.values import read_value
 
 PEAK_TOLERANCE = 0.03
@@ -43,8 +43,8 @@ TEXTS = {
 }  # fmt: skip
 
 
-def table_problems(tables: Tables, known: Catalogue) -> Iterator[Problem]:
-    """Everything that is wrong with the rows of all tables."""
+def table_problems(tables: Tables, known: Catalogue, shipped_too: bool = True) -> Iterator[Problem]:
+    """Everything that is wrong with the rows of all tables, or of all but the shipped ones."""
     for table in tables.all_names():
         rows = []
         for name in tables.names(table):
@@ -53,7 +53,7 @@ def table_problems(tables: Tables, known: Catalogue) -> Iterator[Problem]:
             except AmpedError as error:
                 yield from error.at(f"{table}, row '{name}', column 'extends'")
         yield from _alias_problems(table, rows)
-        for row in rows:
+        for row in (r for r in rows if shipped_too or not r.is_shipped):
             yield from _cell_problems(row, known)
             check = {ACCELERATORS: _peak_problems, MODELS: _count_problems, SYSTEMS: _network_problems}.get(table)
             if check:
@@ -97,7 +97,7 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
             continue
         numeric = isinstance(value, int | float) and not isinstance(value, bool)
         if numeric and unit not in (*DIMENSIONLESS, "choice", "bit"):
-            yield Problem(f"{quoted(value)} has no unit", where, f'write it, for example "{value} {unit}"')
+            yield Problem(f"{quoted(value)} has no unit", where, expected(unit))
     yield from (
         Problem(f"'{c}' is doubted and not there", _where(row, "unverified"))
         for c in row.unverified
@@ -116,27 +116,33 @@ def _number(row: Row, column: str, unit: str) -> float | None:
 
 
 def _peak_problems(row: Row, tables: Tables, known: Catalogue) -> Iterator[Problem]:
-    """A dense peak is clock · cores · units · MACs · 2; twice that is a sparse one."""
+    """A dense peak is clock · cores · units · MACs · 2 with 16 bits; what is twice that, or four times with 8, is sparse."""
     del tables, known
     parts = [_number(row, "frequency", "Hz")]
     parts += [_number(row, c, "1") for c in ("number_of_cores", "functional_units_per_core", "mac_per_cycle_per_unit")]
-    column = f"{row.columns.get('mac_precision') or 'fp16'}_peak_flop_rate"
-    peak = _number(row, column, "flop/s")
-    if peak is None or None in parts:
-        return
     product = float(FLOPS_PER_MAC)
     for part in parts:
         product *= part or 0.0
-    ratio = peak / product if product else 0.0
-    if abs(ratio - 1) > PEAK_TOLERANCE:
-        told = f"{row.columns[column]} is {ratio:.3g} times frequency · cores · units · MACs · 2 = {product / 1e12:.4g} TFLOP/s"
-        sparse = abs(ratio / 2 - 1) <= PEAK_TOLERANCE
-        advice = (
-            "this is the sparse peak: write the dense one, half of it"
-            if sparse
-            else "write the dense peak, or mend the parts"
-        )
-        yield Problem(told, _where(row, column), advice)
+    own = f"{row.columns.get('mac_precision') or 'fp16'}_peak_flop_rate"
+    sixteen_bits = own in ("fp16_peak_flop_rate", "bf16_peak_flop_rate")
+    most = {"fp16_peak_flop_rate": 1, "bf16_peak_flop_rate": 1, "fp8_peak_flop_rate": 2} if sixteen_bits else {}
+    for column in dict.fromkeys((own, *most)):
+        peak, units = _number(row, column, "flop/s"), product * most.get(column, 1)
+        if peak is None or not units:
+            continue
+        ratio = peak / units
+        above = abs(ratio / 2 - 1) <= PEAK_TOLERANCE if most.get(column) == 2 else ratio - 1 > PEAK_TOLERANCE
+        if above or (column == own and 1 - ratio > PEAK_TOLERANCE):
+            yield _wrong_peak(row, column, ratio, units)
+
+
+def _wrong_peak(row: Row, column: str, ratio: float, units: float) -> Problem:
+    told = (
+        f"{row.columns[column]} is {ratio:.3g} times what clock, cores, units and MACs make, {units / 1e12:.4g} TFLOP/s"
+    )
+    if abs(ratio / 2 - 1) <= PEAK_TOLERANCE:
+        return Problem(told, _where(row, column), "this is the sparse peak: write the dense one, half of it")
+    return Problem(told, _where(row, column), "write the dense peak, or the clock and units that make it")
 
 
 def _network_problems(row: Row, tables: Tables, known: Catalogue) -> Iterator[Problem]:

@@ -20,6 +20,17 @@ SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS)
 # Columns that describe a row rather than what it is about; the first four are lists of text.
 LISTS = ("aliases", "sources", "sources_opened", "unverified")
 ABOUT = (*LISTS, "notes", "description", "extends")
+# What is said about a column, and does not hold for a row that has another value in it.
+_MEASURED = ("measured_matmul_flop_rate", "measured_matmul_fraction", "measured_matmul_source")
+COMPANIONS = {
+    "accelerator_price": ("price_basis",),
+    "frequency": ("boost_frequency", *_MEASURED),
+    **dict.fromkeys(("fp16_peak_flop_rate", "bf16_peak_flop_rate", "number_of_cores"), _MEASURED),
+    "inter_accelerator_efficiency": ("inter_accelerator_efficiency_basis",),
+    "inter_accelerator_bandwidth": ("scale_up_link", "inter_accelerator_efficiency_basis"),
+    "inter_node_efficiency": ("inter_node_efficiency_basis",),
+    "bandwidth_per_network_card": ("scale_out_link", "inter_node_efficiency_basis"),
+}
 # Names of columns in AMPeD's own tables, beside the aliases that parameters have everywhere.
 COLUMN_ALIASES = {"tokens": "vocabulary_size"}
 

@@ -16,6 +16,7 @@ from amped.errors import TableError, did_you_mean, plain, quoted
 from amped.table_files import (
     ABOUT,
     ACCELERATORS,
+    COMPANIONS,
     LINKS,
     MODELS,
     SHIPPED,
@@ -27,6 +28,7 @@ from amped.table_files import (
     table_files,
 )
 
+SHIPPED_FOLDER = "amped/lookup_tables/"
 LISTED = {ACCELERATORS: "accelerators", MODELS: "models", SYSTEMS: "systems", LINKS: "links"}
 
 
@@ -57,6 +59,11 @@ class Row:
             known = [column for column, value in self.columns.items() if column not in ABOUT and value is not None]
             raise TableError(f"row '{self.name}' of {self.table} {lacks} {quoted(name)}", did_you_mean(name, known))
         return found
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the row comes with amped."""
+        return self.file.startswith(SHIPPED_FOLDER)
 
     @property
     def unverified(self) -> tuple[str, ...]:
@@ -131,11 +138,12 @@ class Tables:
         hint = did_you_mean(name, sorted(known))
         needed = f", which '{chain[-1].rpartition(':')[2]}' extends" if chain else ""
         shown = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
+        shown += "; tables of your own need --lookup-tables DIR" if shown and len(stack) == 1 else ""
         raise TableError(f"table {table} has no row {quoted(name)}{needed}", hint or shown)
 
     def _stack(self, table: str) -> list[tuple[str, Rows]]:
         """The layers of a table, the shipped one first."""
-        own = [(f"amped/lookup_tables/{table}.json", shipped(table))] if table in SHIPPED else []
+        own = [(f"{SHIPPED_FOLDER}{table}.json", shipped(table))] if table in SHIPPED else []
         layers = own + self._layers.get(table, [])
         if not layers:
             hint = did_you_mean(table, (*SHIPPED, *self._layers))
@@ -145,7 +153,8 @@ class Tables:
 
 def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
     """A row on top of another: its own columns, the other's for the rest, the sources of both."""
-    inherited = {column: value for column, value in base.columns.items() if column not in (*ABOUT, *own)}
+    gone = {companion for column in own for companion in COMPANIONS.get(column, ())}
+    inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *own, *gone}}
     unverified = [*(own.get("unverified") or ()), *(c for c in base.unverified if c in inherited)]
     sources = [*(own.get("sources") or ()), *base.sources]
     columns = {**inherited, **own, "unverified": unverified, "sources": list(dict.fromkeys(sources))}

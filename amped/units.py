@@ -64,11 +64,11 @@ def factor(unit: str, canonical: str) -> float:
     try:
         return float(registry().Quantity(1.0, unit).to(wanted or "dimensionless").magnitude)
     except pint.UndefinedUnitError:
-        raise UnitError(f"unknown unit '{unit}'", advice=_expected(canonical)) from None
+        raise UnitError(f"unknown unit '{unit}'", advice=expected(canonical)) from None
     except pint.DimensionalityError:
-        raise UnitError(f"'{unit}' is not a unit of {_kind(canonical)}", advice=_expected(canonical)) from None
+        raise UnitError(f"'{unit}' is not a unit of {_kind(canonical)}", advice=expected(canonical)) from None
     except Exception:  # pint parses with Python's tokenizer, whose complaints are many
-        raise UnitError(f"'{unit}' is no unit", advice=_expected(canonical)) from None
+        raise UnitError(f"'{unit}' is no unit", advice=expected(canonical)) from None
 
 
 def parse(value: object, canonical: str, bare: str | None = None) -> float:
@@ -84,36 +84,37 @@ def parse(value: object, canonical: str, bare: str | None = None) -> float:
     """
     number, unit = _split(value, canonical)
     if not number.is_finite():
-        raise UnitError(f"{quoted(value)} is not a finite number", advice=_expected(canonical))
+        raise UnitError(f"{quoted(value)} is not a finite number", advice=expected(canonical))
     if unit in PREFIXES:  # "8 G": a prefix alone scales the bare unit
         number, unit = number * Decimal(repr(PREFIXES[unit])), ""
     scale = factor(unit or bare or "", canonical) if unit or bare else 1.0
     result = float(number * Decimal(repr(scale)))  # decimal, so that "5 us" is 5e-6 and not its neighbour
     if not math.isfinite(result):
         what = "is too large" if isinstance(value, int) else "is not a finite number"
-        raise UnitError(f"{quoted(value)} {what}", advice=_expected(canonical))
+        raise UnitError(f"{quoted(value)} {what}", advice=expected(canonical))
     return result
 
 
 def _split(value: object, canonical: str) -> tuple[Decimal, str]:
     """The number and the unit text of a value."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise UnitError(f"{quoted(value)} is not a number", advice=_expected(canonical))
+        raise UnitError(f"{quoted(value)} is not a number", advice=expected(canonical))
     if isinstance(value, str):
         match = _QUANTITY.fullmatch(value) if len(value) <= LONGEST_TEXT else None
         if match is None:
-            raise UnitError(f"{quoted(value)} is not a number with a unit", advice=_expected(canonical))
+            raise UnitError(f"{quoted(value)} is not a number with a unit", advice=expected(canonical))
         return Decimal(match[1]), match[2] or ""
     return (Decimal(value) if isinstance(value, int) else Decimal(repr(value))), ""
 
 
 def _kind(canonical: str) -> str:
     kinds = {"byte": "memory (byte)", "byte/s": "bandwidth (byte/s)", "s": "time (s)", "Hz": "frequency (Hz)",
-             "flop/s": "compute rate (flop/s)", "W": "power (W)", "count": "a plain count", "1": "a plain number"}  # fmt: skip
+             "flop/s": "compute rate (flop/s)", "dollar/s": "price for a time (dollar/hour)", "W": "power (W)", "count": "a plain count", "1": "a plain number"}  # fmt: skip
     return kinds.get(canonical, canonical)
 
 
-def _expected(canonical: str) -> str:
+def expected(canonical: str) -> str:
+    """What to write for a value in that unit."""
     if canonical in DIMENSIONLESS:
         return "expected a plain number" + (', such as 8 or "8 k"' if canonical == "count" else "")
     return f'expected {_kind(canonical)}, for example "{_EXAMPLES.get(canonical, "1 " + canonical)}"'

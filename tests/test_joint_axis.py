@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
+from helpers_explore import divisors
+from helpers_formulas import module_of, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,10 +30,6 @@ PLACED = ("data", "tensor", "pipeline")
 COLUMNS = (*(f"{place}_node_{kind}_parallel_degree" for kind in PLACED for place in ("intra", "inter")),
            "microbatch_size", "batch_size")  # fmt: skip
 BANDWIDTH = "inter_accelerator_bandwidth"
-
-
-def divisors(number: int) -> list[int]:
-    return [d for d in range(1, number + 1) if number % d == 0]
 
 
 def splits(number: int) -> Iterator[tuple[int, int, int]]:
@@ -161,10 +158,7 @@ def test_a_formula_sees_each_distinct_combination_and_no_more() -> None:
         seen["minibatch_size"] = np.broadcast_arrays(batch_size, data_parallel_degree)[0].size
         return batch_size / data_parallel_degree
 
-    counting = ModuleType("counting")
-    for function in (stage_layers, minibatch_size):
-        function.__module__ = "counting"
-        setattr(counting, function.__name__, function)
+    counting = module_of(stage_layers, minibatch_size)
     chosen, values = planned(catalogue((counting,)), ("step_time",), tuple(OPEN))
     grid = run(chosen, values, JointAxis(joint_columns()), OPEN)
     data = ("intra_node_data_parallel_degree", "inter_node_data_parallel_degree")
@@ -181,15 +175,12 @@ def test_an_open_axis_costs_nothing_where_it_is_not_needed() -> None:
 
 @pytest.mark.parametrize("body", ["return 3.0", "return 3.0 + 0 * weight_precision"])
 def test_a_formula_may_leave_its_joint_arguments_unused(body: str) -> None:
-    constant = ModuleType("constant")
-    source = f"""
-from amped.quantity import quantity
+    constant = page(f"""
 @quantity("count")
 def stage_layers(pipeline_parallel_degree, weight_precision):
     "Three. Source: test."
     {body}
-"""
-    exec(source, constant.__dict__)
+""")
     chosen, values = planned(catalogue((constant,)), ("step_time",), ())
     few = {name: column[::1000] for name, column in joint_columns().items()}
     grid = run(chosen, values, JointAxis(few))

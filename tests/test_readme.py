@@ -31,10 +31,17 @@ def test_the_printed_output_is_real(tmp_path, monkeypatch):
     assert printed == block_after("output of: amped estimate")
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One folder for all commands, as a reader has."""
+    made = tmp_path_factory.mktemp("readme")
+    (made / "my.json").write_bytes((ROOT / "configs" / "minimal.json").read_bytes())
+    return made
+
+
 @pytest.mark.parametrize("command", RUNS)
-def test_the_commands_run(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my.json").write_bytes((ROOT / "configs" / "minimal.json").read_bytes())
+def test_the_commands_run(command, folder, monkeypatch):
+    monkeypatch.chdir(folder)
     done = CliRunner().invoke(app, shlex.split(command)[1:], catch_exceptions=False)
     assert done.exit_code == 0
 

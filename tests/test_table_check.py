@@ -41,7 +41,7 @@ def test_all_reference_rows_are_there():
     ("row", "column", "told"),
     [
         ({"bf16_peak_flop_rate": "81.9 TFLOP/s", "mac_precision": "bf16"}, "bf16_peak_flop_rate", "the sparse peak"),
-        ({"fp16_peak_flop_rate": "60 TFLOP/s"}, "fp16_peak_flop_rate", "1.46 times frequency"),
+        ({"fp16_peak_flop_rate": "60 TFLOP/s"}, "fp16_peak_flop_rate", "1.46 times what clock"),
         ({"memory_capacity": 80e9}, "memory_capacity", "has no unit"),
         ({"memory_capacity": "80 GB/s"}, "memory_capacity", "is not a unit of memory"),
         ({"memory_bandwith": "2 TB/s"}, "memory_bandwith", "did you mean 'memory_bandwidth'"),

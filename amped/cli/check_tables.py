@@ -24,8 +24,10 @@ def check_tables(
     from amped.tables import Tables
 
     tables = Tables((folder,) if folder else user_folders())
-    problems = list(table_problems(tables, catalogue()))
+    problems = list(table_problems(tables, catalogue(), shipped_too=folder is None))
     if problems:
         raise TableError(problems, file=str(folder or "lookup_tables"))
     for table in tables.all_names():
-        typer.echo(f"{table}: {len(tables.names(table))} rows, nothing wrong")
+        rows = [tables.row(table, name) for name in tables.names(table)]
+        own = sum(not row.is_shipped for row in rows)
+        typer.echo(f"{table}: {len(rows)} rows{f', {own} of them yours' if own else ''}, nothing wrong")

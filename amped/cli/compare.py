@@ -34,4 +34,4 @@ def compare(
         return
     from amped.report.comparing import comparison
 
-    options.console().print(comparison(*both))
+    options.show(comparison(*both))

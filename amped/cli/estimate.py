@@ -46,7 +46,7 @@ def estimate(
     else:
         from amped.report.summary import summary
 
-        options.console().print(summary(result))
+        options.show(summary(result))
     wants = {
         "gemm": gemm or gemm_old,
         "graph": (gemm or gemm_old) and (compute_graph or compute_graph_old),

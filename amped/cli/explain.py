@@ -33,4 +33,4 @@ def explain(
         return
     from amped.report.tree import explanation_tree
 
-    options.console().print(explanation_tree(tree, depth))
+    options.show(explanation_tree(tree, depth))

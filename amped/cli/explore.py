@@ -81,8 +81,10 @@ class _Progress:
     """A count of candidates on stderr while the search runs, only on a terminal."""
 
     def __enter__(self) -> _Progress:
-        self.console = options.console(stderr=True)
-        self.status = self.console.status("exploring") if self.console.is_terminal else None
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        self.status = console.status("exploring") if console.is_terminal else None
         if self.status:
             self.status.start()
         return self
@@ -100,7 +102,7 @@ def _show(found: Exploration, form: Format) -> None:
     from amped.report.ranking import ranking
 
     if form is Format.TABLE:
-        options.console().print(ranking(found))
+        options.show(ranking(found))
     else:
         typer.echo(_text(found, form), nl=False)
 
@@ -115,10 +117,6 @@ def _text(found: Exploration, form: Format) -> str:
         writer.writeheader()
         writer.writerows(found.best)
         return stream.getvalue()
-    from rich.console import Console
-
     from amped.report.ranking import ranking
 
-    stream = io.StringIO()
-    Console(file=stream, width=options.PLAIN_WIDTH, color_system=None).print(ranking(found))
-    return stream.getvalue()
+    return options.plain(ranking(found))

@@ -105,4 +105,4 @@ def _print(lines: list[dict[str, str]]) -> None:
         table.add_column(key.replace("_", " "), no_wrap=key == "name", overflow="fold")
     for line in lines:
         table.add_row(*line.values())
-    options.console().print(table)
+    options.show(table)

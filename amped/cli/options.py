@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 from amped.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import RenderableType
 
     from amped.scenario import Scenario
 
@@ -117,9 +118,21 @@ def _number(written: str) -> object:
     return written
 
 
-def console(stderr: bool = False) -> Console:
-    """A console for people: colours and the terminal's width there, plain text of a fixed width elsewhere."""
+def show(renderable: RenderableType) -> None:
+    """Prints for people: colours and the terminal's width there, plain text of a fixed width elsewhere."""
     from rich.console import Console
 
-    made = Console(stderr=stderr, highlight=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=PLAIN_WIDTH, color_system=None)
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(renderable)
+    else:
+        typer.echo(plain(renderable), nl=False)
+
+
+def plain(renderable: RenderableType) -> str:
+    """The same as plain text, without blanks at the ends of lines."""
+    from rich.console import Console
+
+    stream = io.StringIO()
+    Console(file=stream, width=PLAIN_WIDTH, color_system=None, highlight=False).print(renderable)
+    return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())

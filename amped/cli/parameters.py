@@ -25,4 +25,4 @@ def parameters(
     elif markdown:
         typer.echo(reference.glossary(catalogue()), nl=False)
     else:
-        options.console().print(reference.table(catalogue()))
+        options.show(reference.table(catalogue()))

@@ -30,9 +30,8 @@ def show(
         return
     from amped.report.rows import shown_row
 
-    console = options.console()
     for row in rows:
-        console.print(shown_row(row))
+        options.show(shown_row(row))
 
 
 def _rows(name: str, lookup_tables: object) -> list[Row]:

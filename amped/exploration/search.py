@@ -39,7 +39,7 @@ class Exploration:
         removed: for each rule (and fits_in_memory) how many candidates break it.
         elapsed_time: seconds.
         best: the best feasible candidates, every swept parameter and result by name; if none fits, the best that do not.
-        swept: names of the columns that were swept.
+        swept: names of the columns that were swept, `units` their canonical units.
     """
 
     candidates: int
@@ -49,6 +49,7 @@ class Exploration:
     elapsed_time: float
     best: list[Row]
     swept: tuple[str, ...]
+    units: dict[str, str]
 
     @property
     def columns(self) -> list[str]:
@@ -112,7 +113,8 @@ def explored(
         raise ConfigError("no mapping multiplies and divides", f"the batch must divide by a data-parallel degree{held}")
     found = [row for _, row in (best.rows or best.unfit)]
     return Exploration(best.candidates, best.feasible, best.keeping_rules, best.removed,
-                       time.perf_counter() - started, found, (*JOINT, *asked.axes))  # fmt: skip
+                       time.perf_counter() - started, found, (*JOINT, *asked.axes),
+                       {name: asked.catalogue[name].mark.unit for name in asked.axes})  # fmt: skip
 
 
 def _kept(mappings: Iterator[dict[str, Array]], held: Mapping[str, float]) -> Iterator[dict[str, Array]]:

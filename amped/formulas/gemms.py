@@ -42,7 +42,9 @@ def layer_calls(stage_layers, number_of_microbatches_per_minibatch):
 def attention_calls(layers, cross_attention_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch):
     """Times that an accelerator runs an attention forward in a step; one over an encoder's output has the same shape.
 
-    Source: arXiv 1706.03762, section 3.1. Assumes: both stacks see `context` tokens.
+    Assumes that both stacks see `context` tokens.
+
+    Source: arXiv 1706.03762, section 3.1.
     """
     return (layers + cross_attention_layers) / pipeline_parallel_degree * number_of_microbatches_per_minibatch
 

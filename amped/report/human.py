@@ -61,6 +61,8 @@ def value(number: float, unit: str) -> str:
         return f"{digits(number * HOUR)} USD/hour"
     if unit == "J":
         return scaled(number / JOULES_PER_WATT_HOUR, "Wh")
+    if unit == "1/s":
+        return f"{digits(number)} /s" if number < 1e7 else scaled(number, "/s")
     names = {"byte": "B", "byte/s": "B/s", "flop": "FLOP", "flop/s": "FLOP/s"}
     return scaled(number, names.get(unit, unit))
 

@@ -13,8 +13,10 @@ from amped.report.summary import kind_of
 COLOURS = {"compute": "#1f5a99", "recomputation": "#7fb3d5", "communication": "#f2b134", "bubble": "#c0392b"}
 SMALLEST_SLICE = 0.01
 SMALLEST_LABEL = 5.0
+EDGE: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
 LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
-HATCHES = ("", "//", "..", "xx", "\\\\")
+_PATTERNS = ("", "//", "..", "xx", "\\\\", "", "//", "..", "xx", "\\\\", "")
+HATCHES = dict(zip(STEP_PARTS, _PATTERNS, strict=True))
 
 
 def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
@@ -26,12 +28,8 @@ def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
 
     parts = {name: e[name] for name in STEP_PARTS if e[name] > 0}
     figure, axes = plt.subplots(figsize=(8, 0.45 * len(parts) + 1.6), layout="constrained")
-    seen: dict[str, int] = {}
     for name, seconds in reversed(parts.items()):
-        kind = kind_of(name)
-        hatch = HATCHES[seen.setdefault(kind, 0) % len(HATCHES)]
-        seen[kind] += 1
-        bars = axes.barh(human.label(name), seconds, color=COLOURS[kind], hatch=hatch, edgecolor="black", linewidth=0.6)
+        bars = axes.barh(human.label(name), seconds, color=COLOURS[kind_of(name)], hatch=HATCHES[name], **EDGE)
         axes.bar_label(bars, [f" {human.value(seconds, 's')}, {human.percent(seconds / e['step_time'])}"])
     axes.set_xlabel("time of one step (s)")
     axes.set_xlim(0, max(parts.values()) * 1.3)
@@ -46,7 +44,7 @@ def pie_charts(e: Estimation, suffix: str) -> bytes:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(12, 5.2), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
     _pie(axes[0], {name: e[name] for name in STEP_PARTS}, "one step: " + human.duration(e["step_time"]))
     waiting = {name: e[name] for name in STEP_PARTS if kind_of(name) == "communication"}
     _pie(axes[1], waiting, "communication: " + human.duration(sum(waiting.values())))
@@ -63,18 +61,18 @@ def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
     rest = whole - sum(shown.values())
     labels = [human.label(name).removeprefix("exposed ") for name in shown]
     sizes, colours = list(shown.values()), [COLOURS[kind_of(name)] for name in shown]
+    hatches = [HATCHES[name] for name in shown]
     if rest > 1e-9 * whole:
-        labels, sizes, colours = [*labels, "the rest"], [*sizes, rest], [*colours, "#bbbbbb"]
+        labels, sizes, colours, hatches = [*labels, "the rest"], [*sizes, rest], [*colours, "#bbbbbb"], [*hatches, ""]
     axes.set_title(title, fontsize=10)
     if not sizes:
         axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes)
         axes.set_axis_off()
         return
-    hatches = [HATCHES[i % len(HATCHES)] for i in range(len(sizes))]
     wedges = axes.pie(
         sizes, colors=colours, startangle=90, counterclock=False, pctdistance=0.7, hatch=hatches,
         autopct=lambda share: f"{share:.1f} %" if share >= SMALLEST_LABEL else "",
-        textprops={"fontsize": 9, "bbox": LABEL_BOX}, wedgeprops={"edgecolor": "black", "linewidth": 0.6},
+        textprops={"fontsize": 9, "bbox": LABEL_BOX}, wedgeprops=EDGE,
     )[0]  # fmt: skip
     named = [f"{label} {human.percent(size / whole)}" for label, size in zip(labels, sizes, strict=True)]
     axes.legend(wedges, named, loc="center left", bbox_to_anchor=(0.98, 0.5), fontsize=9, frameon=False)
@@ -92,10 +90,10 @@ def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
     parts = [part for part in STEP_PARTS if any(e[part] for e in estimations)]
     for panel, whole in ((axes[0], [e["step_time"] for e in estimations]), (axes[1], [1.0] * len(names))):
         left = [0.0] * len(names)
-        for i, part in enumerate(parts):
+        for part in parts:
             sizes = [e[part] / w for e, w in zip(estimations, whole, strict=True)]
             panel.barh(names, sizes, left=left, label=human.label(part), color=COLOURS[kind_of(part)],
-                       hatch=HATCHES[i % len(HATCHES)], edgecolor="black", linewidth=0.6)  # fmt: skip
+                       hatch=HATCHES[part], **EDGE)  # fmt: skip
             left = [a + b for a, b in zip(left, sizes, strict=True)]
         panel.invert_yaxis()
     axes[0].set_xlabel("share of the time of one step")

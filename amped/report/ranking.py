@@ -17,11 +17,13 @@ def ranking(found: Exploration) -> RenderableType:
     swept = [name for name in found.swept if name not in JOINT]
     batches = len({row["batch_size"] for row in found.best}) > 1
     heads = ("rank", "training", "step", "MFU", "memory", "data", "tensor", "pipeline", "micro-batch")
-    for head in (*heads, *(["batch"] if batches else []), *swept):
+    for head in (*heads, *(["batch"] if batches else [])):
         table.add_column(head, justify="right", no_wrap=True)
+    for name in swept:
+        table.add_column(name.replace("_", " "), justify="right")
     for rank, row in enumerate(found.best, 1):
         extra = [f"{row['batch_size']:g}"] if batches else []
-        table.add_row(str(rank), *_cells(row), *extra, *(f"{row[name]:g}" for name in swept))
+        table.add_row(str(rank), *_cells(row), *extra, *(human.value(row[name], found.units[name]) for name in swept))
     parts: list[RenderableType] = [Text(_headline(found)), Text(""), table]
     if not found.feasible:
         parts.insert(

@@ -25,7 +25,7 @@ def _parts(row: Row) -> Iterator[RenderableType]:
         yield Text(f"extends {extends}")
     yield Text("")
     table = Table.grid(padding=(0, 2))
-    for column, value in row.columns.items():
+    for column, value in sorted(row.columns.items(), key=lambda item: item[0] in row.inherited):
         if column not in ABOUT and value is not None:
             doubt = Text("unverified", style="yellow") if column in row.unverified else Text("")
             inherited = Text("inherited", style="dim") if column in row.inherited else Text("")

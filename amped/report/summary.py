@@ -68,12 +68,12 @@ def _sections(e: Estimation) -> Iterator[RenderableType]:
 
 
 def mapping_line(e: Estimation) -> str:
-    """The mapping in one line."""
+    """The mapping in two lines: how the machine is split, and how the work is."""
     degrees = [f"{k} {e[f'{k}_parallel_degree']:g}" for k in ("data", "tensor", "pipeline", "context", "expert")]
     shown = [d for d in degrees if not d.endswith(" 1")] or ["one accelerator"]
     return (
-        f"{e['number_of_accelerators']:g} accelerators: {' x '.join(shown)}; batch {e['batch_size']:g}, "
-        f"micro-batch {e['microbatch_size']:g}, {e.choices['matrix_precision']}, "
+        f"{e['number_of_accelerators']:g} accelerators: {' x '.join(shown)}\n"
+        f"batch {e['batch_size']:g}, micro-batch {e['microbatch_size']:g}, {e.choices['matrix_precision']}, "
         f"recomputation {e.choices['activation_recomputation']}"
     )
 

@@ -30,7 +30,7 @@ def _node(e: Explanation, full: bool) -> Text:
     number = e.value if isinstance(e.value, str) else human.value(e.value, e.unit)
     text = Text.assemble((e.name, "bold"), " = ", str(number), "  ", (f"[{e.origin}]", _STYLE[e.origin]))
     if e.repeated:
-        return text.append("  see above", style="dim")
+        return text.append("  explained once in this tree", style="dim")
     if e.origin in ("given", "table row"):
         return text.append(f"  {e.where}", style="dim")
     lines = [e.summary] + ([f"{e.where} in {e.unit}"] if full and e.where else [])

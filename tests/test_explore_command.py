@@ -1,0 +1,85 @@
+"""`amped explore` on the command line: its output is plain, machine-readable and never overwritten."""
+
+import csv
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers_explore import (
+    SMALL,
+    explored,
+)
+
+from amped.exploration.space import JOINT, PARTS
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(SMALL), "utf-8")
+    return path
+
+
+def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "amped", "explore", *map(str, arguments)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, encoding="utf-8")
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_redirected_json_is_json_and_nothing_else(small: Path) -> None:
+    done = command("--config", small, "--format", "json", "--top", 4)
+    told = json.loads(done.stdout)
+    assert told["best"] == explored().best[:4]
+    assert (told["candidates"], told["feasible"]) == (explored().candidates, explored().feasible)
+
+
+def test_redirected_csv_is_csv_and_nothing_else(small: Path) -> None:
+    rows = list(csv.DictReader(command("--config", small, "--format", "csv", "--top", 4).stdout.splitlines()))
+    assert [float(row["training_time"]) for row in rows] == [row["training_time"] for row in explored().best[:4]]
+    assert set(rows[0]) == set(explored().best[0])
+
+
+def test_a_redirected_table_is_plain(small: Path) -> None:
+    done = command("--config", small, "--top", 4, "--vary", "memory_bandwidth=1e12,2e12")
+    assert "\x1b" not in done.stdout + done.stderr
+    assert f"{2 * explored().candidates:,} candidates" in done.stdout
+    assert len([line for line in done.stdout.splitlines() if line.strip()[:2].strip().isdigit()]) >= 4
+
+
+def test_the_number_of_accelerators_is_an_option(small: Path) -> None:
+    told = json.loads(command("--config", small, "--gpus", 8, "--format", "json", "--top", 1).stdout)
+    assert math.prod(told["best"][0][name] for name in PARTS) == 8
+
+
+def test_a_switch_is_swept_as_it_is_set(small: Path) -> None:
+    told = json.loads(command("--config", small, "--vary", "sequence_parallel=true,false", "--format", "json").stdout)
+    assert told["candidates"] == 2 * explored().candidates
+
+
+def test_an_output_file_is_written_once(small: Path, tmp_path: Path) -> None:
+    output = tmp_path / "ranking.csv"
+    assert command("--config", small, "--format", "csv", "--output", output).stdout == ""
+    written = output.read_text("utf-8")
+    assert written.startswith(",".join(JOINT))
+    refused = command("--config", small, "--format", "json", "--output", output, code=2)
+    assert "not overwritten" in refused.stderr
+    assert output.read_text("utf-8") == written
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_where_every_candidate_breaks_a_rule_the_command_says_so(form: str) -> None:
+    # Eight experts never divide by an expert degree of three.
+    done = command("--config", "mixtral-8x7b", "--set", "expert_parallel_degree=3", "--format", form, code=0)
+    if form == "json":
+        assert json.loads(done.stdout)["best"] == []
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("wrong", ["a=1", "batch_size=1:2:0", "tensor_parallel_degree=1,2", "batch_size"])
+def test_a_wrong_sweep_is_the_users_mistake(small: Path, wrong: str) -> None:
+    assert command("--config", small, "--vary", wrong, code=2).stderr.startswith("amped: ")
