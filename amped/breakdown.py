@@ -55,7 +55,8 @@ def _line(gemm: Gemm, phase: str, estimation: Estimation) -> GemmLine:
     operands = gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n
     moved = operands * calls * estimation["activation_precision"]
     balance = estimation["matrix_peak_flop_rate"] / estimation["memory_bandwidth"]
-    time = gemm.multiply_accumulates * estimation["multiply_accumulate_time"]
+    passes = "gradient_multiply_accumulate_passes" if phase == "input_gradient" else "multiply_accumulate_passes"
+    time = gemm.multiply_accumulates * estimation["multiply_accumulate_time"] * estimation[passes]
     return GemmLine(
         gemm.name, phase, gemm.m, gemm.n, gemm.k, gemm.batch, gemm.count, flops, moved, flops / moved,
         "compute" if flops / moved >= balance else "memory", time, time / estimation["step_time"],

@@ -14,7 +14,6 @@ from amped.catalogue import Catalogue, Quantity
 from amped.errors import Problem, did_you_mean, quoted
 from amped.quantity import CATEGORIES, MAPPING
 
-SCHEMA_FILE = "config.schema.json"
 VERSION = 1
 _TEXT = {"type": "string"}
 _PARAMETER_KEYS = {

@@ -15,7 +15,7 @@ from amped.quantity import CATEGORIES, MAPPING, NETWORK, SYSTEM
 from amped.scenario import read_scenario
 from amped.sources import LookedUp
 from amped.table_files import MODELS, SYSTEMS
-from amped.tables import Tables
+from amped.tables import Row, Tables
 
 # Size of a global batch where nobody says, in tokens: arXiv 2005.14165 (GPT-3) and arXiv 2407.21783 (Llama 3), about 4 M.
 BATCH_TOKENS = 4_000_000
@@ -25,7 +25,10 @@ MEMORY_CHOICES = [
     for stage in (1, 3)
     for kind in ("none", "selective", "full")
 ]
+MOST_EXPERT_SHARES = 64
 MEANINGS = {
+    "expert_parallel_degree": "shares of the experts",
+    "expert_tensor_parallel_degree": "accelerators that share one expert's matrices",
     "tensor_parallel_degree": "accelerators that share every matrix; best within a node",
     "pipeline_parallel_degree": "stages of layers; data parallelism takes what is left",
     "microbatch_size": "sequences that go through the network together",
@@ -35,7 +38,9 @@ MEANINGS = {
 
 
 def draft(model: str, system: str, nodes: int, tables: Tables, folder: Path | None = None) -> dict[str, Any]:
-    """A minimal config with the fastest mapping that fits, of all degrees, micro-batches and the memory choices below.
+    """A minimal config with the fastest mapping that fits.
+
+    Tried are all data, tensor, pipeline and expert degrees, micro-batches, kinds of recomputation, and ZeRO 1 and 3.
 
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits.
@@ -45,7 +50,7 @@ def draft(model: str, system: str, nodes: int, tables: Tables, folder: Path | No
     tokens = int(tables.row(MODELS, model).column("context"))
     batch = accelerators * max(1, round(BATCH_TOKENS / tokens / accelerators))
     found: list[tuple[float, dict[str, Any]]] = []
-    for choice in MEMORY_CHOICES:
+    for choice in _choices(tables.row(MODELS, model)):
         config = _config(*names, nodes, batch, choice)
         result = explored(read_scenario(config, lookup_tables=folder), 1, {})
         if result.feasible:
@@ -54,6 +59,16 @@ def draft(model: str, system: str, nodes: int, tables: Tables, folder: Path | No
     if not found:
         raise MappingError(f"no mapping fits {names[0]} on {nodes} nodes of {names[1]}", "take more --nodes")
     return min(found, key=lambda pair: pair[0])[1]
+
+
+def _choices(model: Row) -> list[dict[str, Any]]:
+    """What the explorer does not search itself: memory choices and, for a mixture, the expert-parallel degree."""
+    experts = int(model.columns.get("number_of_experts") or 1)
+    degrees = [d for d in range(1, min(experts, MOST_EXPERT_SHARES) + 1) if experts % d == 0]
+    own: list[dict[str, Any]] = [
+        {} if d == 1 else {"expert_parallel_degree": d, "expert_tensor_parallel_degree": 1} for d in degrees
+    ]
+    return [memory | experts_split for memory in MEMORY_CHOICES for experts_split in own]
 
 
 def schema_uri() -> str:

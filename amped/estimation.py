@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from amped.catalogue import Formula
-from amped.errors import AmpedError, ConfigError, MappingError, Problem
+from amped.errors import AmpedError, ConfigError, MappingError, Problem, ResolveError, did_you_mean, quoted
 from amped.evaluate import Results, check_finite, run
 from amped.quantity import MAPPING
 from amped.resolve import Plan, plan
@@ -38,7 +38,7 @@ MAPPING_ECHO = (
 # For reports: communication by place, lists of products and collectives.
 DETAILS = (
     "matrix_peak_flop_rate", "memory_capacity", "memory_bandwidth", "matrix_efficiency", "model_flops_per_accelerator",
-    "hardware_flops_per_accelerator", "zero_communication_factor", "layer_gemms", "head_gemms", "context_collectives",
+    "hardware_flops_per_accelerator", "layer_gemms", "head_gemms", "context_collectives",
     "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
 )  # fmt: skip
 Kind = TypeVar("Kind", bound="Estimation")
@@ -62,7 +62,14 @@ class Estimation:
         return self.plan.choices
 
     def __getitem__(self, name: str) -> float:
-        """The number of one quantity, in its canonical unit."""
+        """The number of one quantity, in its canonical unit.
+
+        Raises:
+            ResolveError: for a name that was not computed.
+        """
+        if name not in self.results:
+            computed = [*self.results, *self.choices]
+            raise ResolveError(f"there is no result {quoted(name)}", did_you_mean(str(name), computed))
         return self.results.number(name)
 
     def __contains__(self, name: object) -> bool:
@@ -76,7 +83,11 @@ class Estimation:
     @property
     def notices(self) -> list[str]:
         """What the user should be told about the config."""
-        return list(dict.fromkeys(self.scenario.sources.notices))
+        given = [
+            n for n in (*RESULTS, *OPTIONAL_RESULTS) if n in self.scenario.sources.origins and n != "number_of_steps"
+        ]
+        told = [f"{name} is given, not calculated: what it is made of need not agree with it" for name in given]
+        return list(dict.fromkeys([*self.scenario.sources.notices, *told]))
 
     @cached_property
     def defaults(self) -> dict[str, Formula]:
@@ -94,7 +105,7 @@ class Estimation:
         """Name to number, boolean or text: the results, the choices and the mapping, in SI units."""
         shown: dict[str, float | bool | str] = {name: self._plain(name) for name in RESULTS}
         for name in OPTIONAL_RESULTS:
-            lacking = self.plan.unknown.get(name)
+            lacking = self.plan.lacking.get(name)
             shown[name] = f"unknown: {', '.join(lacking)} not given" if lacking else self._plain(name)
         return shown | {name: self._plain(name) for name in MAPPING_ECHO} | dict(self.choices)
 

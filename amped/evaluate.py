@@ -35,6 +35,9 @@ class Results(Mapping[str, Array]):
             return data  # type: ignore[no-any-return]
         return self.joint.gathered(data, mask, self.joint.full)  # type: ignore[no-any-return]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.cells and isinstance(self.cells[str(name)][0], np.ndarray)
+
     def __iter__(self) -> Iterator[str]:
         return (name for name, (data, _) in self.cells.items() if isinstance(data, np.ndarray))
 

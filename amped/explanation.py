@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from amped.errors import ResolveError, did_you_mean
-from amped.evaluate import Results, run
+from amped.errors import MappingError, ResolveError, did_you_mean
+from amped.evaluate import Results, check_finite, run
 from amped.resolve import plan
+from amped.rules import broken_rules
 from amped.scenario import Scenario, refuse_sweeps
 from amped.sources import LookedUp
 
@@ -62,15 +63,21 @@ def explained(scenario: Scenario, name: str) -> Explanation:
     """
     refuse_sweeps(scenario, "explain")
     known = scenario.catalogue
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
+        name = str(name)
         raise ResolveError(f"there is no quantity '{name}'", did_you_mean(name, known))
     if known[name].is_selector:
         chosen = plan(known, (), scenario.sources)
         return _choice(scenario, name, chosen.choices[name])
-    chosen = plan(known, (name,), scenario.sources)
+    chosen = plan(known, (name,), scenario.sources, known.constraints)
     if name not in chosen.leaves and name not in chosen.by_name:
         raise ResolveError(f"'{name}' has no formula for these choices", str(dict(chosen.choices)))
-    return _quantity(scenario, run(chosen, scenario.sources.given), name, set())
+    results = run(chosen, scenario.sources.given)
+    problems = list(broken_rules(scenario, results))
+    if problems:
+        raise MappingError(problems, file=scenario.label)
+    check_finite(results)
+    return _quantity(scenario, results, name, set())
 
 
 def _choice(scenario: Scenario, name: str, value: str) -> Explanation:

@@ -10,7 +10,7 @@ import errno
 import json
 import os
 import re
-import tempfile
+import secrets
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,8 @@ def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) 
     data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".amped-", suffix=".part", dir=path.parent)
+        temporary = path.parent / f".amped-{secrets.token_hex(8)}.part"
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what the user's mask takes away
     except FileExistsError:
         raise FileError("is a file, not a folder", "choose another --output-dir", str(path.parent)) from None
     except (OSError, ValueError) as error:
@@ -121,8 +122,7 @@ def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) 
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())
-        return _settle(Path(temporary), path, overwrite)
+        return _settle(temporary, path, overwrite)
     except (OSError, ValueError) as error:
         raise FileError(f"cannot be written: {_reason(error)}", "nothing was left behind", str(path)) from None
     finally:
@@ -155,12 +155,6 @@ def output_file(folder: Path, name: str, when: datetime | None = None) -> Path:
     stamp = (when or datetime.now()).strftime("%Y-%m-%d_%H-%M-%S")
     safe = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).lstrip(".-")[:150] or "output"
     return folder / f"{stamp}_{safe}"
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _reason(error: Exception) -> str:

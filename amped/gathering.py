@@ -195,10 +195,12 @@ class _Builder:
         """What the config leaves out and a row has, unless something given determines it."""
         taken = self.sources.origins.keys() | self.sources.calculated.keys() | self.sources.sweeps.keys()
         for row in self.sources.rows.values():
-            own = [c for c in row.columns if c not in row.inherited and c in self.catalogue]
-            derived = {name for c in own if row.inherited for name in self.catalogue[c].replaces} & row.inherited
+            silenced = [c for c in _known_columns(row, self.catalogue) if c in self.replaced and c not in taken]
+            if silenced:
+                told = f"what is given takes the place of {', '.join(silenced)} of row '{row.name}'"
+                self.sources.notices.append(told)
             for column in _known_columns(row, self.catalogue):
-                if column not in taken and column not in self.replaced | derived:
+                if column not in taken and column not in self.replaced:
                     try:
                         self.sources.add(column, _looked_up(self.catalogue[column], row, column))
                     except AmpedError as error:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from amped.breakdown import gemm_lines
+from amped.errors import WiringError
 from amped.estimation import Estimation
 
 # Which nodes a node waits for, by name; a node that the model does not have hands on what it waits for.
@@ -51,6 +52,9 @@ class Node:
 def compute_graph(estimation: Estimation) -> list[Node]:
     """The forward pass of one layer and the head, in an order in which it can run."""
     present = dict(_products(estimation)) | dict(_collectives(estimation))
+    placeless = present.keys() - WAITS_FOR.keys()
+    if placeless:
+        raise WiringError(f"the graph has no place for {', '.join(sorted(placeless))}", "name it in graph.WAITS_FOR")
     return [
         Node(name, *present[name], tuple(dict.fromkeys(_before(name, present))))
         for name in WAITS_FOR
@@ -95,11 +99,15 @@ def _products(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, flo
 
 
 def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float]]]:
-    for record in (r for name in COLLECTIVES for r in estimation.results.records(name)):
-        if record.intra * record.inter > 1 and record.count > 0 and not record.name.endswith("gradients"):
-            name = f"{record.name} all_reduce" if record.kind == "all_reduce" else record.name
-            detail = f"{record.volume / 1e6:.4g} MB among {record.intra:g} x {record.inter:g}"
-            yield name, (record.kind, detail, record.count)
+    """The collectives of the forward pass; records count those of all passes."""
+    passes = {"pipeline_collectives": estimation["forward_and_backward_passes"]}
+    for name in COLLECTIVES:
+        for record in estimation.results.records(name):
+            if record.intra * record.inter > 1 and record.count > 0 and not record.name.endswith("gradients"):
+                calls = record.count / passes.get(name, estimation["communicating_passes"])
+                title = f"{record.name} all_reduce" if record.kind == "all_reduce" else record.name
+                detail = f"{record.volume / 1e6:.4g} MB among {record.intra:g} x {record.inter:g}"
+                yield title, (record.kind, detail, calls)
 
 
 def _before(name: str, present: dict[str, Any]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 
 from amped.errors import AmpedError
 from amped.estimation import Estimation
@@ -40,13 +41,14 @@ def _changes(e: Estimation) -> Iterator[list[Change]]:
         {"activation_recomputation": mode} for mode in modes.get(e.choices["activation_recomputation"], ())
     ]
     sharding: list[Change] = [{"zero_stage": float(stage)} for stage in range(int(e["zero_stage"]) + 1, 4)]
-    yield [*smaller, *recomputing, *sharding, *_larger(e, 2, {})]
-    yield [{**r, **s} for r in recomputing for s in sharding]
-    strongest = {
-        "microbatch_size": 1.0,
-        **(recomputing[-1] if recomputing else {}),
-        **(sharding[0] if sharding else {}),
-    }
+    switches: list[Change] = [{name: 1.0} for name in ("flash_attention", "sequence_parallel") if not e[name]]
+    single = [*smaller, *recomputing, *sharding, *switches]
+    yield [*single, *_larger(e, 2, {})]
+    yield [{**one, **other} for one, other in combinations(single, 2) if not one.keys() & other.keys()]
+    strongest: dict[str, float | str] = {"microbatch_size": 1.0}
+    for change in (*recomputing[-1:], *sharding[:1], *switches):
+        strongest |= change
+    yield [strongest]
     for factor in (2, 4, 8, 16, 32, 64):
         yield _larger(e, factor, strongest)
 

@@ -30,14 +30,14 @@ class Plan:
         steps: in the order of evaluation.
         leaves: the sources that are used, by name.
         targets: what was asked for and can be computed.
-        unknown: optional targets that cannot be computed, with the inputs they lack.
+        lacking: optional targets that cannot be computed, with the inputs they lack.
         choices: the value of each selector.
     """
 
     steps: tuple[Step, ...]
     leaves: tuple[str, ...]
     targets: tuple[str, ...]
-    unknown: Mapping[str, tuple[str, ...]]
+    lacking: Mapping[str, tuple[str, ...]]
     choices: Mapping[str, str]
     by_name: Mapping[str, Formula] = field(repr=False)
 
@@ -101,8 +101,9 @@ def plan(catalogue: Catalogue, targets: Iterable[str], sources: Sources, optiona
     lacking = dict.fromkeys(lack for name in wanted for lack in walk.lacks(name))
     if lacking:
         raise ResolveError(walk.problems[name] for name in lacking)
-    missing = {name: lacks for name in optional if (lacks := walk.lacks(name))}
-    found = (*wanted, *(name for name in optional if name not in missing))
+    possible = [n for n in optional if not catalogue[n].mark.constrains or catalogue[n].chosen(given, choices)]
+    missing = {name: lacks for name in possible if (lacks := walk.lacks(name))}
+    found = (*wanted, *(name for name in possible if name not in missing))
     steps = tuple(Step(name, formula) for name, formula in walk.steps.items())
     return Plan(steps, tuple(walk.leaves), found, missing, choices, dict(walk.steps))
 

@@ -15,6 +15,7 @@ from amped.scenario import Scenario
 from amped.sources import Given
 
 SEARCHED = 8192
+CONSEQUENCES = ("data_parallel_degree", "minibatch_size")
 # Above this, neighbouring whole numbers are no longer told apart.
 LARGEST_WHOLE = 2.0**52
 
@@ -28,7 +29,7 @@ def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
         values = {argument: results.number(argument) for argument in formula.arguments}
         if not all(np.isfinite(value) for value in values.values()):
             continue  # the check for numbers that are none tells where that comes from
-        if values.get("data_parallel_degree", 1.0) % 1:  # the consequence of degrees that do not divide
+        if any(values.get(part, 1.0) % 1 for part in CONSEQUENCES):  # what does not divide is told by itself
             continue
         listed = ", ".join(f"{argument} = {value:.10g}" for argument, value in values.items())
         adjusted = _adjusted(formula, scenario)
@@ -62,7 +63,8 @@ def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> s
         keeps = _keeping(scenario, wanted, adjusted, whole)
         near = (*keeps[keeps < value][-1:], *keeps[keeps > value][:1])
         if near:
-            return f"rule {rule}; nearest {adjusted}: {' or '.join(f'{number:.10g}' for number in near)}"
+            told = f"rule {rule}; nearest {adjusted}: {' or '.join(f'{number:.10g}' for number in near)}"
+            return told if wanted == rules or len(rules) == 1 else f"{told} (another rule stays broken)"
     return f"rule {rule}; no {adjusted} near it keeps it"
 
 

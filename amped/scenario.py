@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from amped.catalogue import Catalogue, catalogue
+from amped.catalogue import Catalogue, catalogue, collect
 from amped.config import Config, read_config
-from amped.errors import ConfigError, FileError, Problem
+from amped.errors import ConfigError, FileError, Problem, quoted
 from amped.files import read_text
 from amped.gathering import ROW_NAMES, build_sources
 from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
@@ -52,6 +52,8 @@ def read_scenario(
     """
     extra = (formula_module(formulas),) if formulas is not None else ()
     known = catalogue(extra)
+    if not isinstance(lookup_tables, str | Path | None):
+        raise FileError(f"{quoted(lookup_tables)} is no folder", "give the path of a folder of lookup tables")
     tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
     read = config if isinstance(config, Config) else read_config(config, known, all_at_once=True)
     sources = build_sources(read, tables, known, overrides)
@@ -93,7 +95,9 @@ def formula_module(source: ModuleType | str | Path) -> ModuleType:
         FileError: if the file is missing or does not run.
     """
     if isinstance(source, ModuleType):
-        return source
+        return _with_formulas(source, source.__name__)
+    if not isinstance(source, str | Path):
+        raise FileError(f"{quoted(source)} is no module and no file", "give a .py file of marked functions")
     path = Path(source)
     if not path.is_file():
         raise FileError("no such file of formulas", file=str(path))
@@ -108,5 +112,12 @@ def formula_module(source: ModuleType | str | Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise FileError(f"does not run: {type(error).__name__}: {error}", "mend the formulas", str(path)) from error
-    sys.modules[name] = module
+    sys.modules[name] = _with_formulas(module, str(path))
+    return module
+
+
+def _with_formulas(module: ModuleType, file: str) -> ModuleType:
+    if not collect(module):
+        advice = "mark them: from amped.quantity import quantity, parameter, records"
+        raise FileError("has no marked function", advice, file)
     return module

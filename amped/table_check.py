@@ -154,19 +154,25 @@ def _network_problems(row: Row, tables: Tables, known: Catalogue) -> Iterator[Pr
             tables.row(ACCELERATORS, accelerator)
         except AmpedError as error:
             yield from error.at(_where(row, "accelerator"))
-    pairs = (("scale_up_link", "inter_accelerator_bandwidth"), ("scale_out_link", "bandwidth_per_network_card"))
-    for link_column, column in pairs:
-        link, own = row.columns.get(link_column), _number(row, column, "byte/s")
-        if not isinstance(link, str) or own is None:
-            continue
+    yield from _two_way(row, tables, "scale_up_link", "inter_accelerator_bandwidth", accelerator)
+    yield from _two_way(row, tables, "scale_out_link", "bandwidth_per_network_card", None)
+
+
+def _two_way(row: Row, tables: Tables, link_column: str, column: str, accelerator: object) -> Iterator[Problem]:
+    """A bandwidth that is twice what its link, or else its accelerator, has per direction."""
+    own, link, one_way, name = _number(row, column, "byte/s"), row.columns.get(link_column), None, ""
+    if own is None:
+        return
+    if isinstance(link, str):
         try:
-            one_way = _number(tables.row(LINKS, link), "bandwidth", "byte/s") or own
+            one_way, name = _number(tables.row(LINKS, link), "bandwidth", "byte/s"), link
         except AmpedError as error:
             yield from error.at(_where(row, link_column))
-            continue
-        if abs(own / one_way - 2) <= 2 * PEAK_TOLERANCE:
-            told = f"{row.columns[column]} is twice the {one_way / 1e9:g} GB/s that {link} has per direction"
-            yield Problem(told, _where(row, column), "write the bandwidth of one direction")
+    elif isinstance(accelerator, str) and tables.has(ACCELERATORS, accelerator):
+        one_way, name = _number(tables.row(ACCELERATORS, accelerator), "scale_up_bandwidth", "byte/s"), accelerator
+    if one_way and abs(own / one_way - 2) <= 2 * PEAK_TOLERANCE:
+        told = f"{row.columns[column]} is twice the {one_way / 1e9:g} GB/s that {name} has per direction"
+        yield Problem(told, _where(row, column), "write the bandwidth of one direction")
 
 
 def _count_problems(row: Row, tables: Tables, known: Catalogue) -> Iterator[Problem]:

@@ -20,16 +20,21 @@ SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS)
 # Columns that describe a row rather than what it is about; the first four are lists of text.
 LISTS = ("aliases", "sources", "sources_opened", "unverified")
 ABOUT = (*LISTS, "notes", "description", "extends")
-# What is said about a column, and does not hold for a row that has another value in it.
+# What follows from a column, and does not hold for a derived row that has another value in it.
 _MEASURED = ("measured_matmul_flop_rate", "measured_matmul_fraction", "measured_matmul_source")
+_PEAKS = (
+    "fp64_peak_flop_rate", "fp64_matrix_peak_flop_rate", "fp32_peak_flop_rate", "fp32_matrix_peak_flop_rate",
+    "tf32_peak_flop_rate", "fp16_peak_flop_rate", "bf16_peak_flop_rate", "fp16_fp16_accumulate_peak_flop_rate",
+    "fp8_peak_flop_rate", "fp8_fp16_accumulate_peak_flop_rate", "fp6_peak_flop_rate", "fp4_peak_flop_rate",
+    "int8_peak_operation_rate", "int4_peak_operation_rate",
+)  # fmt: skip
 COMPANIONS = {
     "accelerator_price": ("price_basis",),
-    "frequency": ("boost_frequency", *_MEASURED),
-    **dict.fromkeys(("fp16_peak_flop_rate", "bf16_peak_flop_rate", "number_of_cores"), _MEASURED),
+    "frequency": (*_PEAKS, "boost_frequency", *_MEASURED),
+    **dict.fromkeys(("number_of_cores", "functional_units_per_core", "mac_per_cycle_per_unit"), (*_PEAKS, *_MEASURED)),
+    **dict.fromkeys(("fp16_peak_flop_rate", "bf16_peak_flop_rate"), _MEASURED),
     "inter_accelerator_efficiency": ("inter_accelerator_efficiency_basis",),
-    "inter_accelerator_bandwidth": ("scale_up_link", "inter_accelerator_efficiency_basis"),
     "inter_node_efficiency": ("inter_node_efficiency_basis",),
-    "bandwidth_per_network_card": ("scale_out_link", "inter_node_efficiency_basis"),
 }
 # Names of columns in AMPeD's own tables, beside the aliases that parameters have everywhere.
 COLUMN_ALIASES = {"tokens": "vocabulary_size"}

@@ -165,6 +165,16 @@ def _aliases(rows: Rows) -> dict[str, str]:
     return {alias: name for name, row in rows.items() for alias in row.get("aliases") or ()}
 
 
+_INDEXES: dict[int, tuple[Rows, dict[str, str]]] = {}
+
+
 def _index(rows: Rows) -> dict[str, str]:
-    """Row names by how they are matched: names before aliases."""
+    """Row names by how they are matched: names before aliases; made once for each table that is read."""
+    known = _INDEXES.get(id(rows))
+    if known is None or known[0] is not rows:
+        known = _INDEXES[id(rows)] = (rows, _indexed(rows))
+    return known[1]
+
+
+def _indexed(rows: Rows) -> dict[str, str]:
     return {plain(alias): name for alias, name in _aliases(rows).items()} | {plain(name): name for name in rows}

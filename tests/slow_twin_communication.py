@@ -63,16 +63,29 @@ def tiers(p: dict, *kinds: str) -> tuple[Tier, Tier]:
 
 
 def data_communication(p: dict) -> float:
-    """Seconds in which the replicas add up their gradients, once a step."""
+    """Seconds in which the replicas add up their gradients, once a step, and gather weights that are sharded."""
     shared, routed = parameters_per_accelerator(p)
     near, far = tiers(p, "data", "context")
-    seconds = volume_reduced(near, far, shared * p["gradient_precision"])
     expert_near, expert_far = tiers(p, "expert")
-    near = inside(p, near.members / expert_near.members)
-    far = across(p, far.members / expert_far.members)
-    seconds += volume_reduced(near, far, routed * p["gradient_precision"])
-    sharded = 0.5 if p["zero_stage"] == 3 else 0.0
-    return seconds * (1 + sharded)
+    groups = [(near, far, shared), (inside(p, near.members / expert_near.members),
+                                    across(p, far.members / expert_far.members), routed)]  # fmt: skip
+    seconds = 0.0
+    for group_near, group_far, parameters in groups:
+        whole = volume_reduced(group_near, group_far, parameters * p["gradient_precision"])
+        if p["zero_stage"] < 3:
+            seconds += whole
+            continue
+        seconds += whole / REDUCED  # each keeps its own share of the sum
+        gather = volume_reduced(group_near, group_far, parameters * p["weight_precision"]) / REDUCED
+        for _ in range(int(p["number_of_microbatches_per_minibatch"])):
+            for _ in range(int(p["layers"])):
+                seconds += gather * passes(p) / p["layers"]
+    return seconds
+
+
+def passes(p: dict) -> float:
+    """Passes through a layer that need its weights, averaged over the layers."""
+    return fsum(3 if is_recomputed(p, layer) else 2 for layer in range(int(p["layers"]))) / p["layers"]
 
 
 def communication(p: dict) -> dict:

@@ -45,7 +45,7 @@ def layer_bytes(p: dict, layer: int, tokens: float) -> float:
     copies = 3 if p["gated_mlp"] else 2  # (gate,) up, input of down
     if is_mixture(p, layer):
         split += copies * p["experts_per_token"] * tokens * p["expert_feedforward_dimension"] * a
-        split += p["experts_per_token"] * tokens * d * a  # dispatched
+        split += p["experts_per_token"] * tokens * d * a * p["tensor_parallel_degree"]  # each share has it whole
         if p["number_of_shared_experts"]:
             split += copies * tokens * p["shared_experts_feedforward_dimension"] * a
     else:
@@ -77,9 +77,12 @@ def memory(p: dict) -> dict:
             return width * (shared / replicas + routed / routed_replicas)
         return width * (shared + routed)
 
-    flight = min(pp, p["number_of_microbatches_per_minibatch"])
-    if p["virtual_pipeline_stages"] > 1:
-        flight *= 1 + (pp - 1) / (pp * p["virtual_pipeline_stages"])
+    m, v = p["number_of_microbatches_per_minibatch"], p["virtual_pipeline_stages"]
+    first = min(pp, m) * (1 + (pp - 1) / (pp * v) if v > 1 else 1)
+    last = ((v - 1) * pp + 1) / v  # one micro-batch in its last chunk, a whole round of them in each earlier one
+    kept = fsum(kept_bytes(p, i, tokens) for i in layers) / pp
+    logits = tokens * p["vocabulary_size"] * p["logits_precision"] / tp
+    at_the_end = pp == 1 or kept * last + logits > kept * first
     temporary = 0.0
     if p["zero_stage"] >= 3 and replicas > 1:  # a layer's weights are whole while it runs
         whole = (shared_layer_parameters(p, i) / tp + routed_layer_parameters(p, i) / (p["expert_parallel_degree"] * tp)
@@ -88,12 +91,12 @@ def memory(p: dict) -> dict:
     temporary += max((layer_bytes(p, i, tokens) for i in layers if is_recomputed(p, i)), default=0.0)
     if p["activation_recomputation"] == "selective":
         temporary += score_bytes(p, tokens)
-    if pp == 1:
-        temporary += tokens * p["vocabulary_size"] * p["logits_precision"] / tp
+    if at_the_end:
+        temporary += logits
     return {
         "weight_bytes": state(p["weight_precision"], 3),
         "gradient_bytes": state(p["gradient_precision"], 2),
         "optimizer_state_bytes": state(p["optimizer_states_per_parameter"] * p["optimizer_state_precision"], 1),
-        "activation_bytes": fsum(kept_bytes(p, i, tokens) for i in layers) / pp * flight,
+        "activation_bytes": kept * (last if at_the_end else first),
         "temporary_bytes": temporary,
     }

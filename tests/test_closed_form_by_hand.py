@@ -72,15 +72,16 @@ PIPELINE_BY_HAND = {
     # 2·2130 + 4260 + 2·12 780 = 34 080 B at 1000 B/s.
     "optimizer_time": 34.08,
     "step_time": 671.08,  # 84 + 84 + 72 + 64 + 120 + 160 + 53 + 34.08
-    # The input of one layer, 10·10·2 B = 200 B, of the min(2, 4) micro-batches in flight.
-    "activation_bytes": 400,
+    # The input of one layer, 10·10·2 B = 200 B: the first stage holds 2 micro-batches, 400 B; the last holds 1, and its
+    #   logits, 10·100·4/2 B = 2000 B, which is more.
+    "activation_bytes": 200,
     # One layer, for a token. Unsplit: inputs of 2 norms and 2 blocks 4·10·2 = 80 B, 2 masks of 10 B: 100 B.
     # Split: queries 20 B, keys and values 2·10 B, projection's input 20 B, 2·40 hidden units 160 B: 220/2 = 110 B.
-    # Scores: 2·10 entries of 2 + 1 + 2 B: 100/2 = 50 B. Together 260 B, 10 tokens. No logits with two stages.
-    "temporary_bytes": 2600,
-    "memory_per_accelerator_bytes": 2130 + 4260 + 12780 + 400 + 2600,  # 22 170 of 25 000
+    # Scores: 2·10 entries of 2 + 1 + 2 B: 100/2 = 50 B. Together 260 B, 10 tokens. And the logits.
+    "temporary_bytes": 2600 + 2000,
+    "memory_per_accelerator_bytes": 2130 + 4260 + 12780 + 200 + 4600,  # 23 970 of 25 000
     "fits_in_memory": 1,
-    "largest_microbatch_size": 1,  # states leave 5830 B, a sequence takes 400 + 2600 B
+    "largest_microbatch_size": 1,  # states leave 5830 B, a sequence takes 200 + 4600 B
     # MACs of a step forward: 2·52 000 + 40 000 = 144 000; three times 2 flop each, on 4 devices: 216 000.
     "model_flop_rate_per_accelerator": 216_000 / 671.08,
     # The layers once more: 2·104 000/4 = 52 000.
@@ -136,8 +137,9 @@ EXPERTS_BY_HAND = {
     # Parameters outside the experts: 2·(300 + 20 + 40) + 1000 + 10 = 1730, gradients 6920 B, on 4 accelerators:
     #   inside 6920/50 = 138.4 s, across a half of them, 3460/5 = 692 s.
     # Experts of one accelerator: 2 layers · 2 of 4 · 2·10·20 = 1600, 6400 B, shared by the two in the node: 128 s.
-    # Sharded weights: half as much again.
-    "exposed_data_communication_time": 1.5 * (138.4 + 692 + 128),
+    # Sharded: gradients are scattered only, half of that; weights of half the width are gathered, a quarter of it in each
+    #   of 2 passes of 2 micro-batches.
+    "exposed_data_communication_time": (0.5 + 4 * 0.25) * (138.4 + 692 + 128),
     # Sharded: 1730/4 + 1600/2 = 1232.5.
     "weight_bytes": 1232.5 * 2,
     "gradient_bytes": 1232.5 * 4,

@@ -164,9 +164,17 @@ def test_virtual_stages_shorten_the_bubble_by_their_number() -> None:
 
 
 def test_sharing_the_weights_out_costs_half_as_much_communication_again() -> None:
-    times = [trained(zero_stage=stage)["exposed_data_communication_time"] for stage in range(4)]
+    """With one micro-batch and gradients as wide as weights, 3Ψ for 2Ψ. Source: arXiv 1910.02054, section 7.2.2."""
+    alike = {"gradient_precision": 16, "number_of_microbatches_per_minibatch": 1}
+    times = [trained(**alike, zero_stage=stage)["exposed_data_communication_time"] for stage in range(4)]
     assert times[:3] == [times[0]] * 3
     assert times[3] == pytest.approx(1.5 * times[0])
+
+
+def test_shared_out_weights_are_gathered_for_every_micro_batch() -> None:
+    gathered = [trained(number_of_microbatches_per_minibatch=m, zero_stage=3)["weight_gathering_time"] for m in (1, 4)]
+    assert gathered[1] == pytest.approx(4 * gathered[0])
+    assert trained(zero_stage=2)["weight_gathering_time"] == 0
 
 
 def test_recomputing_more_takes_longer_and_keeps_less() -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from helpers_formulas import module_of, page
 
 import amped
@@ -54,6 +55,7 @@ def test_a_function_of_a_user_without_a_mark_is_no_formula() -> None:
         return 1.0
 
     unmarked = module_of(optimizer_time__amped)
-    assert amped.estimate("default", formulas=unmarked)["optimizer_time"] != 1.0
+    with pytest.raises(amped.AmpedError, match="has no marked function"):
+        amped.estimate("default", formulas=unmarked)
     marked = module_of(quantity("s")(optimizer_time__amped))
     assert amped.estimate("default", formulas=marked)["optimizer_time"] == 1.0

@@ -61,13 +61,13 @@ def read(
 
     given = overrides(settings or [])
     degrees = {"data": dp, "tensor": tp, "pipeline": pp, "context": cp, "expert": ep}
-    numbers = {f"{kind}_parallel_degree": degree for kind, degree in degrees.items()} | {"number_of_accelerators": gpus}
-    named = {name: number for name, number in numbers.items() if number is not None}
+    own: dict[str, object] = {f"{kind}_parallel_degree": degree for kind, degree in degrees.items()}
+    own |= {"number_of_accelerators": gpus, "model": model, "accelerator": accelerator, "system": system}
+    named = {name: value for name, value in own.items() if value is not None}
     twice = named.keys() & given.keys()
     if twice:
         raise ConfigError(f"{', '.join(sorted(twice))} is given twice", "by --set and by its own option; keep one")
-    rows = {"model": model, "accelerator": accelerator, "system": system}
-    return read_scenario(config, {**given, **named, **rows}, lookup_tables, formulas)
+    return read_scenario(config, {**given, **named}, lookup_tables, formulas)
 
 
 def with_scenario(verb: Callable[..., None]) -> Callable[..., None]:

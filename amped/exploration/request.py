@@ -10,7 +10,7 @@ import numpy as np
 
 from amped.aliases import aliases
 from amped.catalogue import Catalogue
-from amped.errors import AmpedError, ConfigError, Problem, did_you_mean
+from amped.errors import AmpedError, ConfigError, Problem, did_you_mean, quoted
 from amped.evaluate import run
 from amped.exploration.space import PLACED, Array, Machine
 from amped.resolve import plan
@@ -85,8 +85,11 @@ def _read(known: Catalogue, vary: Mapping[str, Sequence[object]]) -> tuple[dict[
         if name not in names:
             problems.append(Problem(f"unknown parameter '{written}'", "--vary", did_you_mean(written, names)))
             continue
+        if not isinstance(values, list | tuple):
+            problems.append(Problem(f"{quoted(values)} is not a list", f"--vary {written}", "give a list of values"))
+            continue
         try:
-            sweeps[name] = read_values(known[name], list(values))
+            sweeps[name] = read_values(known[name], values)
         except AmpedError as error:
             problems += error.at(f"--vary {written}")
     return sweeps, problems

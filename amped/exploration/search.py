@@ -35,7 +35,7 @@ class Exploration:
 
     Attributes:
         candidates: mappings whose degrees multiply and divide, times the swept values; each was evaluated in full.
-        feasible: those that keep every rule and fit in memory; `keeping_rules` those that keep every rule.
+        feasible: those that keep every rule and fit in memory.
         removed: for each rule (and fits_in_memory) how many candidates break it.
         elapsed_time: seconds.
         best: the best feasible candidates, every swept parameter and result by name; if none fits, the best that do not.
@@ -44,7 +44,6 @@ class Exploration:
 
     candidates: int
     feasible: int
-    keeping_rules: int
     removed: dict[str, int]
     elapsed_time: float
     best: list[Row]
@@ -71,7 +70,6 @@ class _Best:
     unfit: list[tuple[tuple[float, ...], Row]] = field(default_factory=list)
     candidates: int = 0
     feasible: int = 0
-    keeping_rules: int = 0
     removed: dict[str, int] = field(default_factory=dict)
 
     def take(self, ranked: Iterator[tuple[tuple[float, ...], Row]], fits: bool) -> None:
@@ -98,8 +96,8 @@ def explored(
         EvaluationError: for a result that is no number.
     """
     started = time.perf_counter()
-    if top < 1:
-        raise ConfigError(f"top = {top} asks for nothing", "ask for one at least")
+    if not isinstance(top, int) or top < 1:
+        raise ConfigError(f"top = {top} asks for nothing", "ask for one at least, a whole number")
     asked = request(scenario, vary)
     chosen, best = _plan(asked), _Best(top)
     rows = max(1, BLOCK_ROWS // int(np.prod([len(axis) for axis in asked.axes.values()], dtype=np.int64)))
@@ -112,7 +110,7 @@ def explored(
         held = f"; {', '.join(asked.held)} is held" if asked.held else ""
         raise ConfigError("no mapping multiplies and divides", f"the batch must divide by a data-parallel degree{held}")
     found = [row for _, row in (best.rows or best.unfit)]
-    return Exploration(best.candidates, best.feasible, best.keeping_rules, best.removed,
+    return Exploration(best.candidates, best.feasible, best.removed,
                        time.perf_counter() - started, found, (*JOINT, *asked.axes),
                        {name: asked.catalogue[name].mark.unit for name in asked.axes})  # fmt: skip
 
@@ -152,7 +150,6 @@ def _rank(results: Results, best: _Best, columns: Mapping[str, Any], axes: Mappi
     fits = results.whole("fits_in_memory") > 0
     if unfit := int(np.count_nonzero(keeps & ~fits)):
         best.removed["fits_in_memory"] = best.removed.get("fits_in_memory", 0) + unfit
-    best.keeping_rules += int(np.count_nonzero(keeps))
     best.feasible += int(np.count_nonzero(keeps & fits))
     for mask, fit in ((keeps & fits, True), (keeps & ~fits, False)):
         best.take(_block_best(results, mask, best, columns, axes), fit)

@@ -107,7 +107,7 @@ def vector_to_matrix_fraction():
 
 @quantity("flop/s", category=ACCELERATOR)
 def vector_flop_rate(matrix_peak_flop_rate, vector_to_matrix_fraction):
-    """Peak rate of the vector units. Source: stated default, see vector_to_matrix_fraction."""
+    """Peak rate of the vector units. Source: A100 and H100 whitepapers, where the row has none."""
     return matrix_peak_flop_rate * vector_to_matrix_fraction
 
 

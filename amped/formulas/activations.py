@@ -80,14 +80,18 @@ def feedforward_activation_bytes(feedforward_dimension, gated_mlp, activation_pr
 def expert_activation_bytes(
     dimensionality, experts_per_token, expert_feedforward_dimension, gated_experts,
     shared_experts_feedforward_dimension, gated_mlp, activation_precision, tensor_parallel_degree,
+    expert_tensor_parallel_degree,
 ):  # fmt: skip
     """Stash of a token in a mixture of experts: its copy for each expert visited, and their hidden units.
+
+    An expert's tensor-parallel shares each have the copy whole.
 
     Source: arXiv 2205.05198, section 4.1, for each visit.
     """
     hidden = experts_per_token * (2 + gated_experts) * expert_feedforward_dimension
     hidden = hidden + (2 + gated_mlp) * shared_experts_feedforward_dimension
-    return (hidden + experts_per_token * dimensionality) * activation_precision / tensor_parallel_degree
+    copies = experts_per_token * dimensionality * expert_tensor_parallel_degree
+    return (hidden + copies) * activation_precision / tensor_parallel_degree
 
 
 @quantity("1")
@@ -155,9 +159,36 @@ def stage_activation_bytes__block(layer_activation_bytes, layer_input_bytes, num
 
 
 @quantity("byte")
-def activation_bytes(stage_activation_bytes, microbatches_in_flight):
-    """Activations that the first stage keeps for the backward pass. Source: arXiv 2205.05198, section 4.2.3."""
-    return stage_activation_bytes * microbatches_in_flight
+def logits_bytes(microbatch_tokens, vocabulary_size, logits_precision, tensor_parallel_degree):
+    """Logits of a micro-batch, which the last stage holds. Source: arXiv 2205.05198, section 4.3 (4·s·b·v/t)."""
+    return microbatch_tokens * vocabulary_size * logits_precision / tensor_parallel_degree
+
+
+@quantity("boolean")
+def last_stage_is_fullest(
+    stage_activation_bytes, microbatches_in_flight, microbatches_in_flight_at_the_end, logits_bytes,
+    pipeline_parallel_degree,
+):  # fmt: skip
+    """Whether the last stage, with its logits, holds more than the first, with its micro-batches in flight.
+
+    Source: arXiv 2205.05198, section 4.2.3.
+    """
+    first = stage_activation_bytes * microbatches_in_flight
+    last = stage_activation_bytes * microbatches_in_flight_at_the_end + logits_bytes
+    return (pipeline_parallel_degree == 1) | (last > first)
+
+
+@quantity("byte")
+def activation_bytes(
+    stage_activation_bytes, microbatches_in_flight, microbatches_in_flight_at_the_end, last_stage_is_fullest
+):
+    """Activations that the fullest stage keeps for the backward pass.
+
+    Source: arXiv 2205.05198, section 4.2.3. Differs: the dropout mask of the embedding and the input of the final norm
+    are left out.
+    """
+    held = np.where(last_stage_is_fullest > 0, microbatches_in_flight_at_the_end, microbatches_in_flight)
+    return stage_activation_bytes * held
 
 
 @quantity("byte")

@@ -31,7 +31,7 @@ def communicating_passes__selective(forward_and_backward_passes):
 
 @quantity("count", choice="activation_recomputation", value="full")
 def communicating_passes__full(forward_and_backward_passes):
-    """Passes that communicate, the repeated forward pass too. Source: arXiv 2205.05198, section 4.2.1."""
+    """Passes that communicate, the repeated forward pass too. Source: arXiv 2104.04473, section 3.5."""
     return forward_and_backward_passes + 1
 
 
@@ -122,7 +122,7 @@ def exposed_pipeline_communication_time__amped(
 ):  # fmt: skip
     """Time to hand activations and gradients over one stage boundary, across nodes if any boundary is.
 
-    Source: AMPeD, pipeline communication.
+    Source: AMPeD, pipeline communication. Differs: interleaving sends as often as there are chunks, which is left out.
     """
     inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
     across = inter_node_bandwidth_per_accelerator * inter_node_efficiency

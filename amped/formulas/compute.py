@@ -50,6 +50,24 @@ def nonlinear_unit_width():
     return 4
 
 
+@quantity("count")
+def multiply_accumulate_passes(weight_precision, multiply_accumulate_unit_width):
+    """Passes of a weight's bits through a matrix unit. Source: AMPeD, computation time."""
+    return np.ceil(weight_precision / multiply_accumulate_unit_width)
+
+
+@quantity("count")
+def gradient_multiply_accumulate_passes(weight_precision, gradient_precision, multiply_accumulate_unit_width):
+    """Passes of the wider of weight and gradient through a matrix unit. Source: AMPeD, backward pass."""
+    return np.ceil(np.maximum(weight_precision, gradient_precision) / multiply_accumulate_unit_width)
+
+
+@quantity("count")
+def nonlinear_passes(activation_precision, nonlinear_unit_width):
+    """Passes of an activation's bits through a nonlinear unit. Source: AMPeD, nonlinear operations."""
+    return np.ceil(activation_precision / nonlinear_unit_width)
+
+
 @quantity("s", choice="performance_model", value="amped")
 def multiply_accumulate_time__amped(matrix_peak_flop_rate, flops_per_multiply_accumulate, matrix_efficiency):
     """Time of one multiply-accumulate, C_MAC.
@@ -112,51 +130,44 @@ def activation_operations(
 
 @quantity("s", choice="performance_model", value="amped")
 def layer_forward_time__amped(
-    layer_multiply_accumulates, multiply_accumulate_time, weight_precision, multiply_accumulate_unit_width,
-    softmax_operations, activation_operations, nonlinear_operation_time, activation_precision, nonlinear_unit_width,
+    layer_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes, softmax_operations,
+    activation_operations, nonlinear_operation_time, nonlinear_passes,
 ):  # fmt: skip
     """Forward time of a stage's layers, stage_layers · U_f. Source: AMPeD, computation time."""
-    passes = np.ceil(weight_precision / multiply_accumulate_unit_width)
-    nonlinear_passes = np.ceil(activation_precision / nonlinear_unit_width)
     nonlinear = (softmax_operations + activation_operations) * nonlinear_operation_time * nonlinear_passes
-    return layer_multiply_accumulates * multiply_accumulate_time * passes + nonlinear
+    return layer_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes + nonlinear
 
 
 @quantity("s", choice="performance_model", value="amped")
 def compute_forward_time__amped(
-    layer_forward_time, head_multiply_accumulates, multiply_accumulate_time, weight_precision,
-    multiply_accumulate_unit_width,
-):  # fmt: skip
+    layer_forward_time, head_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes
+):
     """Forward time of layers and head. Source: AMPeD, computation time. Differs: AMPeD leaves the head out."""
-    passes = np.ceil(weight_precision / multiply_accumulate_unit_width)
-    return layer_forward_time + head_multiply_accumulates * multiply_accumulate_time * passes
+    return layer_forward_time + head_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes
 
 
 @quantity("s", choice="performance_model", value="amped")
 def compute_backward_time__amped(
-    layer_multiply_accumulates, head_multiply_accumulates, multiply_accumulate_time, weight_precision,
-    gradient_precision, multiply_accumulate_unit_width, softmax_operations, activation_operations,
-    nonlinear_operation_time, activation_precision, nonlinear_unit_width,
+    layer_multiply_accumulates, head_multiply_accumulates, multiply_accumulate_time,
+    gradient_multiply_accumulate_passes, softmax_operations, activation_operations, nonlinear_operation_time,
+    nonlinear_passes,
 ):  # fmt: skip
     """Time of the gradients of all inputs, stage_layers · U_b: as many operations as forward.
 
     Source: AMPeD, backward pass.
     """
-    passes = np.ceil(np.maximum(weight_precision, gradient_precision) / multiply_accumulate_unit_width)
-    nonlinear_passes = np.ceil(activation_precision / nonlinear_unit_width)
     nonlinear = (softmax_operations + activation_operations) * nonlinear_operation_time * nonlinear_passes
     products = layer_multiply_accumulates + head_multiply_accumulates
-    return products * multiply_accumulate_time * passes + nonlinear
+    return products * multiply_accumulate_time * gradient_multiply_accumulate_passes + nonlinear
 
 
 @quantity("s", choice="performance_model", value="amped")
 def weight_update_time__amped(
-    layer_multiply_accumulates, head_multiply_accumulates, multiply_accumulate_time, weight_precision,
-    multiply_accumulate_unit_width,
-):  # fmt: skip
+    layer_multiply_accumulates, head_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes
+):
     """Time of the gradients of all weights, stage_layers · U_w: products only. Source: AMPeD, weight update."""
-    passes = np.ceil(weight_precision / multiply_accumulate_unit_width)
-    return (layer_multiply_accumulates + head_multiply_accumulates) * multiply_accumulate_time * passes
+    products = layer_multiply_accumulates + head_multiply_accumulates
+    return products * multiply_accumulate_time * multiply_accumulate_passes
 
 
 @quantity("s", choice="activation_recomputation", value="none")
@@ -179,16 +190,14 @@ def recomputation_time__block(layer_forward_time, number_of_recomputed_layers, s
 
 @quantity("s", choice="activation_recomputation", value="selective")
 def recomputation_time__selective(
-    attention_multiply_accumulates, multiply_accumulate_time, weight_precision, multiply_accumulate_unit_width,
-    softmax_operations, nonlinear_operation_time, activation_precision, nonlinear_unit_width,
+    attention_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes, softmax_operations,
+    nonlinear_operation_time, nonlinear_passes,
 ):  # fmt: skip
     """Time to compute scores, softmax and values again.
 
     Source: arXiv 2205.05198, section 5. Differs: AMPeD has none.
     """
-    passes = np.ceil(weight_precision / multiply_accumulate_unit_width)
-    nonlinear_passes = np.ceil(activation_precision / nonlinear_unit_width)
-    products = attention_multiply_accumulates * multiply_accumulate_time * passes
+    products = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes
     return products + softmax_operations * nonlinear_operation_time * nonlinear_passes
 
 

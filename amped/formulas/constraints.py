@@ -102,6 +102,12 @@ def steps_and_tokens_agree(number_of_steps, batch_size, context, tokens_to_train
     return number_of_steps == np.ceil(tokens_to_train / (batch_size * context))
 
 
+@quantity("boolean", constrains="intra_node_expert_parallel_degree")
+def the_fast_domain_holds_the_experts(intra_node_expert_parallel_degree, places_for_expert):
+    """The experts' part inside the node divides the places open to it. Source: definition."""
+    return np.mod(places_for_expert, intra_node_expert_parallel_degree) == 0
+
+
 @quantity("boolean", constrains="batch_size")
 def the_batch_divides_by_the_data_degree(batch_size, data_parallel_degree):
     """Each replica takes as many sequences of a batch. Source: arXiv 2104.04473, section 3.3."""

@@ -155,7 +155,7 @@ def head_gemms(
 ):  # fmt: skip
     """The output head, spread over the pipeline stages.
 
-    Source: arXiv 2104.04473, section 3.1. Differs: there the last stage has it alone.
+    Source: Megatron-LM, parallel output head. Differs: there the last stage has it alone.
     """
     calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
     return (Gemm("head", microbatch_tokens, vocabulary_size / tensor_parallel_degree, dimensionality, 1.0, calls),)

@@ -1,4 +1,7 @@
-"""Time to add up gradients over the replicas, and what ZeRO's third stage gathers. Closed form of AMPeD."""
+"""Time to add up gradients over the replicas, and to gather weights that ZeRO shards. Closed form of AMPeD.
+
+Nothing overlaps with computation, and latency is left out: both are few large messages.
+"""
 
 import numpy as np
 
@@ -15,83 +18,122 @@ def zero_stage():
     return 0
 
 
-@parameter("1")
-def sharded_weights_overhead():
-    """Extra volume of sharded weights, as a share of a gradient all-reduce.
-
-    Source: arXiv 1910.02054, section 7 (3Ψ for 2Ψ).
-    """
-    return 0.5
-
-
 @quantity("1")
-def zero_communication_factor(zero_stage, sharded_weights_overhead):
-    """1 + M: data-parallel volume with sharded weights to that without.
+def gradient_all_reduce_share(zero_stage):
+    """Share of an all-reduce that the gradients need: with sharded weights its first half, the reduce-scatter.
 
-    Source: AMPeD, training time, and arXiv 1910.02054, section 7. Differs: AMPeD multiplies tensor and expert communication by
-    it, which is nothing where there is none; the weights are gathered over the data-parallel group.
+    Source: arXiv 1910.02054, section 7. Differs: stage 2 may scatter gradients every micro-batch; here once a step.
     """
-    return 1 + sharded_weights_overhead * (zero_stage >= 3)
+    return np.where(zero_stage >= 3, 0.5, 1.0)
+
+
+@quantity("count")
+def intra_node_replicas(intra_node_data_parallel_degree, intra_node_context_parallel_degree):
+    """Accelerators of a node that hold the same parameters. Source: arXiv 1910.02054."""
+    return intra_node_data_parallel_degree * intra_node_context_parallel_degree
+
+
+@quantity("count")
+def inter_node_replicas(inter_node_data_parallel_degree, inter_node_context_parallel_degree):
+    """Nodes that hold the same parameters. Source: arXiv 1910.02054."""
+    return inter_node_data_parallel_degree * inter_node_context_parallel_degree
+
+
+@quantity("count")
+def intra_node_expert_replicas(places_for_expert, intra_node_expert_parallel_degree, expert_state_replicas):
+    """Accelerators of a node that hold the same experts. Source: Megatron-Core, expert data parallelism."""
+    inside = np.maximum(places_for_expert / intra_node_expert_parallel_degree, 1)
+    return np.minimum(inside, np.maximum(expert_state_replicas, 1))
+
+
+@quantity("count")
+def inter_node_expert_replicas(expert_state_replicas, intra_node_expert_replicas):
+    """Nodes that hold the same experts. Source: Megatron-Core, expert data parallelism."""
+    return np.maximum(expert_state_replicas, 1) / intra_node_expert_replicas
 
 
 @records()
 def data_collectives(
-    shared_parameters_per_accelerator, gradient_precision, zero_communication_factor,
-    intra_node_data_parallel_degree, intra_node_context_parallel_degree, inter_node_data_parallel_degree,
-    inter_node_context_parallel_degree,
+    shared_parameters_per_accelerator, expert_parameters_per_accelerator, gradient_precision, gradient_all_reduce_share,
+    intra_node_replicas, inter_node_replicas, intra_node_expert_replicas, inter_node_expert_replicas,
 ):  # fmt: skip
-    """One all-reduce of the worst stage's gradients over all replicas and shares of a sequence.
+    """One all-reduce of the worst stage's gradients a step, and one of its experts'.
 
-    Source: arXiv 2104.04473, section 3.3.
+    Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage is left out.
     """
-    volume = shared_parameters_per_accelerator * gradient_precision
-    intra = intra_node_data_parallel_degree * intra_node_context_parallel_degree
-    inter = inter_node_data_parallel_degree * inter_node_context_parallel_degree
-    return (Collective("gradients", "all_reduce", volume, intra, inter, zero_communication_factor),)
+    shared = shared_parameters_per_accelerator * gradient_precision
+    experts = expert_parameters_per_accelerator * gradient_precision
+    replicas, expert_replicas = (
+        (intra_node_replicas, inter_node_replicas),
+        (intra_node_expert_replicas, inter_node_expert_replicas),
+    )
+    return (
+        Collective("gradients", "all_reduce", shared, *replicas, gradient_all_reduce_share),
+        Collective("expert_gradients", "all_reduce", experts, *expert_replicas, gradient_all_reduce_share),
+    )
 
 
 @records()
-def expert_data_collectives(
-    expert_parameters_per_accelerator, gradient_precision, zero_communication_factor, expert_state_replicas,
-    places_for_expert, intra_node_expert_parallel_degree,
+def weight_collectives(
+    shared_parameters_per_accelerator, expert_parameters_per_accelerator, weight_precision, zero_stage,
+    number_of_microbatches_per_minibatch, communicating_passes, intra_node_replicas, inter_node_replicas,
+    intra_node_expert_replicas, inter_node_expert_replicas,
 ):  # fmt: skip
-    """One all-reduce of the experts' gradients over those that hold the same experts.
+    """Sharded weights gathered for each pass of each micro-batch.
 
-    Source: Megatron-Core, expert data parallelism.
+    Source: arXiv 1910.02054, section 7.2.2; arXiv 2304.11277 (FSDP). Differs: AMPeD multiplies the other communication
+    by 1 + M, M = 0.5, which is nothing where there is none and the same for one micro-batch as for a hundred.
     """
-    volume = expert_parameters_per_accelerator * gradient_precision
-    replicas = np.maximum(expert_state_replicas, 1)
-    intra = np.minimum(np.maximum(places_for_expert / intra_node_expert_parallel_degree, 1), replicas)
-    return (Collective("expert_gradients", "all_reduce", volume, intra, replicas / intra, zero_communication_factor),)
+    calls = (zero_stage >= 3) * number_of_microbatches_per_minibatch * communicating_passes
+    shared = shared_parameters_per_accelerator * weight_precision
+    experts = expert_parameters_per_accelerator * weight_precision
+    return (
+        Collective("weights", "all_gather", shared, intra_node_replicas, inter_node_replicas, calls),
+        Collective(
+            "expert_weights", "all_gather", experts, intra_node_expert_replicas, inter_node_expert_replicas, calls
+        ),
+    )
 
 
 @quantity("s", choice="performance_model", value="amped")
-def intra_node_data_communication_time__amped(
-    data_collectives, expert_data_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency
+def intra_node_gradient_communication_time__amped(
+    data_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency
 ):
     """Time of the gradient all-reduce inside the node. Source: AMPeD, gradient all-reduce."""
     rate = inter_accelerator_bandwidth * inter_accelerator_efficiency
-    return total(
-        c.count * 2 * (c.intra - 1) / c.intra * c.volume / rate for c in data_collectives + expert_data_collectives
-    )
+    return total(c.count * 2 * (c.intra - 1) / c.intra * c.volume / rate for c in data_collectives)
 
 
 @quantity("s", choice="performance_model", value="amped")
-def inter_node_data_communication_time__amped(
-    data_collectives, expert_data_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency
+def inter_node_gradient_communication_time__amped(
+    data_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency
 ):
     """Time of the gradient all-reduce across nodes. Source: AMPeD, gradient all-reduce."""
     rate = inter_node_bandwidth_per_accelerator * inter_node_efficiency
+    return total(c.count * 2 * (c.inter - 1) / c.inter * c.volume / c.intra / rate for c in data_collectives)
+
+
+@quantity("s", choice="performance_model", value="amped")
+def weight_gathering_time__amped(
+    weight_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency,
+):  # fmt: skip
+    """Time to gather sharded weights, inside and then across nodes. Source: arXiv 1910.02054, section 7.2.2."""
+    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
+    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
     return total(
-        c.count * 2 * (c.inter - 1) / c.inter * c.volume / c.intra / rate
-        for c in data_collectives + expert_data_collectives
+        c.count * ((c.intra - 1) / c.intra * c.volume / inside + (c.inter - 1) / c.inter * c.volume / c.intra / across)
+        for c in weight_collectives
     )
 
 
 @quantity("s", choice="performance_model", value="amped")
-def exposed_data_communication_time__amped(intra_node_data_communication_time, inter_node_data_communication_time):
-    """Time of data parallelism: gradients inside, then across nodes, none behind the backward pass.
+def exposed_data_communication_time__amped(
+    intra_node_gradient_communication_time, inter_node_gradient_communication_time, weight_gathering_time
+):
+    """Time of data parallelism: gradients inside, then across nodes, and sharded weights.
 
     Source: AMPeD, gradient all-reduce.
     """
-    return intra_node_data_communication_time + inter_node_data_communication_time
+    gradients = intra_node_gradient_communication_time + inter_node_gradient_communication_time
+    return gradients + weight_gathering_time

@@ -160,17 +160,12 @@ def gathered_weight_bytes(
 
 
 @quantity("byte")
-def temporary_bytes(
-    recomputed_layer_bytes, gathered_weight_bytes, microbatch_tokens, vocabulary_size, logits_precision,
-    tensor_parallel_degree, pipeline_parallel_degree,
-):  # fmt: skip
-    """Working memory: the layer being recomputed, weights gathered for a layer, and, where one stage is all, the logits.
+def temporary_bytes(recomputed_layer_bytes, gathered_weight_bytes, logits_bytes, last_stage_is_fullest):
+    """Working memory of the fullest stage: the layer being recomputed, weights gathered for a layer, logits at the end.
 
     Source: arXiv 2205.05198, section 4.3. Differs: buffers of communication and of the allocator are left out.
     """
-    logits = microbatch_tokens * vocabulary_size * logits_precision / tensor_parallel_degree
-    ends = np.where(pipeline_parallel_degree > 1, 0 * logits, logits)
-    return recomputed_layer_bytes + gathered_weight_bytes + ends
+    return recomputed_layer_bytes + gathered_weight_bytes + logits_bytes * last_stage_is_fullest
 
 
 @quantity("byte")

@@ -50,3 +50,18 @@ def microbatches_in_flight__1f1b(
 def microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
     """Micro-batches whose activations a stage holds at once: all. Source: arXiv 1811.06965."""
     return number_of_microbatches_per_minibatch
+
+
+@quantity("count", choice="pipeline_schedule", value="1f1b")
+def microbatches_in_flight_at_the_end__1f1b(pipeline_parallel_degree, virtual_pipeline_stages):
+    """Micro-batches whose activations the last stage holds: one, and a round of them in each earlier chunk.
+
+    Source: arXiv 2104.04473, section 2.2 (interleaved warm-up).
+    """
+    return ((virtual_pipeline_stages - 1) * pipeline_parallel_degree + 1) / virtual_pipeline_stages
+
+
+@quantity("count", choice="pipeline_schedule", value="gpipe")
+def microbatches_in_flight_at_the_end__gpipe(number_of_microbatches_per_minibatch):
+    """Micro-batches whose activations the last stage holds: all. Source: arXiv 1811.06965."""
+    return number_of_microbatches_per_minibatch

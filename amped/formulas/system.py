@@ -49,7 +49,7 @@ def inter_accelerator_latency():
 def inter_accelerator_efficiency():
     """Share of the bandwidth inside the node that large collectives reach.
 
-    Source: nccl-tests, 8 A100: 234.9 of 300 GB/s.
+    Source: nccl-tests on 8 A100, 234.9 of 300 GB/s, assumed for others.
     """
     return 0.78
 
@@ -71,7 +71,7 @@ def bandwidth_per_network_card():
 
 @parameter("1", category=SYSTEM, at_least=1)
 def oversubscription():
-    """Factor by which the network above the servers is narrower than their cards. Source: the system's description."""
+    """Factor by which the network above the servers is narrower than their cards. Source: full bisection is assumed where the system does not say."""
     return 1
 
 
@@ -100,6 +100,6 @@ def inter_node_latency():
 def inter_node_efficiency():
     """Share of the bandwidth across nodes that large collectives reach.
 
-    Source: NVIDIA Selene all-reduce, InfiniBand HDR.
+    Source: all-reduce over InfiniBand HDR, assumed for others.
     """
     return 0.85

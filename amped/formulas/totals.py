@@ -71,7 +71,7 @@ def counted_score_fraction__full(context):
 def counted_score_fraction__causal(context):
     """Share of the scores whose FLOPs are counted: those on and below the diagonal.
 
-    Source: arXiv 2205.14135, section 4.3.
+    Source: arXiv 2307.08691, section 4.1.
     """
     return (context + 1) / (2 * context)
 
@@ -126,7 +126,7 @@ def recomputed_multiply_accumulates__block(
 
 @quantity("count", choice="activation_recomputation", value="selective")
 def recomputed_multiply_accumulates__selective(attention_multiply_accumulates, counted_score_fraction):
-    """Multiply-accumulates done again in a step: scores and values. Source: arXiv 2205.05198, appendix A."""
+    """Multiply-accumulates done again in a step: scores and values. Source: arXiv 2205.05198, section 6.3."""
     return counted_score_fraction * attention_multiply_accumulates
 
 

@@ -25,11 +25,14 @@ def ranking(found: Exploration) -> RenderableType:
         extra = [f"{row['batch_size']:g}"] if batches else []
         table.add_row(str(rank), *_cells(row), *extra, *(human.value(row[name], found.units[name]) for name in swept))
     parts: list[RenderableType] = [Text(_headline(found)), Text(""), table]
+    if not found.best:
+        return Group(Text(_headline(found)), Text("No candidate keeps every rule.", style="bold red"))
     if not found.feasible:
-        parts.insert(
-            1,
-            Text("No candidate fits in memory; these need least time and more memory than there is.", style="bold red"),
-        )
+        told = "No candidate fits in memory; these keep every rule and need least time."
+        parts.insert(1, Text(told, style="bold red"))
+    if batches:
+        told = "Batches of different size are different experiments: amped does not know whether both learn as well."
+        parts.append(Text(f"\n{told}", style="yellow"))
     parts += [Text(""), Text("degrees are whole (inside node x across nodes)", style="dim")]
     return Group(*parts)
 

@@ -106,7 +106,7 @@ def _active(e: Estimation) -> str:
 
 
 def _optional(e: Estimation, name: str) -> str:
-    lacking = e.plan.unknown.get(name)
+    lacking = e.plan.lacking.get(name)
     if lacking:
         return f"unknown: {', '.join(lacking)} not given"
     return human.value(e[name], e.scenario.catalogue[name].mark.unit)
@@ -138,8 +138,15 @@ def _memory(e: Estimation) -> RenderableType:
     fits = "fits" if e["fits_in_memory"] else "DOES NOT FIT"
     parts = _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, capacity, "byte")
     line = f"{fits}: {human.value(need, 'byte')} of {human.value(capacity, 'byte')}"
-    line += f"; largest micro-batch that fits: {e['largest_microbatch_size']:g}"
+    line += f"; largest micro-batch that fits: {_largest(e)}"
     return Group(parts, Text(line, style="" if e["fits_in_memory"] else "bold red"))
+
+
+def _largest(e: Estimation) -> str:
+    """The largest micro-batch that fits, and the largest of those that a replica's share of the batch divides by."""
+    largest, share = int(e["largest_microbatch_size"]), int(e["minibatch_size"])
+    runs = next((size for size in range(min(largest, share), 0, -1) if share % size == 0), 0)
+    return f"{largest}" if runs == largest else f"{largest} ({runs} divides the {share} of a replica)"
 
 
 def _advice(e: Estimation) -> Iterator[RenderableType]:

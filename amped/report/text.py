@@ -45,7 +45,7 @@ def _origin(e: Estimation, name: str) -> str:
 
 
 def training_time_breakdown(e: Estimation) -> str:
-    """The time of the training, part by part, for the whole training and for one step; AMPeD's breakdown."""
+    """The time of the training, part by part, for the whole training and for one step; the parts of AMPeD's breakdown."""
     steps = e["number_of_steps"]
     rows: list[tuple[str, ...]] = [("", "training", "step", "share")]
     for title, seconds in _times(e):
@@ -71,10 +71,9 @@ def _times(e: Estimation) -> Iterator[tuple[str, float]]:
     yield "Communication time, pipeline parallelism", e["exposed_pipeline_communication_time"]
     yield "Communication time, context parallelism", e["exposed_context_communication_time"]
     yield "Communication time, mixture of experts", e["exposed_expert_communication_time"]
-    factor = e["zero_communication_factor"]
-    yield "Communication time, gradient all-reduce, intra-node", e["intra_node_data_communication_time"] / factor
-    yield "Communication time, gradient all-reduce, inter-node", e["inter_node_data_communication_time"] / factor
-    yield "Communication time, ZeRO", e["exposed_data_communication_time"] * (1 - 1 / factor)
+    yield "Communication time, gradient all-reduce, intra-node", e["intra_node_gradient_communication_time"]
+    yield "Communication time, gradient all-reduce, inter-node", e["inter_node_gradient_communication_time"]
+    yield "Communication time, ZeRO (weights gathered)", e["weight_gathering_time"]
     yield "Pipeline bubbles", e["pipeline_bubble_time"]
 
 
@@ -82,8 +81,14 @@ def _work(e: Estimation) -> list[tuple[str, str]]:
     flop = e["flops_per_multiply_accumulate"]
     accelerators = e["number_of_accelerators"]
     return [
-        ("MACs of a step, all accelerators", f"{e['hardware_flops_per_accelerator'] * accelerators / flop:.6g}"),
-        ("TFLOP of a step, all accelerators", f"{e['hardware_flops_per_accelerator'] * accelerators / 1e12:.6g}"),
+        (
+            "MACs of a step with recomputation, all accelerators",
+            f"{e['hardware_flops_per_accelerator'] * accelerators / flop:.6g}",
+        ),
+        (
+            "TFLOP of a step with recomputation, all accelerators",
+            f"{e['hardware_flops_per_accelerator'] * accelerators / 1e12:.6g}",
+        ),
         ("Hardware TFLOP/s per accelerator", f"{e['hardware_flop_rate_per_accelerator'] / 1e12:.6g}"),
         ("Model TFLOP/s per accelerator", f"{e['model_flop_rate_per_accelerator'] / 1e12:.6g}"),
         ("Model FLOPs utilization", human.percent(e["model_flops_utilization"])),
