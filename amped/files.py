@@ -150,11 +150,21 @@ def _settle(temporary: Path, path: Path, overwrite: bool) -> Path:
     raise OSError(f"10 000 files named {path.name} exist")
 
 
-def output_file(folder: Path, name: str, when: datetime | None = None) -> Path:
+def output_file(folder: Path, name: str, stamp: str = "") -> Path:
     """`folder/2026-11-20_14-05-09_name`; a name that is not a plain file name is made one and stays in the folder."""
-    stamp = (when or datetime.now()).strftime("%Y-%m-%d_%H-%M-%S")
     safe = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).lstrip(".-")[:150] or "output"
-    return folder / f"{stamp}_{safe}"
+    return folder / f"{stamp or _now()}_{safe}"
+
+
+def free_stamp(folder: Path, names: list[str]) -> str:
+    """Date and time to stand before several names, with a number behind where a run of the same second has one."""
+    now = _now()
+    stamps = [now, *(f"{now}-{number}" for number in range(2, 1000))]
+    return next((s for s in stamps if not any(output_file(folder, name, s).exists() for name in names)), now)
+
+
+def _now() -> str:
+    return datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
 
 
 def _reason(error: Exception) -> str:

@@ -1,6 +1,5 @@
 """Files that are written: there complete or not at all, and never outside their folder."""
 
-import datetime as dt
 import errno
 import os
 import string
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from amped.errors import FileError
 from amped.files import output_file, write_atomically
 
-WHEN = dt.datetime(2026, 11, 20, 14, 5, 9)
+WHEN = "2026-11-20_14-05-09"
 STAMP = "2026-11-20_14-05-09_"
 
 

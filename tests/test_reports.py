@@ -6,8 +6,9 @@ import pytest
 
 import amped
 from amped.breakdown import gemm_lines
-from amped.graph import as_dot, as_json, as_text, compute_graph
+from amped.graph import as_json, compute_graph
 from amped.report import human
+from amped.report.graph_text import as_dot, as_text
 from amped.report.text import config_summary, gemm_breakdown
 
 

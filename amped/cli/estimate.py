@@ -67,13 +67,12 @@ def _plain(result: Estimation) -> dict[str, float | bool | str]:
 
 
 def _write(result: Estimation, folder: Path, wants: dict[str, bool], quiet: bool) -> None:
-    """Writes the files of a run, all with one date and time before their names."""
-    from datetime import datetime
+    """Writes the files of a run, all with one date and time (and number, if a run has that) before their names."""
+    from amped.files import free_stamp, output_file, write_atomically
 
-    from amped.files import output_file, write_atomically
-
-    when = datetime.now()
-    written = [write_atomically(output_file(folder, name, when), content) for name, content in _contents(result, wants)]
+    contents = _contents(result, wants)
+    stamp = free_stamp(folder, [name for name, _ in contents])
+    written = [write_atomically(output_file(folder, name, stamp), content) for name, content in contents]
     if not quiet:
         typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
 
@@ -92,9 +91,10 @@ def _contents(result: Estimation, wants: dict[str, bool]) -> list[tuple[str, str
         files.append(("gemm_breakdown.txt", text.gemm_breakdown(gemm_lines(result))))
     if wants["graph"]:
         from amped import graph
+        from amped.report.graph_text import as_dot, as_text
 
         nodes = graph.compute_graph(result)
-        files += [("compute_graph.txt", graph.as_text(nodes)), ("compute_graph.dot", graph.as_dot(nodes)),
+        files += [("compute_graph.txt", as_text(nodes)), ("compute_graph.dot", as_dot(nodes)),
                   ("compute_graph.json", json.dumps(graph.as_json(nodes), indent=1) + "\n")]  # fmt: skip
     if wants["plot"]:
         from amped.report.plots import step_time_plot

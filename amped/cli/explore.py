@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import enum
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -111,12 +109,6 @@ def _text(found: Exploration, form: Format) -> str:
     """The exploration as plain text."""
     if form is Format.JSON:
         return json.dumps(found.to_dict(), indent=1) + "\n"
-    if form is Format.CSV:
-        stream = io.StringIO()
-        writer = csv.DictWriter(stream, found.columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found.best)
-        return stream.getvalue()
-    from amped.report.ranking import ranking
+    from amped.report.ranking import as_csv, ranking
 
-    return options.plain(ranking(found))
+    return as_csv(found) if form is Format.CSV else options.plain(ranking(found))

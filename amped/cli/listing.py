@@ -61,7 +61,9 @@ def listing(
     if not found:
         typer.echo(f"nothing in {what.value} has {filter_text!r}", err=True)
         return
-    _print(found)
+    from amped.report.listing import listed
+
+    options.show(listed(found))
 
 
 def _lines(what: What, lookup_tables: Path | None) -> list[dict[str, str]]:
@@ -95,14 +97,3 @@ def _rows(what: What, tables: Tables) -> list[dict[str, str]]:
         values = {head: str(columns.get(column, "")) for column, head in COLUMNS[what].items()}
         lines.append({"name": name, **values, "aliases": ", ".join(aliases)})
     return lines
-
-
-def _print(lines: list[dict[str, str]]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    for key in lines[0]:
-        table.add_column(key.replace("_", " "), no_wrap=key == "name", overflow="fold")
-    for line in lines:
-        table.add_row(*line.values())
-    options.show(table)

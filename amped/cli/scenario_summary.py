@@ -31,21 +31,20 @@ def scenario_summary(
 
     Example: amped scenario-summary --config default --config llama-3-70b --format svg
     """
-    from datetime import datetime
-
     from amped.estimation import Estimation, estimated
-    from amped.files import output_file, write_atomically
+    from amped.files import free_stamp, output_file, write_atomically
     from amped.report import plots
     from amped.scenario import read_scenario
 
     asked = configs or ["default"]
     found = [estimated(read_scenario(config, {}, lookup_tables), Estimation) for config in asked]
-    folder, when = output_dir or Path("output_files"), datetime.now()
+    folder = output_dir or Path("output_files")
     drawn = [
         (f"scenario_summary_{Path(c).stem}", plots.pie_charts(e, form.value)) for c, e in zip(asked, found, strict=True)
     ]
     if len(found) > 1:
         drawn.append(("scenario_comparison", plots.stacked_bars(found, form.value)))
+    stamp = free_stamp(folder, [f"{name}.{form.value}" for name, _ in drawn])
     for name, picture in drawn:
-        path = write_atomically(output_file(folder, f"{name}.{form.value}", when), picture)
+        path = write_atomically(output_file(folder, f"{name}.{form.value}", stamp), picture)
         typer.echo(f"written to {path}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -35,6 +38,15 @@ def ranking(found: Exploration) -> RenderableType:
         parts.append(Text(f"\n{told}", style="yellow"))
     parts += [Text(""), Text("degrees are whole (inside node x across nodes)", style="dim")]
     return Group(*parts)
+
+
+def as_csv(found: Exploration) -> str:
+    """The best mappings as CSV, every swept parameter and result by name in SI units."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, found.columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found.best)
+    return stream.getvalue()
 
 
 def _cells(row: Row) -> list[str]:
