@@ -15,7 +15,7 @@ SMALLEST_SLICE = 0.01
 SMALLEST_LABEL = 5.0
 EDGE: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
 LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
-_PATTERNS = ("", "//", "..", "xx", "\\\\", "", "//", "..", "xx", "\\\\", "")
+_PATTERNS = ("", "//", "..", "xx", "\\\\", "", "//", "..", "xx", "\\\\", "||")
 HATCHES = dict(zip(STEP_PARTS, _PATTERNS, strict=True))
 
 
@@ -63,7 +63,7 @@ def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
     sizes, colours = list(shown.values()), [COLOURS[kind_of(name)] for name in shown]
     hatches = [HATCHES[name] for name in shown]
     if rest > 1e-9 * whole:
-        labels, sizes, colours, hatches = [*labels, "the rest"], [*sizes, rest], [*colours, "#bbbbbb"], [*hatches, ""]
+        labels, sizes, colours, hatches = [*labels, "the rest"], [*sizes, rest], [*colours, "#bbbbbb"], [*hatches, "oo"]
     axes.set_title(title, fontsize=10)
     if not sizes:
         axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes)
@@ -107,6 +107,6 @@ def _image(figure: Any, suffix: str) -> bytes:
     import matplotlib.pyplot as plt
 
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=suffix, dpi=150)
+    figure.savefig(buffer, format=suffix, dpi=150, bbox_inches="tight")
     plt.close(figure)
     return buffer.getvalue()
