@@ -1,5 +1,6 @@
 """Files that are read: JSON without surprises, and bytes that are none."""
 
+import contextlib
 import errno
 import json
 from pathlib import Path
