@@ -214,11 +214,9 @@ def _clash(first: Entry | None, second: Entry, catalogue: Catalogue) -> list[Pro
             same = read_value(quantity, first.value) == read_value(quantity, second.value)
         except AmpedError as error:
             return error.at(second.where)
-    return (
-        []
-        if same
-        else [Problem(f"'{second.name}' has two sources", second.where, f"the other is {first.where}; keep one")]
-    )
+    if same:
+        return []
+    return [Problem(f"'{second.name}' has two sources", second.where, f"the other is {first.where}; keep one")]
 
 
 def _name_problems(raw: Mapping[str, Any], catalogue: Catalogue) -> Iterator[Problem]:

@@ -19,7 +19,7 @@ from amped.tables import Row, Tables
 
 # Size of a global batch where nobody says, in tokens: arXiv 2005.14165 (GPT-3) and arXiv 2407.21783 (Llama 3), about 4 M.
 BATCH_TOKENS = 4_000_000
-SEARCHED = ("tensor_parallel_degree", "pipeline_parallel_degree", "microbatch_size")
+DRAFTED = ("tensor_parallel_degree", "pipeline_parallel_degree", "microbatch_size")
 MEMORY_CHOICES = [
     {"activation_recomputation": kind, "zero_stage": stage}
     for stage in (1, 3)
@@ -54,7 +54,7 @@ def draft(model: str, system: str, nodes: int, tables: Tables, folder: Path | No
         config = _config(*names, nodes, batch, choice)
         result = explored(read_scenario(config, lookup_tables=folder), 1, {})
         if result.feasible:
-            best = {name: int(result.best[0][name]) for name in SEARCHED}
+            best = {name: int(result.best[0][name]) for name in DRAFTED}
             found.append((result.best[0]["step_time"], _config(*names, nodes, batch, best | choice)))
     if not found:
         raise MappingError(f"no mapping fits {names[0]} on {nodes} nodes of {names[1]}", "take more --nodes")

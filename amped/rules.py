@@ -14,7 +14,8 @@ from amped.resolve import plan
 from amped.scenario import Scenario
 from amped.sources import Given
 
-SEARCHED = 8192
+# Whole numbers tried on either side of a calculated one.
+NEIGHBOURHOOD = 8192
 CONSEQUENCES = ("data_parallel_degree", "minibatch_size")
 # Above this, neighbouring whole numbers are no longer told apart.
 LARGEST_WHOLE = 2.0**52
@@ -58,7 +59,7 @@ def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> s
     value = results.number(adjusted) if adjusted in results.cells else 1.0
     if not value < LARGEST_WHOLE:
         return f"rule {rule}; {adjusted} is absurdly large"
-    whole = np.arange(max(1.0, np.floor(value) - SEARCHED), np.floor(value) + SEARCHED + 1)
+    whole = np.arange(max(1.0, np.floor(value) - NEIGHBOURHOOD), np.floor(value) + NEIGHBOURHOOD + 1)
     for wanted in (rules, [rule]):
         keeps = _keeping(scenario, wanted, adjusted, whole)
         near = (*keeps[keeps < value][-1:], *keeps[keeps > value][:1])

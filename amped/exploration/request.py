@@ -11,8 +11,8 @@ import numpy as np
 from amped.aliases import aliases
 from amped.catalogue import Catalogue
 from amped.errors import AmpedError, ConfigError, Problem, did_you_mean, quoted
-from amped.evaluate import run
-from amped.exploration.space import PLACED, Array, Machine
+from amped.evaluate import Array, run
+from amped.exploration.space import PLACED, Machine
 from amped.resolve import plan
 from amped.scenario import Scenario
 from amped.sources import Given, Sources

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from amped.axes import JointAxis
 from amped.errors import ConfigError, EvaluationError
 from amped.estimation import STEP_PARTS
-from amped.evaluate import Results, run
+from amped.evaluate import Array, Results, run
 from amped.exploration.request import Request, request
-from amped.exploration.space import JOINT, PLACED, Array, blocks, mappings
+from amped.exploration.space import JOINT, PLACED, blocks, mappings
 from amped.resolve import Plan, plan
 from amped.scenario import Scenario
 

@@ -12,11 +12,10 @@ from itertools import product
 from math import gcd, isqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from amped.errors import MappingError
+from amped.evaluate import Array
 
-Array = NDArray[np.float64]
 PLACED = ("data", "tensor", "pipeline")
 PARTS = tuple(f"{place}_node_{kind}_parallel_degree" for kind in PLACED for place in ("intra", "inter"))
 JOINT = (*PARTS, "microbatch_size", "batch_size")

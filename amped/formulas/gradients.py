@@ -63,10 +63,8 @@ def data_collectives(
     """
     shared = shared_parameters_per_accelerator * gradient_precision
     experts = expert_parameters_per_accelerator * gradient_precision
-    replicas, expert_replicas = (
-        (intra_node_replicas, inter_node_replicas),
-        (intra_node_expert_replicas, inter_node_expert_replicas),
-    )
+    replicas = (intra_node_replicas, inter_node_replicas)
+    expert_replicas = (intra_node_expert_replicas, inter_node_expert_replicas)
     return (
         Collective("gradients", "all_reduce", shared, *replicas, gradient_all_reduce_share),
         Collective("expert_gradients", "all_reduce", experts, *expert_replicas, gradient_all_reduce_share),
