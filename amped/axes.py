@@ -12,34 +12,44 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Index = NDArray[np.intp]
-# Above this share of distinct rows, finding them costs more than it saves.
+Index = NDArray[np.integer[Any]]
+# Above this share of distinct rows, telling them apart costs more than it saves.
 WORTHWHILE = 0.5
+# Rows looked at before all are, and the share of them that must not differ for a closer look.
+SAMPLE, OFTEN = 2048, 0.985
+# A variable that changes at no more than this share of the rows is steady.
+SELDOM = 0.2
 
 
 class JointAxis:
-    """N valid tuples of a few variables, and the distinct combinations of any subset of them."""
+    """N valid tuples of a few variables, and the distinct combinations of any subset of them.
 
-    def __init__(self, columns: Mapping[str, NDArray[np.float64]]) -> None:
-        """Takes one column of N values for each joint variable."""
+    Variables that stay the same over many successive rows are looked at once for each such run of rows.
+    """
+
+    def __init__(self, columns: Mapping[str, NDArray[np.float64]], worthwhile: float = WORTHWHILE) -> None:
+        """Takes one column of N values for each joint variable, and the largest share of rows worth telling apart."""
+        self.worthwhile = worthwhile
         self.columns = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
         self.size = len(next(iter(self.columns.values()))) if self.columns else 1
         self.masks = {name: 1 << position for position, name in enumerate(self.columns)}
         self.full = (1 << len(self.columns)) - 1
+        self._steady, self._starts = self._runs()
+        self._lengths = np.diff(self._starts, append=self.size)
         self._codes: dict[int, tuple[Index, int]] = {}
         self._settled: dict[int, int] = {0: 0, self.full: self.full}
-        # For each settled mask: first row of each distinct combination, and each row's combination (None: every row).
+        # For each settled mask: a row of each distinct combination, and each row's combination (None: every row).
         self._distinct: dict[int, tuple[Index | None, Index | None]] = {self.full: (None, None)}
         self._between: dict[tuple[int, int], Index] = {}
 
     def settled(self, mask: int) -> int:
         """The mask to compute with: `mask`, or the full one where telling rows apart would save little."""
         if mask not in self._settled:
-            rows, inverse = self._find(mask)
-            saves = len(rows) <= WORTHWHILE * self.size
-            self._settled[mask] = mask if saves else self.full
-            if saves:
-                self._distinct[mask] = (rows, inverse)
+            self._settled[mask] = self.full
+            if self._may_save(mask):
+                rows, inverse = self._find(mask)
+                if len(rows) <= self.worthwhile * self.size:
+                    self._settled[mask], self._distinct[mask] = mask, (rows, inverse)
         return self._settled[mask]
 
     def length(self, mask: int) -> int:
@@ -68,31 +78,118 @@ class JointAxis:
             self._between[key] = each if rows is None else each[rows]
         return self._between[key]
 
+    def _runs(self) -> tuple[int, Index]:
+        """The mask of the variables that change seldom, and the rows at which one of them does."""
+        changes = np.zeros(self.size, dtype=bool)
+        changes[:1], steady = True, 0
+        for name, column in self.columns.items():
+            own = column[1:] != column[:-1]
+            if np.count_nonzero(own) <= SELDOM * self.size:
+                changes[1:] |= own
+                steady |= self.masks[name]
+        return steady, np.flatnonzero(changes)
+
+    def _may_save(self, mask: int) -> bool:
+        """Whether some rows spread over the axis repeat one another; where they do not, neither do all."""
+        if self.size <= SAMPLE or not mask & ~self._steady:
+            return True
+        few = np.arange(0, self.size, self.size // SAMPLE)
+        run = np.searchsorted(self._starts, few, side="right") - 1
+        code = np.zeros(len(few), dtype=np.int64)
+        for variable in (m for m in self.masks.values() if m & mask):
+            levels, number = self._code(variable)
+            code = np.unique(code, return_inverse=True)[1] * number + levels[run if variable & self._steady else few]
+        return len(np.unique(code)) < OFTEN * len(code)
+
     def _find(self, mask: int) -> tuple[Index, Index]:
-        """First row of each distinct combination, and for each of the N rows which combination it is."""
-        code, space = self._code(mask)
-        if space <= 8 * self.size + 1024:  # count through the space of codes: cheaper than sorting
-            seen = np.full(space, -1, dtype=np.intp)
-            seen[code[::-1]] = np.arange(self.size - 1, -1, -1)
-            present = np.flatnonzero(seen >= 0)
-            number = np.empty(space, dtype=np.intp)
-            number[present] = np.arange(len(present))
-            return seen[present], number[code]
-        _, rows, inverse = np.unique(code, return_index=True, return_inverse=True)
-        return rows, inverse
+        """A row of each distinct combination, and for each of the N rows which combination it is."""
+        rows, inverse = _distinct(*self._code(mask))
+        if mask & ~self._steady:
+            return rows, inverse
+        return self._starts[rows], np.repeat(inverse, self._lengths)
 
     def _code(self, mask: int) -> tuple[Index, int]:
-        """One integer for each of the N rows, equal where the variables of the mask are, and how many there can be."""
+        """One integer for each row (each run, of steady variables alone), equal where the variables of the mask are.
+
+        With it, how many there can be.
+        """
         if mask not in self._codes:
-            low = mask & -mask
+            low, steady = mask & -mask, mask & self._steady
             if mask == low:
                 column = self.columns[next(n for n, m in self.masks.items() if m == low)]
-                levels, inverse = np.unique(column, return_inverse=True)
-                self._codes[mask] = (inverse, len(levels))
+                self._codes[mask] = _levels(column[self._starts] if steady else column)
+            elif steady and mask != steady:
+                code, space = self._code(steady)
+                self._codes[mask] = _combined((np.repeat(code, self._lengths), space), self._code(mask ^ steady))
             else:
-                (one, width), (rest, space) = self._code(low), self._code(mask ^ low)
-                if width * space > 2**40:  # renumber before the codes outgrow their integers
-                    levels, rest = np.unique(rest, return_inverse=True)
-                    space = len(levels)
-                self._codes[mask] = (rest * width + one, width * space)
+                self._codes[mask] = _combined(self._code(mask ^ low), self._code(low))
         return self._codes[mask]
+
+
+def _combined(one: tuple[Index, int], other: tuple[Index, int]) -> tuple[Index, int]:
+    """The codes of two sets of variables as one code."""
+    (first, space), (second, width) = one, other
+    if width * space > 2**40:  # renumber before the codes outgrow their integers
+        levels, first = np.unique(first, return_inverse=True)
+        space = len(levels)
+    fitting: Index = first.astype(np.int32 if width * space < 2**31 else np.int64, copy=False)
+    return fitting * fitting.dtype.type(width) + second, width * space
+
+
+def _distinct(code: Index, space: int) -> tuple[Index, Index]:
+    """The place of one of each code, and for each which it is; counted through the space of codes where that is small."""
+    if space > 8 * len(code) + 1024:
+        _, rows, inverse = np.unique(code, return_index=True, return_inverse=True)
+        return rows, inverse
+    seen = np.full(space, -1, dtype=np.int32)
+    seen[code] = np.arange(len(code), dtype=np.int32)
+    present = np.flatnonzero(seen >= 0)
+    number = np.empty(space, dtype=np.intp)
+    number[present] = np.arange(len(present))
+    return seen[present], number[code]
+
+
+def _levels(column: NDArray[np.float64]) -> tuple[Index, int]:
+    """The number of each value among the distinct ones, and how many there are; whole numbers need no sorting."""
+    largest = int(column.max(initial=0.0))
+    whole: Index = column.astype(np.intp) if 0 <= largest <= 8 * len(column) + 1024 else np.empty(0, dtype=np.intp)
+    if len(whole) and column.min() >= 0 and np.array_equal(whole, column):
+        present = np.zeros(largest + 1, dtype=bool)
+        present[whole] = True
+        number = np.cumsum(present, dtype=np.int32) - 1
+        return number[whole], int(number[-1]) + 1
+    levels, inverse = np.unique(column, return_inverse=True)
+    return inverse.astype(np.int32), len(levels)
+
+
+class JointBlock:
+    """Some successive rows of a joint axis: what depends on few variables stays as it is, the rest are those rows."""
+
+    def __init__(self, whole: JointAxis, start: int, stop: int) -> None:
+        self.whole, self.rows = whole, slice(start, min(stop, whole.size))
+        self.size = self.rows.stop - start
+        self.columns, self.full = whole.columns, whole.full
+        self._between: dict[int, Index] = {}
+
+    def settled(self, mask: int) -> int:
+        """The mask to compute with: as on the whole axis."""
+        return self.whole.settled(mask)
+
+    def length(self, mask: int) -> int:
+        """Rows of a quantity with this mask."""
+        return self.size if mask == self.full else self.whole.length(mask)
+
+    def column(self, name: str) -> tuple[NDArray[np.float64], int]:
+        """The values of one joint variable, and their mask."""
+        column, mask = self.whole.column(name)
+        return (column[self.rows] if mask == self.full else column), mask
+
+    def gathered(self, data: Any, held: int, wanted: int) -> Any:
+        """An array with mask `held`, spread over the rows of mask `wanted` (which contains it)."""
+        if held in (0, wanted):
+            return data
+        if wanted != self.full:
+            return self.whole.gathered(data, held, wanted)
+        if held not in self._between:
+            self._between[held] = self.whole.index(held, wanted)[self.rows]
+        return data[self._between[held]]

@@ -6,25 +6,26 @@ A scalar run feeds shape-(1,) float64 arrays. In a grid the joint axis is the fi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.axes import JointAxis
+from amped.axes import JointAxis, JointBlock
 from amped.catalogue import Formula
 from amped.errors import EvaluationError, Problem
 from amped.records import Record
-from amped.resolve import Plan
+from amped.resolve import Plan, Step
 
 Array = NDArray[np.float64]
+Joint = JointAxis | JointBlock
 
 
 class Results(Mapping[str, Array]):
     """The values of a run by name; an array with an axis for the joint tuples and one for each open axis."""
 
-    def __init__(self, plan: Plan, joint: JointAxis | None, shape: tuple[int, ...]) -> None:
+    def __init__(self, plan: Plan, joint: Joint | None, shape: tuple[int, ...]) -> None:
         self.plan, self.joint, self.shape = plan, joint, shape
         self.cells: dict[str, tuple[Any, int]] = {}
 
@@ -61,7 +62,7 @@ class Results(Mapping[str, Array]):
 def run(
     plan: Plan,
     values: Mapping[str, float],
-    joint: JointAxis | None = None,
+    joint: Joint | None = None,
     axes: Mapping[str, Array] | None = None,
     keep: frozenset[str] | None = None,
 ) -> Results:
@@ -83,14 +84,65 @@ def run(
     cells = results.cells
     for name in plan.leaves:
         cells[name] = _leaf(name, values, joint, axes)
-    last_use = _last_uses(plan) if keep is not None else {}
+    _take(plan.steps, results, keep)
+    return results
+
+
+def run_in_blocks(
+    plan: Plan,
+    values: Mapping[str, float],
+    joint: JointAxis,
+    axes: Mapping[str, Array],
+    keep: frozenset[str],
+    rows: int,
+) -> Iterator[Results]:
+    """Evaluates the plan block by block of the joint axis: what depends on few of its variables is computed once.
+
+    Args: as of `run`; `rows` are those of a block.
+
+    Raises:
+        EvaluationError: if a formula fails.
+    """
+    extents = tuple(len(column) for column in axes.values())
+    once = Results(plan, joint, (joint.size, *extents))
+    leaves = {name: _leaf(name, values, joint, axes) for name in plan.leaves}
+    whole = {name for name, (_, mask) in leaves.items() if mask == joint.full}
+    once.cells.update({name: cell for name, cell in leaves.items() if name not in whole})
+    late = _depending(plan, joint, leaves)
+    _take([step for step in plan.steps if step.name not in late], once, None)
+    needed = {name for step in late.values() for name in step.formula.arguments} | keep
+    held = {name: cell for name, cell in once.cells.items() if name in needed}
+    for start in range(0, joint.size, rows):
+        block = JointBlock(joint, start, start + rows)
+        results = Results(plan, block, (block.size, *extents))
+        results.cells.update(held | {name: _leaf(name, values, block, axes) for name in whole})
+        _take(late.values(), results, keep)
+        yield results
+
+
+def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Array, int]]) -> dict[str, Step]:
+    """The steps that depend on so many variables that each row is on its own."""
+    masks, late = {name: mask for name, (_, mask) in leaves.items()}, {}
+    for step in plan.steps:
+        mask = 0
+        for name in step.formula.arguments:
+            mask |= masks[name]
+        masks[step.name] = joint.settled(mask)
+        if masks[step.name] == joint.full:
+            late[step.name] = step
+    return late
+
+
+def _take(steps: Iterable[Step], results: Results, keep: frozenset[str] | None) -> None:
+    """Evaluates the steps in their order, and lets go of what is not kept after its last use."""
+    steps, cells = list(steps), results.cells
+    last_use = _last_uses(steps) if keep is not None else {}
     with np.errstate(all="ignore"):
-        for position, step in enumerate(plan.steps):
-            cells[step.name] = _evaluated(step.formula, cells, joint, len(shape))
+        for position, step in enumerate(steps):
+            cells[step.name] = _evaluated(step.formula, cells, results.joint, len(results.shape))
             for name in last_use.get(position, ()):
                 if keep is not None and name not in keep:
                     del cells[name]
-    return results
 
 
 def check_finite(results: Results) -> None:
@@ -107,9 +159,7 @@ def check_finite(results: Results) -> None:
             ))  # fmt: skip
 
 
-def _leaf(
-    name: str, values: Mapping[str, float], joint: JointAxis | None, axes: Mapping[str, Array]
-) -> tuple[Array, int]:
+def _leaf(name: str, values: Mapping[str, float], joint: Joint | None, axes: Mapping[str, Array]) -> tuple[Array, int]:
     dimensions = 1 + len(axes)
     if joint is not None and name in joint.columns:
         column, mask = joint.column(name)
@@ -121,7 +171,7 @@ def _leaf(
     return np.full((1,) * dimensions, values[name], dtype=np.float64), 0
 
 
-def _evaluated(formula: Formula, cells: Mapping[str, Any], joint: JointAxis | None, dimensions: int) -> tuple[Any, int]:
+def _evaluated(formula: Formula, cells: dict[str, Any], joint: Joint | None, dimensions: int) -> tuple[Any, int]:
     mask = 0
     arguments = [cells[name] for name in formula.arguments]
     if joint is not None:
@@ -129,6 +179,10 @@ def _evaluated(formula: Formula, cells: Mapping[str, Any], joint: JointAxis | No
             mask |= held
         mask = joint.settled(mask)
         values = [_spread(data, held, mask, joint) for data, held in arguments]
+        if isinstance(joint, JointBlock):  # where all that is left needs every row: spread once
+            cells.update(
+                (name, (v, mask)) for name, v, (_, h) in zip(formula.arguments, values, arguments, strict=True) if h
+            )
     else:
         values = [data for data, _ in arguments]
     try:
@@ -142,7 +196,7 @@ def _evaluated(formula: Formula, cells: Mapping[str, Any], joint: JointAxis | No
     return result
 
 
-def _array(result: Any, mask: int, joint: JointAxis | None, dimensions: int) -> tuple[Array, int]:
+def _array(result: Any, mask: int, joint: Joint | None, dimensions: int) -> tuple[Array, int]:
     """What a formula returned as an array of the run's dimensions, and the mask of the rows it really has."""
     array = np.asarray(result, dtype=np.float64)
     if array.ndim == 0:
@@ -153,7 +207,7 @@ def _array(result: Any, mask: int, joint: JointAxis | None, dimensions: int) -> 
     return array, mask if array.shape[0] == rows else 0
 
 
-def _spread(data: Any, held: int, wanted: int, joint: JointAxis) -> Any:
+def _spread(data: Any, held: int, wanted: int, joint: Joint) -> Any:
     """A quantity's array, or each array of its records, gathered over the rows wanted."""
     if not held or held == wanted:
         return data
@@ -162,17 +216,17 @@ def _spread(data: Any, held: int, wanted: int, joint: JointAxis) -> Any:
     return tuple(record.mapped(lambda v: _spread_field(v, held, wanted, joint)) for record in data)
 
 
-def _spread_field(value: Any, held: int, wanted: int, joint: JointAxis) -> Any:
+def _spread_field(value: Any, held: int, wanted: int, joint: Joint) -> Any:
     """A record's field may be a number or lack the joint axis where it does not depend on it."""
     if isinstance(value, np.ndarray) and value.ndim and value.shape[0] == joint.length(held):
         return joint.gathered(value, held, wanted)
     return value
 
 
-def _last_uses(plan: Plan) -> dict[int, list[str]]:
+def _last_uses(steps: Iterable[Step]) -> dict[int, list[str]]:
     """For each step, the names that no later step needs."""
     last: dict[str, int] = {}
-    for position, step in enumerate(plan.steps):
+    for position, step in enumerate(steps):
         for name in step.formula.arguments:
             last[name] = position
         last.setdefault(step.name, position)

@@ -4,81 +4,33 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers_explore import divisors
 from helpers_formulas import module_of, page
+from helpers_joint import BANDWIDTH, OPEN, TUPLES, alone, joint_columns, planned
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amped
 from amped.axes import JointAxis
-from amped.catalogue import Catalogue, catalogue
+from amped.catalogue import catalogue
 from amped.estimation import RESULTS
 from amped.evaluate import Results, run
 from amped.quantity import quantity
-from amped.resolve import Plan, plan
-from amped.scenario import Scenario, read_scenario
-from amped.sources import Sources
+from amped.resolve import Plan
 
-TUPLES, SAMPLED = 100_000, 200
-OPEN = {"memory_bandwidth": np.array([0.5e12, 1e12, 2e12])}
-PLACED = ("data", "tensor", "pipeline")
-COLUMNS = (*(f"{place}_node_{kind}_parallel_degree" for kind in PLACED for place in ("intra", "inter")),
-           "microbatch_size", "batch_size")  # fmt: skip
-BANDWIDTH = "inter_accelerator_bandwidth"
-
-
-def splits(number: int) -> Iterator[tuple[int, int, int]]:
-    yield from ((a, b, number // a // b) for a in divisors(number) for b in divisors(number // a))
-
-
-def tuples() -> Iterator[tuple[int, ...]]:
-    """Valid mappings on 1024 accelerators in nodes of 8: degrees multiply, batches divide."""
-    for batch in range(1024, 1024 * 16, 512):
-        for inside in splits(8):
-            for across in splits(128):
-                replicas = inside[0] * across[0]
-                if batch % replicas == 0:
-                    parts = [part for pair in zip(inside, across, strict=True) for part in pair]
-                    yield from ((*parts, size, batch) for size in divisors(batch // replicas))
-
-
-@cache
-def joint_columns() -> dict[str, np.ndarray]:
-    table = np.array(list(islice(tuples(), TUPLES)), dtype=np.float64)
-    assert table.shape == (TUPLES, len(COLUMNS))
-    assert len(np.unique(table, axis=0)) == TUPLES
-    return dict(zip(COLUMNS, table.T, strict=True))
-
-
-@cache
-def scenario() -> Scenario:
-    return read_scenario("default", {"activation_recomputation": "selective"})
-
-
-def planned(known: Catalogue, names: tuple[str, ...], swept: tuple[str, ...]) -> tuple[Plan, dict[str, float]]:
-    """A plan in which the joint and the open variables are given, and all other values."""
-    sources = scenario().sources
-    searched = {"tensor_parallel_degree", "pipeline_parallel_degree"}
-    values = {k: v for k, v in sources.given.items() if k not in searched}
-    values |= dict.fromkeys((*COLUMNS, *swept), 1.0)
-    return plan(known, names, Sources(given=values, choices=sources.choices)), values
+SAMPLED = 200
+# Not a result, but it depends on tensor and pipeline degrees alone.
+PARAMETERS = "shared_parameters_per_accelerator"
 
 
 @cache
 def the_run() -> tuple[Plan, dict[str, float], Results]:
-    chosen, values = planned(catalogue(), (*RESULTS, *catalogue().constraints), tuple(OPEN))
+    chosen, values = planned(catalogue(), (*RESULTS, PARAMETERS, *catalogue().constraints), tuple(OPEN))
     joint = JointAxis(joint_columns())
     return chosen, values, run(chosen, values, joint, OPEN, frozenset(chosen.targets))
-
-
-def alone(chosen: Plan, values: dict[str, float], row: int, swept: dict[str, float]) -> Results:
-    own = {name: column[row] for name, column in joint_columns().items()}
-    return run(chosen, values | {k: float(v) for k, v in own.items()} | swept)
 
 
 def sampled() -> Iterator[tuple[int, int]]:
@@ -135,11 +87,11 @@ def pipeline_parts() -> tuple[str, str]:
 
 def test_a_quantity_of_a_few_joint_variables_is_computed_once_for_each_distinct_combination() -> None:
     _, _, grid = the_run()
-    rows = {name: grid.cells[name][0].shape[0] for name in RESULTS if name in grid.cells}
+    rows = {name: grid.cells[name][0].shape[0] for name in (*RESULTS, PARAMETERS) if name in grid.cells}
     tensor = ("intra_node_tensor_parallel_degree", "inter_node_tensor_parallel_degree")
     assert rows["number_of_parameters"] == 1
-    assert rows["weight_bytes"] == distinct(*pipeline_parts(), *tensor)
-    assert rows["weight_bytes"] < TUPLES / 100
+    assert rows[PARAMETERS] == distinct(*pipeline_parts(), *tensor)
+    assert rows[PARAMETERS] < TUPLES / 100
     assert rows["number_of_steps"] == distinct("batch_size")
 
 
@@ -169,7 +121,7 @@ def test_a_formula_sees_each_distinct_combination_and_no_more() -> None:
 
 def test_an_open_axis_costs_nothing_where_it_is_not_needed() -> None:
     _, _, grid = the_run()
-    assert grid.cells["compute_forward_time"][0].shape[1:] == (1,)
+    assert grid.cells["memory_per_accelerator_bytes"][0].shape[1:] == (1,)
     assert grid.cells["optimizer_time"][0].shape[1:] == (3,)
 
 

@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from amped.axes import JointAxis
 from amped.errors import ConfigError, EvaluationError
 from amped.estimation import STEP_PARTS
-from amped.evaluate import Array, Results, run
+from amped.evaluate import Array, Results, run_in_blocks
+from amped.exploration import space
 from amped.exploration.request import Request, request
-from amped.exploration.space import JOINT, PLACED, blocks, mappings
+from amped.exploration.space import JOINT, blocks, mappings
 from amped.resolve import Plan, plan
 from amped.scenario import Scenario
 
-BLOCK_ROWS = 16_384
+# Rows of one evaluation: more would not lie in the cache. Rows within which distinct combinations are told apart.
+BLOCK_ROWS, CHUNK_ROWS = 16_384, 524_288
+WORTHWHILE = 0.1
 COLUMNS = (
     "training_time", "step_time", "tokens_per_second_per_accelerator", "model_flops_utilization",
     "hardware_flop_rate_per_accelerator", "memory_per_accelerator_bytes", "fits_in_memory", "data_parallel_degree",
@@ -72,6 +75,11 @@ class _Best:
     feasible: int = 0
     removed: dict[str, int] = field(default_factory=dict)
 
+    def bound(self, fits: bool) -> float:
+        """The time that a row must not exceed to be among the best."""
+        kept = self.rows if fits else self.unfit
+        return kept[-1][0][0] if len(kept) == self.top else np.inf
+
     def take(self, ranked: Iterator[tuple[tuple[float, ...], Row]], fits: bool) -> None:
         """Merges a block's best; ties go to the smaller memory, then to the earlier candidate."""
         kept = self.rows if fits else self.unfit
@@ -100,12 +108,14 @@ def explored(
         raise ConfigError(f"top = {top} asks for nothing", "ask for one at least, a whole number")
     asked = request(scenario, vary)
     chosen, best = _plan(asked), _Best(top)
-    rows = max(1, BLOCK_ROWS // int(np.prod([len(axis) for axis in asked.axes.values()], dtype=np.int64)))
-    for columns in blocks(_kept(mappings(asked.machine, asked.batch_sizes), asked.held), rows):
-        results = run(chosen, asked.sources.given, JointAxis(columns), asked.axes, frozenset(chosen.targets))
-        _rank(results, best, columns, asked.axes)
-        if progress:
-            progress(best.candidates)
+    cells = int(np.prod([len(axis) for axis in asked.axes.values()], dtype=np.int64))
+    for columns in blocks(_kept(mappings(asked.machine, asked.batch_sizes), asked.held), max(1, CHUNK_ROWS // cells)):
+        joint, rows = JointAxis(columns, WORTHWHILE), max(1, BLOCK_ROWS // cells)
+        wanted = (chosen, asked.sources.given, joint, asked.axes, frozenset(chosen.targets), rows)
+        for start, results in zip(range(0, joint.size, rows), run_in_blocks(*wanted), strict=True):
+            _rank(results, best, {n: c[start : start + rows] for n, c in columns.items()}, asked.axes)
+            if progress:
+                progress(best.candidates)
     if not best.candidates:
         held = f"; {', '.join(asked.held)} is held" if asked.held else ""
         raise ConfigError("no mapping multiplies and divides", f"the batch must divide by a data-parallel degree{held}")
@@ -117,11 +127,11 @@ def explored(
 
 def _kept(mappings: Iterator[dict[str, Array]], held: Mapping[str, float]) -> Iterator[dict[str, Array]]:
     """The mappings that have what is held."""
+    if not held:
+        yield from mappings
+        return
     for columns in mappings:
         known = dict(columns)
-        for kind in PLACED:
-            part = f"{kind}_parallel_degree"
-            known[part] = columns[f"intra_node_{part}"] * columns[f"inter_node_{part}"]
         share = columns["batch_size"] / known["data_parallel_degree"]
         known["number_of_microbatches_per_minibatch"] = share / columns["microbatch_size"]
         keep = np.logical_and.reduce([known[name] == value for name, value in held.items()], initial=True)
@@ -132,7 +142,7 @@ def _kept(mappings: Iterator[dict[str, Array]], held: Mapping[str, float]) -> It
 
 
 def _plan(asked: Request) -> Plan:
-    swept = dict.fromkeys((*JOINT, *asked.axes), 1.0)
+    swept = dict.fromkeys((*space.COLUMNS, *asked.axes), 1.0)
     planned = replace(asked.sources, given=asked.sources.given | swept)
     return plan(asked.catalogue, (*COLUMNS, *asked.catalogue.constraints), planned)
 
@@ -152,7 +162,7 @@ def _rank(results: Results, best: _Best, columns: Mapping[str, Any], axes: Mappi
         best.removed["fits_in_memory"] = best.removed.get("fits_in_memory", 0) + unfit
     best.feasible += int(np.count_nonzero(keeps & fits))
     for mask, fit in ((keeps & fits, True), (keeps & ~fits, False)):
-        best.take(_block_best(results, mask, best, columns, axes), fit)
+        best.take(_block_best(results, mask, best, columns, axes, best.bound(fit)), fit)
     best.candidates += keeps.size
 
 
@@ -171,20 +181,27 @@ def _check_numbers(results: Results, keeps: NDArray[np.bool_]) -> None:
 
 
 def _block_best(
-    results: Results, mask: NDArray[np.bool_], best: _Best, columns: Mapping[str, Any], axes: Mapping[str, Any]
+    results: Results,
+    mask: NDArray[np.bool_],
+    best: _Best,
+    columns: Mapping[str, Any],
+    axes: Mapping[str, Any],
+    bound: float,
 ) -> Iterator[tuple[tuple[float, ...], Row]]:
     """The `top` best cells under the mask, with the key by which they are ranked."""
-    cells = np.flatnonzero(mask)
-    times = results.whole("training_time").reshape(-1)[cells]
+    every = results.whole("training_time").reshape(-1)
+    cells = np.flatnonzero(mask.reshape(-1) & (every <= bound))
+    times = every[cells]
     if len(cells) > best.top:
         least = np.partition(times, best.top - 1)[best.top - 1]
         cells, times = cells[times <= least], times[times <= least]
     memory = results.whole("memory_per_accelerator_bytes").reshape(-1)[cells]
+    wholes = {name: results.whole(name) for name in COLUMNS} if len(cells) else {}
     for place in np.lexsort((cells, memory, times))[: best.top]:
         cell = int(cells[place])
         where = np.unravel_index(cell, results.shape)
         row: Row = {name: float(columns[name][where[0]]) for name in JOINT}
         row |= {name: float(axis[where[1 + i]]) for i, (name, axis) in enumerate(axes.items())}
-        row |= {name: float(results.whole(name)[where]) for name in COLUMNS}
+        row |= {name: float(whole[where]) for name, whole in wholes.items()}
         row["fits_in_memory"] = bool(row["fits_in_memory"])
         yield (float(times[place]), float(memory[place]), float(best.candidates + cell)), row

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
 from math import gcd, isqrt
 
 import numpy as np
@@ -18,7 +17,10 @@ from amped.evaluate import Array
 
 PLACED = ("data", "tensor", "pipeline")
 PARTS = tuple(f"{place}_node_{kind}_parallel_degree" for kind in PLACED for place in ("intra", "inter"))
+WHOLES = tuple(f"{kind}_parallel_degree" for kind in PLACED)
 JOINT = (*PARTS, "microbatch_size", "batch_size")
+# The whole degrees lie beside their parts, so that what depends on a degree alone is computed once for each degree.
+COLUMNS = (*JOINT, *WHOLES)
 
 
 @dataclass(frozen=True)
@@ -32,15 +34,16 @@ class Machine:
 
 
 def mappings(machine: Machine, batch_sizes: tuple[int, ...]) -> Iterator[dict[str, Array]]:
-    """Columns of valid tuples, a few hundred thousand rows at most at a time.
+    """Columns of valid tuples, all placements across nodes of one placement inside them at a time.
 
     Raises:
         MappingError: if the accelerators cannot be split as asked.
     """
     inside, across = _places(machine)
+    outer = np.array(_splits(across), dtype=np.float64)
     for batch in batch_sizes:
-        for parts in product(_splits(inside), _splits(across)):
-            yield from _microbatches(parts[0], parts[1], batch)
+        for inner in _splits(inside):
+            yield from _microbatches(np.array(inner, dtype=np.float64), outer, batch)
 
 
 def _places(machine: Machine) -> tuple[int, int]:
@@ -69,16 +72,27 @@ def _divisors(number: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*small, *(number // d for d in reversed(small))]))
 
 
-def _microbatches(inside: tuple[int, ...], across: tuple[int, ...], batch: int) -> Iterator[dict[str, Array]]:
-    """One placement with each micro-batch size that divides a replica's share of the batch."""
-    replicas = inside[0] * across[0]
-    if batch % replicas:
+def _microbatches(inside: Array, across: Array, batch: int) -> Iterator[dict[str, Array]]:
+    """One placement inside the node and all across, with each micro-batch size that divides a replica's share."""
+    replicas = inside[0] * across[:, 0]
+    across = across[np.mod(batch, replicas) == 0]
+    if not len(across):
         return
-    share = batch // replicas
-    sizes = np.array(_divisors(share), dtype=np.float64)
-    parts = [value for pair in zip(inside, across, strict=True) for value in pair]
-    columns = {name: np.full(len(sizes), float(value)) for name, value in zip(PARTS, parts, strict=True)}
-    yield columns | {"microbatch_size": sizes, "batch_size": np.full(len(sizes), float(batch))}
+    sizes = [_sizes(batch // int(replicas)) for replicas in inside[0] * across[:, 0]]
+    counts = [len(each) for each in sizes]
+    rows = sum(counts)
+    spread = np.repeat(across, counts, axis=0)
+    outer = list(np.ascontiguousarray(spread.T))
+    parts = [column for value, own in zip(inside, outer, strict=True) for column in (np.full(rows, value), own)]
+    wholes = [own * value for value, own in zip(inside, outer, strict=True)]
+    columns = dict(zip((*PARTS, *WHOLES), (*parts, *wholes), strict=True))
+    yield columns | {"microbatch_size": np.concatenate(sizes), "batch_size": np.full(rows, float(batch))}
+
+
+@lru_cache(maxsize=4096)
+def _sizes(share: int) -> Array:
+    """The micro-batch sizes that divide a replica's share, as a column."""
+    return np.array(_divisors(share), dtype=np.float64)
 
 
 def blocks(columns: Iterator[dict[str, Array]], rows: int) -> Iterator[dict[str, Array]]:
@@ -89,7 +103,7 @@ def blocks(columns: Iterator[dict[str, Array]], rows: int) -> Iterator[dict[str,
         held.append(some)
         count += len(some["batch_size"])
         if count >= rows:
-            yield {name: np.concatenate([h[name] for h in held]) for name in JOINT}
+            yield {name: np.concatenate([h[name] for h in held]) for name in COLUMNS}
             held, count = [], 0
     if held:
-        yield {name: np.concatenate([h[name] for h in held]) for name in JOINT}
+        yield {name: np.concatenate([h[name] for h in held]) for name in COLUMNS}
