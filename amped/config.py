@@ -15,6 +15,7 @@ from amped.config_schema import structure_problems
 from amped.errors import AmpedError, ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.files import parse_json, read_json
 from amped.quantity import CATEGORIES
+from amped.table_files import KERNELS
 from amped.values import read_value
 
 OLD_EFFICIENCY = "effective_perf_perc_"
@@ -132,7 +133,7 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
     used = [e for e in found if e.written_name not in aliases().retired and e.written_name not in aliases().equal_to]
     entries: dict[str, Entry] = {}
     for entry in (*used, *_efficiencies(found)):
-        if entry.name in catalogue and _sound(entry):
+        if (entry.name in catalogue or _names_kernels(entry)) and _sound(entry):
             problems += _clash(entries.get(entry.name), entry, catalogue)
             entries.setdefault(entry.name, entry)
     description = raw.get("description", "")
@@ -145,6 +146,11 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
     equals = tuple(e for e in found if e.written_name in aliases().equal_to and e.kind == "value" and _sound(e))
     old = any(aliases().is_old(e.written_name) for e in found)
     return Config(label, description, entries, lookups, old, equals, tuple(_notices(found)), tuple(problems))
+
+
+def _names_kernels(entry: Entry) -> bool:
+    """Whether the entry names a row of kernel efficiencies."""
+    return entry.name == KERNELS and entry.kind == "value" and isinstance(entry.value, str)
 
 
 def _sound(entry: Entry) -> bool:
@@ -180,7 +186,10 @@ def _entry_problems(entry: Entry, catalogue: Catalogue) -> Iterator[Problem]:
     old = aliases()
     if entry.written_name in old.retired:
         return
-    if entry.name not in catalogue or catalogue[entry.name].mark.constrains:
+    if entry.name == KERNELS:
+        if not _names_kernels(entry):
+            yield Problem("is not the name of a row", entry.where, f"give a row of {KERNELS} as value")
+    elif entry.name not in catalogue or catalogue[entry.name].mark.constrains:
         hint = did_you_mean(entry.written_name, [*catalogue, *old.names()]) or "`amped list parameters` shows them"
         yield Problem(f"unknown parameter {quoted(entry.written_name)}", entry.where, hint)
     elif entry.kind == "both":

@@ -13,6 +13,7 @@ from amped.aliases import aliases
 from amped.catalogue import Catalogue, Quantity
 from amped.errors import Problem, did_you_mean, quoted
 from amped.quantity import CATEGORIES, MAPPING
+from amped.table_files import KERNELS
 
 VERSION = 1
 _TEXT = {"type": "string"}
@@ -51,7 +52,7 @@ def config_schema(known: Catalogue) -> dict[str, Any]:
     kinds: dict[str, dict[str, Any]] = {"number": number, "boolean": {"enum": [True, False, 0, 1]}, "any": {}}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:amped:config:{VERSION}",
             "title": "amped config"}  # fmt: skip
-    names_of_all = {"name": {"enum": sorted({*canonical, *aliases().names()})}}
+    names_of_all = {"name": {"enum": sorted({*canonical, *aliases().names(), KERNELS})}}
     return (
         head
         | built

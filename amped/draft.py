@@ -11,10 +11,10 @@ from amped.catalogue import Catalogue
 from amped.errors import MappingError
 from amped.estimation import Estimation, estimated
 from amped.exploration.search import explored
-from amped.quantity import CATEGORIES, MAPPING, NETWORK, SYSTEM
+from amped.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
 from amped.scenario import read_scenario
 from amped.sources import LookedUp
-from amped.table_files import MODELS, SYSTEMS
+from amped.table_files import KERNELS, MODELS, SYSTEMS
 from amped.tables import Row, Tables
 
 # Size of a global batch where nobody says, in tokens: arXiv 2005.14165 (GPT-3) and arXiv 2407.21783 (Llama 3), about 4 M.
@@ -115,12 +115,17 @@ def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = N
                 spelled = _spelled(name, estimation)
                 if spelled is not None:
                     section["parameters"][name] = spelled | {"description": quantity.summary}
+    row = estimation.scenario.sources.rows[KERNELS]
+    told = {"value": row.name, "description": f"row of {KERNELS}: how efficient its kernels are"}
+    full[ACCELERATOR]["parameters"].setdefault(KERNELS, told)
     return full
 
 
 def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
     """One parameter in full, or None where this configuration does not use it."""
     origin = estimation.scenario.sources.origins.get(name)
+    if isinstance(origin, LookedUp) and origin.row.table == KERNELS:
+        return None  # all columns come with the row, which is named by itself
     if isinstance(origin, LookedUp):
         return {"value": None, "calculated": False, "from_lookup_table": True}
     if name in estimation.choices:

@@ -11,12 +11,14 @@ from amped.config import Config, Entry
 from amped.errors import AmpedError, ConfigError, Problem, TableError, did_you_mean, quoted
 from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
 from amped.sources import Calculated, Given, LookedUp, Sources
-from amped.table_files import ACCELERATORS, MODELS, SYSTEMS
+from amped.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS
 from amped.tables import Row, Tables
 from amped.values import read_value, read_values
 
 TABLE_OF = {NETWORK: MODELS, SYSTEM: SYSTEMS, ACCELERATOR: ACCELERATORS}
-ROW_NAMES = {"model": NETWORK, "system": SYSTEM, "accelerator": ACCELERATOR}
+ROW_NAMES = {"model": NETWORK, "system": SYSTEM, "accelerator": ACCELERATOR, KERNELS: KERNELS}
+# The row of kernel_efficiencies for an accelerator of which nothing is known.
+ANY_ACCELERATOR = "default"
 
 
 def build_sources(
@@ -42,6 +44,7 @@ def build_sources(
     builder = _Builder(config, tables, catalogue)
     builder.override(overrides)
     builder.look_up_rows(row_overrides)
+    builder.look_up_kernels(row_overrides.get(KERNELS))
     builder.take_entries()
     builder.fill_from_rows()
     if builder.problems:
@@ -128,7 +131,8 @@ class _Builder:
         if row is None:
             return
         self.sources.rows[category] = row
-        dropped = [e for e in self.entries.values() if e.category == category and e.name in row.columns]
+        section = ACCELERATOR if category == KERNELS else category
+        dropped = [e for e in self.entries.values() if e.category == section and e.name in row.columns]
         if overriding and dropped:
             for entry in dropped:
                 del self.entries[entry.name]
@@ -140,6 +144,32 @@ class _Builder:
             self.sources.notices.append(
                 f"tokens_to_train stays {kept.value}, as the config has it; '{row.name}' was trained on {published:g}"
             )
+
+    def look_up_kernels(self, named: str | None) -> None:
+        """The row of kernel efficiencies: the one named, else the accelerator's own, its generation's, or the default."""
+        entry = self.entries.pop(KERNELS, None)
+        if named is not None or entry is not None:
+            self._take_named_kernels(named, entry)
+            return
+        row = self.sources.rows.get(ACCELERATOR)
+        own = [*_words(row.columns.get(KERNELS))[:1], row.name] if row else []
+        kin = [*row.ancestors, *_words(row.columns.get("architecture"))] if row else []
+        known = next((name for name in (*own, *kin) if self.tables.has(KERNELS, name)), ANY_ACCELERATOR)
+        self._take_row(KERNELS, KERNELS, known, False)
+        if row is not None and known not in own:
+            self.sources.doubts[KERNELS] = (
+                f"no kernel efficiencies of {row.name} are known: those of '{known}' are used"
+            )
+
+    def _take_named_kernels(self, named: str | None, entry: Entry | None) -> None:
+        """The row that the caller names, else the config's entry."""
+        if named is not None:
+            self._take_row(KERNELS, KERNELS, named, True)
+        elif entry is not None:
+            try:
+                self.sources.rows[KERNELS] = self.tables.row(KERNELS, str(entry.value))
+            except TableError as error:
+                self.problems += error.at(entry.where)
 
     def _tell_of_other_accelerator(self) -> None:
         system, accelerator = self.sources.rows.get(SYSTEM), self.sources.rows.get(ACCELERATOR)
@@ -205,6 +235,11 @@ class _Builder:
                         self.sources.add(column, _looked_up(self.catalogue[column], row, column))
                     except AmpedError as error:
                         self.problems += error.problems
+
+
+def _words(architecture: object) -> list[str]:
+    """An architecture's name, and its words one by one: "Ampere GA100" is of the generation Ampere."""
+    return [architecture, *architecture.split()] if isinstance(architecture, str) else []
 
 
 def _in_bytes(written: object) -> bool:

@@ -49,7 +49,7 @@ class Sources:
         calculated: names that must be calculated.
         sweeps: values of each swept name; `row_sweeps` rows of each swept category.
         rows: the row of each category.
-        notices: what the user should be told.
+        notices: what the user should be told; `doubts` only if the quantities of the table named are used.
     """
 
     given: dict[str, float] = field(default_factory=dict)
@@ -60,6 +60,7 @@ class Sources:
     row_sweeps: dict[str, tuple[str, ...]] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    doubts: dict[str, str] = field(default_factory=dict)
     equals: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def add(self, name: str, origin: Given | LookedUp) -> None:

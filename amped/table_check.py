@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from amped.catalogue import Catalogue
 from amped.errors import AmpedError, Problem, did_you_mean, plain, quoted
 from amped.evaluate import run
+from amped.gathering import ANY_ACCELERATOR
 from amped.resolve import plan
 from amped.sources import Sources
-from amped.table_files import ABOUT, ACCELERATORS, LINKS, MODELS, SYSTEMS
+from amped.table_files import ABOUT, ACCELERATORS, KERNELS, LINKS, MODELS, SYSTEMS
 from amped.tables import Row, Tables
 from amped.units import DIMENSIONLESS, expected, parse
 from amped.values import read_value
@@ -31,7 +32,7 @@ TEXTS = {
     ACCELERATORS: ("vendor", "release_year", "architecture", "form_factor", "core_kind", "functional_unit_kind",
                    "mac_precision", "int8_peak_operation_rate", "int4_peak_operation_rate", "memory_type",
                    "structured_sparsity_speedup", "scale_up_link", "scale_up_topology", "host_link", "price_basis",
-                   "measured_matmul_fraction", "measured_matmul_source"),
+                   "measured_matmul_fraction", "measured_matmul_source", KERNELS),
     SYSTEMS: ("accelerator", "year", "devices_seen_by_software", "scale_up_link", "scale_up_topology", "scale_out_link",
               "scale_out_topology", "inter_accelerator_efficiency_basis", "inter_node_efficiency_basis", "host_link",
               "cpu", "spine_oversubscription"),
@@ -55,7 +56,8 @@ def table_problems(tables: Tables, known: Catalogue, shipped_too: bool = True) -
         yield from _alias_problems(table, rows)
         for row in (r for r in rows if shipped_too or not r.is_shipped):
             yield from _cell_problems(row, known)
-            check = {ACCELERATORS: _peak_problems, MODELS: _count_problems, SYSTEMS: _network_problems}.get(table)
+            check = {ACCELERATORS: _accelerator_problems, MODELS: _count_problems, SYSTEMS: _network_problems,
+                     KERNELS: _kernel_problems}.get(table)  # fmt: skip
             if check:
                 yield from check(row, tables, known)
 
@@ -115,9 +117,27 @@ def _number(row: Row, column: str, unit: str) -> float | None:
         return None
 
 
-def _peak_problems(row: Row, tables: Tables, known: Catalogue) -> Iterator[Problem]:
+def _accelerator_problems(row: Row, tables: Tables, known: Catalogue) -> Iterator[Problem]:
+    """The peaks are dense, and the row of kernel efficiencies that it names is there."""
+    del known
+    yield from _peak_problems(row)
+    named = row.columns.get(KERNELS)
+    if isinstance(named, str):
+        try:
+            tables.row(KERNELS, named)
+        except AmpedError as error:
+            yield from error.at(_where(row, KERNELS))
+
+
+def _kernel_problems(row: Row, tables: Tables, known: Catalogue) -> Iterator[Problem]:
+    """A row has every coefficient that the last of the shipped rows has."""
+    for column in tables.row(KERNELS, ANY_ACCELERATOR).columns:
+        if column in known and row.columns.get(column) is None:
+            yield Problem("is missing", _where(row, column), f"extend a row that has it, '{ANY_ACCELERATOR}' for one")
+
+
+def _peak_problems(row: Row) -> Iterator[Problem]:
     """A dense peak is clock · cores · units · MACs · 2 with 16 bits; what is twice that, or four times with 8, is sparse."""
-    del tables, known
     parts = [_number(row, "frequency", "Hz")]
     parts += [_number(row, c, "1") for c in ("number_of_cores", "functional_units_per_core", "mac_per_cycle_per_unit")]
     product = float(FLOPS_PER_MAC)

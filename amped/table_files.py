@@ -16,7 +16,8 @@ ACCELERATORS = "accelerator_specifications"
 MODELS = "transformer_network_parameters"
 SYSTEMS = "system_specifications"
 LINKS = "link_specifications"
-SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS)
+KERNELS = "kernel_efficiencies"
+SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS, KERNELS)
 # Columns that describe a row rather than what it is about; the first four are lists of text.
 LISTS = ("aliases", "sources", "sources_opened", "unverified")
 ABOUT = (*LISTS, "notes", "description", "extends")

@@ -17,6 +17,7 @@ from amped.table_files import (
     ABOUT,
     ACCELERATORS,
     COMPANIONS,
+    KERNELS,
     LINKS,
     MODELS,
     SHIPPED,
@@ -29,7 +30,13 @@ from amped.table_files import (
 )
 
 SHIPPED_FOLDER = "amped/lookup_tables/"
-LISTED = {ACCELERATORS: "accelerators", MODELS: "models", SYSTEMS: "systems", LINKS: "links"}
+LISTED = {
+    ACCELERATORS: "accelerators",
+    MODELS: "models",
+    SYSTEMS: "systems",
+    LINKS: "links",
+    KERNELS: "kernel-efficiencies",
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Row:
 
     Attributes:
         columns: values as written, by canonical name.
-        inherited: the columns that come from the row this one extends.
+        inherited: the columns that come from the row this one extends; `ancestors` the rows that it extends.
     """
 
     table: str
@@ -46,6 +53,7 @@ class Row:
     columns: Mapping[str, Any] = field(repr=False)
     file: str
     inherited: frozenset[str] = frozenset()
+    ancestors: tuple[str, ...] = ()
 
     def column(self, name: str) -> Any:
         """The value of a column.
@@ -158,7 +166,7 @@ def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
     unverified = [*(own.get("unverified") or ()), *(c for c in base.unverified if c in inherited)]
     sources = [*(own.get("sources") or ()), *base.sources]
     columns = {**inherited, **own, "unverified": unverified, "sources": list(dict.fromkeys(sources))}
-    return Row(base.table, name, columns, file, frozenset(inherited))
+    return Row(base.table, name, columns, file, frozenset(inherited), (base.name, *base.ancestors))
 
 
 def _aliases(rows: Rows) -> dict[str, str]:

@@ -121,7 +121,7 @@ class TestOneParameterThatIsWrong:
             (NETWORK, "flash_attention", 2, "2 is neither true nor false"),
             (MAPPING, "activation_recomputation", "selectiv", "'selectiv' is no choice of 'activation_recomputation'"),
             (MAPPING, "activation_recomputation", 3, "3 is no choice of 'activation_recomputation'"),
-            (NETWORK, "layer_gemms", 3, "'layer_gemms' is a list of records and cannot be given"),
+            (NETWORK, "layer_operators", 3, "'layer_operators' is a list of records and cannot be given"),
         ],
     )  # fmt: skip
     def test_bounds_units_flags_and_choices(self, category, name, written, what):

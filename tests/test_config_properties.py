@@ -9,13 +9,14 @@ from amped.config import read_config
 from amped.errors import AmpedError
 from amped.quantity import CATEGORIES, NETWORK
 from amped.scenario import read_scenario
+from amped.table_files import KERNELS
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**320), 10**320) | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
     max_leaves=8,
 )
-names = st.sampled_from([*KNOWN, *aliases().names()]) | st.text(max_size=12)
+names = st.sampled_from([*KNOWN, *aliases().names(), KERNELS]) | st.text(max_size=12)
 entries = st.fixed_dictionaries(
     {},
     optional={

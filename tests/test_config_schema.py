@@ -54,7 +54,7 @@ class TestSchema:
             {NETWORK: {"parameters": {"batch_size": {"value": []}}}},
             {MAPPING: {"parameters": {"activation_recomputation": {"value": "ful"}}}},
             {SYSTEM: {"parameters": {"the_cluster_has_the_accelerators": {"value": 1}}}},
-            {NETWORK: {"parameters": {"layer_gemms": {"value": 1}}}},
+            {NETWORK: {"parameters": {"layer_operators": {"value": 1}}}},
             {"performance_model": "ampedd"},
         ],
     )

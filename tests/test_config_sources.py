@@ -7,6 +7,7 @@ from amped.errors import ConfigError
 from amped.library import estimate
 from amped.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from amped.sources import Calculated, Given, LookedUp
+from amped.table_files import KERNELS
 
 
 class TestWhereAValueComesFrom:
@@ -47,7 +48,7 @@ class TestWhereAValueComesFrom:
     def test_what_the_config_leaves_out_comes_from_the_rows_it_names(self):
         found = sources(config())
         assert {c: row.name for c, row in found.rows.items()} == {
-            NETWORK: "Llama 3 8B", SYSTEM: "DGX H100", ACCELERATOR: "H100 SXM",
+            NETWORK: "Llama 3 8B", SYSTEM: "DGX H100", ACCELERATOR: "H100 SXM", KERNELS: "H100 SXM",
         }  # fmt: skip
         assert found.given["number_of_cores"] == 132
 

@@ -33,7 +33,7 @@ def test_all_reference_rows_are_there():
     counts = {table: len(known.names(table)) for table in known.all_names()}
     assert counts == {
         "accelerator_specifications": 67, "transformer_network_parameters": 153, "system_specifications": 41,
-        "link_specifications": 48,
+        "link_specifications": 48, "kernel_efficiencies": 36,
     }  # fmt: skip
 
 
@@ -74,6 +74,37 @@ def test_a_bad_system_is_told_with_row_and_column(tmp_path, row, column, told):
     found = problems(tmp_path, "system_specifications", Mine=SOURCE | row)
     assert told in found.pop(f"system_specifications, row 'Mine', column '{column}'")
     assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "told"),
+    [
+        ({"kernel_overhead_time": 3e-6}, "kernel_overhead_time", "has no unit"),
+        ({"kernel_overhead_time": "3 us/s"}, "kernel_overhead_time", "is not a unit of time"),
+        ({"gemm_sustained_fraction": 1.2}, "gemm_sustained_fraction", "is above 1.05"),
+        ({"gemm_sustained_share": 0.8}, "gemm_sustained_share", "did you mean 'gemm_sustained_fraction'"),
+        ({"unverified": ["gemm_depth"]}, "unverified", "'gemm_depth' is doubted and not there"),
+    ],
+)
+def test_a_bad_row_of_kernel_efficiencies_is_told_with_row_and_column(tmp_path, row, column, told):
+    found = problems(tmp_path, "kernel_efficiencies", Mine=SOURCE | {"extends": "Hopper"} | row)
+    assert told in found.pop(f"kernel_efficiencies, row 'Mine', column '{column}'")
+    assert found == {}
+
+
+def test_a_row_of_kernel_efficiencies_has_every_coefficient_or_extends_one_that_has(tmp_path):
+    found = problems(tmp_path, "kernel_efficiencies", Mine=SOURCE | {"gemm_sustained_fraction": 0.5})
+    lacking = {c for c in Tables().row("kernel_efficiencies", "default").columns if c in catalogue()}
+    lacking -= {"gemm_sustained_fraction"}
+    assert {where.split("'")[3] for where in found} == lacking
+    assert set(found.values()) == {"is missing / extend a row that has it, 'default' for one"}
+
+
+def test_an_accelerator_s_row_of_kernel_efficiencies_is_there(tmp_path):
+    row = SOURCE | {"extends": "H100 SXM", "kernel_efficiencies": "Hoper"}
+    found = problems(tmp_path, "accelerator_specifications", Mine=row)
+    assert found.keys() == {"accelerator_specifications, row 'Mine', column 'kernel_efficiencies'"}
+    assert "did you mean 'Hopper'" in next(iter(found.values()))
 
 
 def test_a_wrong_parameter_count_is_told_with_the_right_one(tmp_path):

@@ -12,7 +12,7 @@ from amped.library import estimate
 from amped.quantity import NETWORK
 from amped.resolve import plan
 from amped.scenario import read_scenario
-from amped.table_files import ABOUT, ACCELERATORS, MODELS, SHIPPED, SYSTEMS, shipped
+from amped.table_files import ABOUT, ACCELERATORS, KERNELS, MODELS, SHIPPED, SYSTEMS, shipped
 from amped.tables import Tables
 from amped.units import parse
 from amped.values import read_value
@@ -33,7 +33,14 @@ class TestShippedRows:
 
     @pytest.mark.parametrize("name", ["H100 PCIe", "GPT-2 small", "Llama 3 70B", "DGX H100"])
     def test_the_names_of_the_contract_are_there(self, name):
-        assert sum(name in shipped(table) for table in SHIPPED) == 1
+        assert sum(name in shipped(table) for table in SHIPPED if table != KERNELS) == 1
+
+    @pytest.mark.parametrize("name", shipped(KERNELS))
+    def test_kernel_efficiencies_are_of_an_accelerator_or_a_generation_there_is(self, name):
+        generations = {word for row in shipped(ACCELERATORS).values() for word in str(row.get("architecture")).split()}
+        named = {row.get(KERNELS) for row in shipped(ACCELERATORS).values()}
+        used = {*shipped(ACCELERATORS), *generations, *named, "default", "TPE constants"}
+        assert {name, *shipped(KERNELS)[name].get("aliases", ())} & used
 
     @pytest.mark.parametrize("table", SHIPPED)
     def test_no_two_rows_answer_to_one_name(self, table):

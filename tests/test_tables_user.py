@@ -65,10 +65,10 @@ class TestTheUsersTables:
         assert tables.names(ACCELERATORS)[-2:] == ["Mine", "Other"]
 
     def test_a_table_of_the_user_s_own(self, tmp_path):
-        tables = layered(tmp_path, {"table": "kernel_efficiencies", "rows": {"A100": {"overhead": "5 us"}}})
-        assert tables.names("kernel_efficiencies") == ["A100"]
-        with pytest.raises(TableError, match="did you mean 'kernel_efficiencies'"):
-            tables.names("kernel_efficiences")
+        tables = layered(tmp_path, {"table": "cooling_efficiencies", "rows": {"A100": {"overhead": "5 us"}}})
+        assert tables.names("cooling_efficiencies") == ["A100"]
+        with pytest.raises(TableError, match="did you mean 'cooling_efficiencies'"):
+            tables.names("cooling_efficiences")
 
     def test_the_folder_where_amped_is_run_is_layered_by_itself(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
