@@ -26,7 +26,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Gemm(Record):
-    """`batch` products of an m × k with a k × n matrix, called `count` times in a step on one accelerator."""
+    """`batch` products of an m × k with a k × n matrix, called `count` times on average in a layer it belongs to."""
 
     m: Any
     n: Any
@@ -36,13 +36,13 @@ class Gemm(Record):
 
     @property
     def multiply_accumulates(self) -> Any:
-        """Multiply-accumulates of all calls in a step."""
+        """Multiply-accumulates of the layer's calls."""
         return self.m * self.n * self.k * self.batch * self.count
 
 
 @dataclass(frozen=True, slots=True)
 class Collective(Record):
-    """A communication of `volume` bytes in a group of `intra` × `inter` accelerators, `count` times in a step.
+    """A communication of `volume` bytes in a group of `intra` × `inter` accelerators, called `count` times.
 
     `volume` is the whole payload an accelerator holds before (or after) it; what crosses a link follows from `kind`.
     """
@@ -54,6 +54,166 @@ class Collective(Record):
     count: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Operator(Record):
+    """One operator in one pass of a block, for one micro-batch on one accelerator.
+
+    `kind` is contraction (with a weight), batched_contraction (of activations), fused_attention, normalisation or
+    element_wise; `phase` is forward, input_gradient,
+    weight_gradient or update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
+    entries are worked on. `read` and `written` are the bytes that must move, `stash` those kept for the backward pass.
+    `kernels` are launched in each of `count` calls, on average in a layer.
+    """
+
+    kind: str
+    phase: str
+    m: Any
+    n: Any
+    k: Any
+    batch: Any
+    flops: Any
+    read: Any
+    written: Any
+    stash: Any
+    kernels: Any
+    count: Any
+
+    @property
+    def bytes(self) -> Any:
+        """Bytes that must move in one call: what is read and what is written."""
+        return self.read + self.written
+
+
+@dataclass(frozen=True, slots=True)
+class Duration(Record):
+    """The time of one call of an operator, `kernels` launches, `count` calls on average in a layer."""
+
+    kind: str
+    phase: str
+    time: Any
+    kernels: Any
+    count: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithms(Record):
+    """Which algorithms of an all-reduce are not considered: 1 for each."""
+
+    no_ring: Any
+    no_tree: Any
+    no_hierarchy: Any
+    no_switch: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Links(Record):
+    """What one accelerator has of the fast network inside the node and of the slow one across nodes.
+
+    Attributes:
+        fast, slow: byte/s of large messages, per direction.
+        fast_latency, slow_latency: seconds of one step of a collective.
+        fast_ramp, slow_ramp: bytes lost to reaching that bandwidth; overhead: seconds of a call.
+        tree: bandwidth of a tree as a share of a ring's; switch: share of `fast` that a reducing switch reaches.
+        no_ring, no_tree, no_hierarchy, no_switch: 1 for each algorithm of an all-reduce that is not considered.
+    """
+
+    fast: Any
+    slow: Any
+    fast_latency: Any
+    slow_latency: Any
+    fast_ramp: Any
+    slow_ramp: Any
+    overhead: Any
+    tree: Any
+    switch: Any
+    no_ring: Any
+    no_tree: Any
+    no_hierarchy: Any
+    no_switch: Any
+
+
+Work = tuple[Any, Any, Any]
+
+
+def contraction(
+    gemm: Gemm, flop: Any, operand: Any, result: Any, gradient: Any = None, stash: Any = 0.0, count: Any = 1.0
+) -> tuple[Operator, ...]:
+    """A matrix product and the products that give the gradients of its two operands.
+
+    `flop` is what one multiply-accumulate counts; `operand` and `result` are bytes of an entry that is multiplied and of
+    one that comes out; `gradient` are those of a weight's gradient, to which its product is added, and None where both
+    operands are activations.
+    """
+    m, n, k, batch = gemm.m, gemm.n, gemm.k, gemm.batch
+    flops = m * n * k * batch * flop
+    left, right, out = m * k * batch, k * n * batch, m * n * batch
+    own = (flops, (left + right) * operand, out * result)
+    of_input = (flops, (out + right) * operand, left * result)
+    of_weight = (flops, (left + out) * operand, right * result)
+    kind, phase, none = "batched_contraction", "input_gradient", 0.0 * stash
+    if gradient is not None:
+        of_weight = (flops, (left + out) * operand + right * gradient, right * gradient)
+        kind, phase = "contraction", "weight_gradient"
+    return (
+        Operator(gemm.name, kind, "forward", m, n, k, batch, *own, stash, 1.0, count),
+        Operator(gemm.name, kind, "input_gradient", m, k, n, batch, *of_input, none, 1.0, count),
+        Operator(gemm.name, kind, phase, k, n, m, batch, *of_weight, none, 1.0, count),
+    )
+
+
+def streamed(
+    name: str, kind: str, rows: Any, width: Any, forward: Work, backward: Work, stash: Any, count: Any = 1.0
+) -> tuple[Operator, Operator]:
+    """An operator that passes over its tensors once: `forward` and `backward` are flops, bytes read, bytes written."""
+    shape = (rows, width, 0.0, 1.0)
+    return (
+        Operator(name, kind, "forward", *shape, *forward, stash, 1.0, count),
+        Operator(name, kind, "input_gradient", *shape, *backward, 0.0 * stash, 1.0, count),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels(Record):
+    """How fast an accelerator runs its kernels: rates that large ones sustain, and what the others lose.
+
+    Attributes:
+        matrix_time, batched_time: seconds of a multiply-accumulate in the largest products with a weight, and of
+            activations.
+        fused_forward_rate, fused_backward_rate: flop/s of a fused attention over long sequences.
+        vector_rate: flop/s of everything else; softmax_time: seconds of a score that products do not hide.
+        bandwidth: byte/s that large kernels reach, those that reduce rows `normalisation` of it; bandwidth_ramp: bytes of
+            time lost by each.
+        ramp_depth, ramp_length: k of a product, and length of a sequence, lost to filling the pipeline.
+        medium, small, smallest: efficiency of smaller tiles; quantization: share of partly filled tiles and waves lost.
+        cores: that share out the tiles of a product.
+        overhead, dispatch: seconds between two kernels on the device, and to launch one from the host.
+    """
+
+    matrix_time: Any
+    batched_time: Any
+    fused_forward_rate: Any
+    fused_backward_rate: Any
+    vector_rate: Any
+    softmax_time: Any
+    bandwidth: Any
+    normalisation: Any
+    bandwidth_ramp: Any
+    ramp_depth: Any
+    ramp_length: Any
+    medium: Any
+    small: Any
+    smallest: Any
+    quantization: Any
+    cores: Any
+    overhead: Any
+    dispatch: Any
+
+
 def total(values: Iterable[Any]) -> Any:
     """The sum, added left to right so that an array gives bit for bit what its elements give alone."""
     return reduce(add, values)
+
+
+def of_phase(phase: str, durations: Iterable[Duration]) -> Any:
+    """The time of all calls in one pass; nothing where there are none."""
+    return total([0.0, *(d.time * d.count for d in durations if d.phase == phase)])

@@ -14,31 +14,13 @@ def forward_and_backward_passes():
     return 2
 
 
-@quantity("count", choice="activation_recomputation", value="none")
-def communicating_passes__none(forward_and_backward_passes):
-    """Passes that communicate between the shares of a layer. Source: AMPeD, training time."""
-    return forward_and_backward_passes
+@quantity("count")
+def communicating_passes(forward_and_backward_passes, recomputed_layer_fraction):
+    """Passes that communicate between the shares of a layer, the repeated forward pass too, averaged over the layers.
 
-
-@quantity("count", choice="activation_recomputation", value="selective")
-def communicating_passes__selective(forward_and_backward_passes):
-    """Passes that communicate; the attention core, computed again, has no communication.
-
-    Source: arXiv 2205.05198, section 5.
+    Source: arXiv 2104.04473, section 3.5. The attention core, computed again by itself, has no communication.
     """
-    return forward_and_backward_passes
-
-
-@quantity("count", choice="activation_recomputation", value="full")
-def communicating_passes__full(forward_and_backward_passes):
-    """Passes that communicate, the repeated forward pass too. Source: arXiv 2104.04473, section 3.5."""
-    return forward_and_backward_passes + 1
-
-
-@quantity("count", choice="activation_recomputation", value="block")
-def communicating_passes__block(forward_and_backward_passes, number_of_recomputed_layers, stage_layers):
-    """Passes that communicate, averaged over the stage's layers. Source: Megatron-LM, --recompute-method block."""
-    return forward_and_backward_passes + number_of_recomputed_layers / stage_layers
+    return forward_and_backward_passes + recomputed_layer_fraction
 
 
 @quantity("byte")
@@ -49,48 +31,65 @@ def microbatch_bytes(microbatch_tokens, dimensionality, activation_precision):
 
 @records()
 def tensor_collectives(
-    microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree, attention_calls,
-    layer_calls, communicating_passes,
+    microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree, sequence_parallel,
+    attentions_per_layer,
 ):  # fmt: skip
-    """Two all-reduces a layer and pass (with sequence parallelism, their two halves).
+    """Two all-reduces a layer forward; with sequence parallelism, their two halves around each block.
 
-    Source: arXiv 1909.08053, section 3.
+    Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2. Backward has as many.
     """
     shape = (microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree)
+    whole, halves = 1 - sequence_parallel, 1.0 * sequence_parallel
     return (
-        Collective("attention_output", "all_reduce", *shape, attention_calls * communicating_passes),
-        Collective("feedforward_down", "all_reduce", *shape, layer_calls * communicating_passes),
+        Collective("attention_input", "all_gather", *shape, attentions_per_layer * halves),
+        Collective("attention_output", "reduce_scatter", *shape, attentions_per_layer * halves),
+        Collective("attention_output", "all_reduce", *shape, attentions_per_layer * whole),
+        Collective("feedforward_input", "all_gather", *shape, halves),
+        Collective("feedforward_down", "reduce_scatter", *shape, halves),
+        Collective("feedforward_down", "all_reduce", *shape, whole),
     )
+
+
+# Times that the payload goes round: gathered, scattered, or both.
+ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2}
 
 
 @quantity("s", choice="performance_model", value="amped")
 def intra_node_tensor_communication_time__amped(
-    tensor_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency
-):
+    tensor_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
+    layer_calls, communicating_passes,
+):  # fmt: skip
     """Time of tensor parallelism inside the node: ring all-reduces.
 
     Source: AMPeD, tensor-parallel communication inside nodes.
     """
     rate = inter_accelerator_bandwidth * inter_accelerator_efficiency
-    return total(
-        c.count * (2 * (c.intra - 1) / c.intra * c.volume / rate + 2 * (c.intra - 1) * inter_accelerator_latency)
+    once = total(
+        c.count
+        * ROUNDS[c.kind]
+        * ((c.intra - 1) / c.intra * c.volume / rate + (c.intra - 1) * inter_accelerator_latency)
         for c in tensor_collectives
     )
+    return once * layer_calls * communicating_passes
 
 
 @quantity("s", choice="performance_model", value="amped")
 def inter_node_tensor_communication_time__amped(
-    tensor_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency
-):
+    tensor_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_calls,
+    communicating_passes,
+):  # fmt: skip
     """Time of tensor parallelism across nodes: ring all-reduces of what the node left to do.
 
     Source: AMPeD, tensor-parallel communication across nodes.
     """
     rate = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    return total(
-        c.count * (2 * (c.inter - 1) / c.inter * c.volume / c.intra / rate + 2 * (c.inter - 1) * inter_node_latency)
+    once = total(
+        c.count
+        * ROUNDS[c.kind]
+        * ((c.inter - 1) / c.inter * c.volume / c.intra / rate + (c.inter - 1) * inter_node_latency)
         for c in tensor_collectives
     )
+    return once * layer_calls * communicating_passes
 
 
 @quantity("s", choice="performance_model", value="amped")
@@ -104,21 +103,35 @@ def exposed_tensor_communication_time__amped(
 @records()
 def pipeline_collectives(
     microbatch_bytes, tensor_parallel_degree, intra_node_pipeline_parallel_degree,
-    inter_node_pipeline_parallel_degree, number_of_microbatches_per_minibatch,
+    inter_node_pipeline_parallel_degree,
 ):  # fmt: skip
-    """One boundary between stages, forward and backward, each tensor share sending its part.
+    """A micro-batch handed over a boundary between stages, each tensor share sending its part.
 
     Source: arXiv 2104.04473, section 4.1.
     """
     volume = microbatch_bytes / tensor_parallel_degree
     group = (intra_node_pipeline_parallel_degree, inter_node_pipeline_parallel_degree)
-    return (Collective("stage_boundary", "send_receive", volume, *group, 2 * number_of_microbatches_per_minibatch),)
+    return (Collective("stage_boundary", "send_receive", volume, *group, 1.0),)
+
+
+@records()
+def boundary_collectives(
+    microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree, pipeline_parallel_degree,
+    sequence_parallel,
+):  # fmt: skip
+    """The parts of a handed-over micro-batch gathered again, unless each accelerator goes on with its own.
+
+    Source: arXiv 2104.04473, section 4.1 (scatter/gather).
+    """
+    group = (intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree)
+    calls = (1 - sequence_parallel) * (pipeline_parallel_degree > 1)
+    return (Collective("boundary_gather", "all_gather", microbatch_bytes, *group, calls),)
 
 
 @quantity("s", choice="performance_model", value="amped")
 def exposed_pipeline_communication_time__amped(
     pipeline_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, number_of_microbatches_per_minibatch,
 ):  # fmt: skip
     """Time to hand activations and gradients over one stage boundary, across nodes if any boundary is.
 
@@ -126,17 +139,18 @@ def exposed_pipeline_communication_time__amped(
     """
     inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
     across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    return total(
+    once = total(
         c.count * c.volume * ((c.inter > 1) / across + (c.inter <= 1) * (c.intra > 1) / inside)
         for c in pipeline_collectives
     )
+    return 2 * number_of_microbatches_per_minibatch * once
 
 
 @records()
 def context_collectives(
     microbatch_tokens, key_value_heads, head_dimension, value_head_dimension, activation_precision,
     tensor_parallel_degree, context_parallel_degree, intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree, attention_calls, communicating_passes,
+    inter_node_context_parallel_degree, attentions_per_layer, communicating_passes,
 ):  # fmt: skip
     """Keys and values gathered from all shares of the sequence in each pass, their gradients scattered in the backward one.
 
@@ -146,20 +160,20 @@ def context_collectives(
     volume = microbatch_tokens * context_parallel_degree * width * activation_precision
     group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
     return (
-        Collective("keys_and_values", "all_gather", volume, *group, attention_calls * communicating_passes),
-        Collective("key_and_value_gradients", "reduce_scatter", volume, *group, attention_calls),
+        Collective("keys_and_values", "all_gather", volume, *group, attentions_per_layer * communicating_passes),
+        Collective("key_and_value_gradients", "reduce_scatter", volume, *group, attentions_per_layer),
     )
 
 
 @quantity("s", choice="performance_model", value="amped")
 def exposed_context_communication_time__amped(
     context_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_calls,
 ):  # fmt: skip
     """Time of context parallelism: ring gathers and scatters. Source: arXiv 2310.01889. Differs: AMPeD has none."""
     inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
     across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    return total(
+    return layer_calls * total(
         c.count * ((c.intra - 1) / c.intra * c.volume / inside + (c.intra - 1) * inter_accelerator_latency)
         + c.count * ((c.inter - 1) / c.inter * c.volume / c.intra / across + (c.inter - 1) * inter_node_latency)
         for c in context_collectives
@@ -169,7 +183,7 @@ def exposed_context_communication_time__amped(
 @records()
 def expert_collectives(
     microbatch_bytes, experts_per_token, tensor_parallel_degree, intra_node_expert_parallel_degree,
-    inter_node_expert_parallel_degree, MoE_stage_layers, number_of_microbatches_per_minibatch, communicating_passes,
+    inter_node_expert_parallel_degree, MoE_fraction, communicating_passes,
 ):  # fmt: skip
     """Dispatch to and combine from the experts in each pass: four all-to-alls for a forward and backward pair.
 
@@ -177,7 +191,7 @@ def expert_collectives(
     """
     volume = microbatch_bytes * experts_per_token / tensor_parallel_degree
     group = (intra_node_expert_parallel_degree, inter_node_expert_parallel_degree)
-    calls = MoE_stage_layers * number_of_microbatches_per_minibatch * communicating_passes
+    calls = MoE_fraction * communicating_passes
     return (
         Collective("expert_dispatch", "all_to_all", volume, *group, calls),
         Collective("expert_combine", "all_to_all", volume, *group, calls),
@@ -187,7 +201,7 @@ def expert_collectives(
 @quantity("s", choice="performance_model", value="amped")
 def exposed_expert_communication_time__amped(
     expert_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_calls,
 ):  # fmt: skip
     """Time of the all-to-alls: the share for other nodes leaves over the cards, the rest stays inside.
 
@@ -195,7 +209,7 @@ def exposed_expert_communication_time__amped(
     """
     inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
     across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    return total(
+    return layer_calls * total(
         c.count * ((c.intra - 1) / (c.intra * c.inter) * c.volume / inside + (c.intra - 1) * inter_accelerator_latency)
         + c.count * ((c.inter - 1) / c.inter * c.volume / across + (c.inter - 1) * inter_node_latency)
         for c in expert_collectives

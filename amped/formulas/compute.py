@@ -2,31 +2,17 @@
 
 import numpy as np
 
-from amped.quantity import ACCELERATOR, MAPPING, parameter, quantity, selector
+from amped.quantity import ACCELERATOR, parameter, quantity, selector
 from amped.records import total
 
 
-@selector("amped")
+@selector("operators", "amped")
 def performance_model():
-    """Which formulas predict the time: amped, the closed form of the AMPeD paper.
+    """Which formulas predict the time: of every operator, or the closed form of the AMPeD paper.
 
-    Source: Moolchandani et al., ISPASS 2023.
+    Source: arXiv 2410.00273 (operators); Moolchandani et al., ISPASS 2023 (amped).
     """
-    return "amped"
-
-
-@selector("none", "selective", "full", "block", category=MAPPING)
-def activation_recomputation():
-    """What the backward pass computes again rather than keep; block: some layers in full. Source: arXiv 2205.05198."""
-    return "none"
-
-
-@parameter("count", category=MAPPING, at_least=0)
-def number_of_recomputed_layers():
-    """Layers of a stage that are recomputed in full when recomputation is by block.
-
-    Source: Megatron-LM, --recompute-num-layers.
-    """
+    return "operators"
 
 
 @parameter("1", category=ACCELERATOR, above=0, at_most=1)
@@ -84,27 +70,46 @@ def nonlinear_operation_time__amped(nonlinear_operation_rate):
 
 
 @quantity("count")
-def layer_multiply_accumulates(layer_gemms):
-    """Multiply-accumulates of the layers on one accelerator, forward, in a step. Source: AMPeD, computation time."""
-    return total(gemm.multiply_accumulates for gemm in layer_gemms)
+def dense_calls(dense_stage_layers, number_of_microbatches_per_minibatch):
+    """Times that an accelerator runs a dense feed-forward network forward in a step. Source: definition."""
+    return dense_stage_layers * number_of_microbatches_per_minibatch
 
 
 @quantity("count")
-def attention_multiply_accumulates(attention_gemms):
+def MoE_calls(MoE_stage_layers, number_of_microbatches_per_minibatch):
+    """Times that an accelerator runs a mixture of experts forward in a step. Source: definition."""
+    return MoE_stage_layers * number_of_microbatches_per_minibatch
+
+
+@quantity("count")
+def layer_multiply_accumulates(
+    projection_gemms, attention_multiply_accumulates, feedforward_gemms, expert_gemms, attention_calls, dense_calls,
+    MoE_calls,
+):  # fmt: skip
+    """Multiply-accumulates of the layers on one accelerator, forward, in a step. Source: AMPeD, computation time."""
+    projections = total(gemm.multiply_accumulates for gemm in projection_gemms) * attention_calls
+    dense = total(gemm.multiply_accumulates for gemm in feedforward_gemms) * dense_calls
+    experts = total(gemm.multiply_accumulates for gemm in expert_gemms) * MoE_calls
+    return projections + attention_multiply_accumulates + dense + experts
+
+
+@quantity("count")
+def attention_multiply_accumulates(attention_gemms, attention_calls):
     """Multiply-accumulates of scores and values, the part of a layer that grows with the context squared.
 
     Source: AMPeD, computation time.
     """
-    return total(gemm.multiply_accumulates for gemm in attention_gemms)
+    return total(gemm.multiply_accumulates for gemm in attention_gemms) * attention_calls
 
 
 @quantity("count")
-def head_multiply_accumulates(head_gemms):
-    """Multiply-accumulates of the output head on one accelerator, forward, in a step.
+def head_multiply_accumulates(head_gemms, number_of_microbatches_per_minibatch, pipeline_parallel_degree):
+    """Multiply-accumulates of the output head on one accelerator, forward, in a step, spread over the stages.
 
-    Source: arXiv 2104.04473, appendix.
+    Source: arXiv 2104.04473, appendix. Differs: in Megatron-LM the last stage has the head alone.
     """
-    return total(gemm.multiply_accumulates for gemm in head_gemms)
+    calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
+    return total(gemm.multiply_accumulates for gemm in head_gemms) * calls
 
 
 @quantity("count")
@@ -170,41 +175,54 @@ def weight_update_time__amped(
     return products * multiply_accumulate_time * multiply_accumulate_passes
 
 
-@quantity("s", choice="activation_recomputation", value="none")
-def recomputation_time__none(layer_forward_time):
-    """Time to compute activations again: none are. Source: definition."""
-    return 0 * layer_forward_time
-
-
-@quantity("s", choice="activation_recomputation", value="full")
-def recomputation_time__full(layer_forward_time):
-    """Time to run the layers forward again. Source: arXiv 2205.05198, section 5. Differs: AMPeD has none."""
-    return layer_forward_time
-
-
-@quantity("s", choice="activation_recomputation", value="block")
-def recomputation_time__block(layer_forward_time, number_of_recomputed_layers, stage_layers):
-    """Time to run some of a stage's layers forward again. Source: Megatron-LM, --recompute-method block."""
-    return layer_forward_time * number_of_recomputed_layers / stage_layers
-
-
-@quantity("s", choice="activation_recomputation", value="selective")
-def recomputation_time__selective(
-    attention_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes, softmax_operations,
-    nonlinear_operation_time, nonlinear_passes,
+@quantity("s", choice="performance_model", value="amped")
+def recomputation_time__amped(
+    layer_forward_time, recomputed_layer_fraction, recomputed_core_fraction, attention_multiply_accumulates,
+    multiply_accumulate_time, multiply_accumulate_passes, softmax_operations, nonlinear_operation_time,
+    nonlinear_passes,
 ):  # fmt: skip
-    """Time to compute scores, softmax and values again.
+    """Time to run layers forward again, or of each its scores, softmax and values.
 
     Source: arXiv 2205.05198, section 5. Differs: AMPeD has none.
     """
-    products = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes
-    return products + softmax_operations * nonlinear_operation_time * nonlinear_passes
+    core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes
+    core = core + softmax_operations * nonlinear_operation_time * nonlinear_passes
+    return recomputed_layer_fraction * layer_forward_time + recomputed_core_fraction * core
 
 
-@quantity("s", choice="performance_model", value="amped")
-def optimizer_time__amped(weight_bytes, gradient_bytes, optimizer_state_bytes, memory_bandwidth):
-    """Time to read gradients and read and write weights and optimizer states once.
+@quantity("byte", choice="performance_model", value="amped")
+def optimizer_traffic_bytes_per_parameter__amped(
+    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision, zero_stage,
+    sharding_degree,
+):  # fmt: skip
+    """Bytes of an optimizer step for a parameter: weight and states read and written, gradient read, each shared by ZeRO.
 
     Source: definition. Differs: AMPeD has none.
     """
-    return (2 * weight_bytes + gradient_bytes + 2 * optimizer_state_bytes) / memory_bandwidth
+    weight, states = 2 * weight_precision, 2 * optimizer_states_per_parameter * optimizer_state_precision
+    shared = weight / np.where(zero_stage >= 3, sharding_degree, 1)
+    shared = shared + gradient_precision / np.where(zero_stage >= 2, sharding_degree, 1)
+    return shared + states / np.where(zero_stage >= 1, sharding_degree, 1)
+
+
+@quantity("byte", choice="performance_model", value="amped")
+def optimizer_traffic_bytes_per_expert_parameter__amped(
+    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision, zero_stage,
+    expert_sharding_degree,
+):  # fmt: skip
+    """Bytes of an optimizer step for a parameter of a routed expert. Source: definition. Differs: AMPeD has none."""
+    weight, states = 2 * weight_precision, 2 * optimizer_states_per_parameter * optimizer_state_precision
+    shared = weight / np.where(zero_stage >= 3, expert_sharding_degree, 1)
+    shared = shared + gradient_precision / np.where(zero_stage >= 2, expert_sharding_degree, 1)
+    return shared + states / np.where(zero_stage >= 1, expert_sharding_degree, 1)
+
+
+@quantity("s", choice="performance_model", value="amped")
+def optimizer_time__amped(
+    shared_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_traffic_bytes_per_parameter,
+    optimizer_traffic_bytes_per_expert_parameter, memory_bandwidth,
+):  # fmt: skip
+    """Time of an optimizer step on the stage that has most parameters. Source: definition. Differs: AMPeD has none."""
+    shared = shared_parameters_per_accelerator * optimizer_traffic_bytes_per_parameter
+    experts = expert_parameters_per_accelerator * optimizer_traffic_bytes_per_expert_parameter
+    return (shared + experts) / memory_bandwidth

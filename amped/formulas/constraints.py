@@ -151,9 +151,27 @@ def the_feedforward_network_divides_by_the_tensor_degree(feedforward_dimension, 
 
 
 @quantity("boolean", constrains="pipeline_parallel_degree")
-def layers_divide_by_stages_and_chunks(layers, pipeline_parallel_degree, virtual_pipeline_stages):
-    """Each chunk of each pipeline stage has as many layers. Source: arXiv 2104.04473, section 2.2."""
-    return np.mod(layers, pipeline_parallel_degree * virtual_pipeline_stages) == 0
+def layers_divide_by_stages_and_chunks(
+    layers, pipeline_parallel_degree, virtual_pipeline_stages, first_stage_layers, middle_stage_layers,
+    last_stage_layers,
+):  # fmt: skip
+    """Each stage has layers, those between first and last equally many, and each of its chunks as many.
+
+    Source: arXiv 2104.04473, section 2.2.
+    """
+    whole = np.mod(first_stage_layers, virtual_pipeline_stages) + np.mod(last_stage_layers, virtual_pipeline_stages)
+    between = np.mod(middle_stage_layers, virtual_pipeline_stages) + (middle_stage_layers < 0)
+    fewest = np.minimum(np.minimum(first_stage_layers, last_stage_layers), layers - pipeline_parallel_degree + 1)
+    return (whole + between == 0) & (fewest >= 1)
+
+
+@quantity("boolean", constrains="zero_stage")
+def sharded_weights_are_not_pipelined(zero_stage, pipeline_parallel_degree, pipelined_weight_sharding):
+    """Weights are sharded by ZeRO 3 only where there is one stage, or the framework can do both.
+
+    Source: Megatron-LM and DeepSpeed refuse both; torchtitan does both.
+    """
+    return (zero_stage < 3) | (pipeline_parallel_degree == 1) | (pipelined_weight_sharding > 0)
 
 
 @quantity("boolean", constrains="number_of_microbatches_per_minibatch")

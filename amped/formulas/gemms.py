@@ -1,7 +1,7 @@
 """The matrix products of the forward pass, as one accelerator runs them: the list that everything else reads.
 
-A product's `count` is how often an accelerator calls it in a step, averaged over the pipeline stages.
-Dimensions are the accelerator's share; shares that are not whole stay fractions (key heads fewer than the tensor degree).
+A product's `count` is how often a layer of its kind calls it for one micro-batch; the formulas that follow multiply by
+the layers and micro-batches of an accelerator. Dimensions are the accelerator's share; shares that are not whole stay fractions (key heads fewer than the tensor degree).
 """
 
 from amped.quantity import quantity, records
@@ -51,111 +51,92 @@ def attention_calls(layers, cross_attention_layers, pipeline_parallel_degree, nu
 
 @records()
 def projection_gemms(
-    microbatch_tokens, dimensionality, attention_heads, key_value_heads, head_dimension, tensor_parallel_degree,
-    attention_calls,
-):  # fmt: skip
+    microbatch_tokens, dimensionality, attention_heads, key_value_heads, head_dimension, tensor_parallel_degree
+):
     """Projections of attention, split by heads. Source: arXiv 1909.08053, section 3."""
     query_key_value = head_dimension * (attention_heads + 2 * key_value_heads) / tensor_parallel_degree
     output = attention_heads * head_dimension / tensor_parallel_degree
     return (
-        Gemm("query_key_value", microbatch_tokens, query_key_value, dimensionality, 1.0, attention_calls),
-        Gemm("attention_output", microbatch_tokens, dimensionality, output, 1.0, attention_calls),
+        Gemm("query_key_value", microbatch_tokens, query_key_value, dimensionality, 1.0, 1.0),
+        Gemm("attention_output", microbatch_tokens, dimensionality, output, 1.0, 1.0),
     )
 
 
 @records(choice="attention_kind", value="multi_latent")
 def projection_gemms__multi_latent(
     microbatch_tokens, dimensionality, attention_heads, head_dimension, value_head_dimension, query_latent_dimension,
-    key_value_latent_dimension, rotary_head_dimension, tensor_parallel_degree, attention_calls,
+    key_value_latent_dimension, rotary_head_dimension, tensor_parallel_degree,
 ):  # fmt: skip
     """Projections of multi-head latent attention; the down projections are not split.
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
-    heads, tokens, calls = attention_heads / tensor_parallel_degree, microbatch_tokens, attention_calls
+    heads, tokens = attention_heads / tensor_parallel_degree, microbatch_tokens
     compressed = 1.0 * (query_latent_dimension > 0)
     down = compressed * query_latent_dimension
     source = down + (1 - compressed) * dimensionality
     key_value = heads * (head_dimension - rotary_head_dimension + value_head_dimension)
     latent = key_value_latent_dimension + rotary_head_dimension
     return (
-        Gemm("query_down", tokens, down, dimensionality, 1.0, calls),
-        Gemm("query_up", tokens, heads * head_dimension, source, 1.0, calls),
-        Gemm("key_value_down", tokens, latent, dimensionality, 1.0, calls),
-        Gemm("key_value_up", tokens, key_value, key_value_latent_dimension, 1.0, calls),
-        Gemm("attention_output", tokens, dimensionality, heads * value_head_dimension, 1.0, calls),
+        Gemm("query_down", tokens, down, dimensionality, 1.0, 1.0),
+        Gemm("query_up", tokens, heads * head_dimension, source, 1.0, 1.0),
+        Gemm("key_value_down", tokens, latent, dimensionality, 1.0, 1.0),
+        Gemm("key_value_up", tokens, key_value, key_value_latent_dimension, 1.0, 1.0),
+        Gemm("attention_output", tokens, dimensionality, heads * value_head_dimension, 1.0, 1.0),
     )
 
 
 @records()
 def attention_gemms(
     microbatch_size, context, context_parallel_degree, attention_heads, head_dimension, value_head_dimension,
-    tensor_parallel_degree, attention_calls,
+    tensor_parallel_degree,
 ):  # fmt: skip
     """Scores and weighted values, over all pairs of positions. Source: arXiv 1706.03762, eq. 1."""
     batch = microbatch_size * attention_heads / tensor_parallel_degree
     queries = context / context_parallel_degree
     return (
-        Gemm("attention_scores", queries, context, head_dimension, batch, attention_calls),
-        Gemm("attention_values", queries, value_head_dimension, context, batch, attention_calls),
+        Gemm("attention_scores", queries, context, head_dimension, batch, 1.0),
+        Gemm("attention_values", queries, value_head_dimension, context, batch, 1.0),
     )
 
 
 @records()
-def feedforward_gemms(
-    microbatch_tokens, dimensionality, feedforward_dimension, gated_mlp, tensor_parallel_degree,
-    dense_stage_layers, number_of_microbatches_per_minibatch,
-):  # fmt: skip
+def feedforward_gemms(microbatch_tokens, dimensionality, feedforward_dimension, gated_mlp, tensor_parallel_degree):
     """The dense feed-forward network; a gate lies in one product with the up projection.
 
     Source: arXiv 1909.08053, section 3.
     """
-    calls = dense_stage_layers * number_of_microbatches_per_minibatch
     inner = feedforward_dimension / tensor_parallel_degree
     return (
-        Gemm("feedforward_up", microbatch_tokens, (1 + gated_mlp) * inner, dimensionality, 1.0, calls),
-        Gemm("feedforward_down", microbatch_tokens, dimensionality, inner, 1.0, calls),
+        Gemm("feedforward_up", microbatch_tokens, (1 + gated_mlp) * inner, dimensionality, 1.0, 1.0),
+        Gemm("feedforward_down", microbatch_tokens, dimensionality, inner, 1.0, 1.0),
     )
 
 
 @records()
 def expert_gemms(
     microbatch_tokens, dimensionality, expert_feedforward_dimension, gated_experts, gated_mlp, number_of_experts,
-    experts_per_token, shared_experts_feedforward_dimension, tensor_parallel_degree, MoE_stage_layers,
-    number_of_microbatches_per_minibatch,
+    experts_per_token, shared_experts_feedforward_dimension, tensor_parallel_degree, expert_parallel_degree,
 ):  # fmt: skip
-    """Router, routed experts (balanced: each visit of a token is a row) and shared experts.
+    """Router, the accelerator's routed experts (balanced: each visit of a token is a row) and shared experts.
 
     Source: arXiv 2101.03961, section 2.
     """
-    calls = MoE_stage_layers * number_of_microbatches_per_minibatch
-    visits = microbatch_tokens * experts_per_token
+    experts = number_of_experts / expert_parallel_degree
+    visits = microbatch_tokens * experts_per_token / experts
     inner = expert_feedforward_dimension / tensor_parallel_degree
     shared = shared_experts_feedforward_dimension / tensor_parallel_degree
     router = number_of_experts / tensor_parallel_degree
     return (
-        Gemm("router", microbatch_tokens, router, dimensionality, 1.0, calls),
-        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, 1.0, calls),
-        Gemm("experts_down", visits, dimensionality, inner, 1.0, calls),
-        Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality, 1.0, calls),
-        Gemm("shared_experts_down", microbatch_tokens, dimensionality, shared, 1.0, calls),
+        Gemm("router", microbatch_tokens, router, dimensionality, 1.0, 1.0),
+        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, experts, 1.0),
+        Gemm("experts_down", visits, dimensionality, inner, experts, 1.0),
+        Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality, 1.0, 1.0),
+        Gemm("shared_experts_down", microbatch_tokens, dimensionality, shared, 1.0, 1.0),
     )
 
 
 @records()
-def layer_gemms(projection_gemms, attention_gemms, feedforward_gemms, expert_gemms):
-    """All matrix products of the layers. Source: AMPeD, section III."""
-    return projection_gemms + attention_gemms + feedforward_gemms + expert_gemms
-
-
-@records()
-def head_gemms(
-    microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_degree, pipeline_parallel_degree,
-    number_of_microbatches_per_minibatch,
-):  # fmt: skip
-    """The output head, spread over the pipeline stages.
-
-    Source: Megatron-LM, parallel output head. Differs: there the last stage has it alone.
-    """
-    calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
-    return (Gemm("head", microbatch_tokens, vocabulary_size / tensor_parallel_degree, dimensionality, 1.0, calls),)
+def head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_degree):
+    """The output head, once for a micro-batch. Source: Megatron-LM, parallel output head."""
+    return (Gemm("head", microbatch_tokens, vocabulary_size / tensor_parallel_degree, dimensionality, 1.0, 1.0),)

@@ -74,15 +74,15 @@ def data_collectives(
 @records()
 def weight_collectives(
     shared_parameters_per_accelerator, expert_parameters_per_accelerator, weight_precision, zero_stage,
-    number_of_microbatches_per_minibatch, communicating_passes, intra_node_replicas, inter_node_replicas,
+    intra_node_replicas, inter_node_replicas,
     intra_node_expert_replicas, inter_node_expert_replicas,
 ):  # fmt: skip
-    """Sharded weights gathered for each pass of each micro-batch.
+    """Sharded weights, to be gathered for each pass of each micro-batch.
 
     Source: arXiv 1910.02054, section 7.2.2; arXiv 2304.11277 (FSDP). Differs: AMPeD multiplies the other communication
     by 1 + M, M = 0.5, which is nothing where there is none and the same for one micro-batch as for a hundred.
     """
-    calls = (zero_stage >= 3) * number_of_microbatches_per_minibatch * communicating_passes
+    calls = 1.0 * (zero_stage >= 3)
     shared = shared_parameters_per_accelerator * weight_precision
     experts = expert_parameters_per_accelerator * weight_precision
     return (
@@ -114,15 +114,17 @@ def inter_node_gradient_communication_time__amped(
 @quantity("s", choice="performance_model", value="amped")
 def weight_gathering_time__amped(
     weight_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, number_of_microbatches_per_minibatch,
+    communicating_passes,
 ):  # fmt: skip
     """Time to gather sharded weights, inside and then across nodes. Source: arXiv 1910.02054, section 7.2.2."""
     inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
     across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    return total(
+    once = total(
         c.count * ((c.intra - 1) / c.intra * c.volume / inside + (c.inter - 1) / c.inter * c.volume / c.intra / across)
         for c in weight_collectives
     )
+    return once * number_of_microbatches_per_minibatch * communicating_passes
 
 
 @quantity("s", choice="performance_model", value="amped")

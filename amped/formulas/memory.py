@@ -1,151 +1,114 @@
-"""Memory of one accelerator, on the stage that holds most: states by ZeRO stage, activations by KOR22."""
+"""Memory of one accelerator on the stage that holds most: states by ZeRO stage, activations by schedule, working memory."""
 
 import numpy as np
 
-from amped.quantity import parameter, quantity
+from amped.quantity import SYSTEM, parameter, quantity
 
 
-@quantity("count")
-def stage_shared_parameters(stack_parameters, pipeline_parallel_degree):
-    """Parameters of one stage's layers without the routed experts. Source: arXiv 2104.04473, section 2.2."""
-    return stack_parameters / pipeline_parallel_degree
+def shards(zero_stage, least, degree):
+    """Into how many shares ZeRO cuts a state: the sharding degree from stage `least` on. Source: arXiv 1910.02054."""
+    return np.where(zero_stage >= least, degree, 1)
 
 
-@quantity("count")
-def end_stage_parameters(
-    pipeline_parallel_degree, embedding_parameters, head_parameters, tied_embeddings, vocabulary_size,
-    embedding_dimension,
+@quantity("byte")
+def state_bytes_per_parameter(
+    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision, zero_stage,
+    sharding_degree,
 ):  # fmt: skip
-    """Parameters that the fullest stage has beside its layers: embedding or head, both where there is one stage.
+    """Weight, gradient and optimizer states of a parameter, each shared out from its ZeRO stage on.
 
-    A tied embedding lies on the first and on the last stage. Source: arXiv 1909.08053; Megatron-LM, embedding group.
+    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
-    last = head_parameters + tied_embeddings * vocabulary_size * embedding_dimension
-    fullest = np.maximum(embedding_parameters, last)
-    return np.where(pipeline_parallel_degree > 1, fullest, embedding_parameters + head_parameters)
+    states = optimizer_states_per_parameter * optimizer_state_precision / shards(zero_stage, 1, sharding_degree)
+    gradients = gradient_precision / shards(zero_stage, 2, sharding_degree)
+    return weight_precision / shards(zero_stage, 3, sharding_degree) + gradients + states
 
 
-@quantity("count")
-def stage_parameters(stage_shared_parameters, end_stage_parameters):
-    """Parameters of the fullest stage without the routed experts, over its whole tensor-parallel group.
+@quantity("byte")
+def state_bytes_per_expert_parameter(
+    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision, zero_stage,
+    expert_sharding_degree,
+):  # fmt: skip
+    """Weight, gradient and optimizer states of a routed expert's parameter. Source: arXiv 1910.02054, section 5."""
+    states = optimizer_states_per_parameter * optimizer_state_precision / shards(zero_stage, 1, expert_sharding_degree)
+    gradients = gradient_precision / shards(zero_stage, 2, expert_sharding_degree)
+    return weight_precision / shards(zero_stage, 3, expert_sharding_degree) + gradients + states
 
-    Source: AMPeD, gradient all-reduce.
+
+@quantity("byte")
+def expert_state_bytes_per_layer(expert_parameters_per_layer, expert_split_degree, state_bytes_per_expert_parameter):
+    """States of the routed experts of one layer on one accelerator. Source: arXiv 2006.16668."""
+    return expert_parameters_per_layer / expert_split_degree * state_bytes_per_expert_parameter
+
+
+@quantity("byte")
+def first_stage_state_bytes(
+    first_stage_parameters, tensor_parallel_degree, state_bytes_per_parameter, first_stage_layers,
+    expert_state_bytes_per_layer,
+):  # fmt: skip
+    """States that an accelerator of the first stage holds. Source: arXiv 1910.02054, section 5."""
+    shared = first_stage_parameters / tensor_parallel_degree * state_bytes_per_parameter
+    return shared + first_stage_layers * expert_state_bytes_per_layer
+
+
+@quantity("byte")
+def middle_stage_state_bytes(
+    middle_stage_parameters, tensor_parallel_degree, state_bytes_per_parameter, middle_stage_layers,
+    expert_state_bytes_per_layer,
+):  # fmt: skip
+    """States that an accelerator of a stage between first and last holds. Source: arXiv 1910.02054, section 5."""
+    shared = middle_stage_parameters / tensor_parallel_degree * state_bytes_per_parameter
+    return shared + middle_stage_layers * expert_state_bytes_per_layer
+
+
+@quantity("byte")
+def last_stage_state_bytes(
+    last_stage_parameters, tensor_parallel_degree, state_bytes_per_parameter, last_stage_layers,
+    expert_state_bytes_per_layer,
+):  # fmt: skip
+    """States that an accelerator of the last stage holds. Source: arXiv 1910.02054, section 5."""
+    shared = last_stage_parameters / tensor_parallel_degree * state_bytes_per_parameter
+    return shared + last_stage_layers * expert_state_bytes_per_layer
+
+
+@quantity("byte")
+def first_stage_activation_bytes(
+    kept_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, microbatches_in_flight,
+    head_activation_bytes, microbatches_in_flight_at_the_head, pipeline_parallel_degree,
+):  # fmt: skip
+    """Activations that the first stage keeps: those of all micro-batches in flight, alone with the head's too.
+
+    Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
     """
-    return stage_shared_parameters + end_stage_parameters
+    each = kept_activation_bytes_per_layer * first_stage_layers + embedding_activation_bytes
+    head = head_activation_bytes * microbatches_in_flight_at_the_head
+    return each * microbatches_in_flight + np.where(pipeline_parallel_degree > 1, 0 * each, head)
 
 
-@quantity("count")
-def stage_expert_parameters(MoE_stage_layers, number_of_experts, expert_parameters):
-    """Parameters of all routed experts of one stage. Source: arXiv 2006.16668."""
-    return MoE_stage_layers * number_of_experts * expert_parameters
-
-
-@quantity("count")
-def shared_parameters_per_accelerator(stage_parameters, tensor_parallel_degree):
-    """Parameters of one accelerator without the routed experts, unsharded by ZeRO. Source: arXiv 1909.08053."""
-    return stage_parameters / tensor_parallel_degree
-
-
-@quantity("count")
-def expert_parameters_per_accelerator(stage_expert_parameters, expert_parallel_degree, expert_tensor_parallel_degree):
-    """Parameters of the routed experts of one accelerator, unsharded by ZeRO. Source: arXiv 2006.16668."""
-    return stage_expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
-
-
-@quantity("count")
-def state_replicas(data_parallel_degree, context_parallel_degree):
-    """Accelerators that hold the same parameters and can share out their states. Source: arXiv 1910.02054."""
-    return data_parallel_degree * context_parallel_degree
-
-
-@quantity("count")
-def expert_state_replicas(
-    state_replicas, tensor_parallel_degree, expert_parallel_degree, expert_tensor_parallel_degree
+@quantity("byte")
+def middle_stage_activation_bytes(
+    kept_activation_bytes_per_layer, middle_stage_layers, microbatches_in_flight_behind_the_first
 ):
-    """Accelerators that hold the same experts and can share out their states.
-
-    Source: Megatron-Core, expert data parallelism.
-    """
-    return state_replicas * tensor_parallel_degree / (expert_parallel_degree * expert_tensor_parallel_degree)
+    """Activations that the second stage keeps. Source: arXiv 2205.05198, section 4.2.3."""
+    return kept_activation_bytes_per_layer * middle_stage_layers * microbatches_in_flight_behind_the_first
 
 
 @quantity("byte")
-def weight_bytes(
-    shared_parameters_per_accelerator, expert_parameters_per_accelerator, weight_precision, zero_stage,
-    state_replicas, expert_state_replicas,
+def last_stage_activation_bytes(
+    kept_activation_bytes_per_layer, last_stage_layers, microbatches_in_flight_at_the_end, head_activation_bytes,
+    microbatches_in_flight_at_the_head, first_stage_activation_bytes, pipeline_parallel_degree,
 ):  # fmt: skip
-    """Memory of the weights; ZeRO shares them out from stage 3.
-
-    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
-    """
-    shared = shared_parameters_per_accelerator / np.where(zero_stage >= 3, state_replicas, 1)
-    experts = expert_parameters_per_accelerator / np.where(zero_stage >= 3, expert_state_replicas, 1)
-    return (shared + experts) * weight_precision
-
-
-@quantity("byte")
-def gradient_bytes(
-    shared_parameters_per_accelerator, expert_parameters_per_accelerator, gradient_precision, zero_stage,
-    state_replicas, expert_state_replicas,
-):  # fmt: skip
-    """Memory of the gradients; ZeRO shares them out from stage 2.
-
-    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
-    """
-    shared = shared_parameters_per_accelerator / np.where(zero_stage >= 2, state_replicas, 1)
-    experts = expert_parameters_per_accelerator / np.where(zero_stage >= 2, expert_state_replicas, 1)
-    return (shared + experts) * gradient_precision
-
-
-@parameter("count", at_least=0)
-def adam_states_per_parameter():
-    """Numbers Adam keeps for a parameter: its full-precision copy and two moments.
-
-    Source: arXiv 1910.02054, section 3.1.
-    """
-    return 3
-
-
-@parameter("count", at_least=0)
-def sgd_states_per_parameter():
-    """Numbers SGD with momentum keeps for a parameter: its full-precision copy and one moment.
-
-    Source: arXiv 1710.03740.
-    """
-    return 2
-
-
-@quantity("count", choice="optimizer", value="adam")
-def optimizer_states_per_parameter__adam(adam_states_per_parameter):
-    """Numbers that the optimizer keeps for a parameter. Source: arXiv 1412.6980."""
-    return adam_states_per_parameter
-
-
-@quantity("count", choice="optimizer", value="sgd")
-def optimizer_states_per_parameter__sgd(sgd_states_per_parameter):
-    """Numbers that the optimizer keeps for a parameter. Source: arXiv 1710.03740."""
-    return sgd_states_per_parameter
-
-
-@quantity("byte")
-def optimizer_state_bytes(
-    shared_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_states_per_parameter,
-    optimizer_state_precision, zero_stage, state_replicas, expert_state_replicas,
-):  # fmt: skip
-    """Memory of the optimizer's states; ZeRO shares them out from stage 1.
-
-    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
-    """
-    shared = shared_parameters_per_accelerator / np.where(zero_stage >= 1, state_replicas, 1)
-    experts = expert_parameters_per_accelerator / np.where(zero_stage >= 1, expert_state_replicas, 1)
-    return (shared + experts) * optimizer_states_per_parameter * optimizer_state_precision
+    """Activations that the last stage keeps, with the logits. Source: arXiv 2205.05198, sections 4.2.3 and 4.3."""
+    each = kept_activation_bytes_per_layer * last_stage_layers * microbatches_in_flight_at_the_end
+    each = each + head_activation_bytes * microbatches_in_flight_at_the_head
+    return np.where(pipeline_parallel_degree > 1, each, first_stage_activation_bytes)
 
 
 @quantity("byte")
 def gathered_weight_bytes(
     attention_parameters, norm_parameters, feedforward_parameters, router_and_shared_expert_parameters,
     number_of_dense_layers, number_of_MoE_layers, number_of_experts, expert_parameters, tensor_parallel_degree,
-    expert_parallel_degree, expert_tensor_parallel_degree, weight_precision, zero_stage, state_replicas,
+    expert_parallel_degree, expert_tensor_parallel_degree, weight_precision, zero_stage, sharding_degree,
 ):  # fmt: skip
     """Weights of the largest layer, whole for the time it runs where ZeRO shards them.
 
@@ -155,17 +118,125 @@ def gathered_weight_bytes(
     dense = (number_of_dense_layers > 0) * feedforward_parameters / tensor_parallel_degree
     experts = number_of_experts * expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
     mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / tensor_parallel_degree + experts)
-    sharded = (zero_stage >= 3) & (state_replicas > 1)
+    sharded = (zero_stage >= 3) & (sharding_degree > 1)
     return sharded * (core + np.maximum(dense, mixture)) * weight_precision
 
 
 @quantity("byte")
-def temporary_bytes(recomputed_layer_bytes, gathered_weight_bytes, logits_bytes, last_stage_is_fullest):
-    """Working memory of the fullest stage: the layer being recomputed, weights gathered for a layer, logits at the end.
+def layer_working_bytes(recomputed_layer_bytes, working_gradient_bytes, communication_buffer_bytes):
+    """Working memory of any stage that grows with the micro-batch: a layer recomputed, its gradients, what is sent.
 
-    Source: arXiv 2205.05198, section 4.3. Differs: buffers of communication and of the allocator are left out.
+    Source: arXiv 2205.05198, section 5.
     """
-    return recomputed_layer_bytes + gathered_weight_bytes + logits_bytes * last_stage_is_fullest
+    return recomputed_layer_bytes + working_gradient_bytes + communication_buffer_bytes
+
+
+@quantity("boolean")
+def last_stage_is_fullest(
+    first_stage_state_bytes, middle_stage_state_bytes, last_stage_state_bytes, first_stage_activation_bytes,
+    middle_stage_activation_bytes, last_stage_activation_bytes, logits_gradient_bytes,
+):  # fmt: skip
+    """Whether the last stage, with head and logits, needs most memory; so where it is the only one.
+
+    Source: arXiv 2205.05198, section 4.3.
+    """
+    first = first_stage_state_bytes + first_stage_activation_bytes
+    middle = middle_stage_state_bytes + middle_stage_activation_bytes
+    last = last_stage_state_bytes + last_stage_activation_bytes + logits_gradient_bytes
+    return last >= np.maximum(first, middle)
+
+
+@quantity("boolean")
+def middle_stage_is_fullest(
+    first_stage_state_bytes, middle_stage_state_bytes, first_stage_activation_bytes, middle_stage_activation_bytes,
+    last_stage_is_fullest,
+):  # fmt: skip
+    """Whether a stage between first and last needs most memory. Source: arXiv 2205.05198, section 4.2.3."""
+    first = first_stage_state_bytes + first_stage_activation_bytes
+    return (middle_stage_state_bytes + middle_stage_activation_bytes > first) & (last_stage_is_fullest == 0)
+
+
+def of_fullest(is_middle, is_last, first, middle, last):
+    """The value of the stage that needs most memory."""
+    return np.where(is_last > 0, last, np.where(is_middle > 0, middle, first))
+
+
+@quantity("count")
+def held_parameters(
+    first_stage_parameters, middle_stage_parameters, last_stage_parameters, middle_stage_is_fullest,
+    last_stage_is_fullest, tensor_parallel_degree,
+):  # fmt: skip
+    """Parameters of the fullest accelerator without the routed experts, unsharded by ZeRO. Source: definition."""
+    stages = (first_stage_parameters, middle_stage_parameters, last_stage_parameters)
+    return of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages) / tensor_parallel_degree
+
+
+@quantity("count")
+def held_expert_parameters(
+    first_stage_layers, middle_stage_layers, last_stage_layers, middle_stage_is_fullest, last_stage_is_fullest,
+    expert_parameters_per_layer, expert_split_degree,
+):  # fmt: skip
+    """Parameters of the routed experts of the fullest accelerator, unsharded by ZeRO. Source: definition."""
+    stages = (first_stage_layers, middle_stage_layers, last_stage_layers)
+    held = of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages)
+    return held * expert_parameters_per_layer / expert_split_degree
+
+
+@quantity("byte")
+def weight_bytes(
+    held_parameters, held_expert_parameters, weight_precision, zero_stage, sharding_degree, expert_sharding_degree
+):
+    """Memory of the weights; ZeRO shares them out from stage 3.
+
+    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
+    """
+    shared = held_parameters / shards(zero_stage, 3, sharding_degree)
+    return (shared + held_expert_parameters / shards(zero_stage, 3, expert_sharding_degree)) * weight_precision
+
+
+@quantity("byte")
+def gradient_bytes(
+    held_parameters, held_expert_parameters, gradient_precision, zero_stage, sharding_degree, expert_sharding_degree
+):
+    """Memory of the gradients; ZeRO shares them out from stage 2.
+
+    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
+    """
+    shared = held_parameters / shards(zero_stage, 2, sharding_degree)
+    return (shared + held_expert_parameters / shards(zero_stage, 2, expert_sharding_degree)) * gradient_precision
+
+
+@quantity("byte")
+def optimizer_state_bytes(
+    held_parameters, held_expert_parameters, optimizer_states_per_parameter, optimizer_state_precision, zero_stage,
+    sharding_degree, expert_sharding_degree,
+):  # fmt: skip
+    """Memory of the optimizer's states; ZeRO shares them out from stage 1.
+
+    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
+    """
+    shared = held_parameters / shards(zero_stage, 1, sharding_degree)
+    kept = shared + held_expert_parameters / shards(zero_stage, 1, expert_sharding_degree)
+    return kept * optimizer_states_per_parameter * optimizer_state_precision
+
+
+@quantity("byte")
+def activation_bytes(
+    first_stage_activation_bytes, middle_stage_activation_bytes, last_stage_activation_bytes, middle_stage_is_fullest,
+    last_stage_is_fullest,
+):  # fmt: skip
+    """Activations that the fullest stage keeps for the backward pass. Source: arXiv 2205.05198, section 4.2.3."""
+    stages = (first_stage_activation_bytes, middle_stage_activation_bytes, last_stage_activation_bytes)
+    return of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages)
+
+
+@quantity("byte")
+def temporary_bytes(layer_working_bytes, gathered_weight_bytes, logits_gradient_bytes, last_stage_is_fullest):
+    """Working memory of the fullest stage: a layer recomputed, gradients, buffers, weights gathered, logits at the end.
+
+    Source: arXiv 2205.05198, sections 4.3 and 5.
+    """
+    return layer_working_bytes + gathered_weight_bytes + logits_gradient_bytes * last_stage_is_fullest
 
 
 @quantity("byte")
@@ -176,18 +247,22 @@ def memory_per_accelerator_bytes(
     return weight_bytes + gradient_bytes + optimizer_state_bytes + activation_bytes + temporary_bytes
 
 
+@parameter("byte", category=SYSTEM)
+def reserved_memory_bytes():
+    """Memory that driver, libraries and the gaps of the allocator take from every accelerator.
+
+    Source: CUDA context, cuBLAS workspaces and NCCL buffers of PyTorch, about 1 GB (from memory, unverified).
+    """
+    return 1e9
+
+
+@quantity("byte")
+def available_memory_bytes(memory_capacity, reserved_memory_bytes):
+    """Memory that is left for training. Source: definition."""
+    return memory_capacity - reserved_memory_bytes
+
+
 @quantity("boolean")
-def fits_in_memory(memory_per_accelerator_bytes, memory_capacity):
+def fits_in_memory(memory_per_accelerator_bytes, available_memory_bytes):
     """Whether the fullest accelerator holds what it needs. Source: definition."""
-    return memory_per_accelerator_bytes <= memory_capacity
-
-
-@quantity("count")
-def largest_microbatch_size(
-    memory_capacity, weight_bytes, gradient_bytes, optimizer_state_bytes, gathered_weight_bytes, activation_bytes,
-    temporary_bytes, microbatch_size, minibatch_size,
-):  # fmt: skip
-    """Largest micro-batch that fits, with as many in flight as now; 0: not even one sequence. Source: definition."""
-    fixed = weight_bytes + gradient_bytes + optimizer_state_bytes + gathered_weight_bytes
-    sequence = (activation_bytes + temporary_bytes - gathered_weight_bytes) / microbatch_size
-    return np.maximum(np.minimum(np.floor((memory_capacity - fixed) / sequence), minibatch_size), 0)
+    return memory_per_accelerator_bytes <= available_memory_bytes

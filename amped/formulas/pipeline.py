@@ -43,11 +43,31 @@ def microbatches_in_flight__1f1b(
     """Micro-batches whose activations the first stage holds at once. Source: arXiv 2205.05198, section 4.2.3."""
     held = np.minimum(pipeline_parallel_degree, number_of_microbatches_per_minibatch)
     interleaved = 1 + (pipeline_parallel_degree - 1) / (pipeline_parallel_degree * virtual_pipeline_stages)
-    return held * np.where(virtual_pipeline_stages > 1, interleaved, 1)
+    held = held * np.where(virtual_pipeline_stages > 1, interleaved, 1)
+    return np.minimum(held, number_of_microbatches_per_minibatch)
 
 
 @quantity("count", choice="pipeline_schedule", value="gpipe")
 def microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
+    """Micro-batches whose activations a stage holds at once: all. Source: arXiv 1811.06965."""
+    return number_of_microbatches_per_minibatch
+
+
+@quantity("count", choice="pipeline_schedule", value="1f1b")
+def microbatches_in_flight_behind_the_first__1f1b(
+    pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages
+):
+    """Micro-batches whose activations the second stage holds: one fewer; with chunks, two chunks fewer.
+
+    Source: arXiv 2104.04473, section 2.2 (interleaved warm-up).
+    """
+    chunked = pipeline_parallel_degree + (pipeline_parallel_degree - 3) / virtual_pipeline_stages
+    held = np.where(virtual_pipeline_stages > 1, chunked, pipeline_parallel_degree - 1)
+    return np.maximum(np.minimum(held, number_of_microbatches_per_minibatch), 1)
+
+
+@quantity("count", choice="pipeline_schedule", value="gpipe")
+def microbatches_in_flight_behind_the_first__gpipe(number_of_microbatches_per_minibatch):
     """Micro-batches whose activations a stage holds at once: all. Source: arXiv 1811.06965."""
     return number_of_microbatches_per_minibatch
 
@@ -64,4 +84,16 @@ def microbatches_in_flight_at_the_end__1f1b(pipeline_parallel_degree, virtual_pi
 @quantity("count", choice="pipeline_schedule", value="gpipe")
 def microbatches_in_flight_at_the_end__gpipe(number_of_microbatches_per_minibatch):
     """Micro-batches whose activations the last stage holds: all. Source: arXiv 1811.06965."""
+    return number_of_microbatches_per_minibatch
+
+
+@quantity("count", choice="pipeline_schedule", value="1f1b")
+def microbatches_in_flight_at_the_head__1f1b():
+    """Micro-batches whose logits are kept at once: one, whose backward pass starts there. Source: arXiv 2104.04473, section 2.2."""
+    return 1
+
+
+@quantity("count", choice="pipeline_schedule", value="gpipe")
+def microbatches_in_flight_at_the_head__gpipe(number_of_microbatches_per_minibatch):
+    """Micro-batches whose logits are kept at once: all. Source: arXiv 1811.06965."""
     return number_of_microbatches_per_minibatch

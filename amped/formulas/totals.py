@@ -50,9 +50,9 @@ def step_time(
 
 
 @quantity("s")
-def training_time(number_of_steps, step_time):
-    """Time of the whole training. Source: AMPeD, training time."""
-    return number_of_steps * step_time
+def training_time(number_of_steps, step_time, goodput_fraction):
+    """Time of the whole training, with what checkpoints and failures take. Source: AMPeD, training time."""
+    return number_of_steps * step_time / goodput_fraction
 
 
 @quantity("1/s")
@@ -98,36 +98,17 @@ def model_flops_per_accelerator(
     return 3 * flops_per_multiply_accumulate * (counted_layer_multiply_accumulates + head_multiply_accumulates)
 
 
-@quantity("count", choice="activation_recomputation", value="none")
-def recomputed_multiply_accumulates__none(counted_layer_multiply_accumulates):
-    """Multiply-accumulates done again in a step: none. Source: definition."""
-    return 0 * counted_layer_multiply_accumulates
+@quantity("count")
+def recomputed_multiply_accumulates(
+    counted_layer_multiply_accumulates, attention_multiply_accumulates, counted_score_fraction,
+    recomputed_layer_fraction, recomputed_core_fraction,
+):  # fmt: skip
+    """Multiply-accumulates done again in a step: the layers' forward pass, or scores and values.
 
-
-@quantity("count", choice="activation_recomputation", value="full")
-def recomputed_multiply_accumulates__full(counted_layer_multiply_accumulates):
-    """Multiply-accumulates done again in a step: the layers' forward pass.
-
-    Source: arXiv 2104.04473, eq. 3 (96·B·s·L·h²…).
+    Source: arXiv 2104.04473, eq. 3 (96·B·s·L·h²…); arXiv 2205.05198, section 6.3.
     """
-    return counted_layer_multiply_accumulates
-
-
-@quantity("count", choice="activation_recomputation", value="block")
-def recomputed_multiply_accumulates__block(
-    counted_layer_multiply_accumulates, number_of_recomputed_layers, stage_layers
-):
-    """Multiply-accumulates done again in a step: the forward pass of some layers.
-
-    Source: Megatron-LM, --recompute-method block.
-    """
-    return counted_layer_multiply_accumulates * number_of_recomputed_layers / stage_layers
-
-
-@quantity("count", choice="activation_recomputation", value="selective")
-def recomputed_multiply_accumulates__selective(attention_multiply_accumulates, counted_score_fraction):
-    """Multiply-accumulates done again in a step: scores and values. Source: arXiv 2205.05198, section 6.3."""
-    return counted_score_fraction * attention_multiply_accumulates
+    core = counted_score_fraction * attention_multiply_accumulates
+    return recomputed_layer_fraction * counted_layer_multiply_accumulates + recomputed_core_fraction * core
 
 
 @quantity("flop")
@@ -160,3 +141,56 @@ def model_flops_utilization(model_flop_rate_per_accelerator, matrix_peak_flop_ra
 def hardware_flops_utilization(hardware_flop_rate_per_accelerator, matrix_peak_flop_rate):
     """FLOPs with recomputation as a share of the peak (HFU). Source: arXiv 2205.05198, section 6.3."""
     return hardware_flop_rate_per_accelerator / matrix_peak_flop_rate
+
+
+@quantity("1")
+def attention_flops_fraction(
+    attention_multiply_accumulates, flops_per_multiply_accumulate, model_flops_per_accelerator
+):
+    """FLOPs of all scores and values forward as a share of the FLOPs counted for a step. Source: definition."""
+    return attention_multiply_accumulates * flops_per_multiply_accumulate / model_flops_per_accelerator
+
+
+@quantity("1")
+def model_flops_utilization_counting_all_scores(
+    model_flops_utilization, attention_flops_fraction, counted_score_fraction
+):
+    """Useful FLOPs as a share of the peak (MFU), whole attention counted. Source: arXiv 2104.04473, eq. 3."""
+    return model_flops_utilization * (1 + 3 * attention_flops_fraction * (1 - counted_score_fraction))
+
+
+@quantity("1")
+def model_flops_utilization_counting_causal_scores(
+    model_flops_utilization, attention_flops_fraction, counted_score_fraction, context
+):
+    """Useful FLOPs as a share of the peak (MFU), the causal half of attention counted.
+
+    Source: arXiv 2307.08691, section 4.1.
+    """
+    half = (context + 1) / (2 * context)
+    return model_flops_utilization * (1 + 3 * attention_flops_fraction * (half - counted_score_fraction))
+
+
+@quantity("1")
+def hardware_flops_utilization_counting_all_scores(
+    hardware_flops_utilization, model_flops_utilization, attention_flops_fraction, counted_score_fraction,
+    recomputed_layer_fraction, recomputed_core_fraction,
+):  # fmt: skip
+    """FLOPs with recomputation as a share of the peak (HFU), whole attention counted. Source: arXiv 2104.04473, eq. 3."""
+    passes = 3 + recomputed_layer_fraction + recomputed_core_fraction
+    more = passes * attention_flops_fraction * (1 - counted_score_fraction)
+    return hardware_flops_utilization + model_flops_utilization * more
+
+
+@quantity("1")
+def hardware_flops_utilization_counting_causal_scores(
+    hardware_flops_utilization, model_flops_utilization, attention_flops_fraction, counted_score_fraction,
+    recomputed_layer_fraction, recomputed_core_fraction, context,
+):  # fmt: skip
+    """FLOPs with recomputation as a share of the peak (HFU), the causal half of attention counted.
+
+    Source: arXiv 2307.08691, section 4.1.
+    """
+    passes, half = 3 + recomputed_layer_fraction + recomputed_core_fraction, (context + 1) / (2 * context)
+    more = passes * attention_flops_fraction * (half - counted_score_fraction)
+    return hardware_flops_utilization + model_flops_utilization * more

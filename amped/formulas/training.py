@@ -141,9 +141,9 @@ def matrix_precision__brain():
     return "bf16"
 
 
-@selector("adam", "sgd", category=NETWORK)
+@selector("adam", "sgd", "none", category=NETWORK)
 def optimizer():
-    """Optimizer of the weights. Source: arXiv 1412.6980 (Adam)."""
+    """Optimizer of the weights; none: passes alone, as when a layer is measured. Source: arXiv 1412.6980 (Adam)."""
     return "adam"
 
 

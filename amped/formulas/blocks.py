@@ -1,0 +1,179 @@
+"""The operators of attention's core, of feed-forward networks, and the list of a whole layer."""
+
+from amped.quantity import parameter, quantity, records
+from amped.records import contraction, streamed
+
+
+@quantity("1")
+def dense_fraction(number_of_dense_layers, layers):
+    """Share of the layers that have a plain feed-forward network. Source: definition."""
+    return number_of_dense_layers / layers
+
+
+@parameter("byte")
+def softmax_statistic_precision():
+    """Size of the logarithm of a row's sum that a fused attention keeps. Source: arXiv 2205.14135, algorithm 1."""
+    return 4
+
+
+@quantity("byte")
+def query_bytes(microbatch_tokens, attention_heads, head_dimension, tensor_parallel_degree, activation_precision):
+    """Queries of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
+    return microbatch_tokens * attention_heads * head_dimension / tensor_parallel_degree * activation_precision
+
+
+@quantity("byte")
+def key_bytes(microbatch_tokens, key_value_heads, head_dimension, tensor_parallel_degree, activation_precision):
+    """Keys of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
+    return microbatch_tokens * key_value_heads * head_dimension / tensor_parallel_degree * activation_precision
+
+
+@quantity("byte")
+def value_bytes(microbatch_tokens, key_value_heads, value_head_dimension, tensor_parallel_degree, activation_precision):
+    """Values of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
+    return microbatch_tokens * key_value_heads * value_head_dimension / tensor_parallel_degree * activation_precision
+
+
+@records()
+def unfused_attention_operators(
+    attention_gemms, query_bytes, key_bytes, value_bytes, dropout, dropout_mask_bytes, dropout_recomputation,
+    activation_precision, flops_per_multiply_accumulate, flops_per_elementary_operation, unfused_attentions_per_layer,
+):  # fmt: skip
+    """Scores, masked softmax, dropout and weighted values, each a kernel that writes all scores.
+
+    Source: arXiv 2205.05198, section 4.1; arXiv 2007.00072, table 3.
+    """
+    (scores, values), calls = attention_gemms, unfused_attentions_per_layer
+    rows, width, flop = scores.m * scores.batch, scores.n, flops_per_elementary_operation
+    entries, drops = rows * width, 1.0 * (dropout > 0)
+    size, mask = entries * activation_precision, entries * dropout_mask_bytes
+    again = dropout_recomputation * size
+    softmax = ((4 * entries * flop, size, size), (4 * entries * flop, 2 * size, size))
+    dropped = ((entries * flop, size, size + mask), (entries * flop, size + mask + again, size + again))
+    products = (flops_per_multiply_accumulate, activation_precision, activation_precision, None)
+    return (
+        *contraction(scores, *products, query_bytes + key_bytes, calls),
+        *streamed("softmax", "normalisation", rows, width, *softmax, size, calls),
+        *streamed("attention_dropout", "element_wise", rows, width, *dropped, mask + size - again, calls * drops),
+        *contraction(values, *products, value_bytes, calls),
+    )
+
+
+@quantity("1")
+def unfused_attentions_per_layer(attentions_per_layer, flash_attention):
+    """Attentions of a layer that write their scores to memory. Source: arXiv 2205.14135."""
+    return attentions_per_layer * (1 - flash_attention)
+
+
+@quantity("1")
+def fused_attentions_per_layer(attentions_per_layer, flash_attention):
+    """Attentions of a layer that are one kernel. Source: arXiv 2205.14135."""
+    return attentions_per_layer * flash_attention
+
+
+@parameter("1", at_least=1)
+def fused_backward_products():
+    """Products of a fused attention backward for each one forward: scores again, and four gradients of two.
+
+    Source: arXiv 2307.08691, section 4.1.
+    """
+    return 2.5
+
+
+@records()
+def fused_attention_operators(
+    attention_gemms, query_bytes, key_bytes, value_bytes, softmax_statistic_precision, computed_score_fraction,
+    fused_backward_products, flops_per_multiply_accumulate, fused_attentions_per_layer,
+):  # fmt: skip
+    """Attention as one kernel that keeps no scores; its softmax counts in its efficiency.
+
+    Source: arXiv 2205.14135; arXiv 2307.08691.
+    """
+    scores, values = attention_gemms
+    flops = (scores.multiply_accumulates + values.multiply_accumulates) * flops_per_multiply_accumulate
+    flops = flops * computed_score_fraction
+    rows = scores.m * scores.batch
+    statistics, output = rows * softmax_statistic_precision, query_bytes * values.n / scores.k
+    inputs = query_bytes + key_bytes + value_bytes
+    forward = (flops, inputs, output + statistics)
+    backward = (flops * fused_backward_products, inputs + 2 * output + statistics, inputs)
+    shape = ("fused_attention", "fused_attention", rows, scores.n)
+    return streamed(*shape, forward, backward, inputs + statistics, fused_attentions_per_layer)
+
+
+@records()
+def feedforward_operators(
+    feedforward_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_input_bytes, dense_fraction,
+    activation_function_recomputation, activation_mask_bytes, mlp_bias,
+):  # fmt: skip
+    """The dense feed-forward network: up (with gate), activation function with its bias, down.
+
+    Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246 (what is not kept).
+    """
+    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
+    up, down = feedforward_gemms
+    entries, flop = down.m * down.k, flops_per_elementary_operation
+    inputs, output = up.m * up.n * activation_precision, entries * activation_precision
+    kept, bits, again = (
+        entries * kept_activation_input_bytes,
+        entries * activation_mask_bytes,
+        activation_function_recomputation,
+    )
+    forward = (9 * entries * flop, inputs, output + bits)
+    read = inputs + output + bits + again * inputs + mlp_bias * inputs
+    backward = ((14 + 9 * again) * entries * flop, read, inputs + again * output)
+    kept_output = entries * matrix_operand_precision * (1 - activation_function_recomputation)
+    name = ("activation_function", "element_wise", down.m, down.k)
+    return (
+        *contraction(up, *entry, linear_input_bytes, dense_fraction),
+        *streamed(*name, forward, backward, kept, dense_fraction),
+        *contraction(down, *entry, kept_output, dense_fraction),
+    )
+
+
+@records()
+def quantization_operators():
+    """Casts to a narrower format before a product: none where it has the precision of activations. Source: definition."""
+    return ()
+
+
+@records(choice="matrix_precision", value="fp8")
+def quantization_operators__fp8(
+    projection_operators, feedforward_operators, expert_operators, activation_precision, fp8_precision,
+    flops_per_elementary_operation,
+):  # fmt: skip
+    """Inputs and weights of each product cast to fp8, and the gradients of its output, each in both layouts.
+
+    Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433. Assumes that weights are cast for each micro-batch.
+    """
+    products = [o for o in projection_operators + feedforward_operators + expert_operators if o.kind == "contraction"]
+    flop, twice = flops_per_elementary_operation, 2 * fp8_precision
+    casts = [
+        (o.m * o.k * o.batch, o.k * o.n * o.batch, o.m * o.n * o.batch, o) for o in products if o.phase == "forward"
+    ]
+    return tuple(
+        operator
+        for inputs, weights, outputs, o in casts
+        for operator in streamed(
+            f"{o.name}_casts", "element_wise", o.m, o.k,
+            ((inputs + weights) * flop, (inputs + weights) * activation_precision, (inputs + weights) * twice),
+            (outputs * flop, outputs * activation_precision, outputs * twice), 0.0 * inputs * twice, o.count,
+        )
+    )  # fmt: skip
+
+
+@records()
+def layer_operators(
+    norm_operators, projection_operators, projection_bias_operators, rotary_operators, unfused_attention_operators,
+    fused_attention_operators, head_permutation_operators, attention_output_operators, residual_operators, feedforward_operators,
+    expert_operators, quantization_operators,
+):  # fmt: skip
+    """All operators of one layer, each followed by its gradients.
+
+    Source: arXiv 1706.03762, figure 1.
+    """
+    attention = norm_operators + projection_operators + projection_bias_operators + rotary_operators
+    attention = attention + unfused_attention_operators + fused_attention_operators + head_permutation_operators
+    attention = attention + attention_output_operators
+    return attention + residual_operators + feedforward_operators + expert_operators + quantization_operators

@@ -1,0 +1,151 @@
+"""Time of each collective of a step: what its payload V and its group of `intra` × `inter` accelerators take.
+
+A group of n accelerators moves V·(n−1)/n to gather or to scatter, and twice that to reduce to all, by ring and tree alike.
+Latencies grow with the steps, and so with the group. A group of one takes no time.
+"""
+
+import numpy as np
+
+from amped.quantity import records
+from amped.records import Duration
+
+UNUSABLE = 1e9
+
+
+def bandwidth_of(c, links):
+    """What a ring through the group has: across nodes as many links as the group has accelerators in a node.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return np.where(c.inter > 1, np.minimum(c.intra * links.slow, links.fast), links.fast)
+
+
+def ramp_of(c, links):
+    """Bytes that a message loses until it has the bandwidth of its slowest link."""
+    return np.where(c.inter > 1, links.slow_ramp, links.fast_ramp)
+
+
+def ring_gather_time(c, links):
+    """Time to gather or scatter once round a ring. Source: arXiv 2410.00273, section 3; Thakur et al., IJHPCA 19(1)."""
+    size = c.intra * c.inter
+    latency = (c.inter - 1) * links.slow_latency + (size - c.inter) * links.fast_latency
+    return latency + ((size - 1) / size * c.volume + ramp_of(c, links)) / bandwidth_of(c, links)
+
+
+def tiered_gather_time(c, links):
+    """Time to gather or scatter in the node, and across nodes what that leaves to each. Source: arXiv 1807.11205."""
+    near = ((c.intra - 1) / c.intra * c.volume + links.fast_ramp) / links.fast + (c.intra - 1) * links.fast_latency
+    far = (c.inter - 1) / c.inter * c.volume / c.intra + links.slow_ramp
+    return near * (c.intra > 1) + (far / links.slow + (c.inter - 1) * links.slow_latency) * (c.inter > 1)
+
+
+def tree_time(c, links):
+    """Time to reduce up a tree and send down: a chain in each node, a double binary tree across them.
+
+    Source: NCCL src/graph/tuning.cc; Sanders et al., Parallel Computing 35(12), 2009.
+    """
+    size = c.intra * c.inter
+    latency = 2 * (np.log2(c.inter) * links.slow_latency + (c.intra - 1) * links.fast_latency)
+    moved = 2 * (size - 1) / size * c.volume + ramp_of(c, links)
+    return latency + moved / (bandwidth_of(c, links) * links.tree)
+
+
+def switch_time(c, links):
+    """Time of an all-reduce in the switch: shares up, the sum down, each V·(1 + 1/n) in both directions at once.
+
+    Across nodes the shares go round a ring. Source: arXiv 2007.13904 (SHARP); NVIDIA NVLink SHARP.
+    """
+    near = (1 + 1 / c.intra) * c.volume + links.fast_ramp
+    far = 2 * (c.inter - 1) / c.inter * c.volume / c.intra + links.slow_ramp
+    across = far / links.slow + 2 * (c.inter - 1) * links.slow_latency
+    inside = near / (links.fast * links.switch) + 2 * links.fast_latency
+    return inside * (c.intra > 1) + across * (c.inter > 1)
+
+
+def all_reduce_time(c, links):
+    """Time of the fastest algorithm that is considered; each passes the payload twice. Source: NCCL src/graph/tuning.cc."""
+    ring, tiers = 2 * ring_gather_time(c, links), 2 * tiered_gather_time(c, links)
+    tree, switch = tree_time(c, links), switch_time(c, links)
+    fastest = np.minimum(ring * (1 + UNUSABLE * links.no_ring), tree * (1 + UNUSABLE * links.no_tree))
+    fastest = np.minimum(fastest, tiers * (1 + UNUSABLE * links.no_hierarchy))
+    return np.minimum(fastest, switch * (1 + UNUSABLE * links.no_switch))
+
+
+def gather_time(c, links):
+    """Time of an all-gather or a reduce-scatter: by a ring, or in two tiers where that is considered and faster.
+
+    Source: NCCL src/graph/tuning.cc.
+    """
+    tiers = tiered_gather_time(c, links) * (1 + UNUSABLE * links.no_hierarchy)
+    return np.minimum(ring_gather_time(c, links), tiers)
+
+
+def chain_time(c, links):
+    """Time to broadcast or reduce along a chain of accelerators, in pieces that follow one another.
+
+    Source: Thakur et al., IJHPCA 19(1), 2005.
+    """
+    latency = (c.inter - 1) * links.slow_latency + (c.intra - 1) * c.inter * links.fast_latency
+    return latency + (c.volume + ramp_of(c, links)) / bandwidth_of(c, links)
+
+
+def all_to_all_time(c, links):
+    """Time in which each sends every other its share of the payload, inside and across nodes at once.
+
+    Source: arXiv 2006.16668, section 3.
+    """
+    size = c.intra * c.inter
+    near = ((c.intra - 1) / size * c.volume + links.fast_ramp) / links.fast + (c.intra - 1) * links.fast_latency
+    far = ((c.inter - 1) / c.inter * c.volume + links.slow_ramp) / links.slow + (c.inter - 1) * links.slow_latency
+    return np.maximum(near * (c.intra > 1), far * (c.inter > 1))
+
+
+def send_time(c, links):
+    """Time to hand a payload to a neighbour, across nodes if any neighbour is there. Source: Hockney, 1994 (α–β)."""
+    near = links.fast_latency + (c.volume + links.fast_ramp) / links.fast
+    far = links.slow_latency + (c.volume + links.slow_ramp) / links.slow
+    return np.where(c.inter > 1, far, near)
+
+
+TIMES = {"all_reduce": all_reduce_time, "all_gather": gather_time, "reduce_scatter": gather_time, "reduce": chain_time,
+         "broadcast": chain_time, "all_to_all": all_to_all_time, "send_receive": send_time}  # fmt: skip
+
+
+def durations(collectives, links):
+    """The time of one call of each collective, with the overhead of a call; none in a group of one or of nothing."""
+    return tuple(
+        Duration(c.name, c.kind, "communication",
+                 ((c.intra * c.inter > 1) & (c.volume > 0 * c.volume)) * (links[0].overhead + TIMES[c.kind](c, links[0])),
+                 1.0, c.count)
+        for c in collectives
+    )  # fmt: skip
+
+
+@records()
+def tensor_durations(tensor_collectives, network_links):
+    """Time of each collective of tensor parallelism in a layer, forward. Source: `all_reduce_time`, `gather_time`."""
+    return durations(tensor_collectives, network_links)
+
+
+@records()
+def context_durations(context_collectives, network_links):
+    """Time of each collective of context parallelism in a layer. Source: `gather_time`."""
+    return durations(context_collectives, network_links)
+
+
+@records()
+def expert_durations(expert_collectives, network_links):
+    """Time of each exchange of tokens between experts in a layer. Source: `all_to_all_time`."""
+    return durations(expert_collectives, network_links)
+
+
+@records()
+def pipeline_durations(pipeline_collectives, boundary_collectives, network_links):
+    """Time to hand a micro-batch over a stage boundary, and to gather its parts. Source: `send_time`, `gather_time`."""
+    return durations(pipeline_collectives + boundary_collectives, network_links)
+
+
+@records()
+def data_durations(sharding_collectives, expert_sharding_collectives, network_links):
+    """Time of each collective of data parallelism. Source: `all_reduce_time`, `gather_time`."""
+    return durations(sharding_collectives + expert_sharding_collectives, network_links)

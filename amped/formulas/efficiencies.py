@@ -1,0 +1,182 @@
+"""Coefficients of an accelerator's kernels: columns of `kernel_efficiencies`, each measured, fitted or assumed there.
+
+An accelerator without a row of its own has that of its generation, and the estimate says so.
+"""
+
+from amped.quantity import ACCELERATOR, parameter
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1.05)
+def gemm_sustained_fraction():
+    """Share of the matrix peak that the largest 16-bit products sustain, at the clocks that power allows.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1.05)
+def fp8_gemm_sustained_fraction():
+    """Share of the fp8 matrix peak that the largest products sustain.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1.05)
+def tf32_gemm_sustained_fraction():
+    """Share of the tf32 matrix peak that the largest products sustain.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1.05)
+def fp32_gemm_sustained_fraction():
+    """Share of the fp32 peak that the largest products sustain.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR)
+def gemm_ramp_depth():
+    """Depth k of a product lost to filling a tile's pipeline.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def medium_tile_efficiency():
+    """Rate of tiles of 128 by 128 as a share of that of 256 by 128.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def small_tile_efficiency():
+    """Rate of tiles of 128 by 64 as a share of that of 256 by 128.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def smallest_tile_efficiency():
+    """Rate of tiles of 64 by 64 as a share of that of 256 by 128.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, at_most=1)
+def wave_quantization():
+    """Share of what partly filled tiles and the last wave leave idle that is really lost.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1.05)
+def memory_bandwidth_efficiency():
+    """Share of the memory bandwidth that large streaming kernels reach.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1.05)
+def normalisation_bandwidth_fraction():
+    """Bandwidth of kernels that reduce rows (softmax, norms, losses) as a share of that of streaming kernels.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("byte", category=ACCELERATOR)
+def bandwidth_ramp_bytes():
+    """Traffic that would take the time a kernel needs to reach that bandwidth.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("s", category=ACCELERATOR)
+def kernel_overhead_time():
+    """Time between two kernels on the accelerator.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("s", category=ACCELERATOR)
+def kernel_dispatch_time():
+    """Time of the host to launch a kernel: no pass is faster than its launches.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def attention_forward_efficiency():
+    """Share of the matrix peak that a fused attention sustains forward over long sequences.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def attention_backward_efficiency():
+    """Share of the matrix peak that a fused attention sustains backward over long sequences.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR)
+def attention_ramp_length():
+    """Length of a sequence at which a fused attention reaches half of that.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, at_most=1)
+def exposed_softmax_fraction():
+    """Share of a fused attention's softmax that its products do not hide.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, at_most=1)
+def overlap_slowdown_fraction():
+    """Time that computation loses for each second of communication beside it.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("byte", category=ACCELERATOR)
+def inter_accelerator_ramp_bytes():
+    """Message that would take the time a collective inside the node needs to reach its bandwidth.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("byte", category=ACCELERATOR)
+def inter_node_ramp_bytes():
+    """Message that would take the time a collective across nodes needs to reach its bandwidth.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("s", category=ACCELERATOR)
+def collective_overhead_time():
+    """Fixed time of a call of a collective.
+
+    Source: the row of kernel_efficiencies.
+    """

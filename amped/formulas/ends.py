@@ -1,0 +1,105 @@
+"""The operators at the two ends of the network, and of the optimizer: what a step does outside its layers."""
+
+from amped.quantity import NETWORK, parameter, quantity, records
+from amped.records import Operator, contraction, streamed
+
+
+@quantity("boolean")
+def has_vocabulary(vocabulary_size):
+    """Whether there are an embedding and an output head of words. Source: definition."""
+    return 1.0 * (vocabulary_size > 0)
+
+
+@records()
+def embedding_operators(
+    microbatch_tokens, residual_tokens, dimensionality, activation_precision, gradient_precision, dropout,
+    dropout_mask_bytes, has_vocabulary, flops_per_elementary_operation,
+):  # fmt: skip
+    """Rows of the embedding looked up and dropped out; backward, their gradients added to the table's.
+
+    Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.3.
+    """
+    entries, kept = microbatch_tokens * dimensionality, residual_tokens * dimensionality
+    size, rows, flop = entries * activation_precision, entries * gradient_precision, flops_per_elementary_operation
+    drops, mask, through = has_vocabulary * (dropout > 0), kept * dropout_mask_bytes, kept * activation_precision
+    lookup = ((entries * flop, 2 * size, size), (entries * flop, size + rows, rows))
+    drop = ((kept * flop, through, through + mask), (kept * flop, through + mask, through))
+    return (
+        *streamed("embedding", "element_wise", microbatch_tokens, dimensionality, *lookup, 0.0 * mask, has_vocabulary),
+        *streamed("embedding_dropout", "element_wise", residual_tokens, dimensionality, *drop, mask, drops),
+    )
+
+
+@parameter("count", category=NETWORK, at_least=0)
+def cross_entropy_kernels():
+    """Kernels of a cross-entropy forward, each over all logits: cast, maximum, difference, exponential, sum, logarithm.
+
+    Source: Megatron-LM, vocab_parallel_cross_entropy.
+    """
+    return 6
+
+
+@records()
+def head_operators(
+    head_gemms, residual_tokens, residual_bytes, dimensionality, final_norm, norm_vectors, activation_precision,
+    matrix_operand_precision, gradient_precision, logits_precision, has_vocabulary, cross_entropy_kernels,
+    flops_per_multiply_accumulate, flops_per_elementary_operation,
+):  # fmt: skip
+    """Final norm, output head, and the cross-entropy over its share of the vocabulary, in full precision.
+
+    Source: arXiv 2205.05198, section 4.3; Megatron-LM, vocab_parallel_cross_entropy. Each keeps its input.
+    """
+    (head,), flop = head_gemms, flops_per_elementary_operation
+    size, weights = residual_tokens * dimensionality, norm_vectors * dimensionality * activation_precision
+    norm = ((7 * size * flop, residual_bytes + weights, residual_bytes),
+            (13 * size * flop, 4 * residual_bytes + weights, residual_bytes + weights))  # fmt: skip
+    logits, wide = head.m * head.n, head.m * head.n * logits_precision
+    narrow, passes = logits * activation_precision, cross_entropy_kernels
+    loss = ((passes * logits * flop, narrow + (passes - 2) * wide, (passes - 3) * wide),
+            (3 * logits * flop, 3 * wide, 2 * wide + narrow))  # fmt: skip
+    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
+    return (
+        *streamed("final_norm", "normalisation", residual_tokens, dimensionality, *norm, residual_bytes, final_norm),
+        *contraction(head, *entry, residual_bytes, has_vocabulary),
+        *streamed("cross_entropy", "normalisation", head.m, head.n, *loss, wide, has_vocabulary),
+    )
+
+
+@quantity("count")
+def updated_parameters(
+    shared_parameters_per_accelerator, expert_parameters_per_accelerator, zero_stage, sharding_degree,
+    expert_sharding_degree,
+):  # fmt: skip
+    """Parameters whose states one accelerator holds and updates. Source: arXiv 1910.02054, section 5.1."""
+    shards = 1 + (zero_stage >= 1) * (sharding_degree - 1)
+    expert_shards = 1 + (zero_stage >= 1) * (expert_sharding_degree - 1)
+    return shared_parameters_per_accelerator / shards + expert_parameters_per_accelerator / expert_shards
+
+
+@records()
+def optimizer_operators(
+    updated_parameters, gradient_precision, optimizer_state_precision, weight_precision, optimizer_states_per_parameter,
+    full_precision_copies, flops_per_elementary_operation,
+):  # fmt: skip
+    """An optimizer step in mixed precision: scale undone, norm, clipping, update of the states, weights copied, reset.
+
+    Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740. Adam takes about 15 operations a parameter;
+    a weight without a copy in full precision is updated itself.
+    """
+    p, g, s, w = updated_parameters, gradient_precision, optimizer_state_precision, weight_precision
+    flop, none = flops_per_elementary_operation, 0.0 * gradient_precision
+    states = optimizer_states_per_parameter * s + (1 - full_precision_copies) * w
+    parts = (
+        ("gradient_unscale", 1, g, s, 1.0),
+        ("gradient_norm", 2, s, none, 1.0),
+        ("gradient_clip", 1, s, s, 1.0),
+        ("optimizer_update", 15, s + states, states, 1.0),
+        ("weight_copy", 0, s, w, full_precision_copies),
+        ("gradient_reset", 0, none, g, 1.0),
+    )
+    used = 1.0 * (optimizer_states_per_parameter > 0)
+    return tuple(
+        Operator(name, "element_wise", "update", p, 1.0, 0.0, 1.0, flops * p * flop, p * read, p * written, 0.0 * p * g,
+                 1.0, used * calls)
+        for name, flops, read, written, calls in parts
+    )  # fmt: skip

@@ -1,0 +1,163 @@
+"""What communication runs beside computation: each kind in the time that the kinds before it left.
+
+A second of computation hides a second of communication, once: tensor parallelism first, then context, experts, the pipeline,
+and data parallelism last.
+"""
+
+import numpy as np
+
+from amped.quantity import MAPPING, parameter, quantity
+from amped.records import total
+
+
+@quantity("s")
+def unhidden_compute_time_per_layer(
+    forward_time_per_layer, input_gradient_time_per_layer, weight_gradient_time_per_layer,
+    hidden_tensor_communication_time_per_layer,
+):  # fmt: skip
+    """Computation of a layer beside which no tensor-parallel communication runs. Source: definition."""
+    compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
+    return compute - hidden_tensor_communication_time_per_layer
+
+
+@parameter("boolean", category=MAPPING)
+def overlap_context_communication():
+    """Whether keys and values are exchanged while attention computes. Source: arXiv 2310.01889."""
+    return 0
+
+
+@quantity("s")
+def hidden_context_communication_time_per_layer(
+    context_communication_time_per_layer, core_forward_time_per_layer, core_gradient_time_per_layer,
+    unhidden_compute_time_per_layer, overlap_context_communication,
+):  # fmt: skip
+    """Exchange of keys and values beside scores and values, forward and backward.
+
+    Source: arXiv 2310.01889, section 3.
+    """
+    window = np.minimum(core_forward_time_per_layer + core_gradient_time_per_layer, unhidden_compute_time_per_layer)
+    return overlap_context_communication * np.minimum(context_communication_time_per_layer, window)
+
+
+@quantity("s")
+def exposed_context_communication_time_per_layer(
+    context_communication_time_per_layer, hidden_context_communication_time_per_layer, overlap_slowdown_fraction
+):
+    """Exchange of keys and values that accelerators wait for, and what the hidden part slows down.
+
+    Source: arXiv 2310.01889, section 3.
+    """
+    hidden = hidden_context_communication_time_per_layer * (1 - overlap_slowdown_fraction)
+    return context_communication_time_per_layer - hidden
+
+
+@parameter("boolean", category=MAPPING)
+def overlap_expert_communication():
+    """Whether tokens travel to experts while other micro-batches compute. Source: arXiv 2412.19437, section 3.2.1."""
+    return 0
+
+
+@quantity("s")
+def hidden_expert_communication_time_per_layer(
+    expert_communication_time_per_layer, unhidden_compute_time_per_layer, hidden_context_communication_time_per_layer,
+    overlap_expert_communication,
+):  # fmt: skip
+    """Travel of tokens beside the computation of another micro-batch. Source: arXiv 2412.19437, section 3.2.1."""
+    window = unhidden_compute_time_per_layer - hidden_context_communication_time_per_layer
+    return overlap_expert_communication * np.minimum(expert_communication_time_per_layer, window)
+
+
+@quantity("s")
+def exposed_expert_communication_time_per_layer(
+    expert_communication_time_per_layer, hidden_expert_communication_time_per_layer, overlap_slowdown_fraction
+):
+    """Travel of tokens that accelerators wait for, and what the hidden part slows down. Source: arXiv 2006.16668."""
+    hidden = hidden_expert_communication_time_per_layer * (1 - overlap_slowdown_fraction)
+    return expert_communication_time_per_layer - hidden
+
+
+@quantity("s")
+def compute_time_beside_layers(
+    compute_forward_time, compute_backward_time, weight_update_time, hidden_tensor_communication_time,
+    hidden_context_communication_time, hidden_expert_communication_time,
+):  # fmt: skip
+    """Computation of a step beside which no layer communicates. Source: definition."""
+    compute = compute_forward_time + compute_backward_time + weight_update_time
+    hidden = hidden_context_communication_time + hidden_expert_communication_time
+    return compute - hidden_tensor_communication_time - hidden
+
+
+@quantity("s")
+def free_compute_time(compute_time_beside_layers, recomputation_time, hidden_pipeline_communication_time):
+    """Computation of a step beside which nothing but data parallelism may communicate. Source: definition."""
+    return compute_time_beside_layers + recomputation_time - hidden_pipeline_communication_time
+
+
+@quantity("boolean", category=MAPPING)
+def overlap_data_communication(zero_stage):
+    """Whether gradients are reduced beside the backward pass, and weights gathered beside passes.
+
+    Unless given: where weights are sharded, as FSDP does, and else not, as Megatron-LM does not by itself.
+    Source: arXiv 2304.11277 (FSDP), section 3.3; Megatron-LM, --overlap-grad-reduce.
+    """
+    return zero_stage >= 3
+
+
+@quantity("s")
+def gradient_communication_time(data_durations, zero_stage, number_of_microbatches_per_minibatch):
+    """Reduction of gradients in a step: once, and for each micro-batch where ZeRO shards them.
+
+    Source: arXiv 1910.02054, section 7.
+    """
+    once = total(d.time * d.count for d in data_durations if d.kind != "all_gather")
+    return once * np.where(zero_stage >= 2, number_of_microbatches_per_minibatch, 1)
+
+
+@quantity("s")
+def weight_communication_time(data_durations, zero_stage, number_of_microbatches_per_minibatch):
+    """Gathering of weights in a step: once, and forward and backward of each micro-batch where ZeRO shards them.
+
+    Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
+    """
+    once = total(d.time * d.count for d in data_durations if d.kind == "all_gather")
+    return once * np.where(zero_stage >= 3, 2 * number_of_microbatches_per_minibatch, 1)
+
+
+@quantity("1")
+def overlapped_microbatch_fraction(zero_stage, number_of_microbatches_per_minibatch):
+    """Share of the micro-batches beside which gradients travel: the last, or all where ZeRO shards them.
+
+    Source: arXiv 2006.15704, section 3.2.3; arXiv 1910.02054, section 7.2.
+    """
+    return np.where(zero_stage >= 2, 1, 1 / number_of_microbatches_per_minibatch)
+
+
+@quantity("s")
+def hidden_gradient_communication_time(
+    gradient_communication_time, overlapped_microbatch_fraction, compute_backward_time, weight_update_time,
+    recomputation_time, free_compute_time, pacing_stage_layers, overlap_data_communication,
+):  # fmt: skip
+    """Reduction of gradients beside the backward pass; the last layer's has nothing left to hide behind.
+
+    Source: arXiv 2006.15704, section 3.2.
+    """
+    window = overlapped_microbatch_fraction * (compute_backward_time + weight_update_time + recomputation_time)
+    able = gradient_communication_time * (1 - 1 / np.maximum(pacing_stage_layers, 1))
+    return overlap_data_communication * np.minimum(able, np.minimum(window, free_compute_time))
+
+
+@quantity("s")
+def hidden_weight_communication_time(
+    weight_communication_time, zero_stage, number_of_microbatches_per_minibatch, compute_forward_time,
+    compute_backward_time, free_compute_time, hidden_gradient_communication_time, pacing_stage_layers,
+    overlap_data_communication,
+):  # fmt: skip
+    """Gathering of weights beside the first forward pass, or beside all passes where ZeRO shards them.
+
+    Source: arXiv 2304.11277, section 3.3.
+    """
+    first = compute_forward_time / number_of_microbatches_per_minibatch
+    window = np.where(zero_stage >= 3, compute_forward_time + compute_backward_time, first)
+    able = weight_communication_time * (1 - 1 / np.maximum(pacing_stage_layers, 1))
+    free = free_compute_time - hidden_gradient_communication_time
+    return overlap_data_communication * np.minimum(able, np.minimum(window, free))

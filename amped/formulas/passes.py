@@ -1,0 +1,173 @@
+"""Time of one micro-batch in one layer, and at the two ends of the network: passes, and communication around them."""
+
+import numpy as np
+
+from amped.quantity import MAPPING, parameter, quantity
+from amped.records import of_phase, total
+
+CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "fused_attention")
+
+
+def pass_time(phase, durations, rates):
+    """Time of one pass: that of its kernels, but no less than the host needs to launch them."""
+    launches = total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
+    return np.maximum(of_phase(phase, durations), launches * rates[0].dispatch)
+
+
+@quantity("s")
+def forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of a micro-batch in one layer. Source: arXiv 2410.00273, section 3."""
+    return pass_time("forward", layer_durations, kernel_rates)
+
+
+@quantity("s")
+def input_gradient_time_per_layer(layer_durations, kernel_rates):
+    """Time of the gradients of a layer's activations for a micro-batch. Source: arXiv 2410.00273, section 3."""
+    return pass_time("input_gradient", layer_durations, kernel_rates)
+
+
+@quantity("s")
+def weight_gradient_time_per_layer(layer_durations, kernel_rates):
+    """Time of the gradients of a layer's weights for a micro-batch. Source: arXiv 2410.00273, section 3."""
+    return pass_time("weight_gradient", layer_durations, kernel_rates)
+
+
+@quantity("s")
+def core_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of scores, softmax, dropout and values, which selective recomputation repeats.
+
+    Source: arXiv 2205.05198, section 5.
+    """
+    return pass_time("forward", [d for d in layer_durations if d.name in CORE], kernel_rates)
+
+
+@quantity("s")
+def core_gradient_time_per_layer(layer_durations, kernel_rates):
+    """Time of the gradients of scores, softmax, dropout and values for a micro-batch. Source: arXiv 2205.05198, section 5."""
+    return pass_time("input_gradient", [d for d in layer_durations if d.name in CORE], kernel_rates)
+
+
+@quantity("s")
+def recomputation_time_per_layer(
+    forward_time_per_layer, core_forward_time_per_layer, recomputed_layer_fraction, recomputed_core_fraction
+):
+    """Time to compute a layer's activations again, averaged over the layers. Source: arXiv 2205.05198, section 5."""
+    return recomputed_layer_fraction * forward_time_per_layer + recomputed_core_fraction * core_forward_time_per_layer
+
+
+@quantity("s")
+def embedding_forward_time(embedding_durations, kernel_rates):
+    """Forward time of a micro-batch in the embedding. Source: arXiv 1909.08053, section 3."""
+    return pass_time("forward", embedding_durations, kernel_rates)
+
+
+@quantity("s")
+def embedding_backward_time(embedding_durations, kernel_rates):
+    """Time of the gradients of the embedding for a micro-batch. Source: arXiv 1909.08053, section 3."""
+    return pass_time("input_gradient", embedding_durations, kernel_rates)
+
+
+@quantity("s")
+def head_forward_time(head_durations, kernel_rates):
+    """Forward time of a micro-batch in the output head and its loss. Source: arXiv 1909.08053, section 3."""
+    return pass_time("forward", head_durations, kernel_rates)
+
+
+@quantity("s")
+def head_input_gradient_time(head_durations, kernel_rates):
+    """Time of the gradients of the output head's activations for a micro-batch. Source: arXiv 1909.08053, section 3."""
+    return pass_time("input_gradient", head_durations, kernel_rates)
+
+
+@quantity("s")
+def head_weight_gradient_time(head_durations, kernel_rates):
+    """Time of the gradients of the output head's weights for a micro-batch. Source: arXiv 1909.08053, section 3."""
+    return pass_time("weight_gradient", head_durations, kernel_rates)
+
+
+# --- tensor parallelism ----------------------------------------------------------------------------------------------
+
+
+@parameter("boolean", category=MAPPING)
+def overlap_tensor_communication():
+    """Whether the reduction of an activation's gradient runs beside the gradient of the weight.
+
+    Source: Megatron-LM, asynchronous tensor-parallel all-reduce.
+    """
+    return 1
+
+
+@quantity("s")
+def tensor_forward_communication_time_per_layer(tensor_durations):
+    """Tensor-parallel communication of a micro-batch forward in one layer. Source: arXiv 1909.08053, section 3."""
+    return total(d.time * d.count for d in tensor_durations)
+
+
+@quantity("s")
+def tensor_gather_time_per_layer(tensor_durations):
+    """The gathers among it, which the backward pass repeats and turns into scatters. Source: arXiv 2205.05198, 4.2.2."""
+    return total([0.0, *(d.time * d.count for d in tensor_durations if d.kind == "all_gather")])
+
+
+@quantity("s")
+def tensor_scatter_time_per_layer(tensor_durations):
+    """The scatters among it, which the backward pass turns into gathers. Source: arXiv 2205.05198, section 4.2.2."""
+    return total([0.0, *(d.time * d.count for d in tensor_durations if d.kind == "reduce_scatter")])
+
+
+@quantity("s")
+def hidden_tensor_communication_time_per_layer(
+    tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, tensor_scatter_time_per_layer,
+    input_gradient_time_per_layer, weight_gradient_time_per_layer, overlap_tensor_communication,
+):  # fmt: skip
+    """Backward communication beside gradients: reductions beside those of weights, inputs gathered again beside the others.
+
+    Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
+    """
+    reduced = tensor_forward_communication_time_per_layer - tensor_scatter_time_per_layer
+    beside_weights = overlap_tensor_communication * np.minimum(reduced, weight_gradient_time_per_layer)
+    return beside_weights + np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
+
+
+@quantity("s")
+def exposed_tensor_communication_time_per_layer(
+    tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, recomputed_layer_fraction,
+    hidden_tensor_communication_time_per_layer, overlap_slowdown_fraction,
+):  # fmt: skip
+    """Tensor-parallel communication that accelerators wait for: forward, again when recomputing, and backward.
+
+    Source: arXiv 2205.05198, sections 4.2.2 and 5. What is hidden still slows its neighbour down.
+    """
+    forward = tensor_forward_communication_time_per_layer * (1 + recomputed_layer_fraction)
+    backward = tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
+    return forward + backward - hidden_tensor_communication_time_per_layer * (1 - overlap_slowdown_fraction)
+
+
+@quantity("s")
+def end_communication_time(tensor_durations, has_vocabulary):
+    """Tensor-parallel communication of a micro-batch at each end: the embedding's output, the gradient of the head's input.
+
+    Source: arXiv 1909.08053, section 3. Differs: the sums of the loss, a few bytes a token, are left out.
+    """
+    return has_vocabulary * total(d.time * d.count for d in tensor_durations if d.name.startswith("feedforward"))
+
+
+# --- context and experts ---------------------------------------------------------------------------------------------
+
+
+@quantity("s")
+def context_communication_time_per_layer(context_durations):
+    """Keys and values exchanged for a micro-batch in one layer, all passes. Source: arXiv 2310.01889."""
+    return total(d.time * d.count for d in context_durations)
+
+
+@quantity("s")
+def expert_communication_time_per_layer():
+    """Tokens exchanged between experts: none in a dense network. Source: definition."""
+    return 0
+
+
+@quantity("s", choice="feedforward_kind", value="mixture")
+def expert_communication_time_per_layer__mixture(expert_durations):
+    """Tokens exchanged between experts for a micro-batch in one layer, all passes. Source: arXiv 2006.16668."""
+    return total(d.time * d.count for d in expert_durations)

@@ -1,0 +1,112 @@
+"""Rates that an accelerator's kernels sustain: peaks of the datasheet times the shares in `kernel_efficiencies`."""
+
+from amped.quantity import quantity, records
+from amped.records import Kernels
+
+
+@quantity("1")
+def sustained_matrix_fraction(gemm_sustained_fraction):
+    """Share of the matrix peak that the largest products sustain, in 16-bit formats. Source: the row of kernel_efficiencies."""
+    return gemm_sustained_fraction
+
+
+@quantity("1", choice="matrix_precision", value="fp8")
+def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction):
+    """Share of the matrix peak that the largest products sustain, in fp8. Source: the row of kernel_efficiencies."""
+    return fp8_gemm_sustained_fraction
+
+
+@quantity("1", choice="matrix_precision", value="tf32")
+def sustained_matrix_fraction__tf32(tf32_gemm_sustained_fraction):
+    """Share of the matrix peak that the largest products sustain, in tf32. Source: the row of kernel_efficiencies."""
+    return tf32_gemm_sustained_fraction
+
+
+@quantity("1", choice="matrix_precision", value="fp32")
+def sustained_matrix_fraction__fp32(fp32_gemm_sustained_fraction):
+    """Share of the matrix peak that the largest products sustain, in fp32. Source: the row of kernel_efficiencies."""
+    return fp32_gemm_sustained_fraction
+
+
+@quantity("flop/s")
+def sustained_matrix_flop_rate(matrix_peak_flop_rate, sustained_matrix_fraction):
+    """Rate of the largest products with a weight. Source: definition."""
+    return matrix_peak_flop_rate * sustained_matrix_fraction
+
+
+@quantity("flop/s")
+def attention_peak_flop_rate(matrix_peak_flop_rate):
+    """Peak rate of the products of attention: that of all products. Source: definition."""
+    return matrix_peak_flop_rate
+
+
+@quantity("flop/s", choice="matrix_precision", value="fp8")
+def attention_peak_flop_rate__fp8(bf16_peak_flop_rate):
+    """Peak rate of the products of attention, which stay in 16 bit. Source: NVIDIA Transformer Engine, fp8 recipes."""
+    return bf16_peak_flop_rate
+
+
+@quantity("flop/s")
+def sustained_batched_flop_rate(sustained_matrix_flop_rate):
+    """Rate of the largest products of activations: that of all products. Source: definition."""
+    return sustained_matrix_flop_rate
+
+
+@quantity("flop/s", choice="matrix_precision", value="fp8")
+def sustained_batched_flop_rate__fp8(attention_peak_flop_rate, gemm_sustained_fraction):
+    """Rate of the largest products of activations, which stay in 16 bit.
+
+    Source: NVIDIA Transformer Engine, fp8 recipes.
+    """
+    return attention_peak_flop_rate * gemm_sustained_fraction
+
+
+@quantity("byte/s")
+def achieved_memory_bandwidth(memory_bandwidth, memory_bandwidth_efficiency):
+    """Bandwidth that large streaming kernels reach. Source: the row of kernel_efficiencies."""
+    return memory_bandwidth * memory_bandwidth_efficiency
+
+
+@quantity("count")
+def cores_sharing_tiles():
+    """Cores over which the tiles of a product are dealt: one where nobody says. Source: definition."""
+    return 1
+
+
+@quantity("count", when_given=("number_of_cores",))
+def cores_sharing_tiles__known(number_of_cores):
+    """Cores over which the tiles of a product are dealt. Source: the accelerator's datasheet."""
+    return number_of_cores
+
+
+@quantity("s")
+def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_elementary_operation):
+    """Time of one score's softmax in a fused attention that products do not hide: 4 operations.
+
+    Source: arXiv 2410.00273, section 3 (logit-attend).
+    """
+    return exposed_softmax_fraction * 4 * flops_per_elementary_operation / vector_flop_rate
+
+
+@records()
+def kernel_rates(
+    flops_per_multiply_accumulate, sustained_matrix_flop_rate, sustained_batched_flop_rate, attention_peak_flop_rate,
+    attention_forward_efficiency, attention_backward_efficiency, attention_ramp_length, vector_flop_rate,
+    exposed_softmax_time, achieved_memory_bandwidth, normalisation_bandwidth_fraction, bandwidth_ramp_bytes,
+    gemm_ramp_depth, medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency, wave_quantization,
+    cores_sharing_tiles, kernel_overhead_time, kernel_dispatch_time,
+):  # fmt: skip
+    """All that the time of a kernel depends on beside its shape, as one record. Source: the row of kernel_efficiencies."""
+    return (Kernels(
+        name="kernel_rates",
+        matrix_time=flops_per_multiply_accumulate / sustained_matrix_flop_rate,
+        batched_time=flops_per_multiply_accumulate / sustained_batched_flop_rate,
+        fused_forward_rate=attention_peak_flop_rate * attention_forward_efficiency,
+        fused_backward_rate=attention_peak_flop_rate * attention_backward_efficiency,
+        vector_rate=vector_flop_rate, softmax_time=exposed_softmax_time,
+        bandwidth=achieved_memory_bandwidth, normalisation=normalisation_bandwidth_fraction,
+        bandwidth_ramp=bandwidth_ramp_bytes, ramp_depth=gemm_ramp_depth, ramp_length=attention_ramp_length,
+        medium=medium_tile_efficiency, small=small_tile_efficiency, smallest=smallest_tile_efficiency,
+        quantization=wave_quantization, cores=cores_sharing_tiles,
+        overhead=kernel_overhead_time, dispatch=kernel_dispatch_time,
+    ),)  # fmt: skip

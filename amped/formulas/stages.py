@@ -1,0 +1,166 @@
+"""Pipeline stages: what each has to do for a micro-batch, which of them paces the others, and who waits for whom.
+
+The first stage has the embedding, the last the output head. The slowest stage is never idle between its first and its
+last micro-batch, so a step takes its work for all micro-batches and, once, the work of the others for one.
+"""
+
+import numpy as np
+
+from amped.quantity import MAPPING, parameter, quantity
+from amped.records import total
+
+
+@quantity("count", category=MAPPING)
+def number_of_first_stage_layers(stage_layers):
+    """Layers of the first pipeline stage: as many as of the others unless given.
+
+    Source: Megatron-Core, --decoder-first-pipeline-num-layers.
+    """
+    return stage_layers
+
+
+@quantity("count", category=MAPPING)
+def number_of_last_stage_layers(stage_layers):
+    """Layers of the last pipeline stage: as many as of the others unless given.
+
+    Source: Megatron-Core, --decoder-last-pipeline-num-layers.
+    """
+    return stage_layers
+
+
+@quantity("count")
+def first_stage_layers(layers, pipeline_parallel_degree, number_of_first_stage_layers):
+    """Layers of the first pipeline stage; all, where it is the only one. Source: definition."""
+    return np.where(pipeline_parallel_degree > 1, number_of_first_stage_layers, layers)
+
+
+@quantity("count")
+def last_stage_layers(layers, pipeline_parallel_degree, number_of_first_stage_layers, number_of_last_stage_layers):
+    """Layers of the last pipeline stage: what the first leaves, where there are two. Source: definition."""
+    rest = np.where(pipeline_parallel_degree == 2, layers - number_of_first_stage_layers, number_of_last_stage_layers)
+    return np.where(pipeline_parallel_degree > 1, rest, layers)
+
+
+@quantity("count")
+def middle_stage_layers(layers, pipeline_parallel_degree, first_stage_layers, last_stage_layers):
+    """Layers of each pipeline stage between the first and the last. Source: Megatron-Core, pipeline layout."""
+    between = np.maximum(pipeline_parallel_degree - 2, 1)
+    return np.where(pipeline_parallel_degree > 2, (layers - first_stage_layers - last_stage_layers) / between, 0)
+
+
+@quantity("count")
+def largest_stage_layers(first_stage_layers, middle_stage_layers, last_stage_layers):
+    """Layers of the stage that has most. Source: definition."""
+    return np.maximum(np.maximum(first_stage_layers, middle_stage_layers), last_stage_layers)
+
+
+@quantity("s")
+def layer_time(
+    forward_time_per_layer, input_gradient_time_per_layer, weight_gradient_time_per_layer,
+    recomputation_time_per_layer, exposed_tensor_communication_time_per_layer,
+    exposed_context_communication_time_per_layer, exposed_expert_communication_time_per_layer,
+):  # fmt: skip
+    """Time of one layer for a micro-batch, all passes and what it waits for. Source: definition."""
+    compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
+    communication = exposed_tensor_communication_time_per_layer + exposed_context_communication_time_per_layer
+    return compute + recomputation_time_per_layer + communication + exposed_expert_communication_time_per_layer
+
+
+@quantity("s")
+def embedding_time(embedding_forward_time, embedding_backward_time, end_communication_time):
+    """What a micro-batch takes in the embedding. Source: definition."""
+    return embedding_forward_time + embedding_backward_time + end_communication_time
+
+
+@quantity("s")
+def head_time(head_forward_time, head_input_gradient_time, head_weight_gradient_time, end_communication_time):
+    """What a micro-batch takes in the output head. Source: definition."""
+    return head_forward_time + head_input_gradient_time + head_weight_gradient_time + end_communication_time
+
+
+@quantity("boolean")
+def last_stage_paces(
+    layer_time, embedding_time, head_time, first_stage_layers, middle_stage_layers, last_stage_layers,
+    pipeline_parallel_degree,
+):  # fmt: skip
+    """Whether the last stage, with the output head, takes longest for a micro-batch; so where it is the only one.
+
+    Source: arXiv 2104.04473, section 2.2.
+    """
+    others = np.maximum(layer_time * first_stage_layers + embedding_time, layer_time * middle_stage_layers)
+    return (layer_time * last_stage_layers + head_time >= others) | (pipeline_parallel_degree == 1)
+
+
+@quantity("boolean")
+def first_stage_paces(
+    layer_time, embedding_time, first_stage_layers, middle_stage_layers, last_stage_paces, pipeline_parallel_degree
+):
+    """Whether the first stage, with the embedding, takes longest for a micro-batch; so where it is the only one.
+
+    Source: arXiv 2104.04473, section 2.2.
+    """
+    longest = layer_time * first_stage_layers + embedding_time >= layer_time * middle_stage_layers
+    return (longest & (last_stage_paces == 0)) | (pipeline_parallel_degree == 1)
+
+
+@quantity("count")
+def pacing_stage_layers(
+    first_stage_layers, middle_stage_layers, last_stage_layers, first_stage_paces, last_stage_paces
+):
+    """Layers of the stage that paces the pipeline. Source: definition."""
+    ends = np.where(first_stage_paces > 0, first_stage_layers, last_stage_layers)
+    return np.where(first_stage_paces + last_stage_paces > 0, ends, middle_stage_layers)
+
+
+@quantity("count")
+def pacing_layer_calls(pacing_stage_layers, number_of_microbatches_per_minibatch):
+    """Layers that the pacing stage runs forward in a step. Source: definition."""
+    return pacing_stage_layers * number_of_microbatches_per_minibatch
+
+
+@quantity("count")
+def pacing_embedding_calls(first_stage_paces, number_of_microbatches_per_minibatch):
+    """Micro-batches that the pacing stage embeds in a step. Source: definition."""
+    return first_stage_paces * number_of_microbatches_per_minibatch
+
+
+@quantity("count")
+def pacing_head_calls(last_stage_paces, number_of_microbatches_per_minibatch):
+    """Micro-batches that the pacing stage runs through the output head in a step. Source: definition."""
+    return last_stage_paces * number_of_microbatches_per_minibatch
+
+
+@parameter("boolean", category=MAPPING)
+def overlap_pipeline_communication():
+    """Whether stages hand micro-batches over while they compute. Source: Megatron-Core, --overlap-p2p-communication."""
+    return 0
+
+
+@quantity("s")
+def boundary_time(pipeline_durations):
+    """Time to hand a micro-batch to the next stage. Source: arXiv 2104.04473, section 3.2."""
+    return total(d.time * d.count for d in pipeline_durations)
+
+
+@quantity("s")
+def pipeline_communication_time(boundary_time, number_of_microbatches_per_minibatch, virtual_pipeline_stages):
+    """Time that a stage sends: each micro-batch, forward and backward, once for each chunk of layers.
+
+    Source: arXiv 2104.04473, section 2.2.2.
+    """
+    return 2 * number_of_microbatches_per_minibatch * virtual_pipeline_stages * boundary_time
+
+
+@quantity("s", choice="performance_model", value="operators")
+def pipeline_bubble_time__operators(
+    layer_time, layers, pacing_stage_layers, embedding_time, head_time, first_stage_paces, last_stage_paces,
+    virtual_pipeline_stages, exposed_bubble_fraction, pipeline_parallel_degree, boundary_time,
+):  # fmt: skip
+    """Time that the pacing stage waits for its first micro-batch and behind its last: the others' work on one.
+
+    Source: arXiv 2104.04473, section 2.2 ((p−1)/v stages' work); arXiv 2410.00273, section 3 (with boundaries).
+    """
+    work = (layers - pacing_stage_layers) * layer_time
+    ends = (1 - first_stage_paces) * embedding_time + (1 - last_stage_paces) * head_time
+    waiting = (work + ends * (pipeline_parallel_degree > 1)) / virtual_pipeline_stages
+    return exposed_bubble_fraction * (waiting + 2 * (pipeline_parallel_degree - 1) * boundary_time)
