@@ -1,4 +1,4 @@
-"""Every matrix product of a step: its dimensions, work, bytes, what bounds it, and its time."""
+"""Every operator of a step: its shape, work, traffic, what bounds it, its time, and how well it uses the machine."""
 
 from __future__ import annotations
 
@@ -6,17 +6,70 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amped.estimation import Estimation
-from amped.records import Gemm
+from amped.records import Duration, Kernels, Operator, contraction
+
+# Which nodes a node waits for, by name; a node that the model does not have hands on what it waits for.
+WAITS_FOR = {
+    "embedding": (),
+    "embedding_dropout": ("embedding",),
+    "attention_norm": ("embedding_dropout",),
+    "attention_input all_gather": ("attention_norm",),
+    "query_key_value": ("attention_input all_gather",),
+    "query_down": ("attention_input all_gather",),
+    "query_up": ("query_down",),
+    "key_value_down": ("attention_input all_gather",),
+    "key_value_up": ("key_value_down",),
+    "projection_bias": ("query_key_value",),
+    "rotary_positions": ("projection_bias", "query_up", "key_value_up"),
+    "keys_and_values all_gather": ("rotary_positions",),
+    "attention_scores": ("rotary_positions", "keys_and_values all_gather"),
+    "softmax": ("attention_scores",),
+    "attention_dropout": ("softmax",),
+    "attention_values": ("attention_dropout",),
+    "fused_attention": ("rotary_positions", "keys_and_values all_gather"),
+    "head_permutation": ("attention_values", "fused_attention"),
+    "attention_output": ("head_permutation",),
+    "attention_output reduce_scatter": ("attention_output",),
+    "attention_output all_reduce": ("attention_output reduce_scatter",),
+    "attention_residual": ("attention_output all_reduce",),
+    "feedforward_norm": ("attention_residual",),
+    "feedforward_input all_gather": ("feedforward_norm",),
+    "feedforward_up": ("feedforward_input all_gather",),
+    "activation_function": ("feedforward_up",),
+    "feedforward_down": ("activation_function",),
+    "router": ("feedforward_input all_gather",),
+    "expert_permutation": ("router",),
+    "expert_dispatch all_to_all": ("expert_permutation",),
+    "experts_up": ("expert_dispatch all_to_all",),
+    "expert_activation_function": ("experts_up",),
+    "experts_down": ("expert_activation_function",),
+    "expert_combine all_to_all": ("experts_down",),
+    "shared_experts_up": ("feedforward_input all_gather",),
+    "shared_activation_function": ("shared_experts_up",),
+    "shared_experts_down": ("shared_activation_function",),
+    "feedforward_down reduce_scatter": ("feedforward_down", "expert_combine all_to_all", "shared_experts_down"),
+    "feedforward_down all_reduce": ("feedforward_down reduce_scatter",),
+    "feedforward_residual": ("feedforward_down all_reduce",),
+    "stage_boundary send_receive": ("feedforward_residual",),
+    "final_norm": ("stage_boundary send_receive",),
+    "head": ("final_norm",),
+    "cross_entropy": ("head",),
+}
+CONTRACTIONS = ("contraction", "batched_contraction")
+# A kernel whose overhead is more than this share of its time is bound by its launch.
+MOSTLY = 0.5
 
 
 @dataclass(frozen=True)
-class GemmLine:
-    """One product in one pass on one accelerator; totals are over its calls in a step.
+class OperatorLine:
+    """One operator in one pass on one accelerator; work, traffic and time are those of all its calls in a step.
 
-    `bytes` counts each operand once; `bound` compares `intensity` with the machine's peak over memory bandwidth.
+    `bound` is compute, memory or launch; None of the numbers counts what is recomputed. `peak_fraction` is the share of
+    the matrix peak; `memory_use_efficiency` the share of the peak bandwidth that compulsory traffic has (MUE).
     """
 
     name: str
+    kind: str
     phase: str
     m: float
     n: float
@@ -25,39 +78,103 @@ class GemmLine:
     count: float
     flops: float
     bytes: float
-    intensity: float
     bound: str
     time: float
     share: float
+    peak_fraction: float
+    memory_use_efficiency: float
+
+    @property
+    def intensity(self) -> float:
+        """Flops for each byte."""
+        return self.flops / self.bytes if self.bytes else 0.0
 
 
-def gemm_lines(estimation: Estimation) -> list[GemmLine]:
-    """All products of a step: forward, then the gradients of inputs and of weights.
-
-    Recomputed products are not listed again; their time is `recomputation_time`.
-    """
-    results = estimation.results
-    products = [g for g in (*results.records("layer_gemms"), *results.records("head_gemms")) if g.multiply_accumulates]
-    return [_line(gemm, phase, estimation) for phase, gemm in _passes(products)]
+def gemm_lines(estimation: Estimation) -> list[OperatorLine]:
+    """All matrix products of a step; recomputed ones are not listed again, their time is `recomputation_time`."""
+    calls = (("layer_operators", _calls(estimation, "layer")), ("head_operators", _calls(estimation, "head")))
+    found = [line for name, times in calls for line in _lines(estimation, name, times)]
+    return [line for line in found if line.kind in CONTRACTIONS]
 
 
-def _passes(products: list[Gemm]) -> Iterator[tuple[str, Gemm]]:
-    for gemm in products:
-        yield "forward", gemm
-    for gemm in reversed(products):
-        yield "input_gradient", Gemm(gemm.name, gemm.m, gemm.k, gemm.n, gemm.batch, gemm.count)
-        yield "weight_gradient", Gemm(gemm.name, gemm.k, gemm.n, gemm.m, gemm.batch, gemm.count)
+def layer_lines(estimation: Estimation) -> list[OperatorLine]:
+    """All operators of one layer for one micro-batch in the order in which they run forward, each with its gradients."""
+    order = list(WAITS_FOR)
+    return sorted(_lines(estimation, "layer_operators", 1.0), key=lambda line: _place(line.name, order))
 
 
-def _line(gemm: Gemm, phase: str, estimation: Estimation) -> GemmLine:
-    calls = gemm.batch * gemm.count
-    flops = gemm.multiply_accumulates * estimation["flops_per_multiply_accumulate"]
-    operands = gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n
-    moved = operands * calls * estimation["activation_precision"]
-    balance = estimation["matrix_peak_flop_rate"] / estimation["memory_bandwidth"]
-    passes = "gradient_multiply_accumulate_passes" if phase == "input_gradient" else "multiply_accumulate_passes"
-    time = gemm.multiply_accumulates * estimation["multiply_accumulate_time"] * estimation[passes]
-    return GemmLine(
-        gemm.name, phase, gemm.m, gemm.n, gemm.k, gemm.batch, gemm.count, flops, moved, flops / moved,
-        "compute" if flops / moved >= balance else "memory", time, time / estimation["step_time"],
+def step_lines(estimation: Estimation) -> list[OperatorLine]:
+    """All operators of a step but the optimizer's, each on a stage that has it."""
+    parts = ("embedding", "layer", "head")
+    return [line for part in parts for line in _lines(estimation, f"{part}_operators", _calls(estimation, part))]
+
+
+def _place(name: str, order: list[str]) -> int:
+    """Where an operator runs forward; casts before their product, what runs backward alone at the end."""
+    known = name.removesuffix("_casts")
+    return order.index(known) if known in order else len(order)
+
+
+def _calls(e: Estimation, part: str) -> float:
+    """Times that an accelerator runs a layer, or that of an end stage the embedding or head, forward in a step."""
+    if part == "layer":
+        return e["layer_calls"] if e.choices["performance_model"] == "amped" else e["pacing_layer_calls"]
+    spread = e["pipeline_parallel_degree"] if e.choices["performance_model"] == "amped" else 1.0
+    return e["number_of_microbatches_per_minibatch"] / spread
+
+
+def _lines(e: Estimation, name: str, calls: float) -> Iterator[OperatorLine]:
+    closed = e.choices["performance_model"] == "amped"
+    operators = _products(e) if closed and name == "layer_operators" else e.results.records(name)
+    times = _closed_times(e, operators) if closed else e.results.records(name.replace("operators", "durations"))
+    whole = e["step_time"] if calls != 1.0 else sum(d.time * d.count for d in times) or 1.0
+    for operator, duration in zip(operators, times, strict=True):
+        number = operator.count * calls
+        if number and operator.bytes:
+            yield _line(e, operator, duration, number, whole, closed)
+
+
+def _products(e: Estimation) -> tuple[Operator, ...]:
+    """All products of a layer, those of attention too, whatever kernel computes them: what the closed form times."""
+    calls = {"projection_gemms": "attentions_per_layer", "attention_gemms": "attentions_per_layer",
+             "feedforward_gemms": "dense_fraction", "expert_gemms": "MoE_fraction"}  # fmt: skip
+    entry = (e["flops_per_multiply_accumulate"], e["activation_precision"], e["activation_precision"])
+    return tuple(
+        operator
+        for name, count in calls.items()
+        for gemm in e.results.records(name)
+        for operator in contraction(gemm, *entry, None, 0.0, e[count])
+    )
+
+
+def _closed_times(e: Estimation, operators: tuple[Operator, ...]) -> list[Duration]:
+    """The closed form times products only, all at one rate."""
+    found = []
+    for o in operators:
+        passes = "gradient_multiply_accumulate_passes" if o.phase == "input_gradient" else "multiply_accumulate_passes"
+        one = e["multiply_accumulate_time"] * e[passes] / e["flops_per_multiply_accumulate"]
+        time = o.flops * one if o.kind in CONTRACTIONS else 0.0
+        found.append(Duration(o.name, o.kind, o.phase, time, o.kernels, o.count))
+    return found
+
+
+def _line(e: Estimation, o: Operator, duration: Duration, calls: float, whole: float, closed: bool) -> OperatorLine:
+    peak, bandwidth, time = e["matrix_peak_flop_rate"], e["memory_bandwidth"], duration.time
+    bound = _closed_bound(o, peak / bandwidth) if closed else _bound(o, time, e.results.records("kernel_rates")[0])
+    return OperatorLine(
+        o.name, o.kind, o.phase, o.m, o.n, o.k, o.batch, calls, o.flops * calls, o.bytes * calls, bound, time * calls,
+        time * calls / whole, o.flops / (time * peak) if time else 0.0, o.bytes / (time * bandwidth) if time else 0.0,
     )  # fmt: skip
+
+
+def _closed_bound(o: Operator, balance: float) -> str:
+    return "compute" if o.flops >= o.bytes * balance else "memory"
+
+
+def _bound(o: Operator, time: float, rates: Kernels) -> str:
+    """What the kernel waits for: its overhead, its traffic, or its work."""
+    if rates.overhead > MOSTLY * time:
+        return "launch"
+    reached = rates.normalisation if o.kind == "normalisation" else 1.0
+    traffic = (o.bytes + rates.bandwidth_ramp) / (rates.bandwidth * reached)
+    return "memory" if traffic >= (time - rates.overhead) * (1 - 1e-9) else "compute"

@@ -11,9 +11,10 @@ from amped.catalogue import Formula
 from amped.errors import AmpedError, ConfigError, MappingError, Problem, ResolveError, did_you_mean, quoted
 from amped.evaluate import Results, check_finite, run
 from amped.quantity import MAPPING
-from amped.resolve import Plan, plan
+from amped.resolve import Plan, chosen_values, plan
 from amped.rules import broken_rules
 from amped.scenario import Scenario, refuse_sweeps
+from amped.sources import Given
 
 PARALLELISMS = ("tensor", "pipeline", "data", "context", "expert")
 STEP_PARTS = (
@@ -22,10 +23,12 @@ STEP_PARTS = (
 )  # fmt: skip
 MEMORY_PARTS = ("weight_bytes", "gradient_bytes", "optimizer_state_bytes", "activation_bytes", "temporary_bytes")
 RESULTS = (
-    "training_time", "step_time", "number_of_steps", *STEP_PARTS,
+    "training_time", "step_time", "number_of_steps", "goodput_fraction", *STEP_PARTS,
     *(f"hidden_{kind}_communication_time" for kind in PARALLELISMS),
     "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "hardware_flop_rate_per_accelerator",
-    "model_flops_utilization", "hardware_flops_utilization", "memory_per_accelerator_bytes", *MEMORY_PARTS,
+    "model_flops_utilization", "hardware_flops_utilization",
+    *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),
+    "memory_per_accelerator_bytes", *MEMORY_PARTS,
     "fits_in_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
 )  # fmt: skip
 OPTIONAL_RESULTS = ("energy", "cost")
@@ -35,12 +38,24 @@ MAPPING_ECHO = (
     "number_of_microbatches_per_minibatch", "virtual_pipeline_stages", "context", "tokens_to_train",
     *(f"{place}_node_{kind}_parallel_degree" for kind in PARALLELISMS for place in ("intra", "inter")),
 )  # fmt: skip
-# For reports: communication by place, lists of products and collectives.
+# For reports: lists of operators and collectives, and what they are compared with.
 DETAILS = (
-    "matrix_peak_flop_rate", "memory_capacity", "memory_bandwidth", "matrix_efficiency", "model_flops_per_accelerator",
-    "hardware_flops_per_accelerator", "layer_gemms", "head_gemms", "context_collectives",
-    "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
+    "matrix_peak_flop_rate", "memory_capacity", "memory_bandwidth", "model_flops_per_accelerator",
+    "hardware_flops_per_accelerator", "context_collectives", "tensor_collectives", "expert_collectives",
+    "pipeline_collectives", "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
+    "layer_operators", "embedding_operators", "head_operators", "layer_calls", "recomputed_layer_fraction",
+    "middle_stage_is_fullest", "last_stage_is_fullest", "available_memory_bytes",
 )  # fmt: skip
+# What one performance model has beside.
+MODEL_DETAILS = {
+    "operators": ("layer_durations", "embedding_durations", "head_durations", "optimizer_operators",
+                  "optimizer_durations", "pacing_layer_calls", "pacing_embedding_calls", "pacing_head_calls",
+                  "tensor_durations", "context_durations", "pipeline_durations"),
+    "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
+              "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",
+              "weight_gathering_time", "multiply_accumulate_time", "projection_gemms", "attention_gemms",
+              "feedforward_gemms", "expert_gemms", "attentions_per_layer", "dense_fraction", "MoE_fraction"),
+}  # fmt: skip
 Kind = TypeVar("Kind", bound="Estimation")
 
 
@@ -87,7 +102,21 @@ class Estimation:
             n for n in (*RESULTS, *OPTIONAL_RESULTS) if n in self.scenario.sources.origins and n != "number_of_steps"
         ]
         told = [f"{name} is given, not calculated: what it is made of need not agree with it" for name in given]
-        return list(dict.fromkeys([*self.scenario.sources.notices, *told]))
+        doubts = [*self.scenario.sources.doubts.values()] if self.uses_kernels else []
+        return list(dict.fromkeys([*self.scenario.sources.notices, *doubts, *told, *self._unused()]))
+
+    def _unused(self) -> Iterator[str]:
+        """Values just given that no formula of this plan reads."""
+        asked = {name for f in self.plan.by_name.values() for name in (*f.mark.when_given, *f.mark.when_any_given)}
+        for name, origin in self.scenario.sources.origins.items():
+            given_now = isinstance(origin, Given) and origin.where.startswith("--set")
+            if given_now and name not in self.results.cells and name not in asked and name not in self.choices:
+                yield f"{name} is given, and nothing here uses it"
+
+    @property
+    def uses_kernels(self) -> bool:
+        """Whether the time comes from kernels, and so from a row of kernel efficiencies."""
+        return "kernel_rates" in self
 
     @cached_property
     def defaults(self) -> dict[str, Formula]:
@@ -124,9 +153,9 @@ def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
     refuse_sweeps(scenario, "an estimate")
     known = scenario.catalogue
     try:
-        chosen = plan(
-            known, (*RESULTS, *MAPPING_ECHO, *known.constraints, *DETAILS), scenario.sources, OPTIONAL_RESULTS
-        )
+        model = chosen_values(known, scenario.sources)["performance_model"]
+        wanted = (*RESULTS, *MAPPING_ECHO, *known.constraints, *DETAILS, *MODEL_DETAILS[model])
+        chosen = plan(known, wanted, scenario.sources, OPTIONAL_RESULTS)
         results = run(chosen, scenario.sources.given)
         problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
         if problems:

@@ -1,4 +1,4 @@
-"""The compute graph of one layer and the head: products and collectives, and what waits for what."""
+"""The compute graph of the forward pass of one layer between the two ends: operators and collectives, and what waits for what."""
 
 from __future__ import annotations
 
@@ -6,60 +6,48 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from amped.breakdown import gemm_lines
+from amped.breakdown import CONTRACTIONS, WAITS_FOR, OperatorLine, step_lines
 from amped.errors import WiringError
 from amped.estimation import Estimation
+from amped.records import Collective
 
-# Which nodes a node waits for, by name; a node that the model does not have hands on what it waits for.
-WAITS_FOR = {
-    "query_key_value": ("input",),
-    "query_down": ("input",),
-    "query_up": ("query_down",),
-    "key_value_down": ("input",),
-    "key_value_up": ("key_value_down",),
-    "keys_and_values": ("query_key_value", "key_value_up"),
-    "attention_scores": ("query_key_value", "query_up", "key_value_up", "keys_and_values"),
-    "attention_values": ("attention_scores",),
-    "attention_output": ("attention_values",),
-    "attention_output all_reduce": ("attention_output",),
-    "feedforward_up": ("attention_output all_reduce",),
-    "feedforward_down": ("feedforward_up",),
-    "router": ("attention_output all_reduce",),
-    "expert_dispatch": ("router",),
-    "experts_up": ("expert_dispatch",),
-    "experts_down": ("experts_up",),
-    "expert_combine": ("experts_down",),
-    "shared_experts_up": ("attention_output all_reduce",),
-    "shared_experts_down": ("shared_experts_up",),
-    "feedforward_down all_reduce": ("feedforward_down", "expert_combine", "shared_experts_down"),
-    "stage_boundary": ("feedforward_down all_reduce",),
-    "head": ("stage_boundary",),
-}
-COLLECTIVES = ("context_collectives", "tensor_collectives", "expert_collectives", "pipeline_collectives")
+COLLECTIVES = {
+    "context_collectives": "context_durations", "tensor_collectives": "tensor_durations",
+    "expert_collectives": "expert_durations", "pipeline_collectives": "pipeline_durations",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Node:
-    """One operation of the forward pass: a product ("gemm") or a communication."""
+    """One operation of the forward pass, by kind of operator or of collective, once for a micro-batch.
+
+    `time` is that of one call; `critical` nodes are those on the longest path.
+    """
 
     name: str
     kind: str
     detail: str
     count: float
+    time: float
+    critical: bool
     waits_for: tuple[str, ...]
 
 
 def compute_graph(estimation: Estimation) -> list[Node]:
-    """The forward pass of one layer and the head, in an order in which it can run."""
-    present = dict(_products(estimation)) | dict(_collectives(estimation))
-    placeless = present.keys() - WAITS_FOR.keys()
+    """The forward pass of one layer and both ends, in an order in which it can run."""
+    present = dict(_operators(estimation)) | dict(_collectives(estimation))
+    casts = {name for name in present if name.endswith("_casts")}
+    placeless = present.keys() - WAITS_FOR.keys() - casts
     if placeless:
         raise WiringError(f"the graph has no place for {', '.join(sorted(placeless))}", "name it in graph.WAITS_FOR")
-    return [
-        Node(name, *present[name], tuple(dict.fromkeys(_before(name, present))))
-        for name in WAITS_FOR
-        if name in present
-    ]
+    waits = {n: tuple(dict.fromkeys(_before(n, present))) for n in WAITS_FOR if n in present}
+    waits = {f"{n}_casts": w for n, w in waits.items() if f"{n}_casts" in casts} | {
+        n: (f"{n}_casts",) if f"{n}_casts" in casts else w for n, w in waits.items()
+    }
+    waits = {n: _nearest(w, waits) for n, w in waits.items()}
+    critical = _longest(waits, {n: present[n][3] for n in waits})
+    ordered = [n for name in WAITS_FOR for n in (f"{name}_casts", name) if n in waits]
+    return [Node(name, *present[name], name in critical, waits[name]) for name in ordered]
 
 
 def as_json(nodes: list[Node]) -> dict[str, Any]:
@@ -70,30 +58,61 @@ def as_json(nodes: list[Node]) -> dict[str, Any]:
     }
 
 
-def _products(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float]]]:
-    for line in gemm_lines(estimation):
+def _operators(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float, float]]]:
+    for line in step_lines(estimation):
         if line.phase == "forward":
-            batch = f"{line.batch:g} x " if line.batch != 1 else ""
-            yield line.name, ("gemm", f"{batch}m {line.m:g} n {line.n:g} k {line.k:g}", line.count)
+            yield line.name, (line.kind, _shape(line), line.count, line.time / line.count)
 
 
-def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float]]]:
-    """The collectives of the forward pass; records count those of all passes."""
-    passes = {"pipeline_collectives": estimation["forward_and_backward_passes"]}
-    for name in COLLECTIVES:
-        for record in estimation.results.records(name):
+def _shape(line: OperatorLine) -> str:
+    batch = f"{line.batch:g} x " if line.batch != 1 else ""
+    depth = f" k {line.k:g}" if line.kind in CONTRACTIONS else ""
+    return f"{batch}m {line.m:g} n {line.n:g}{depth}"
+
+
+def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float, float]]]:
+    """The collectives of the forward pass; some records count those of all passes."""
+    known = estimation.results.cells
+    calls = estimation["layer_calls"]
+    for name, timed in COLLECTIVES.items():
+        records: tuple[Collective, ...] = estimation.results.records(name)
+        times = [d.time for d in estimation.results.records(timed)] if timed in known else [0.0] * len(records)
+        for record, time in zip(records, times, strict=False):
             if record.intra * record.inter > 1 and record.count > 0 and not record.name.endswith("gradients"):
-                calls = record.count / passes.get(name, estimation["communicating_passes"])
-                title = f"{record.name} all_reduce" if record.kind == "all_reduce" else record.name
                 detail = f"{record.volume / 1e6:.4g} MB among {record.intra:g} x {record.inter:g}"
-                yield title, (record.kind, detail, calls)
+                yield f"{record.name} {record.kind}", (record.kind, detail, calls, time)
 
 
 def _before(name: str, present: dict[str, Any]) -> Iterator[str]:
     """What a node waits for; where the model has none of it, what that waits for."""
-    named = WAITS_FOR.get(name, ())
-    found = [before for before in named if before in present]
-    yield from found
-    if not found:
-        for before in named:
+    for before in WAITS_FOR.get(name, ()):
+        if before in present:
+            yield before
+        else:
             yield from _before(before, present)
+
+
+def _nearest(direct: tuple[str, ...], waits: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Of the nodes waited for, those that no other of them waits for already."""
+
+    def behind(name: str) -> set[str]:
+        return set().union(*({before} | behind(before) for before in waits[name]))
+
+    implied = set().union(*(behind(name) for name in direct))
+    return tuple(name for name in direct if name not in implied)
+
+
+def _longest(waits: dict[str, tuple[str, ...]], times: dict[str, float]) -> set[str]:
+    """The nodes of the path that takes longest."""
+    ends: dict[str, float] = {}
+
+    def end(name: str) -> float:
+        if name not in ends:
+            ends[name] = times[name] + max((end(before) for before in waits[name]), default=0.0)
+        return ends[name]
+
+    path, name = set(), max(waits, key=end)
+    while name:
+        path.add(name)
+        name = max(waits[name], key=end, default="")
+    return path

@@ -14,6 +14,7 @@ from amped.sources import Sources
 
 Change = Mapping[str, float | str]
 LARGEST_DEGREE = 4096
+SWITCHES = ("flash_attention", "sequence_parallel", "activation_function_recomputation", "in_place_norm")
 TARGETS = ("fits_in_memory", "step_time")
 
 
@@ -41,7 +42,7 @@ def _changes(e: Estimation) -> Iterator[list[Change]]:
         {"activation_recomputation": mode} for mode in modes.get(e.choices["activation_recomputation"], ())
     ]
     sharding: list[Change] = [{"zero_stage": float(stage)} for stage in range(int(e["zero_stage"]) + 1, 4)]
-    switches: list[Change] = [{name: 1.0} for name in ("flash_attention", "sequence_parallel") if not e[name]]
+    switches: list[Change] = [{name: 1.0} for name in SWITCHES if not e[name]]
     single = [*smaller, *recomputing, *sharding, *switches]
     yield [*single, *_larger(e, 2, {})]
     yield [{**one, **other} for one, other in combinations(single, 2) if not one.keys() & other.keys()]

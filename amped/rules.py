@@ -10,6 +10,7 @@ import numpy as np
 from amped.catalogue import Formula
 from amped.errors import AmpedError, Problem
 from amped.evaluate import Array, Results, run
+from amped.quantity import Mark
 from amped.resolve import plan
 from amped.scenario import Scenario
 from amped.sources import Given
@@ -39,10 +40,17 @@ def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
 
 
 def _adjusted(formula: Formula, scenario: Scenario) -> str:
-    """The name to advise on: the one the rule constrains, or the given one that stands for it."""
+    """The name to advise on: the one the rule constrains, the given one that stands for it, or the one just set."""
     adjusted, given = formula.mark.constrains or "", scenario.sources.origins
     twins = sorted(scenario.catalogue[adjusted].replaces & set(formula.arguments))
-    return next((twin for twin in twins if adjusted not in given and twin in given), adjusted)
+    set_now = [name for name in (adjusted, *twins, *formula.arguments) if _is_set(scenario, name)]
+    return next((twin for twin in twins if adjusted not in given and twin in given), (set_now or [adjusted])[0])
+
+
+def _is_set(scenario: Scenario, name: str) -> bool:
+    """Whether the user has just given the value, beside the config."""
+    origin = scenario.sources.origins.get(name)
+    return isinstance(origin, Given) and origin.where.startswith("--set")
 
 
 def _where(scenario: Scenario, adjusted: str, formula: Formula) -> str:
@@ -59,7 +67,7 @@ def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> s
     value = results.number(adjusted) if adjusted in results.cells else 1.0
     if not value < LARGEST_WHOLE:
         return f"rule {rule}; {adjusted} is absurdly large"
-    whole = np.arange(max(1.0, np.floor(value) - NEIGHBOURHOOD), np.floor(value) + NEIGHBOURHOOD + 1)
+    whole = _near(scenario.catalogue[adjusted].mark, value)
     for wanted in (rules, [rule]):
         keeps = _keeping(scenario, wanted, adjusted, whole)
         near = (*keeps[keeps < value][-1:], *keeps[keeps > value][:1])
@@ -67,6 +75,14 @@ def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> s
             told = f"rule {rule}; nearest {adjusted}: {' or '.join(f'{number:.10g}' for number in near)}"
             return told if wanted == rules or len(rules) == 1 else f"{told} (another rule stays broken)"
     return f"rule {rule}; no {adjusted} near it keeps it"
+
+
+def _near(mark: Mark, value: float) -> Array:
+    """The whole values to try around one; the other of two for a flag."""
+    if mark.unit == "boolean":
+        return np.array([0.0, 1.0])
+    least = 1.0 if mark.at_least is None else mark.at_least
+    return np.arange(max(least, np.floor(value) - NEIGHBOURHOOD), np.floor(value) + NEIGHBOURHOOD + 1)
 
 
 def _keeping(scenario: Scenario, rules: list[str], adjusted: str, whole: Array) -> Array:

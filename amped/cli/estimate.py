@@ -17,20 +17,32 @@ if TYPE_CHECKING:
 DEFAULT_OUTPUT = Path("output_files")
 
 
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object of results, and write no files unless asked.")
+]
+GemmOption = Annotated[bool, typer.Option("--gemm", help="Write gemm_breakdown.txt: every matrix product.")]
+GraphOption = Annotated[
+    bool, typer.Option("--compute-graph", help="With --gemm, write compute_graph .txt, .dot and .json.")
+]
+PlotOption = Annotated[bool, typer.Option("--plot", help="Draw the parts of a step, step_time.png.")]
+LayersOption = Annotated[
+    bool, typer.Option("--layers", help="Print the operators of one layer instead: work, bound, time, share.")
+]
+OldGemm = Annotated[bool, typer.Option("--GEMM", hidden=True)]
+OldGraph = Annotated[bool, typer.Option("--compute_graph", hidden=True)]
+
+
 @options.with_scenario
 def estimate(
     asked: Scenario,
     output_dir: options.OutputOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object of results, and write no files unless asked.")
-    ] = False,
-    gemm: Annotated[bool, typer.Option("--gemm", help="Write gemm_breakdown.txt: every matrix product.")] = False,
-    gemm_old: Annotated[bool, typer.Option("--GEMM", hidden=True)] = False,
-    compute_graph: Annotated[
-        bool, typer.Option("--compute-graph", help="With --gemm, write compute_graph .txt, .dot and .json.")
-    ] = False,
-    compute_graph_old: Annotated[bool, typer.Option("--compute_graph", hidden=True)] = False,
-    plot: Annotated[bool, typer.Option("--plot", help="Draw the parts of a step, step_time.png.")] = False,
+    as_json: JsonOption = False,
+    gemm: GemmOption = False,
+    gemm_old: OldGemm = False,
+    compute_graph: GraphOption = False,
+    compute_graph_old: OldGraph = False,
+    plot: PlotOption = False,
+    layers: LayersOption = False,
 ) -> None:
     """Estimate the training time of one configuration, where the time goes, and whether it fits in memory.
 
@@ -39,6 +51,9 @@ def estimate(
     from amped.estimation import Estimation, estimated
 
     result = estimated(asked, Estimation)
+    if layers:
+        _show_layers(result, as_json)
+        return
     if as_json:
         typer.echo(json.dumps(_plain(result), indent=1))
         for notice in result.notices:
@@ -56,6 +71,20 @@ def estimate(
         _write(result, output_dir or DEFAULT_OUTPUT, wants, quiet=as_json)
     if (compute_graph or compute_graph_old) and not wants["graph"]:
         typer.echo("note: --compute-graph needs --gemm beside it", err=True)
+
+
+def _show_layers(result: Estimation, as_json: bool) -> None:
+    """The operators of one layer, as a table or as JSON; writes no files."""
+    from dataclasses import asdict
+
+    from amped.breakdown import layer_lines
+
+    if as_json:
+        typer.echo(json.dumps([asdict(line) for line in layer_lines(result)], indent=1))
+    else:
+        from amped.report.layers import layer_table
+
+        options.show(layer_table(result))
 
 
 def _plain(result: Estimation) -> dict[str, float | bool | str]:

@@ -22,6 +22,7 @@ class What(enum.StrEnum):
     MODELS = "models"
     SYSTEMS = "systems"
     LINKS = "links"
+    KERNELS = "kernel-efficiencies"
     PARAMETERS = "parameters"
     CONFIGS = "configs"
 
@@ -37,12 +38,18 @@ COLUMNS = {
                    "bandwidth_per_network_card": "per card"},
     What.LINKS: {"link_class": "class", "bandwidth": "bandwidth", "latency": "latency",
                  "all_reduce_efficiency": "all-reduce", "bandwidth_of": "of"},
+    What.KERNELS: {"gemm_sustained_fraction": "products", "memory_bandwidth_efficiency": "bandwidth",
+                   "attention_forward_efficiency": "attention", "kernel_overhead_time": "overhead",
+                   "kernel_dispatch_time": "dispatch"},
 }  # fmt: skip
 
 
 def listing(
     what: Annotated[
-        What, typer.Argument(metavar="accelerators|models|systems|links|parameters|configs", help="What to list.")
+        What,
+        typer.Argument(
+            metavar="accelerators|models|systems|links|kernel-efficiencies|parameters|configs", help="What to list."
+        ),
     ],
     filter_text: Annotated[str, typer.Option("--filter", "-f", metavar="TEXT", help="Only lines with this text.")] = "",
     lookup_tables: options.TablesOption = None,
@@ -87,9 +94,10 @@ def _lines(what: What, lookup_tables: Path | None) -> list[dict[str, str]]:
 
 
 def _rows(what: What, tables: Tables) -> list[dict[str, str]]:
-    from amped.table_files import ACCELERATORS, LINKS, MODELS, SYSTEMS
+    from amped.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SYSTEMS
 
-    table = {What.ACCELERATORS: ACCELERATORS, What.MODELS: MODELS, What.SYSTEMS: SYSTEMS, What.LINKS: LINKS}[what]
+    table = {What.ACCELERATORS: ACCELERATORS, What.MODELS: MODELS, What.SYSTEMS: SYSTEMS, What.LINKS: LINKS,
+             What.KERNELS: KERNELS}[what]  # fmt: skip
     lines = []
     for name in tables.names(table):
         columns = tables.row(table, name).columns

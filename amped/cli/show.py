@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="ROW", help="An accelerator, a model, a system or a link.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ROW", help="An accelerator, a model, a system, a link, or a row of kernel efficiencies."
+        ),
+    ],
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the row as JSON.")] = False,
 ) -> None:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from amped.breakdown import CONTRACTIONS
 from amped.graph import Node
+from amped.report import human
 
 
 def as_dot(nodes: list[Node]) -> str:
     """The graph for Graphviz."""
-    shapes = {"gemm": "box"}
     lines = [
-        f'  "{n.name}" [shape={shapes.get(n.kind, "ellipse")}, label="{n.name}\\n{n.kind} {n.detail}\\n{n.count:g} calls"];'
+        f'  "{n.name}" [shape={_shape(n)}{", penwidth=2, color=red" if n.critical else ""}, '
+        f'label="{n.name}\\n{n.kind} {n.detail}\\n{n.count:g} calls of {human.value(n.time, "s")}"];'
         for n in nodes
     ]
-    edges = [f'  "{before}" -> "{n.name}";' for n in nodes for before in n.waits_for]
+    critical = {n.name for n in nodes if n.critical}
+    edges = [
+        f'  "{before}" -> "{n.name}"{" [penwidth=2, color=red]" if {before, n.name} <= critical else ""};'
+        for n in nodes
+        for before in n.waits_for
+    ]
     return "\n".join(["digraph layer {", "  rankdir=TB;", *lines, *edges, "}", ""])
 
 
 def as_text(nodes: list[Node]) -> str:
-    """The graph for reading: a line for each operation, and what it waits for."""
-    width = max(len(n.name) for n in nodes)
+    """The graph for reading: a line for each operation, what it waits for, and * on the longest path."""
+    width, detail = max(len(n.name) for n in nodes), max(len(n.detail) for n in nodes)
     lines = [
-        f"{n.name:{width}}  {n.kind:14}  {n.detail:34}  {n.count:>8g} calls  after {', '.join(n.waits_for) or 'input'}"
+        f"{'*' if n.critical else ' '} {n.name:{width}}  {n.kind:19}  {n.detail:{detail}}  {n.count:>8g} calls of "
+        f"{human.value(n.time, 's'):>10}  after {', '.join(n.waits_for) or 'input'}"
         for n in nodes
     ]
     return "\n".join([*lines, ""])
+
+
+def _shape(node: Node) -> str:
+    return "box" if node.kind in CONTRACTIONS else "ellipse"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import FunctionType, ModuleType
+from typing import Any
 
 from rich.table import Table
 
 from amped.catalogue import Catalogue, Formula, Quantity
-from amped.quantity import CATEGORIES
+from amped.quantity import CATEGORIES, mark_of
 from amped.report import human
 
 TITLES = {None: "Results and what leads to them"} | {
@@ -37,14 +39,32 @@ def equations(known: Catalogue) -> str:
         "Every formula by topic, as it is computed; made by `amped parameters --equations`.",
         "",
     ]
-    page = ""
+    pages: dict[str, list[Formula]] = {}
     for formula in (f for q in known.values() for f in q.formulas):
-        if formula.page != page:
-            page = formula.page
-            document = inspect.getdoc(inspect.getmodule(formula.function)) or ""
-            lines += [f"## {page.capitalize()}", "", document, ""]
-        lines += _equation(formula)
+        pages.setdefault(formula.page, []).append(formula)
+    for page, formulas in pages.items():
+        module = inspect.getmodule(formulas[0].function)
+        lines += [f"## {page.capitalize()}", "", inspect.getdoc(module) or "", ""]
+        for helper in _helpers(module):
+            lines += _helper(helper)
+        for formula in formulas:
+            lines += _equation(formula)
     return "\n".join(lines)
+
+
+def _helpers(module: ModuleType | None) -> Iterator[FunctionType]:
+    """The functions of a page that its formulas share: equations too, but not quantities of their own."""
+    for function in vars(module).values():
+        own = isinstance(function, FunctionType) and function.__module__ == getattr(module, "__name__", "")
+        if own and mark_of(function) is None and function.__name__ != "<lambda>":
+            yield function
+
+
+def _helper(function: FunctionType) -> list[str]:
+    """One shared function: what it is, and its code."""
+    document = " ".join((inspect.getdoc(function) or "").split())
+    arguments = ", ".join(inspect.signature(function).parameters)
+    return [f"### {function.__name__}({arguments})", "", document, "", "```python", *_body(function), "```", ""]
 
 
 def table(known: Catalogue) -> Table:
@@ -89,13 +109,13 @@ def _equation(formula: Formula) -> list[str]:
     title = f"### {formula.function.__name__}"
     when = [f"Used when {formula.because}.", ""] if formula.because else []
     differs = [f"*Differs:* {text['differs']}", ""] if text["differs"] else []
-    return [title, "", f"{text['summary']} Unit: {unit}.", "", *when, "```python", *_body(formula), "```", "",
+    return [title, "", f"{text['summary']} Unit: {unit}.", "", *when, "```python", *_body(formula.function), "```", "",
             f"*Source:* {text['source']}", "", *differs]  # fmt: skip
 
 
-def _body(formula: Formula) -> list[str]:
+def _body(function: Callable[..., Any]) -> list[str]:
     """The lines of the function after its docstring; what it depends on where it has no lines."""
-    lines, _ = inspect.getsourcelines(formula.function)
+    lines, _ = inspect.getsourcelines(function)
     text = "".join(lines)
     body = text.split('"""', 2)[2].strip("\n").splitlines()
     return [line.removeprefix("    ") for line in body] or ["# must be given"]

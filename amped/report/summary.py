@@ -15,6 +15,7 @@ from rich.text import Text
 from amped.estimation import MEMORY_PARTS, STEP_PARTS, Estimation
 from amped.remedies import smallest_change
 from amped.report import human
+from amped.table_files import KERNELS
 
 LONGEST_NOTICE = 240
 # One colour for each kind of time, in every table and plot.
@@ -83,12 +84,16 @@ def _headline(e: Estimation) -> Table:
     table.add_column(justify="left")
     table.add_column(justify="left", style="bold")
     convention = e.choices["attention_flop_convention"]
+    other, counted = ("causal", "causal") if convention == "full" else ("full", "all")
     rows = [
         ("training time", f"{human.duration(e['training_time'])}  ({e['number_of_steps']:,.0f} steps)"),
         ("step time", human.duration(e["step_time"])),
+        *([("goodput", f"{human.percent(e['goodput_fraction'])} of the time, the rest for checkpoints and failures")]
+          if e["goodput_fraction"] < 1 else []),
         ("throughput", f"{human.digits(e['tokens_per_second_per_accelerator'])} tokens/s per accelerator"),
         ("model FLOP/s", f"{human.value(e['model_flop_rate_per_accelerator'], 'flop/s')} per accelerator, "
-                         f"MFU {human.percent(e['model_flops_utilization'])} ({convention} attention counted)"),
+                         f"MFU {human.percent(e['model_flops_utilization'])} ({convention} attention counted, "
+                         f"{other}: {human.percent(e[f'model_flops_utilization_counting_{counted}_scores'])})"),
         ("hardware FLOP/s", f"{human.value(e['hardware_flop_rate_per_accelerator'], 'flop/s')} per accelerator, "
                             f"HFU {human.percent(e['hardware_flops_utilization'])}"),
         ("parameters", human.count(e["number_of_parameters"]) + _active(e)),
@@ -137,9 +142,18 @@ def _memory(e: Estimation) -> RenderableType:
     need, capacity = e["memory_per_accelerator_bytes"], e["memory_capacity"]
     fits = "fits" if e["fits_in_memory"] else "DOES NOT FIT"
     parts = _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, capacity, "byte")
-    line = f"{fits}: {human.value(need, 'byte')} of {human.value(capacity, 'byte')}"
-    line += f"; largest micro-batch that fits: {_largest(e)}"
-    return Group(parts, Text(line, style="" if e["fits_in_memory"] else "bold red"))
+    reserved = capacity - e["available_memory_bytes"]
+    line = f"{fits}: {human.value(need, 'byte')} and {human.value(reserved, 'byte')} reserved, of {human.value(capacity, 'byte')}"
+    line += f"; fullest is {_fullest(e)}" if e["pipeline_parallel_degree"] > 1 else ""
+    style = "" if e["fits_in_memory"] else "bold red"
+    return Group(parts, Text(line, style=style), Text(f"largest micro-batch that fits: {_largest(e)}", style=style))
+
+
+def _fullest(e: Estimation) -> str:
+    """Which pipeline stage needs most memory."""
+    if e["last_stage_is_fullest"]:
+        return "the last stage"
+    return "a middle stage" if e["middle_stage_is_fullest"] else "the first stage"
 
 
 def _largest(e: Estimation) -> str:
@@ -159,8 +173,18 @@ def _advice(e: Estimation) -> Iterator[RenderableType]:
         yield Text("")
         yield Text("defaults leaned on (change with --set NAME=VALUE)", style="bold")
         table = Table.grid(padding=(0, 2))
+        if e.uses_kernels:
+            table.add_row(*_kernels(e))
         for name, formula in e.defaults.items():
             table.add_row(
                 f"  {name}", human.value(e[name], formula.mark.unit), Text(formula.text["source"], style="dim")
             )
         yield table
+
+
+def _kernels(e: Estimation) -> tuple[RenderableType, ...]:
+    """The row of kernel efficiencies, and how much of it is assumed."""
+    row = e.scenario.sources.rows[KERNELS]
+    assumed = [column for column in row.unverified if column in e.scenario.catalogue]
+    doubt = f"{len(assumed)} of its columns are assumed" if assumed else "all of it from its sources"
+    return f"  {KERNELS}", "a row", Text(f"'{row.name}', {doubt} (amped show '{row.name}').", style="dim")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amped.breakdown import GemmLine
-from amped.estimation import Estimation
+from amped.breakdown import OperatorLine
+from amped.estimation import PARALLELISMS, Estimation
 from amped.quantity import CATEGORIES
 from amped.report import human
 from amped.sources import LookedUp
@@ -57,7 +57,7 @@ def training_time_breakdown(e: Estimation) -> str:
         f"Number of steps: {steps:.0f}, time of a step: {e['step_time']:.6g} s",
         "",
     ]
-    return "\n".join([*head, *_aligned(rows), "", *_aligned(_work(e))]) + "\n"
+    return "\n".join([*head, *_aligned(rows), "", *_aligned([*_hidden(e), *_work(e)])]) + "\n"
 
 
 def _times(e: Estimation) -> Iterator[tuple[str, float]]:
@@ -66,6 +66,16 @@ def _times(e: Estimation) -> Iterator[tuple[str, float]]:
     yield "Computation time, weight update", e["weight_update_time"]
     yield "Recomputation time", e["recomputation_time"]
     yield "Optimizer time", e["optimizer_time"]
+    yield from _closed_communication(e) if e.choices["performance_model"] == "amped" else _communication(e)
+    yield "Pipeline bubbles", e["pipeline_bubble_time"]
+
+
+def _communication(e: Estimation) -> Iterator[tuple[str, float]]:
+    for kind in PARALLELISMS:
+        yield f"Communication time, {kind} parallelism", e[f"exposed_{kind}_communication_time"]
+
+
+def _closed_communication(e: Estimation) -> Iterator[tuple[str, float]]:
     yield "Communication time, tensor parallelism, intra-node", e["intra_node_tensor_communication_time"]
     yield "Communication time, tensor parallelism, inter-node", e["inter_node_tensor_communication_time"]
     yield "Communication time, pipeline parallelism", e["exposed_pipeline_communication_time"]
@@ -74,7 +84,14 @@ def _times(e: Estimation) -> Iterator[tuple[str, float]]:
     yield "Communication time, gradient all-reduce, intra-node", e["intra_node_gradient_communication_time"]
     yield "Communication time, gradient all-reduce, inter-node", e["inter_node_gradient_communication_time"]
     yield "Communication time, ZeRO (weights gathered)", e["weight_gathering_time"]
-    yield "Pipeline bubbles", e["pipeline_bubble_time"]
+
+
+def _hidden(e: Estimation) -> list[tuple[str, str]]:
+    """Communication beside computation, which is in no part of a step."""
+    hidden = {kind: e[f"hidden_{kind}_communication_time"] for kind in PARALLELISMS}
+    return [
+        (f"Hidden beside computation, {kind} communication in a step", f"{t:.6g} s") for kind, t in hidden.items() if t
+    ]
 
 
 def _work(e: Estimation) -> list[tuple[str, str]]:
@@ -96,7 +113,7 @@ def _work(e: Estimation) -> list[tuple[str, str]]:
     ]
 
 
-def gemm_breakdown(lines: Iterable[GemmLine]) -> str:
+def gemm_breakdown(lines: Iterable[OperatorLine]) -> str:
     """One line for each matrix product of a step."""
     head = ("name", "pass", "m", "n", "k", "batch", "calls", "TFLOP", "GB", "FLOP/B", "bound", "time ms", "share")
     rows = [
