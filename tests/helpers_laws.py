@@ -24,6 +24,9 @@ EXPERTS = {"number_of_experts": 8, "experts_per_token": 2, "number_of_MoE_layers
 RECOMPUTED = {"activation_recomputation": "block", "number_of_recomputed_layers": 4}
 CLOCK = {"frequency": "1.5 GHz", "number_of_cores": 100, "functional_units_per_core": 4, "mac_per_cycle_per_unit": 256}
 NONLINEAR = {"nonlinear_functional_units_per_core": 4, "nonlinear_operations_per_cycle_per_unit": 4}
+ENCODER = {"model": "BERT large", "tensor_parallel_degree": 2, "pipeline_parallel_degree": 2, "norm_position": "post",
+           "causal": False, "tokens_to_train": "1 G"}  # fmt: skip
+FAILURES = {"accelerator_mean_time_between_failures": "1 Ms", "checkpoint_time": "60 s", "restart_time": "600 s"}
 DEEPSEEK = {"model": "DeepSeek V3", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "batch_size": 1024,
             "expert_parallel_degree": 64, "zero_stage": 3}  # fmt: skip
 
@@ -38,6 +41,22 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "no recomputation": ("default", {"activation_recomputation": "none"}),
     "selective recomputation": ("default", {"activation_recomputation": "selective", "sequence_parallel": True}),
     "block recomputation": ("default", RECOMPUTED),
+    "closed form": ("default", {"performance_model": "amped"}),
+    "closed form, mixture of experts": ("mixtral-8x7b", {"performance_model": "amped"}),
+    "closed form, toy": (TOY | {"performance_model": "amped"}, {}),
+    "encoder": ("default", ENCODER),
+    "encoder, its scores in one kernel": ("default", ENCODER | {"flash_attention": True, "dropout": 0}),
+    "ring": ("default", {"collective_algorithm": "ring"}),
+    "tree": ("default", {"collective_algorithm": "tree"}),
+    "hierarchical": ("default", {"collective_algorithm": "hierarchical"}),
+    "in the switch": ("default", {"collective_algorithm": "in_switch", "tensor_parallel_degree": 16}),
+    "failures": ("default", FAILURES),
+    "failures, checkpoints every hour": ("default", FAILURES | {"checkpoint_interval": "1 hour"}),
+    "no optimizer": ("default", {"optimizer": "none"}),
+    "hybrid sharding": ("default", {"zero_stage": 3, "sharding_degree": 4, "pipelined_weight_sharding": True}),
+    "uneven stages": ("default", {"number_of_first_stage_layers": 11, "number_of_last_stage_layers": 7,
+                                  "pipeline_parallel_degree": 8}),
+    "memory policies": ("default", {"in_place_activation": True, "in_place_norm": True, "dropout_recomputation": True}),
     "gpipe": ("default", {"pipeline_schedule": "gpipe"}),
     "interleaved": ("default", {"virtual_pipeline_stages": 3}),
     "pipeline placed before data": ("default", {"placement_order": "tensor_context_pipeline_data"}),

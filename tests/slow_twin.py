@@ -14,9 +14,10 @@ from slow_twin_layers import (
     microbatch_tokens,
     nonlinear_operations,
     number_of_parameters,
+    parameters_per_accelerator,
     softmax_operations,
 )
-from slow_twin_memory import memory
+from slow_twin_memory import memory, states
 
 
 def computation(p: dict) -> dict:
@@ -64,12 +65,17 @@ def flops(p: dict) -> dict:
     return {"model": 2 * 3 * (layers + head), "hardware": 2 * (3 * (layers + head) + again)}
 
 
+def traffic(p: dict) -> float:
+    """Bytes of an optimizer step on the stage that has most: weights and states are read and written, gradients read."""
+    own = states(p, *parameters_per_accelerator(p))
+    return 2 * own["weight_bytes"] + own["gradient_bytes"] + 2 * own["optimizer_state_bytes"]
+
+
 def step(p: dict) -> dict:
     """Every part of one training step."""
     pp = p["pipeline_parallel_degree"]
     result = memory(p) | computation(p) | communication(p)
-    traffic = 2 * result["weight_bytes"] + result["gradient_bytes"] + 2 * result["optimizer_state_bytes"]
-    result["optimizer_time"] = traffic / p["memory_bandwidth"]
+    result["optimizer_time"] = traffic(p) / p["memory_bandwidth"]
     busy = fsum(
         result[name]
         for name in (

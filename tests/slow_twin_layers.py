@@ -113,13 +113,33 @@ def number_of_parameters(p: dict) -> float:
     return layers + embedding_parameters(p) + head_parameters(p, own_matrix=not p["tied_embeddings"])
 
 
+def stage_layers(p: dict) -> list[float]:
+    """Layers of each pipeline stage: the first and the last may have other numbers than those between."""
+    pp, first, last = p["pipeline_parallel_degree"], p["number_of_first_stage_layers"], p["number_of_last_stage_layers"]
+    if pp == 1:
+        return [p["layers"]]
+    if pp == 2:
+        return [first, p["layers"] - first]
+    return [first, *[(p["layers"] - first - last) / (pp - 2)] * int(pp - 2), last]
+
+
+def stage_parameters(p: dict) -> list[tuple[float, float]]:
+    """Those outside and inside the routed experts on an accelerator of each stage, of layers that are like the average."""
+    layers, stages = range(int(p["layers"])), stage_layers(p)
+    shared = fsum(shared_layer_parameters(p, i) for i in layers) / len(layers)
+    routed = fsum(routed_layer_parameters(p, i) for i in layers) / len(layers)
+    own = [count * shared for count in stages]
+    own[0] += embedding_parameters(p)
+    own[-1] += head_parameters(
+        p, own_matrix=len(stages) > 1 or not p["tied_embeddings"]
+    )  # the last has it, tied or not
+    shares = p["expert_parallel_degree"] * p["expert_tensor_parallel_degree"]
+    return [
+        (each / p["tensor_parallel_degree"], count * routed / shares) for each, count in zip(own, stages, strict=True)
+    ]
+
+
 def parameters_per_accelerator(p: dict) -> tuple[float, float]:
-    """Those outside and inside the routed experts, on the stage that has most."""
-    tp, pp = p["tensor_parallel_degree"], p["pipeline_parallel_degree"]
-    shared = fsum(shared_layer_parameters(p, i) for i in range(int(p["layers"]))) / pp
-    routed = fsum(routed_layer_parameters(p, i) for i in range(int(p["layers"]))) / pp
-    if pp > 1:  # the last stage needs the matrix too, tied or not
-        shared += max(embedding_parameters(p), head_parameters(p, own_matrix=True))
-    else:
-        shared += embedding_parameters(p) + head_parameters(p, own_matrix=not p["tied_embeddings"])
-    return shared / tp, routed / (p["expert_parallel_degree"] * tp)
+    """Those outside and inside the routed experts, each on the stage that has most."""
+    shared, routed = zip(*stage_parameters(p), strict=True)
+    return max(shared), max(routed)

@@ -1,56 +1,25 @@
-"""The slow twin's memory: states, activations and what is held for a while, in bytes of one accelerator."""
+"""The slow twin's memory: every stage of the pipeline, one by one, and of them the accelerator that needs most."""
 
-from math import fsum
+from math import floor, fsum
 
+from slow_twin_activations import (
+    input_bytes,
+    largest_gradient_bytes,
+    layer_bytes,
+    mask_bytes,
+    residual_entries,
+    score_bytes,
+)
 from slow_twin_layers import (
-    is_mixture,
     is_recomputed,
     microbatch_tokens,
-    parameters_per_accelerator,
     routed_layer_parameters,
     shared_layer_parameters,
+    stage_layers,
+    stage_parameters,
 )
 
-# --- activations -----------------------------------------------------------------------------------------------------
-
-
-def score_bytes(p: dict, tokens: float) -> float:
-    """Softmax output, and with dropout its mask and what it leaves, for one layer."""
-    if p["flash_attention"]:
-        return 0.0
-    entries = tokens * p["context"] * p["attention_heads"] / p["tensor_parallel_degree"]
-    kept = entries * p["activation_precision"]
-    if p["dropout"] > 0:
-        kept += entries * 1 + entries * p["activation_precision"]
-    return kept
-
-
-def input_bytes(p: dict, tokens: float) -> float:
-    whole = tokens * p["dimensionality"] * p["activation_precision"]
-    return whole / p["tensor_parallel_degree"] if p["sequence_parallel"] else whole
-
-
-def layer_bytes(p: dict, layer: int, tokens: float) -> float:
-    """All that one layer keeps of one micro-batch when nothing is recomputed."""
-    a, d, tp = p["activation_precision"], p["dimensionality"], p["tensor_parallel_degree"]
-    unsplit = p["norms_per_layer"] * tokens * d * a  # inputs of the norms
-    unsplit += 2 * tokens * d * a  # inputs of the projection and of the feed-forward
-    if p["dropout"] > 0:
-        unsplit += 2 * tokens * d * 1  # masks after both
-    if p["sequence_parallel"]:
-        unsplit /= tp
-    split = tokens * p["attention_heads"] * p["head_dimension"] * a  # queries
-    split += 2 * tokens * p["key_value_heads"] * p["head_dimension"] * a  # keys and values
-    split += tokens * p["attention_heads"] * p["head_dimension"] * a  # input of the output projection
-    copies = 3 if p["gated_mlp"] else 2  # (gate,) up, input of down
-    if is_mixture(p, layer):
-        split += copies * p["experts_per_token"] * tokens * p["expert_feedforward_dimension"] * a
-        split += p["experts_per_token"] * tokens * d * a * p["tensor_parallel_degree"]  # each share has it whole
-        if p["number_of_shared_experts"]:
-            split += copies * tokens * p["shared_experts_feedforward_dimension"] * a
-    else:
-        split += copies * tokens * p["feedforward_dimension"] * a
-    return unsplit + split / tp + score_bytes(p, tokens)
+Bytes = dict[str, float]
 
 
 def kept_bytes(p: dict, layer: int, tokens: float) -> float:
@@ -61,42 +30,102 @@ def kept_bytes(p: dict, layer: int, tokens: float) -> float:
     return layer_bytes(p, layer, tokens)
 
 
-# --- all of the memory -----------------------------------------------------------------------------------------------
+def microbatches_held(p: dict, stage: int) -> float:
+    """Micro-batches whose activations a stage holds at once; with chunks of layers, in micro-batches of all of them."""
+    pp, v, m = (
+        p["pipeline_parallel_degree"], p["virtual_pipeline_stages"], p["number_of_microbatches_per_minibatch"],
+    )  # fmt: skip
+    if p["pipeline_schedule"] == "gpipe":
+        return m
+    if v == 1:
+        return min(pp - stage, m)
+    chunks = 2 * (pp - stage - 1) + (v - 1) * pp + 1  # those of the warm-up, and the one that goes on
+    return min(chunks, v * m) / v
 
 
-def memory(p: dict) -> dict:
-    layers = range(int(p["layers"]))
-    tp, pp = p["tensor_parallel_degree"], p["pipeline_parallel_degree"]
-    tokens = microbatch_tokens(p)
-    shared, routed = parameters_per_accelerator(p)
-    replicas = p["data_parallel_degree"] * p["context_parallel_degree"]
-    routed_replicas = replicas / p["expert_parallel_degree"]
+def states(p: dict, shared: float, routed: float) -> Bytes:
+    """Weights, gradients and optimizer states, shared out among the accelerators of a sharding group."""
+    group = p["sharding_degree"]
+    tensor_shares = p["tensor_parallel_degree"] / p["expert_tensor_parallel_degree"]
+    routed_group = max(group * tensor_shares / p["expert_parallel_degree"], 1)
 
     def state(width: float, from_stage: int) -> float:
         if p["zero_stage"] >= from_stage:
-            return width * (shared / replicas + routed / routed_replicas)
+            return width * (shared / group + routed / routed_group)
         return width * (shared + routed)
 
-    m, v = p["number_of_microbatches_per_minibatch"], p["virtual_pipeline_stages"]
-    first = min(pp, m) * (1 + (pp - 1) / (pp * v) if v > 1 else 1)
-    last = ((v - 1) * pp + 1) / v  # one micro-batch in its last chunk, a whole round of them in each earlier one
-    kept = fsum(kept_bytes(p, i, tokens) for i in layers) / pp
-    logits = tokens * p["vocabulary_size"] * p["logits_precision"] / tp
-    at_the_end = pp == 1 or kept * last + logits > kept * first
-    temporary = 0.0
-    if p["zero_stage"] >= 3 and replicas > 1:  # a layer's weights are whole while it runs
-        whole = (shared_layer_parameters(p, i) / tp + routed_layer_parameters(p, i) / (p["expert_parallel_degree"] * tp)
-                 for i in layers)  # fmt: skip
-        temporary += max(whole) * p["weight_precision"]
-    temporary += max((layer_bytes(p, i, tokens) for i in layers if is_recomputed(p, i)), default=0.0)
-    if p["activation_recomputation"] == "selective":
-        temporary += score_bytes(p, tokens)
-    if at_the_end:
-        temporary += logits
     return {
         "weight_bytes": state(p["weight_precision"], 3),
         "gradient_bytes": state(p["gradient_precision"], 2),
         "optimizer_state_bytes": state(p["optimizer_states_per_parameter"] * p["optimizer_state_precision"], 1),
-        "activation_bytes": kept * (last if at_the_end else first),
-        "temporary_bytes": temporary,
+    }
+
+
+def activations(p: dict, stage: int) -> float:
+    """Of the layers and, at the ends, the embedding's dropout and the inputs of final norm, head and loss."""
+    layers, tokens = range(int(p["layers"])), microbatch_tokens(p)
+    kept = fsum(kept_bytes(p, layer, tokens) for layer in layers) / len(layers) * stage_layers(p)[stage]
+    if stage == 0:
+        kept += mask_bytes(p, residual_entries(p, tokens))
+    held = kept * microbatches_held(p, stage)
+    if stage == p["pipeline_parallel_degree"] - 1:
+        head = 2 * input_bytes(p, tokens)
+        head += tokens * p["vocabulary_size"] / p["tensor_parallel_degree"] * p["logits_precision"]
+        # The backward pass starts here: of one micro-batch, unless all have to go forward first.
+        held += head * (p["number_of_microbatches_per_minibatch"] if p["pipeline_schedule"] == "gpipe" else 1)
+    return held
+
+
+def logits_and_gradient(p: dict, stage: int) -> float:
+    """Before the loss, in the precision of activations."""
+    if stage < p["pipeline_parallel_degree"] - 1:
+        return 0.0
+    entries = microbatch_tokens(p) * p["vocabulary_size"] / p["tensor_parallel_degree"]
+    return 2 * entries * p["activation_precision"]
+
+
+def working_bytes(p: dict) -> float:
+    """A layer recomputed, the largest gradient and the one it comes from, what is gathered or handed to neighbours."""
+    layers, tokens = range(int(p["layers"])), microbatch_tokens(p)
+    working = max((layer_bytes(p, i, tokens) for i in layers if is_recomputed(p, i)), default=0.0)
+    if p["activation_recomputation"] == "selective":
+        working += score_bytes(p, tokens)
+    working += 2 * max(largest_gradient_bytes(p, i, tokens) for i in layers)
+    if p["sequence_parallel"] and p["tensor_parallel_degree"] > 1:
+        working += tokens * p["dimensionality"] * p["activation_precision"]
+    if p["pipeline_parallel_degree"] > 1:
+        working += 2 * input_bytes(p, tokens)
+    return working
+
+
+def gathered_bytes(p: dict) -> float:
+    """Weights of the largest layer, whole while it runs."""
+    if p["zero_stage"] < 3 or p["sharding_degree"] == 1:
+        return 0.0
+    tp, shares = p["tensor_parallel_degree"], p["expert_parallel_degree"] * p["expert_tensor_parallel_degree"]
+    layers = range(int(p["layers"]))
+    whole = (shared_layer_parameters(p, i) / tp + routed_layer_parameters(p, i) / shares for i in layers)
+    return max(whole) * p["weight_precision"]
+
+
+def memory(p: dict) -> dict:
+    stages = range(int(p["pipeline_parallel_degree"]))
+    available = p["memory_capacity"] - p["reserved_memory_bytes"]
+    working, gathered = working_bytes(p), gathered_bytes(p)
+    parts, room = [], []
+    for stage in stages:
+        held = states(p, *stage_parameters(p)[stage])
+        own = held | {"activation_bytes": activations(p, stage)}
+        own["temporary_bytes"] = working + gathered + logits_and_gradient(p, stage)
+        parts.append(own)
+        fixed = fsum(held.values()) + gathered
+        sequence = (fsum(own.values()) - fixed) / p["microbatch_size"]
+        room.append((available - fixed) / sequence)
+    needed = [fsum(own.values()) for own in parts]
+    fullest = len(stages) - 1 if needed[-1] == max(needed) else needed.index(max(needed))
+    sequences = p["microbatch_size"] * p["number_of_microbatches_per_minibatch"]
+    return parts[fullest] | {
+        "memory_per_accelerator_bytes": needed[fullest],
+        "fits_in_memory": float(needed[fullest] <= available),
+        "largest_microbatch_size": max(min(floor(min(room)), sequences), 0),
     }

@@ -131,7 +131,7 @@ class TestSettings:
             ("zero_stage=4", "is above 3"),
             ("activation_recomputation=ful", "did you mean 'full'?"),
             ("flash_attention=maybe", "'maybe' is neither true nor false"),
-            ("layer_gemms=3", "is a list of records and cannot be given"),
+            ("layer_operators=3", "is a list of records and cannot be given"),
             ("nowhere=3", "unknown parameter 'nowhere'"),
         ],
     )

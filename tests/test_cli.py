@@ -102,7 +102,7 @@ def test_explain_tells_why_an_alternative_was_chosen(amped):
     assert "bf16_peak_flop_rate given" in text
 
 
-@pytest.mark.parametrize("what", ["accelerators", "models", "systems", "parameters", "configs"])
+@pytest.mark.parametrize("what", ["accelerators", "models", "systems", "kernel-efficiencies", "parameters", "configs"])
 def test_everything_to_choose_from_can_be_listed(amped, what):
     done = amped("list", what, "--json")
     names = [line["name"] for line in json.loads(done.stdout)]
@@ -144,7 +144,7 @@ def test_user_formulas_change_the_result(amped, tmp_path):
     path.write_text(
         "from amped.quantity import quantity\n\n"
         '@quantity("s")\n'
-        "def optimizer_time__amped(weight_bytes, memory_bandwidth):\n"
+        "def optimizer_time__operators(weight_bytes, memory_bandwidth):\n"
         '    """Half as long. Source: mine."""\n'
         "    return weight_bytes / memory_bandwidth\n"
     )

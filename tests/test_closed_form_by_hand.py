@@ -24,7 +24,7 @@ SYSTEM = {
 # 2000 flop/s are 1000 MAC/s, half of which is reached: 2 ms a multiply-accumulate. 10 ms a nonlinear operation.
 ACCELERATOR = {
     "fp16_peak_flop_rate": "2000 flop/s", "matrix_efficiency": 0.5, "nonlinear_operation_rate": 100,
-    "memory_bandwidth": "1000 B/s", "memory_capacity": "25 kB", "thermal_design_power": "100 W",
+    "memory_bandwidth": "1000 B/s", "memory_capacity": "30 kB", "reserved_memory_bytes": "2 kB", "thermal_design_power": "100 W",
 }  # fmt: skip
 PIPELINE_ACROSS = {
     "tensor_parallel_degree": 2, "pipeline_parallel_degree": 2, "number_of_microbatches_per_minibatch": 4,
@@ -72,16 +72,20 @@ PIPELINE_BY_HAND = {
     # 2·2130 + 4260 + 2·12 780 = 34 080 B at 1000 B/s.
     "optimizer_time": 34.08,
     "step_time": 671.08,  # 84 + 84 + 72 + 64 + 120 + 160 + 53 + 34.08
-    # The input of one layer, 10·10·2 B = 200 B: the first stage holds 2 micro-batches, 400 B; the last holds 1, and its
-    #   logits, 10·100·4/2 B = 2000 B, which is more.
-    "activation_bytes": 200,
-    # One layer, for a token. Unsplit: inputs of 2 norms and 2 blocks 4·10·2 = 80 B, 2 masks of 10 B: 100 B.
-    # Split: queries 20 B, keys and values 2·10 B, projection's input 20 B, 2·40 hidden units 160 B: 220/2 = 110 B.
-    # Scores: 2·10 entries of 2 + 1 + 2 B: 100/2 = 50 B. Together 260 B, 10 tokens. And the logits.
-    "temporary_bytes": 2600 + 2000,
-    "memory_per_accelerator_bytes": 2130 + 4260 + 12780 + 200 + 4600,  # 23 970 of 25 000
+    # The last stage: the input of its layer, of the final norm and of the head, each 10·10·2 = 200 B, and the logits of
+    #   the loss, 10·100·4/2 = 2000 B. (The first: its layer's input and the embedding's mask, 10·10 B, of two
+    #   micro-batches: 600 B; and 18·(1120 + 1000)/2 = 19 080 B of states, which is less.)
+    "activation_bytes": 3 * 200 + 2000,
+    # Of the layer computed again, for a token. Unsplit: inputs of 2 norms and 2 blocks 4·10·2 = 80 B, 2 masks of 10 B:
+    #   100 B. Split: queries 20 B, keys and values 2·10 B, projection's input 20 B, 2·40 hidden units 160 B: 220/2 = 110 B.
+    # Scores: 2·10 entries of 2 + 1 + 2 B: 100/2 = 50 B. Together 260 B, 10 tokens.
+    # The largest gradient: of the residual stream and what it drops out, 2·200 B (hidden units: 10·40·2/2, as many);
+    #   and the one it comes from. Sent to and received from the other stage: 2·200 B.
+    # Before the loss, the logits and their gradient: 2 · 10·100·2/2 B.
+    "temporary_bytes": 2600 + 2 * 400 + 400 + 2000,
+    "memory_per_accelerator_bytes": 2130 + 4260 + 12780 + 2600 + 5800,  # 27 570 of 28 000
     "fits_in_memory": 1,
-    "largest_microbatch_size": 1,  # states leave 5830 B, a sequence takes 200 + 4600 B
+    "largest_microbatch_size": 1,  # states leave 8830 B, a sequence takes 2600 + 5800 B
     # MACs of a step forward: 2·52 000 + 40 000 = 144 000; three times 2 flop each, on 4 devices: 216 000.
     "model_flop_rate_per_accelerator": 216_000 / 671.08,
     # The layers once more: 2·104 000/4 = 52 000.
@@ -149,13 +153,16 @@ EXPERTS_BY_HAND = {
     "optimizer_time": 39.44,  # 2·2465 + 4930 + 2·14 790 = 39 440 B
     "step_time": 2087.84,  # 85.6 + 85.6 + 73.6 + 30 + 336 + 1437.6 + 39.44
     # A layer, for a token: 100 B as before; queries, keys, values, projection's input 60 B; for each of 2 experts
-    #   the token itself 20 B and 2·20 hidden units 80 B; scores 100 B. 460 B, 5 tokens, 2 layers.
-    "activation_bytes": 4600,
-    # A layer is whole while it runs: 360 + 2 of 4 experts, 800, at 2 B. Logits: 5 tokens · 100 · 4 B.
-    "temporary_bytes": 2320 + 2000,
-    "memory_per_accelerator_bytes": 2465 + 4930 + 14790 + 4600 + 4320,  # 31 105 of 25 000
+    #   the token itself 20 B and 2·20 hidden units 80 B; scores 100 B. 460 B, 5 tokens, 2 layers: 4600 B.
+    # The embedding's mask 5·10 B; inputs of the final norm and of the head 2·100 B; logits of the loss 5·100·4 B.
+    "activation_bytes": 4600 + 50 + 200 + 2000,
+    # A layer is whole while it runs: 360 + 2 of 4 experts, 800, at 2 B.
+    # The largest gradient: of the hidden units of 10 visits, 10·20·2 B, and the one it comes from. Nothing is gathered
+    #   or handed on. Before the loss, the logits and their gradient: 2 · 5·100·2 B.
+    "temporary_bytes": 2320 + 2 * 400 + 2000,
+    "memory_per_accelerator_bytes": 2465 + 4930 + 14790 + 6850 + 5120,  # 34 155 of 28 000
     "fits_in_memory": 0,
-    "largest_microbatch_size": 0,  # states and the whole layer leave 495 B, a sequence takes 4600 + 2000 B
+    "largest_microbatch_size": 0,  # states and the whole layer leave 3495 B, a sequence takes 6850 + 800 + 2000 B
     # 2·13 400 + 10 000 = 36 800 MACs on each accelerator, 3·2 flop each.
     "model_flop_rate_per_accelerator": 220_800 / 2087.84,
     "hardware_flop_rate_per_accelerator": 220_800 / 2087.84,

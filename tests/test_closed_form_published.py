@@ -4,6 +4,11 @@ import pytest
 
 import amped
 
+
+def closed_form(config="default", **overrides):
+    return amped.estimate(config, performance_model="amped", **overrides)
+
+
 # arXiv 2104.04473 (Narayanan et al., SC 2021), Table 1, achieved TFLOP/s per GPU; micro-batch and chunks from the
 # run script of the table in Megatron-LM.
 TABLE_1 = [
@@ -18,7 +23,7 @@ TABLE_1 = [
 
 @pytest.mark.parametrize(("model", "teraflops", "mapping"), TABLE_1)
 def test_published_flop_rates_of_megatron_on_selene_within_7_percent(model, teraflops, mapping):
-    estimate = amped.estimate("default", model=model, activation_recomputation="full", **mapping)
+    estimate = closed_form(model=model, activation_recomputation="full", **mapping)
     assert estimate["hardware_flop_rate_per_accelerator"] == pytest.approx(teraflops * 1e12, rel=0.07)
 
 
@@ -26,7 +31,7 @@ def test_published_flop_rates_of_megatron_on_selene_within_7_percent(model, tera
 @pytest.mark.parametrize("model", ["GPT-3 175B", "Megatron 18.4B", "Megatron 310.1B"])
 def test_flops_of_a_step_are_equation_3_of_narayanan(model, recomputation, factor, head):
     """96·B·s·L·h²·(1 + s/6h + V/16Lh) with full recomputation, 72·(... V/12Lh) without. Source: arXiv 2104.04473."""
-    e = amped.estimate("default", model=model, activation_recomputation=recomputation)
+    e = closed_form(model=model, activation_recomputation=recomputation)
     names = ("batch_size", "context", "layers", "dimensionality", "vocabulary_size")
     batch, s, layers, h, v = (e[name] for name in names)
     printed = factor * batch * s * layers * h**2 * (1 + s / (6 * h) + v / (head * layers * h))
@@ -43,14 +48,18 @@ KORTHIKANTI = [pytest.param("Megatron 22B", 2048, 6144, 64, 4, id="22B"),
                pytest.param("MT-NLG 530B", 2048, 20480, 128, 1, id="530B")]  # fmt: skip
 
 
-def one_layer(model, b, t, recomputation, sequence_parallel):
-    e = amped.estimate(
-        "default", model=model, activation_recomputation=recomputation, tensor_parallel_degree=t,
-        sequence_parallel=sequence_parallel, pipeline_parallel_degree=1, data_parallel_degree=1,
-        number_of_accelerators=t, batch_size=b, microbatch_size=b, dropout=0.1, flash_attention=False,
+def one_stage(model, b, t, **overrides):
+    return closed_form(
+        model=model, tensor_parallel_degree=t, pipeline_parallel_degree=1, data_parallel_degree=1,
+        number_of_accelerators=t, batch_size=b, microbatch_size=b, dropout=0.1, flash_attention=False, **overrides,
     )  # fmt: skip
-    assert e["activation_bytes"] == e["stage_activation_bytes"]
-    return e["activation_bytes"] / e["layers"]
+
+
+def one_layer(model, b, t, recomputation, sequence_parallel):
+    e = one_stage(model, b, t, activation_recomputation=recomputation, sequence_parallel=sequence_parallel)
+    ends = e["embedding_activation_bytes"] + e["head_activation_bytes"]
+    assert e["activation_bytes"] == e["kept_activation_bytes_per_layer"] * e["layers"] + ends
+    return (e["activation_bytes"] - ends) / e["layers"]
 
 
 # Table 2 of the paper and section 5: s·b·h·(whole + split/t) + scores·a·s²·b/t bytes a layer.
@@ -71,8 +80,16 @@ def test_activations_of_one_layer_are_to_the_byte_those_of_korthikanti(model, s,
     assert one_layer(model, b, row["t"], row["recompute"], row["sequence"]) == printed
 
 
+@pytest.mark.parametrize(("model", "s", "h", "a", "b"), KORTHIKANTI)
+def test_activations_of_the_ends_are_to_the_byte_those_of_korthikanti(model, s, h, a, b):
+    """s·b·h/t for the embedding's dropout, and 4·s·b·h/t·(1 + v/h) at the head. Source: arXiv 2205.05198, section 4.3."""
+    e = one_stage(model, b, 8, sequence_parallel=True)
+    assert e["embedding_activation_bytes"] == s * b * h // 8
+    assert e["head_activation_bytes"] == (4 * s * b * h + 4 * s * b * int(e["vocabulary_size"])) // 8
+
+
 def states(**overrides):
-    e = amped.estimate("default", model="Megatron 7.5B", pipeline_parallel_degree=1, batch_size=64, **overrides)
+    e = closed_form(model="Megatron 7.5B", pipeline_parallel_degree=1, batch_size=64, **overrides)
     return (e["weight_bytes"] + e["gradient_bytes"] + e["optimizer_state_bytes"]) / e["number_of_parameters"]
 
 
@@ -90,7 +107,7 @@ def test_zero_shares_out_optimizer_then_gradients_then_weights(stage, kept, shar
 
 def test_latent_attention_has_the_products_of_its_paper():
     """DeepSeek V3, a token in a layer, by hand. Source: arXiv 2405.04434, eq. 9 to 19, and DeepSeek V3's config."""
-    e = amped.estimate(
+    e = closed_form(
         "minimal", model="DeepSeek V3", batch_size=64, tensor_parallel_degree=1, microbatch_size=1,
         number_of_accelerators=64,
     )  # fmt: skip
@@ -101,7 +118,7 @@ def test_latent_attention_has_the_products_of_its_paper():
         "key_value_up": 512 * 128 * (128 + 128),
         "attention_output": 128 * 128 * 7168,
     }
-    tokens = e["microbatch_tokens"] * e["layer_calls"]
+    tokens = e["microbatch_tokens"]
     products = {gemm.name: gemm.multiply_accumulates / tokens for gemm in e.results.records("projection_gemms")}
     assert products == by_hand
     core = {gemm.name: gemm.multiply_accumulates / tokens for gemm in e.results.records("attention_gemms")}

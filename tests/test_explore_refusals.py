@@ -36,7 +36,7 @@ def test_a_sweep_of_an_unknown_name_is_refused_with_the_nearest() -> None:
         amped.explore(SMALL, vary={"memory_bandwith": [1]})
 
 
-@pytest.mark.parametrize("name", ["layer_gemms", "the_batch_divides_by_the_data_degree"])
+@pytest.mark.parametrize("name", ["layer_operators", "the_batch_divides_by_the_data_degree"])
 def test_a_sweep_of_what_cannot_be_given_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=name):
         amped.explore(SMALL, vary={name: [1]})
@@ -55,9 +55,10 @@ def test_all_that_is_wrong_with_a_sweep_is_told_at_once() -> None:
     assert len(refusal.value.problems) == 3
 
 
-def test_a_result_that_is_no_number_is_an_error() -> None:
-    with pytest.raises(EvaluationError, match="came out as inf"):
-        amped.explore(SMALL, memory_bandwidth=1e-300)
+@pytest.mark.parametrize(("model", "told"), [("amped", "inf"), ("operators", "(inf|nan)")])
+def test_a_result_that_is_no_number_is_an_error(model: str, told: str) -> None:
+    with pytest.raises(EvaluationError, match=f"came out as {told} "):
+        amped.explore(SMALL, performance_model=model, memory_bandwidth=1e-300)
 
 
 def test_nothing_asked_for_is_refused() -> None:

@@ -83,7 +83,7 @@ def test_the_context_degree_of_the_config_is_kept() -> None:
 
 
 def test_a_formula_may_leave_its_argument_unused() -> None:
-    mine = page('@quantity("s")\ndef optimizer_time__amped(weight_bytes):\n    "Source: me."\n    return 3.0')
+    mine = page('@quantity("s")\ndef optimizer_time__operators(weight_bytes):\n    "Source: me."\n    return 3.0')
     assert amped.explore(SMALL, formulas=mine).best[0]["optimizer_time"] == 3.0
 
 

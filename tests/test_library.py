@@ -51,14 +51,17 @@ def test_an_estimate_is_frozen_and_shows_itself():
     with pytest.raises(AttributeError):
         estimate.results = None
     assert "GPT-3" in estimate._repr_html_()
-    assert repr(estimate).startswith("<Estimate of default: step 30.")
+    assert repr(estimate).startswith(f"<Estimate of default: step {estimate['step_time']:.4g} s, training ")
     assert sum(estimate.breakdown.values()) == pytest.approx(estimate["step_time"], rel=1e-12)
 
 
 def test_explain_and_explore_answer_in_python():
     tree = amped.explain("step_time")
     assert tree.value == amped.estimate()["step_time"]
-    assert "matrix_efficiency" in {node.name for node in tree.walk()}
+    assert "gemm_sustained_fraction" in {node.name for node in tree.walk()}
+    closed = amped.explain("step_time", performance_model="amped")
+    assert closed.value == amped.estimate(performance_model="amped")["step_time"]
+    assert "matrix_efficiency" in {node.name for node in closed.walk()}
     found = amped.explore(number_of_accelerators=64, model="GPT-3 13B", top=3)
     assert len(found.best) == 3
     assert found.best[0]["training_time"] <= found.best[1]["training_time"]

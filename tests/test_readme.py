@@ -24,11 +24,12 @@ def block_after(mark):
     return README.split(f"<!-- {mark} -->")[1].split("```")[1].partition("\n")[2].rstrip("\n")
 
 
-def test_the_printed_output_is_real(tmp_path, monkeypatch):
+@pytest.mark.parametrize("command", ["amped estimate", "amped estimate --layers"])
+def test_the_printed_output_is_real(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = [line.rstrip() for line in CliRunner().invoke(app, ["estimate"]).stdout.splitlines()]
+    lines = [line.rstrip() for line in CliRunner().invoke(app, command.split()[1:]).stdout.splitlines()]
     printed = "\n".join(line for line in lines if not line.startswith("written")).rstrip()
-    assert printed == block_after("output of: amped estimate")
+    assert printed == block_after(f"output of: {command}")
 
 
 @pytest.fixture(scope="module")
@@ -50,24 +51,41 @@ def test_the_ten_lines_are_the_shipped_config():
     assert (ROOT / "configs" / "minimal.json").read_text().strip() in README
 
 
-@pytest.mark.parametrize(
-    ("model", "accelerators", "batch", "tensor", "pipeline", "chunks", "microbatch"),
-    [
-        ("Megatron 1.7B", 32, 512, 1, 1, 1, 16),
-        ("Megatron 3.6B", 64, 512, 2, 1, 1, 16),
-        ("Megatron 7.5B", 128, 512, 4, 1, 1, 16),
-        ("Megatron 18.4B", 256, 1024, 8, 1, 1, 8),
-        ("Megatron 76.1B", 1024, 1792, 8, 4, 3, 2),
-        ("Megatron 310.1B", 1920, 2160, 8, 16, 2, 1),
-    ],
-)
-def test_the_table_of_accuracy_is_real(model, accelerators, batch, tensor, pipeline, chunks, microbatch):
-    rate = amped.estimate(
-        model=model, number_of_accelerators=accelerators, batch_size=batch, tensor_parallel_degree=tensor,
-        pipeline_parallel_degree=pipeline, virtual_pipeline_stages=chunks, microbatch_size=microbatch,
-    )["hardware_flop_rate_per_accelerator"]  # fmt: skip
-    row = next(line for line in README.splitlines() if line.startswith(f"| GPT {model.split()[1]},"))
-    published, shown, error = row.split("|")[2:5]
-    assert float(shown) == pytest.approx(rate / 1e12, abs=0.05)
-    signed = float(error.strip(" *%").replace("−", "-").replace(" ", ""))
-    assert signed == pytest.approx((rate / 1e12 / float(published) - 1) * 100, abs=0.06)
+def megatron(accelerators, batch, tensor, pipeline, chunks, microbatch):
+    return {
+        "number_of_accelerators": accelerators, "batch_size": batch, "tensor_parallel_degree": tensor,
+        "pipeline_parallel_degree": pipeline, "virtual_pipeline_stages": chunks, "microbatch_size": microbatch,
+    }  # fmt: skip
+
+
+GPT_22B = {"model": "Megatron 22B"} | megatron(8, 4, 8, 1, 1, 4)
+LAYER = GPT_22B | {"layers": 1, "vocabulary_size": 0, "optimizer": "none"}
+FULL, SELECTIVE, NONE = ({"activation_recomputation": mode} for mode in ("full", "selective", "none"))
+SEQUENCE = {"sequence_parallel": True}
+PUBLISHED = {
+    "GPT 1.7B, 32 GPUs": {"model": "Megatron 1.7B"} | megatron(32, 512, 1, 1, 1, 16),
+    "GPT 3.6B, 64 GPUs": {"model": "Megatron 3.6B"} | megatron(64, 512, 2, 1, 1, 16),
+    "GPT 7.5B, 128 GPUs": {"model": "Megatron 7.5B"} | megatron(128, 512, 4, 1, 1, 16),
+    "GPT 18.4B, 256 GPUs": {"model": "Megatron 18.4B"} | megatron(256, 1024, 8, 1, 1, 8),
+    "GPT 76.1B, 1024 GPUs": {"model": "Megatron 76.1B"} | megatron(1024, 1792, 8, 4, 3, 2),
+    "GPT 310.1B, 1920 GPUs": {"model": "Megatron 310.1B"} | megatron(1920, 2160, 8, 16, 2, 1),
+    "GPT 22B, full recomputation": GPT_22B | FULL,
+    "GPT 22B, selective, sequence parallel": GPT_22B | SELECTIVE | SEQUENCE,
+    "one layer of it, no recomputation": LAYER | NONE,
+    "one layer of it, sequence parallel": LAYER | NONE | SEQUENCE,
+    "one layer of it, full recomputation": LAYER | FULL,
+    "one layer of it, selective": LAYER | SELECTIVE,
+    "one layer of it, selective, sequence parallel": LAYER | SELECTIVE | SEQUENCE,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_table_of_accuracy_is_real(name):
+    row = next(line for line in README.splitlines() if line.startswith(f"| {name} |"))
+    measured, shown, error = (cell.strip() for cell in row.split("|")[2:5])
+    unit = {"s": 1.0, "ms": 1e-3}[measured.split()[1]]
+    seconds = amped.estimate(**PUBLISHED[name])["step_time"]
+    assert shown == f"{seconds / unit:.4g} {measured.split()[1]}"
+    signed = (seconds / unit / float(measured.split()[0]) - 1) * 100
+    assert float(error.strip(" %").replace("−", "-")) == pytest.approx(signed, abs=0.06)
+    assert abs(signed) < 10

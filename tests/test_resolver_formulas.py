@@ -51,11 +51,11 @@ def test_a_plain_name_takes_the_place_of_the_performance_models_formula() -> Non
 
 
 def test_a_function_of_a_user_without_a_mark_is_no_formula() -> None:
-    def optimizer_time__amped(weight_bytes: object) -> float:
+    def optimizer_time__operators(weight_bytes: object) -> float:
         return 1.0
 
-    unmarked = module_of(optimizer_time__amped)
+    unmarked = module_of(optimizer_time__operators)
     with pytest.raises(amped.AmpedError, match="has no marked function"):
         amped.estimate("default", formulas=unmarked)
-    marked = module_of(quantity("s")(optimizer_time__amped))
+    marked = module_of(quantity("s")(optimizer_time__operators))
     assert amped.estimate("default", formulas=marked)["optimizer_time"] == 1.0

@@ -51,8 +51,12 @@ def test_the_tree_of_a_step_reaches_every_kind_of_origin_and_tells_nothing_twice
     assert {part.origin for part in told} == {"given", "table row", "calculated", "default", "records"}
     grown = [part.name for part in told if part.parts]
     assert len(grown) == len(set(grown))
-    recomputation = next(part for part in told if part.name == "recomputation_time")
-    assert recomputation.because == "activation_recomputation is selective"
+    because = {part.name: part.because for part in told}
+    assert because["recomputed_core_fraction"] == "activation_recomputation is selective"
+    assert because["recomputation_time"] == "performance_model is operators"
+    closed = list(explained("step_time", activation_recomputation="selective", performance_model="amped").walk())
+    recomputation = next(part for part in closed if part.name == "recomputation_time")
+    assert recomputation.because == "performance_model is amped"
     assert recomputation.differs.startswith("AMPeD has none")
 
 

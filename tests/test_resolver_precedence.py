@@ -13,9 +13,17 @@ from amped.quantity import SYSTEM
 def test_a_selector_changes_which_formula_serves_a_name() -> None:
     full = mapped(activation_recomputation="full", **ALL_OF_IT)
     none = mapped(activation_recomputation="none", **ALL_OF_IT)
-    assert full.plan.by_name["recomputation_time"].variant == "full"
-    assert none.plan.by_name["recomputation_time"].variant == "none"
+    assert full.plan.by_name["recomputed_layer_fraction"].variant == "full"
+    assert none.plan.by_name["recomputed_layer_fraction"].variant == ""
     assert full["recomputation_time"] > none["recomputation_time"] == 0
+
+
+@pytest.mark.parametrize("model", ["operators", "amped"])
+def test_the_performance_model_is_a_selector_like_any_other(model: str) -> None:
+    estimate = mapped(performance_model=model, **ALL_OF_IT)
+    assert estimate.choices["performance_model"] == model
+    assert {f.variant for f in estimate.plan.by_name.values() if f.mark.choice == "performance_model"} == {model}
+    assert mapped(**ALL_OF_IT).choices["performance_model"] == "operators"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])

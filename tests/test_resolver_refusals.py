@@ -28,7 +28,9 @@ def test_what_an_optional_result_lacks_is_told_in_its_place() -> None:
 
 
 def test_a_cycle_is_refused_with_the_chain() -> None:
-    mine = page('@quantity("s")\ndef optimizer_time__amped(step_time):\n    "Mine. Source: me."\n    return step_time')
+    mine = page(
+        '@quantity("s")\ndef optimizer_time__operators(step_time):\n    "Mine. Source: me."\n    return step_time'
+    )
     with pytest.raises(ResolveError, match=r"step_time ← optimizer_time ← step_time"):
         amped.estimate("default", formulas=mine)
     assert amped.estimate("default", formulas=mine, step_time=3.0)["optimizer_time"] == 3.0
@@ -59,7 +61,7 @@ def test_a_choice_without_a_formula_for_it_is_told() -> None:
      "return None"],
 )  # fmt: skip
 def test_a_formula_that_fails_is_named_with_its_inputs(body: str) -> None:
-    mine = page(f'@quantity("s")\ndef optimizer_time__amped(weight_bytes):\n    "Mine. Source: me."\n    {body}')
+    mine = page(f'@quantity("s")\ndef optimizer_time__operators(weight_bytes):\n    "Mine. Source: me."\n    {body}')
     with pytest.raises(EvaluationError, match=r"(?s)'optimizer_time'.*weight_bytes = "):
         amped.estimate("default", formulas=mine)
 
@@ -72,4 +74,6 @@ def test_a_list_of_records_that_is_none_is_named() -> None:
 
 def test_a_result_that_is_no_number_is_named_with_its_inputs() -> None:
     with pytest.raises(EvaluationError, match=r"(?s)'optimizer_time' came out as inf.*memory_bandwidth = 1e-300"):
+        amped.estimate("default", performance_model="amped", memory_bandwidth=1e-300)
+    with pytest.raises(EvaluationError, match=r"(?s)'\w+' came out as (inf|nan).*it was computed from \w+ = "):
         amped.estimate("default", memory_bandwidth=1e-300)

@@ -1,0 +1,249 @@
+"""The operator model against a slow twin that was written from what its pages say, for dense decoders."""
+
+from math import fsum, gcd, isfinite
+
+import pytest
+import slow_twin_operators as twin
+from helpers_contract import KINDS
+from slow_twin_communication import across, inside, tiers
+from slow_twin_layers import embedding_parameters, head_parameters, microbatch_tokens, shared_layer_parameters
+
+import amped
+
+# --- the twin's step: layers, stages and micro-batches ---------------------------------------------------------------
+
+
+def stages(p):
+    """How many layers each stage has."""
+    count = int(p["pipeline_parallel_degree"])
+    if count == 1:
+        return [p["layers"]]
+    first, last = (p[f"number_of_{end}_stage_layers"] for end in ("first", "last"))
+    return [first, *[(p["layers"] - first - last) / (count - 2) for _ in range(count - 2)], last]
+
+
+def parameters_of_the_fullest(p):
+    """Parameters of an accelerator on the stage that has most; the last has the head's matrix, tied or not."""
+    counts = [layers * shared_layer_parameters(p, 0) for layers in stages(p)]
+    counts[0] += embedding_parameters(p)
+    counts[-1] += head_parameters(p, own_matrix=len(counts) > 1 or not p["tied_embeddings"])
+    return max(counts) / p["tensor_parallel_degree"]
+
+
+def tensor_communication(p):
+    """Forward seconds of a layer, those of its gathers, and those of its scatters."""
+    group, payload = tiers(p, "tensor"), microbatch_tokens(p) * p["dimensionality"] * p["activation_precision"]
+    if p["sequence_parallel"]:
+        once = twin.called(p, "gather", group, payload)
+        return 4 * once, 2 * once, 2 * once
+    return 2 * twin.called(p, "all_reduce", group, payload), 0.0, 0.0
+
+
+def layer(p):
+    """Seconds of one layer for one micro-batch, by part of the step."""
+    kernels = twin.attention(p) + twin.feedforward(p)
+    forward, backward, update = (twin.phase_seconds(p, kernels, phase) for phase in twin.PHASES)
+    core = twin.phase_seconds(p, [k for k in kernels if k.name in twin.CORE], "forward")
+    full = p["activation_recomputation"] == "full"
+    again = {"none": 0.0, "selective": core, "full": forward}[p["activation_recomputation"]]
+    there, gathers, scatters = tensor_communication(p)
+    waits = there * (2 if full else 1) + there + gathers  # backward gathers its inputs once more
+    hidden = 0.0
+    if p["overlap_tensor_communication"]:  # and what was gathered is scattered, as gradients beside the next products
+        hidden = min(gathers, backward) + min(there - scatters, update)
+    return {"compute_forward_time": forward, "compute_backward_time": backward, "weight_update_time": update,
+            "recomputation_time": again, "hidden_tensor_communication_time": hidden,
+            "exposed_tensor_communication_time": waits - hidden * (1 - p["overlap_slowdown_fraction"])}  # fmt: skip
+
+
+def end(p, kernels):
+    """Seconds of one end of the network for one micro-batch: it sends as much as one block."""
+    forward, backward, update = (twin.phase_seconds(p, kernels, phase) for phase in twin.PHASES)
+    return {"compute_forward_time": forward, "compute_backward_time": backward, "weight_update_time": update,
+            "exposed_tensor_communication_time": tensor_communication(p)[0] / 2}  # fmt: skip
+
+
+def boundary(p):
+    """Seconds to hand a micro-batch to the next stage, and to put its shares together there."""
+    if p["pipeline_parallel_degree"] == 1:
+        return 0.0
+    near, far = tiers(p, "pipeline")
+    payload = microbatch_tokens(p) * p["dimensionality"] * p["activation_precision"]
+    link, ramp = (far, "inter_node_ramp_bytes") if far.members > 1 else (near, "inter_accelerator_ramp_bytes")
+    sent = (payload / p["tensor_parallel_degree"] + p[ramp]) / link.bandwidth + link.latency
+    gathered = 0.0 if p["sequence_parallel"] else twin.called(p, "gather", tiers(p, "tensor"), payload)
+    return p["collective_overhead_time"] + sent + gathered
+
+
+def data_communication(p):
+    """Seconds in which gradients are added up, and weights gathered, once for what the rest of a step asks."""
+    near, far = tiers(p, "data", "context")
+    held, stage = parameters_of_the_fullest(p), p["zero_stage"]
+    messages = max(stages(p)) if stage >= 3 else 1
+    gradients, weights = (held * p[f"{kind}_precision"] / messages for kind in ("gradient", "weight"))
+    if stage == 0:
+        return twin.called(p, "all_reduce", (near, far), gradients), 0.0
+    m, inner = p["number_of_microbatches_per_minibatch"], gcd(int(p["sharding_degree"]), int(near.members))
+    outer = p["sharding_degree"] / inner
+    shards = (inside(p, inner), across(p, outer))
+    copies = (inside(p, near.members / inner), across(p, far.members / outer))
+    scattered = twin.called(p, "gather", shards, gradients)
+    scattered += twin.called(p, "all_reduce", copies, gradients / p["sharding_degree"])
+    gathered = twin.called(p, "gather", shards, weights)
+    return scattered * messages * (m if stage >= 2 else 1), gathered * messages * (2 * m if stage >= 3 else 1)
+
+
+def hidden_data_communication(p, parts, gradients, weights, layers):
+    """Gradients beside what other communication left of the backward pass, weights beside what is left then.
+
+    From stage 2 (3) of all micro-batches, before of the last (first); the last layer's has nothing left to hide behind.
+    """
+    if not p["overlap_data_communication"]:
+        return 0.0
+    m, able, forward = p["number_of_microbatches_per_minibatch"], 1 - 1 / layers, parts["compute_forward_time"]
+    backward = parts["compute_backward_time"] + parts["weight_update_time"] + parts["recomputation_time"]
+    backward -= parts["hidden_tensor_communication_time"] + parts["hidden_pipeline_communication_time"]
+    beside = min(gradients * able, max(backward, 0.0) / (1 if p["zero_stage"] >= 2 else m))
+    left = forward + backward - beside
+    return beside + min(weights * able, left if p["zero_stage"] >= 3 else min(forward / m, left))
+
+
+def on_the_slowest_stage(p):
+    """What it spends in a step by part, what the others spend on one micro-batch, and how many layers it has."""
+    work = [[layer(p)] * int(layers) for layers in stages(p)]
+    layers = [len(stage) for stage in work]
+    work[0] = [*work[0], end(p, twin.embedding(p))]
+    work[-1] = [*work[-1], end(p, twin.head(p))]
+    each = [fsum(s for item in stage for name, s in item.items() if "hidden" not in name) for stage in work]
+    pace = each.index(max(each))
+    spent = [item for _ in range(int(p["number_of_microbatches_per_minibatch"])) for item in work[pace]]
+    parts = {name: fsum(item.get(name, 0.0) for item in spent) for name in layer(p)}
+    return parts, fsum(seconds for stage, seconds in enumerate(each) if stage != pace), layers[pace]
+
+
+def step(p):
+    """Every part of a step: the slowest stage never waits between its first and its last micro-batch."""
+    parts, others, layers = on_the_slowest_stage(p)
+    v, kept = p["virtual_pipeline_stages"], 1 - p["overlap_slowdown_fraction"]
+    handed = fsum(2 * boundary(p) for _ in range(int(p["number_of_microbatches_per_minibatch"] * v)))
+    free = fsum(parts[f"{name}_time"] for name in ("compute_forward", "compute_backward", "weight_update"))
+    free = (free - parts["hidden_tensor_communication_time"]) * p["overlap_pipeline_communication"]
+    beside = parts["hidden_pipeline_communication_time"] = min(handed, free)
+    gradients, weights = data_communication(p)
+    hidden = hidden_data_communication(p, parts, gradients, weights, layers)
+    waiting = others / v + 2 * (p["pipeline_parallel_degree"] - 1) * boundary(p)
+    return parts | {
+        "optimizer_time": twin.optimizer(p, parameters_of_the_fullest(p)),
+        "pipeline_bubble_time": p["exposed_bubble_fraction"] * waiting,
+        "exposed_pipeline_communication_time": handed - beside * kept,
+        "hidden_data_communication_time": hidden,
+        "exposed_data_communication_time": gradients + weights - hidden * kept,
+    }
+
+
+# --- the comparison --------------------------------------------------------------------------------------------------
+
+# What nobody computes: numbers of a config, of a table's row, or a registered default.
+LEAVES = (
+    "layers", "dimensionality", "attention_heads", "key_value_heads", "head_dimension", "feedforward_dimension",
+    "gated_mlp", "vocabulary_size", "context", "batch_size", "microbatch_size", "number_of_MoE_layers", "norm_vectors",
+    "norms_per_layer", "query_key_value_bias", "attention_output_bias", "mlp_bias", "position_table", "tied_embeddings",
+    "number_of_microbatches_per_minibatch", "virtual_pipeline_stages", "number_of_first_stage_layers",
+    "number_of_last_stage_layers", "exposed_bubble_fraction", "zero_stage", "sharding_degree", "sequence_parallel",
+    "flash_attention", "causal", "dropout", "weight_precision", "activation_precision", "gradient_precision",
+    "optimizer_state_precision", "logits_precision", "dropout_mask_precision", "softmax_statistic_precision",
+    "fused_backward_products", "cross_entropy_kernels", "gemm_sustained_fraction", "gemm_ramp_depth",
+    "medium_tile_efficiency", "small_tile_efficiency", "smallest_tile_efficiency", "wave_quantization",
+    "cores_sharing_tiles", "memory_bandwidth", "memory_bandwidth_efficiency", "bandwidth_ramp_bytes",
+    "normalisation_bandwidth_fraction",
+    "kernel_overhead_time", "kernel_dispatch_time", "attention_forward_efficiency", "attention_backward_efficiency",
+    "attention_ramp_length", "exposed_softmax_fraction", "vector_flop_rate", "overlap_slowdown_fraction",
+    "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes", "collective_overhead_time", "tree_bandwidth_fraction",
+    "inter_accelerator_bandwidth", "inter_accelerator_efficiency", "inter_accelerator_latency",
+    "number_of_network_cards_per_node", "bandwidth_per_network_card", "oversubscription",
+    "number_of_accelerators_per_node", "inter_node_efficiency", "inter_node_latency", "overlap_tensor_communication",
+    "overlap_pipeline_communication", "overlap_data_communication",
+    *(f"{part}{kind}_parallel_degree" for kind in KINDS for part in ("", "intra_node_", "inter_node_")),
+)  # fmt: skip
+CHOICES = ("activation_recomputation", "positions", "collective_algorithm")
+H100 = {"system": "DGX H100", "accelerator": "H100 SXM"}
+SMALL = {"model": "GPT-2 small", "batch_size": 16, "number_of_accelerators": 1, "tensor_parallel_degree": 1,
+         "pipeline_parallel_degree": 1}  # fmt: skip
+LLAMA = {"number_of_nodes": 16, "batch_size": 512}
+CONFIGURATIONS = {
+    "gpt3_as_shipped": ("default", {}),
+    "gpt3_selective_with_sequence_parallelism": (
+        "default", {"activation_recomputation": "selective", "sequence_parallel": True},
+    ),
+    "gpt3_interleaved_without_recomputation": (
+        "default", {"activation_recomputation": "none", "virtual_pipeline_stages": 3},
+    ),
+    "gpt3_tensor_across_nodes": ("default", {"tensor_parallel_degree": 32, "dropout": 0}),
+    "gpt3_nothing_hidden": ("default", {"overlap_tensor_communication": False, "collective_algorithm": "ring"}),
+    "gpt3_hand_overs_hidden": (
+        "default", {"overlap_pipeline_communication": True, "microbatch_size": 4, "exposed_bubble_fraction": 0.5,
+                    "number_of_first_stage_layers": 9, "number_of_last_stage_layers": 9},
+    ),
+    "gpt3_fewer_layers_at_the_end": (
+        "default", {"number_of_first_stage_layers": 14, "number_of_last_stage_layers": 10, "flash_attention": True},
+    ),
+    "gpt3_trees_for_many_replicas": (
+        "default", {"tensor_parallel_degree": 4, "zero_stage": 0, "collective_algorithm": "tree", "microbatch_size": 2},
+    ),
+    "megatron_as_shipped": ("megatron-145.6B", {}),
+    "llama_as_shipped": ("llama-3-70b", {}),
+    "llama_whole_sequences_attended_in_tiers": (
+        "llama-3-70b", {**LLAMA, "causal": False, "collective_algorithm": "hierarchical", "sequence_parallel": False},
+    ),
+    "llama_weights_sharded": (
+        "llama-3-70b", {**LLAMA, "zero_stage": 3, "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1,
+                        "activation_recomputation": "full", "virtual_pipeline_stages": 1},
+    ),
+    "llama_weights_sharded_in_two_nodes": (
+        "llama-3-70b", {**LLAMA, "zero_stage": 3, "tensor_parallel_degree": 2, "pipeline_parallel_degree": 1,
+                        "sharding_degree": 8, "virtual_pipeline_stages": 1},
+    ),
+    "llama_gradients_sharded_and_beside_passes": (
+        "llama-3-70b", {**LLAMA, "zero_stage": 2, "pipeline_parallel_degree": 2, "overlap_data_communication": True},
+    ),
+    "llama_key_heads_fewer_than_tensor_shares": (
+        "llama-3-70b", {**LLAMA, "tensor_parallel_degree": 16, "flash_attention": False, "zero_stage": 1,
+                        "activation_recomputation": "selective", "overlap_data_communication": True},
+    ),
+    "gpt2_on_one_a100": ("default", {**SMALL, "activation_recomputation": "none"}),
+    "gpt2_on_one_h100_bound_by_launches": (
+        "default", {**SMALL, **H100, "batch_size": 2, "flash_attention": True, "activation_recomputation": "none"},
+    ),
+    "gpt2_on_v100_replicas": ("default", {**SMALL, "accelerator": "V100", "system": "DGX-2", "batch_size": 64,
+                                          "number_of_accelerators": 32}),
+}  # fmt: skip
+
+
+def leaves(estimate):
+    """The twin's inputs: values that are given or looked up, degrees, and no result of the model."""
+    p = {name: estimate[name] for name in LEAVES} | {name: estimate.choices[name] for name in CHOICES}
+    p["matrix_peak_flop_rate"] = estimate[f"{estimate.choices['matrix_precision']}_peak_flop_rate"]
+    p["optimizer_states_per_parameter"] = estimate["optimizer_states_per_parameter"]
+    return p
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_twin_agrees_on(name):
+    config, overrides = CONFIGURATIONS[name]
+    estimate = amped.estimate(config, **overrides)
+    parts = step(leaves(estimate))
+    assert all(isfinite(seconds) for seconds in parts.values())
+    assert {name: estimate[name] for name in parts} == pytest.approx(parts, rel=1e-9, abs=0)
+    spent = fsum(seconds for name, seconds in parts.items() if "hidden" not in name)
+    assert estimate["step_time"] == pytest.approx(spent, rel=1e-9)
+
+
+def test_twin_sees_every_part_and_every_stage_at_work():
+    """No part is zero in all configurations, and each stage paces in one, or the twin would have shown nothing."""
+    at_work, paces = set(), {"first_stage_paces", "last_stage_paces"}
+    for config, overrides in CONFIGURATIONS.values():
+        estimate = amped.estimate(config, **overrides)
+        parts = step(leaves(estimate))
+        at_work |= {name for name in (*parts, *paces) if estimate[name] > 0}
+        at_work |= {"middle stage"} if not any(estimate[name] for name in paces) else set()
+    assert at_work == {*parts, *paces, "middle stage"}
