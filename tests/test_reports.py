@@ -42,7 +42,9 @@ def test_the_gemms_are_all_of_the_models_flops_with_the_head_on_its_own_stage():
     e = amped.estimate()
     head = [line.flops for line in gemm_lines(e) if line.name == "head"]
     rest = sum(line.flops for line in gemm_lines(e)) - sum(head)
-    assert rest + sum(head) / e["pipeline_parallel_degree"] == pytest.approx(e["model_flops_per_accelerator"], rel=1e-12)
+    assert rest + sum(head) / e["pipeline_parallel_degree"] == pytest.approx(
+        e["model_flops_per_accelerator"], rel=1e-12
+    )
 
 
 def test_the_layer_table_adds_up_to_the_passes_of_a_layer(estimate):
