@@ -90,7 +90,7 @@ class JointAxis:
         return steady, np.flatnonzero(changes)
 
     def _may_save(self, mask: int) -> bool:
-        """Whether some rows spread over the axis repeat one another; where they do not, neither do all."""
+        """Whether rows spread over the axis repeat one another; where they do not, few would, and finding them is not worth it."""
         if self.size <= SAMPLE or not mask & ~self._steady:
             return True
         few = np.arange(0, self.size, self.size // SAMPLE)

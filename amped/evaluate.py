@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from amped.axes import JointAxis, JointBlock
 from amped.catalogue import Formula
 from amped.errors import EvaluationError, Problem
-from amped.records import Record
+from amped.records import Duration, Record
 from amped.resolve import Plan, Step
 
 Array = NDArray[np.float64]
@@ -153,10 +153,18 @@ def check_finite(results: Results) -> None:
     """
     for step in results.plan.steps:
         data, _ = results.cells[step.name]
-        if isinstance(data, np.ndarray) and not math.isfinite(data.item()):
-            raise EvaluationError(Problem(
-                f"'{step.name}' came out as {data.item()}", advice=f"it was computed from {_arguments(step.formula, results.cells)}"
-            ))  # fmt: skip
+        for what, number in _numbers(step.name, data):
+            if not math.isfinite(number):
+                advice = f"it was computed from {_arguments(step.formula, results.cells)}"
+                raise EvaluationError(Problem(f"{what} came out as {number}", advice=advice))
+
+
+def _numbers(name: str, data: Any) -> Iterator[tuple[str, float]]:
+    """What a formula gave: its number, or each of its records' times."""
+    if isinstance(data, np.ndarray):
+        yield f"'{name}'", data.item()
+    elif data and isinstance(data[0], Duration):
+        yield from ((f"the time of '{d.name}' in '{name}'", float(np.asarray(d.time).item())) for d in data)
 
 
 def _leaf(name: str, values: Mapping[str, float], joint: Joint | None, axes: Mapping[str, Array]) -> tuple[Array, int]:

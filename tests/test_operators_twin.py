@@ -48,9 +48,9 @@ def layer(p):
     again = {"none": 0.0, "selective": core, "full": forward}[p["activation_recomputation"]]
     there, gathers, scatters = tensor_communication(p)
     waits = there * (2 if full else 1) + there + gathers  # backward gathers its inputs once more
-    hidden = 0.0
+    hidden = min(gathers, backward)  # the inputs gathered again
     if p["overlap_tensor_communication"]:  # and what was gathered is scattered, as gradients beside the next products
-        hidden = min(gathers, backward) + min(there - scatters, update)
+        hidden += min(there - scatters, update)
     return {"compute_forward_time": forward, "compute_backward_time": backward, "weight_update_time": update,
             "recomputation_time": again, "hidden_tensor_communication_time": hidden,
             "exposed_tensor_communication_time": waits - hidden * (1 - p["overlap_slowdown_fraction"])}  # fmt: skip
@@ -100,12 +100,13 @@ def hidden_data_communication(p, parts, gradients, weights, layers):
     """
     if not p["overlap_data_communication"]:
         return 0.0
-    m, able, forward = p["number_of_microbatches_per_minibatch"], 1 - 1 / layers, parts["compute_forward_time"]
+    m, able = p["number_of_microbatches_per_minibatch"], 1 - 1 / layers
+    forward = parts["compute_forward_time"] - parts["hidden_pipeline_communication_time"]
     backward = parts["compute_backward_time"] + parts["weight_update_time"] + parts["recomputation_time"]
-    backward -= parts["hidden_tensor_communication_time"] + parts["hidden_pipeline_communication_time"]
-    beside = min(gradients * able, max(backward, 0.0) / (1 if p["zero_stage"] >= 2 else m))
-    left = forward + backward - beside
-    return beside + min(weights * able, left if p["zero_stage"] >= 3 else min(forward / m, left))
+    backward = max(backward - parts["hidden_tensor_communication_time"], 0.0)
+    beside = min(gradients * able, backward / (1 if p["zero_stage"] >= 2 else m))
+    left = forward + backward - beside if p["zero_stage"] >= 3 else forward / m
+    return beside + min(weights * able, left)
 
 
 def on_the_slowest_stage(p):
@@ -126,8 +127,7 @@ def step(p):
     parts, others, layers = on_the_slowest_stage(p)
     v, kept = p["virtual_pipeline_stages"], 1 - p["overlap_slowdown_fraction"]
     handed = fsum(2 * boundary(p) for _ in range(int(p["number_of_microbatches_per_minibatch"] * v)))
-    free = fsum(parts[f"{name}_time"] for name in ("compute_forward", "compute_backward", "weight_update"))
-    free = (free - parts["hidden_tensor_communication_time"]) * p["overlap_pipeline_communication"]
+    free = parts["compute_forward_time"] * p["overlap_pipeline_communication"]
     beside = parts["hidden_pipeline_communication_time"] = min(handed, free)
     gradients, weights = data_communication(p)
     hidden = hidden_data_communication(p, parts, gradients, weights, layers)

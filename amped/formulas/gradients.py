@@ -59,7 +59,7 @@ def data_collectives(
 ):  # fmt: skip
     """One all-reduce of the worst stage's gradients a step, and one of its experts'.
 
-    Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage is left out.
+    Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage, and hybrid sharding, are left out.
     """
     shared = shared_parameters_per_accelerator * gradient_precision
     experts = expert_parameters_per_accelerator * gradient_precision

@@ -77,20 +77,25 @@ def exposed_expert_communication_time_per_layer(
 
 
 @quantity("s")
-def compute_time_beside_layers(
-    compute_forward_time, compute_backward_time, weight_update_time, hidden_tensor_communication_time,
-    hidden_context_communication_time, hidden_expert_communication_time,
-):  # fmt: skip
-    """Computation of a step beside which no layer communicates. Source: definition."""
-    compute = compute_forward_time + compute_backward_time + weight_update_time
-    hidden = hidden_context_communication_time + hidden_expert_communication_time
-    return compute - hidden_tensor_communication_time - hidden
+def free_forward_time(compute_forward_time, hidden_context_communication_time, hidden_expert_communication_time):
+    """Forward computation of a step beside which no layer communicates; at least this much.
+
+    Source: definition. What layers hide forward and backward together is taken from both.
+    """
+    return np.maximum(compute_forward_time - hidden_context_communication_time - hidden_expert_communication_time, 0)
 
 
 @quantity("s")
-def free_compute_time(compute_time_beside_layers, recomputation_time, hidden_pipeline_communication_time):
-    """Computation of a step beside which nothing but data parallelism may communicate. Source: definition."""
-    return compute_time_beside_layers + recomputation_time - hidden_pipeline_communication_time
+def free_backward_time(
+    compute_backward_time, weight_update_time, recomputation_time, hidden_tensor_communication_time,
+    hidden_context_communication_time, hidden_expert_communication_time,
+):  # fmt: skip
+    """Backward computation of a step beside which no layer communicates; at least this much.
+
+    Source: definition. What layers hide forward and backward together is taken from both.
+    """
+    hidden = hidden_tensor_communication_time + hidden_context_communication_time + hidden_expert_communication_time
+    return np.maximum(compute_backward_time + weight_update_time + recomputation_time - hidden, 0)
 
 
 @quantity("boolean", category=MAPPING)
@@ -134,30 +139,29 @@ def overlapped_microbatch_fraction(zero_stage, number_of_microbatches_per_miniba
 
 @quantity("s")
 def hidden_gradient_communication_time(
-    gradient_communication_time, overlapped_microbatch_fraction, compute_backward_time, weight_update_time,
-    recomputation_time, free_compute_time, pacing_stage_layers, overlap_data_communication,
+    gradient_communication_time, overlapped_microbatch_fraction, free_backward_time, pacing_stage_layers,
+    overlap_data_communication,
 ):  # fmt: skip
     """Reduction of gradients beside the backward pass; the last layer's has nothing left to hide behind.
 
     Source: arXiv 2006.15704, section 3.2.
     """
-    window = overlapped_microbatch_fraction * (compute_backward_time + weight_update_time + recomputation_time)
     able = gradient_communication_time * (1 - 1 / np.maximum(pacing_stage_layers, 1))
-    return overlap_data_communication * np.minimum(able, np.minimum(window, free_compute_time))
+    return overlap_data_communication * np.minimum(able, overlapped_microbatch_fraction * free_backward_time)
 
 
 @quantity("s")
 def hidden_weight_communication_time(
-    weight_communication_time, zero_stage, number_of_microbatches_per_minibatch, compute_forward_time,
-    compute_backward_time, free_compute_time, hidden_gradient_communication_time, pacing_stage_layers,
+    weight_communication_time, zero_stage, number_of_microbatches_per_minibatch, free_forward_time,
+    free_backward_time, hidden_pipeline_communication_time, hidden_gradient_communication_time, pacing_stage_layers,
     overlap_data_communication,
 ):  # fmt: skip
     """Gathering of weights beside the first forward pass, or beside all passes where ZeRO shards them.
 
     Source: arXiv 2304.11277, section 3.3.
     """
-    first = compute_forward_time / number_of_microbatches_per_minibatch
-    window = np.where(zero_stage >= 3, compute_forward_time + compute_backward_time, first)
+    forward = free_forward_time - hidden_pipeline_communication_time
+    every = forward + free_backward_time - hidden_gradient_communication_time
+    window = np.where(zero_stage >= 3, every, forward / number_of_microbatches_per_minibatch)
     able = weight_communication_time * (1 - 1 / np.maximum(pacing_stage_layers, 1))
-    free = free_compute_time - hidden_gradient_communication_time
-    return overlap_data_communication * np.minimum(able, np.minimum(window, free))
+    return overlap_data_communication * np.minimum(able, window)

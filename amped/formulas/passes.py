@@ -92,6 +92,7 @@ def head_weight_gradient_time(head_durations, kernel_rates):
 def overlap_tensor_communication():
     """Whether the reduction of an activation's gradient runs beside the gradient of the weight.
 
+    Inputs that sequence parallelism gathers again run beside the other gradient in any case.
     Source: Megatron-LM, asynchronous tensor-parallel all-reduce.
     """
     return 1

@@ -91,10 +91,10 @@ def hidden_expert_communication_time__operators(hidden_expert_communication_time
 
 @quantity("s", choice="performance_model", value="operators")
 def hidden_pipeline_communication_time__operators(
-    pipeline_communication_time, compute_time_beside_layers, overlap_pipeline_communication
+    pipeline_communication_time, free_forward_time, overlap_pipeline_communication
 ):
-    """Hand-overs beside computation. Source: Megatron-Core, --overlap-p2p-communication."""
-    return overlap_pipeline_communication * np.minimum(pipeline_communication_time, compute_time_beside_layers)
+    """Hand-overs beside forward computation. Source: Megatron-Core, --overlap-p2p-communication."""
+    return overlap_pipeline_communication * np.minimum(pipeline_communication_time, free_forward_time)
 
 
 @quantity("s", choice="performance_model", value="operators")
