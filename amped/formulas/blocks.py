@@ -140,14 +140,15 @@ def quantization_operators():
 
 @records(choice="matrix_precision", value="fp8")
 def quantization_operators__fp8(
-    projection_operators, feedforward_operators, expert_operators, activation_precision, fp8_precision,
-    flops_per_elementary_operation,
+    projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
+    fp8_precision, flops_per_elementary_operation,
 ):  # fmt: skip
     """Inputs and weights of each product cast to fp8, and the gradients of its output, each in both layouts.
 
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433. Assumes that weights are cast for each micro-batch.
     """
-    products = [o for o in projection_operators + feedforward_operators + expert_operators if o.kind == "contraction"]
+    every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
+    products = [o for o in every if o.kind == "contraction"]
     flop, twice = flops_per_elementary_operation, 2 * fp8_precision
     casts = [
         (o.m * o.k * o.batch, o.k * o.n * o.batch, o.m * o.n * o.batch, o) for o in products if o.phase == "forward"
@@ -166,8 +167,8 @@ def quantization_operators__fp8(
 @records()
 def layer_operators(
     norm_operators, projection_operators, projection_bias_operators, rotary_operators, unfused_attention_operators,
-    fused_attention_operators, head_permutation_operators, attention_output_operators, residual_operators, feedforward_operators,
-    expert_operators, quantization_operators,
+    fused_attention_operators, head_permutation_operators, attention_output_operators, residual_operators,
+    feedforward_operators, expert_operators, quantization_operators,
 ):  # fmt: skip
     """All operators of one layer, each followed by its gradients.
 

@@ -1,0 +1,61 @@
+"""Products in fp8: half the operands, twice the rate, and casts that give some of it back."""
+
+import pytest
+
+import amped
+
+LAYER = {"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 8, "tensor_parallel_degree": 1,
+         "pipeline_parallel_degree": 1, "batch_size": 8, "microbatch_size": 1, "flash_attention": True, "dropout": 0,
+         "activation_recomputation": "none"}  # fmt: skip
+
+
+def trained(precision, **values):
+    return amped.estimate(**LAYER, matrix_precision=precision, **values)
+
+
+def operators(estimate, kind):
+    return {(o.name, o.phase): o for o in estimate.results.records("layer_operators") if o.kind == kind}
+
+
+def test_a_product_in_fp8_reads_half_and_writes_as_much():
+    wide, narrow = (operators(trained(p), "contraction") for p in ("bf16", "fp8"))
+    assert wide.keys() == narrow.keys()
+    for key, product in wide.items():
+        accumulated = product.k * 0 if key[1] != "weight_gradient" else product.written
+        assert narrow[key].written == product.written
+        assert (narrow[key].read - accumulated) * 2 == product.read - accumulated
+        assert narrow[key].flops == product.flops
+
+
+def test_every_product_with_a_weight_has_its_casts_and_attention_has_none():
+    """Inputs and weights forward, gradients backward: two bytes read, one written in each of two layouts."""
+    products = operators(trained("fp8"), "contraction")
+    casts = {k: o for k, o in operators(trained("fp8"), "element_wise").items() if k[0].endswith("_casts")}
+    assert {name for name, _ in casts} == {f"{name}_casts" for name, _ in products}
+    for name, phase in products:
+        product, cast = products[name, "forward"], casts.get((f"{name}_casts", phase))
+        if cast is not None:
+            cells = product.m * product.k + product.k * product.n if phase == "forward" else product.m * product.n
+            assert (cast.read, cast.written) == (2 * cells, 2 * cells)
+    assert not [o for o in trained("bf16").results.records("layer_operators") if o.name.endswith("_casts")]
+
+
+def test_fp8_is_faster_but_not_twice_as_fast():
+    wide, narrow = trained("bf16"), trained("fp8")
+    for part in ("compute_forward_time", "compute_backward_time", "weight_update_time"):
+        assert narrow[part] < wide[part] < 2 * narrow[part]
+
+
+def test_attention_stays_in_sixteen_bits():
+    times = [
+        {d.phase: d.time for d in trained(p).results.records("layer_durations") if d.name == "fused_attention"}
+        for p in ("bf16", "fp8")
+    ]
+    assert times[0] == times[1]
+
+
+def test_inputs_are_kept_in_fp8():
+    wide, narrow = trained("bf16"), trained("fp8")
+    products = operators(wide, "contraction")
+    saved = sum(o.stash * o.count for o in products.values()) / 2
+    assert wide["layer_activation_bytes"] - narrow["layer_activation_bytes"] == pytest.approx(saved)
