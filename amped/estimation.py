@@ -15,6 +15,7 @@ from amped.resolve import Plan, chosen_values, plan
 from amped.rules import broken_rules
 from amped.scenario import Scenario, refuse_sweeps
 from amped.sources import Given
+from amped.table_files import KERNELS
 
 PARALLELISMS = ("tensor", "pipeline", "data", "context", "expert")
 STEP_PARTS = (
@@ -136,7 +137,17 @@ class Estimation:
         for name in OPTIONAL_RESULTS:
             lacking = self.plan.lacking.get(name)
             shown[name] = f"unknown: {', '.join(lacking)} not given" if lacking else self._plain(name)
-        return shown | {name: self._plain(name) for name in MAPPING_ECHO} | dict(self.choices)
+        return shown | {name: self._plain(name) for name in MAPPING_ECHO} | dict(self.choices) | self._told()
+
+    def _told(self) -> dict[str, float | bool | str]:
+        """What the numbers lean on, and whose memory it is, in words."""
+        kernels = {KERNELS: self.scenario.sources.rows[KERNELS].name} if self.uses_kernels else {}
+        return {**kernels, "defaults_leaned_on": ", ".join(self.defaults), "fullest_stage": self.fullest_stage}
+
+    @property
+    def fullest_stage(self) -> str:
+        """The pipeline stage that needs most memory: first, middle or last."""
+        return "last" if self["last_stage_is_fullest"] else "middle" if self["middle_stage_is_fullest"] else "first"
 
     def _plain(self, name: str) -> float | bool:
         value = self[name]

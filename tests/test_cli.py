@@ -80,6 +80,15 @@ def test_the_breakdown_file_adds_up(amped, tmp_path):
     assert "Total training time" in text
 
 
+def test_json_says_what_the_numbers_lean_on_and_whose_memory_it_is(amped):
+    results = json.loads(amped("estimate", "--json").stdout)
+    assert results["kernel_efficiencies"] == "A100 SXM 80GB"
+    assert "gradient_precision" in results["defaults_leaned_on"].split(", ")
+    assert results["fullest_stage"] == "first"
+    closed = json.loads(amped("estimate", "--json", "--set", "performance_model=amped").stdout)
+    assert "kernel_efficiencies" not in closed
+
+
 def test_mat_dims_reproduces_deepflows_golden(amped, tmp_path):
     done = amped(
         "mat-dims", "--set", "batch_size=3200000", "--set", "data_parallel_degree=1", "--set",

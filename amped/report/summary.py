@@ -144,16 +144,9 @@ def _memory(e: Estimation) -> RenderableType:
     parts = _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, capacity, "byte")
     reserved = capacity - e["available_memory_bytes"]
     line = f"{fits}: {human.value(need, 'byte')} and {human.value(reserved, 'byte')} reserved, of {human.value(capacity, 'byte')}"
-    line += f"; fullest is {_fullest(e)}" if e["pipeline_parallel_degree"] > 1 else ""
+    line += f"; fullest is the {e.fullest_stage} stage" if e["pipeline_parallel_degree"] > 1 else ""
     style = "" if e["fits_in_memory"] else "bold red"
     return Group(parts, Text(line, style=style), Text(f"largest micro-batch that fits: {_largest(e)}", style=style))
-
-
-def _fullest(e: Estimation) -> str:
-    """Which pipeline stage needs most memory."""
-    if e["last_stage_is_fullest"]:
-        return "the last stage"
-    return "a middle stage" if e["middle_stage_is_fullest"] else "the first stage"
 
 
 def _largest(e: Estimation) -> str:
