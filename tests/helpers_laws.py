@@ -56,6 +56,8 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "hybrid sharding": ("default", {"zero_stage": 3, "sharding_degree": 4, "pipelined_weight_sharding": True}),
     "uneven stages": ("default", {"number_of_first_stage_layers": 11, "number_of_last_stage_layers": 7,
                                   "pipeline_parallel_degree": 8}),
+    "fewer layers in the first stage": ("default", {"number_of_first_stage_layers": 5}),
+    "fewer layers in the last stage": ("default", {"number_of_last_stage_layers": 5}),
     "memory policies": ("default", {"in_place_activation": True, "in_place_norm": True, "dropout_recomputation": True}),
     "gpipe": ("default", {"pipeline_schedule": "gpipe"}),
     "interleaved": ("default", {"virtual_pipeline_stages": 3}),

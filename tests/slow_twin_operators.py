@@ -227,7 +227,7 @@ def tree(p: dict, near: Tier, far: Tier, payload: float) -> float:
     """Up and down: a chain in each node, a tree over the nodes; as many bytes as twice round a ring, less fast."""
     still = [Tier(tier.members, tier.bandwidth, 0.0) for tier in (near, far)]  # without latency
     latency = 2 * (log2(far.members) * far.latency + (near.members - 1) * near.latency)
-    return latency + (2 * ring(p, *still, payload) - ring(p, *still, 0.0)) / p["tree_bandwidth_fraction"]
+    return latency + 2 * ring(p, *still, payload) / p["tree_bandwidth_fraction"]
 
 
 def reduced(p: dict, near: Tier, far: Tier, payload: float) -> float:

@@ -46,7 +46,7 @@ def tree_time(c, links):
     """
     size = c.intra * c.inter
     latency = 2 * (np.log2(c.inter) * links.slow_latency + (c.intra - 1) * links.fast_latency)
-    moved = 2 * (size - 1) / size * c.volume + ramp_of(c, links)
+    moved = 2 * ((size - 1) / size * c.volume + ramp_of(c, links))
     return latency + moved / (bandwidth_of(c, links) * links.tree)
 
 
@@ -55,8 +55,8 @@ def switch_time(c, links):
 
     Across nodes the shares go round a ring. Source: arXiv 2007.13904 (SHARP); NVIDIA NVLink SHARP.
     """
-    near = (1 + 1 / c.intra) * c.volume + links.fast_ramp
-    far = 2 * (c.inter - 1) / c.inter * c.volume / c.intra + links.slow_ramp
+    near = (1 + 1 / c.intra) * c.volume + 2 * links.fast_ramp
+    far = 2 * ((c.inter - 1) / c.inter * c.volume / c.intra + links.slow_ramp)
     across = far / links.slow + 2 * (c.inter - 1) * links.slow_latency
     inside = near / (links.fast * links.switch) + 2 * links.fast_latency
     return inside * (c.intra > 1) + across * (c.inter > 1)

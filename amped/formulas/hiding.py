@@ -29,13 +29,15 @@ def overlap_context_communication():
 @quantity("s")
 def hidden_context_communication_time_per_layer(
     context_communication_time_per_layer, core_forward_time_per_layer, core_gradient_time_per_layer,
-    unhidden_compute_time_per_layer, overlap_context_communication,
+    input_gradient_time_per_layer, tensor_gather_time_per_layer, overlap_context_communication,
 ):  # fmt: skip
-    """Exchange of keys and values beside scores and values, forward and backward.
+    """Exchange of keys and values beside scores and values, forward and, as far as no input is gathered there, backward.
 
     Source: arXiv 2310.01889, section 3.
     """
-    window = np.minimum(core_forward_time_per_layer + core_gradient_time_per_layer, unhidden_compute_time_per_layer)
+    gathers = np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
+    left = np.minimum(core_gradient_time_per_layer, input_gradient_time_per_layer - gathers)
+    window = core_forward_time_per_layer + left
     return overlap_context_communication * np.minimum(context_communication_time_per_layer, window)
 
 

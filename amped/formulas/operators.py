@@ -190,7 +190,7 @@ def projection_bias_operators(
 def head_permutation_operators(
     query_bytes, microbatch_tokens, dimensionality, unfused_attentions_per_layer, flops_per_elementary_operation
 ):
-    """Heads brought together behind an unfused attention, and apart again backward with queries, keys and values.
+    """Heads brought together behind an unfused attention, and apart again backward.
 
     Source: Megatron-LM, ParallelAttention (context_layer.permute().contiguous()).
     """

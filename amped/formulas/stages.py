@@ -19,6 +19,18 @@ def number_of_first_stage_layers(stage_layers):
     return stage_layers
 
 
+@quantity("count", category=MAPPING, when_given=("number_of_last_stage_layers",))
+def number_of_first_stage_layers__beside_the_last(layers, pipeline_parallel_degree, number_of_last_stage_layers):
+    """Layers of the first pipeline stage: as many as of each but the last. Source: Megatron-Core, pipeline layout."""
+    return (layers - number_of_last_stage_layers) / np.maximum(pipeline_parallel_degree - 1, 1)
+
+
+@quantity("count", category=MAPPING, when_given=("number_of_first_stage_layers",))
+def number_of_last_stage_layers__beside_the_first(layers, pipeline_parallel_degree, number_of_first_stage_layers):
+    """Layers of the last pipeline stage: as many as of each but the first. Source: Megatron-Core, pipeline layout."""
+    return (layers - number_of_first_stage_layers) / np.maximum(pipeline_parallel_degree - 1, 1)
+
+
 @quantity("count", category=MAPPING)
 def number_of_last_stage_layers(stage_layers):
     """Layers of the last pipeline stage: as many as of the others unless given.
@@ -35,10 +47,9 @@ def first_stage_layers(layers, pipeline_parallel_degree, number_of_first_stage_l
 
 
 @quantity("count")
-def last_stage_layers(layers, pipeline_parallel_degree, number_of_first_stage_layers, number_of_last_stage_layers):
-    """Layers of the last pipeline stage: what the first leaves, where there are two. Source: definition."""
-    rest = np.where(pipeline_parallel_degree == 2, layers - number_of_first_stage_layers, number_of_last_stage_layers)
-    return np.where(pipeline_parallel_degree > 1, rest, layers)
+def last_stage_layers(layers, pipeline_parallel_degree, number_of_last_stage_layers):
+    """Layers of the last pipeline stage; all, where it is the only one. Source: definition."""
+    return np.where(pipeline_parallel_degree > 1, number_of_last_stage_layers, layers)
 
 
 @quantity("count")
