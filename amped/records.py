@@ -133,6 +133,8 @@ class Links(Record):
 
 
 Work = tuple[Any, Any, Any]
+# Factor on the time of what is not to be used: no minimum takes it.
+UNUSABLE = 1e9
 
 
 def contraction(
@@ -170,6 +172,18 @@ def streamed(
         Operator(name, kind, "forward", *shape, *forward, stash, 1.0, count),
         Operator(name, kind, "input_gradient", *shape, *backward, 0.0 * stash, 1.0, count),
     )
+
+
+def activation_work(entries: Any, inputs: Any, precision: Any, mask: Any, again: Any, flop: Any) -> tuple[Work, Work]:
+    """Work of an activation function forward and backward: 9 operations an entry, and 14.
+
+    `inputs` are its bytes with those of a gate; `mask` those an entry keeps where it works in place; `again` is 1 where the
+    backward pass computes its output once more. Source: arXiv 2007.00072, table 3 (element-wise); GELU by its tanh form.
+    """
+    output = entries * precision
+    forward = (9 * entries * flop, inputs, output + entries * mask)
+    read = inputs * (1 + again) + output + entries * mask
+    return forward, ((14 + 9 * again) * entries * flop, read, inputs + again * output)
 
 
 @dataclass(frozen=True, slots=True)

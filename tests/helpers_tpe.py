@@ -8,7 +8,7 @@ import pytest
 from helpers_formulas import sectioned
 
 import amped
-from amped.formulas.collectives import durations
+from amped.formulas.collectives import collective_durations
 from amped.records import Collective, Links
 
 CLOSE = 5e-3
@@ -141,7 +141,9 @@ def time_of(golden, kind=None):
     """What amped says a message of the tool takes; `kind`: had it been of another kind."""
     inside = min(golden["gpus_in_fast_domain"], golden["gpus"])
     group = (float(golden["bytes"]), float(inside), golden["gpus"] / inside)
-    (duration,) = durations((Collective("", kind or KINDS[golden["type"]], *group, 1.0),), (links(golden["system"]),))
+    (duration,) = collective_durations(
+        (Collective("", kind or KINDS[golden["type"]], *group, 1.0),), (links(golden["system"]),)
+    )
     return float(duration.time)
 
 

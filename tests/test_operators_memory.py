@@ -163,7 +163,7 @@ def test_the_fullest_stage_is_told(given, fullest):
     assert e["memory_per_accelerator_bytes"] == pytest.approx(whole, rel=1e-12)
 
 
-def never_grows(estimates):
+def assert_memory_never_grows(estimates):
     used = [e["memory_per_accelerator_bytes"] for e in estimates]
     assert used == sorted(used, reverse=True)
 
@@ -172,13 +172,13 @@ def never_grows(estimates):
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_memory_never_grows_with_tensor_parallelism(recomputation, sequence_parallel):
     given = {"activation_recomputation": recomputation, "sequence_parallel": sequence_parallel, "layers": 24}
-    never_grows(layer(2048, 6144, 64, 4, t, **given) for t in (1, 2, 4, 8))
+    assert_memory_never_grows(layer(2048, 6144, 64, 4, t, **given) for t in (1, 2, 4, 8))
 
 
 def test_memory_never_grows_with_zero_stages_or_sharding():
     grid = [[on_64(zero_stage=stage, sharding_degree=n) for n in (2, 8, 64)] for stage in range(4)]
     for line in (*grid, *zip(*grid, strict=True)):
-        never_grows(line)
+        assert_memory_never_grows(line)
 
 
 # --- memory policies: arXiv 2210.10246 (Tempo) -------------------------------------------------------------------------

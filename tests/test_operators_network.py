@@ -36,7 +36,7 @@ def only(algorithm: str, links: Links = LINKS) -> Links:
 
 
 def called(kind: str, group: tuple[int, int], volume: float = 1e9, links: Links = LINKS) -> float:
-    (duration,) = collectives.durations([collective(group, volume, kind)], [links])
+    (duration,) = collectives.collective_durations([collective(group, volume, kind)], [links])
     return float(duration.time[0])
 
 

@@ -1,7 +1,7 @@
 """The operators of attention's core, of feed-forward networks, and the list of a whole layer."""
 
 from amped.quantity import parameter, quantity, records
-from amped.records import contraction, streamed
+from amped.records import activation_work, contraction, streamed
 
 
 @quantity("1")
@@ -113,16 +113,10 @@ def feedforward_operators(
     """
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     up, down = feedforward_gemms
-    entries, flop = down.m * down.k, flops_per_elementary_operation
-    inputs, output = up.m * up.n * activation_precision, entries * activation_precision
-    kept, bits, again = (
-        entries * kept_activation_input_bytes,
-        entries * activation_mask_bytes,
-        activation_function_recomputation,
-    )
-    forward = (9 * entries * flop, inputs, output + bits)
-    read = inputs + output + bits + again * inputs + mlp_bias * inputs
-    backward = ((14 + 9 * again) * entries * flop, read, inputs + again * output)
+    entries, inputs, again = down.m * down.k, up.m * up.n * activation_precision, activation_function_recomputation
+    work = (entries, inputs, activation_precision, activation_mask_bytes, again, flops_per_elementary_operation)
+    forward, (flops, read, written) = activation_work(*work)
+    backward, kept = (flops, read + mlp_bias * inputs, written), entries * kept_activation_input_bytes
     kept_output = entries * matrix_operand_precision * (1 - activation_function_recomputation)
     name = ("activation_function", "element_wise", down.m, down.k)
     return (

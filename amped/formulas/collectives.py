@@ -7,9 +7,7 @@ Latencies grow with the steps, and so with the group. A group of one takes no ti
 import numpy as np
 
 from amped.quantity import records
-from amped.records import Duration
-
-UNUSABLE = 1e9
+from amped.records import UNUSABLE, Duration
 
 
 def bandwidth_of(c, links):
@@ -21,7 +19,7 @@ def bandwidth_of(c, links):
 
 
 def ramp_of(c, links):
-    """Bytes that a message loses until it has the bandwidth of its slowest link."""
+    """Bytes that a message loses until it has the bandwidth of its slowest link. Source: the row of kernel_efficiencies."""
     return np.where(c.inter > 1, links.slow_ramp, links.fast_ramp)
 
 
@@ -111,8 +109,11 @@ TIMES = {"all_reduce": all_reduce_time, "all_gather": gather_time, "reduce_scatt
          "broadcast": chain_time, "all_to_all": all_to_all_time, "send_receive": send_time}  # fmt: skip
 
 
-def durations(collectives, links):
-    """The time of one call of each collective, with the overhead of a call; none in a group of one or of nothing."""
+def collective_durations(collectives, links):
+    """The time of one call of each collective, with the overhead of a call; none in a group of one or of nothing.
+
+    Source: NCCL src/graph/tuning.cc (a base latency for each call).
+    """
     return tuple(
         Duration(c.name, c.kind, "communication",
                  ((c.intra * c.inter > 1) & (c.volume > 0 * c.volume)) * (links[0].overhead + TIMES[c.kind](c, links[0])),
@@ -124,28 +125,28 @@ def durations(collectives, links):
 @records()
 def tensor_durations(tensor_collectives, network_links):
     """Time of each collective of tensor parallelism in a layer, forward. Source: `all_reduce_time`, `gather_time`."""
-    return durations(tensor_collectives, network_links)
+    return collective_durations(tensor_collectives, network_links)
 
 
 @records()
 def context_durations(context_collectives, network_links):
     """Time of each collective of context parallelism in a layer. Source: `gather_time`."""
-    return durations(context_collectives, network_links)
+    return collective_durations(context_collectives, network_links)
 
 
 @records()
 def expert_durations(expert_collectives, network_links):
     """Time of each exchange of tokens between experts in a layer. Source: `all_to_all_time`."""
-    return durations(expert_collectives, network_links)
+    return collective_durations(expert_collectives, network_links)
 
 
 @records()
 def pipeline_durations(pipeline_collectives, boundary_collectives, network_links):
     """Time to hand a micro-batch over a stage boundary, and to gather its parts. Source: `send_time`, `gather_time`."""
-    return durations(pipeline_collectives + boundary_collectives, network_links)
+    return collective_durations(pipeline_collectives + boundary_collectives, network_links)
 
 
 @records()
 def data_durations(sharding_collectives, expert_sharding_collectives, network_links):
     """Time of each collective of data parallelism. Source: `all_reduce_time`, `gather_time`."""
-    return durations(sharding_collectives + expert_sharding_collectives, network_links)
+    return collective_durations(sharding_collectives + expert_sharding_collectives, network_links)

@@ -192,29 +192,29 @@ def recomputation_time__amped(
 
 @quantity("byte", choice="performance_model", value="amped")
 def optimizer_traffic_bytes_per_parameter__amped(
-    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision, zero_stage,
-    sharding_degree,
+    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
+    weight_shards, gradient_shards, optimizer_state_shards,
 ):  # fmt: skip
     """Bytes of an optimizer step for a parameter: weight and states read and written, gradient read, each shared by ZeRO.
 
     Source: definition. Differs: AMPeD has none.
     """
     weight, states = 2 * weight_precision, 2 * optimizer_states_per_parameter * optimizer_state_precision
-    shared = weight / np.where(zero_stage >= 3, sharding_degree, 1)
-    shared = shared + gradient_precision / np.where(zero_stage >= 2, sharding_degree, 1)
-    return shared + states / np.where(zero_stage >= 1, sharding_degree, 1)
+    return weight / weight_shards + gradient_precision / gradient_shards + states / optimizer_state_shards
 
 
 @quantity("byte", choice="performance_model", value="amped")
 def optimizer_traffic_bytes_per_expert_parameter__amped(
-    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision, zero_stage,
-    expert_sharding_degree,
+    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
+    expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards,
 ):  # fmt: skip
     """Bytes of an optimizer step for a parameter of a routed expert. Source: definition. Differs: AMPeD has none."""
     weight, states = 2 * weight_precision, 2 * optimizer_states_per_parameter * optimizer_state_precision
-    shared = weight / np.where(zero_stage >= 3, expert_sharding_degree, 1)
-    shared = shared + gradient_precision / np.where(zero_stage >= 2, expert_sharding_degree, 1)
-    return shared + states / np.where(zero_stage >= 1, expert_sharding_degree, 1)
+    return (
+        weight / expert_weight_shards
+        + gradient_precision / expert_gradient_shards
+        + states / expert_optimizer_state_shards
+    )
 
 
 @quantity("s", choice="performance_model", value="amped")

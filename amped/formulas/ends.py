@@ -67,13 +67,12 @@ def head_operators(
 
 @quantity("count")
 def updated_parameters(
-    shared_parameters_per_accelerator, expert_parameters_per_accelerator, zero_stage, sharding_degree,
-    expert_sharding_degree,
+    shared_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_state_shards,
+    expert_optimizer_state_shards,
 ):  # fmt: skip
     """Parameters whose states one accelerator holds and updates. Source: arXiv 1910.02054, section 5.1."""
-    shards = 1 + (zero_stage >= 1) * (sharding_degree - 1)
-    expert_shards = 1 + (zero_stage >= 1) * (expert_sharding_degree - 1)
-    return shared_parameters_per_accelerator / shards + expert_parameters_per_accelerator / expert_shards
+    experts = expert_parameters_per_accelerator / expert_optimizer_state_shards
+    return shared_parameters_per_accelerator / optimizer_state_shards + experts
 
 
 @records()

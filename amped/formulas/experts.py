@@ -1,7 +1,7 @@
 """The operators of a mixture of experts."""
 
 from amped.quantity import quantity, records
-from amped.records import contraction, streamed
+from amped.records import activation_work, contraction, streamed
 
 
 @quantity("1")
@@ -23,14 +23,6 @@ def expert_copy_share(expert_tensor_parallel_degree, tensor_parallel_degree):
     Source: arXiv 2205.05198, section 4.1, for each visit.
     """
     return expert_tensor_parallel_degree / tensor_parallel_degree
-
-
-def activation_function(entries, inputs, precision, mask, again, flop):
-    """Work of an activation function forward and backward, as in the dense feed-forward network."""
-    output = entries * precision
-    forward = (9 * entries * flop, inputs, output + entries * mask)
-    read = inputs * (1 + again) + output + entries * mask
-    return forward, ((14 + 9 * again) * entries * flop, read, inputs + again * output)
 
 
 @records()
@@ -57,8 +49,8 @@ def expert_operators__mixture(
     move = (rows * up.k * flop, copies, copies)
     hidden, shared, again = rows * down.k, shared_down.m * shared_down.k, activation_function_recomputation
 
-    ahead, back = activation_function(hidden, rows * up.n * e, e, expert_activation_mask_bytes, again, flop)
-    shared_ahead, shared_back = activation_function(
+    ahead, back = activation_work(hidden, rows * up.n * e, e, expert_activation_mask_bytes, again, flop)
+    shared_ahead, shared_back = activation_work(
         shared, shared_up.m * shared_up.n * e, e, activation_mask_bytes, again, flop
     )
     kept, calls = 1 - activation_function_recomputation, MoE_fraction

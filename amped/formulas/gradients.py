@@ -59,7 +59,8 @@ def data_collectives(
 ):  # fmt: skip
     """One all-reduce of the worst stage's gradients a step, and one of its experts'.
 
-    Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage, and hybrid sharding, are left out.
+    Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage, and hybrid
+    sharding, are left out.
     """
     shared = shared_parameters_per_accelerator * gradient_precision
     experts = expert_parameters_per_accelerator * gradient_precision
@@ -74,8 +75,7 @@ def data_collectives(
 @records()
 def weight_collectives(
     shared_parameters_per_accelerator, expert_parameters_per_accelerator, weight_precision, zero_stage,
-    intra_node_replicas, inter_node_replicas,
-    intra_node_expert_replicas, inter_node_expert_replicas,
+    intra_node_replicas, inter_node_replicas, intra_node_expert_replicas, inter_node_expert_replicas,
 ):  # fmt: skip
     """Sharded weights, to be gathered for each pass of each micro-batch.
 

@@ -7,7 +7,7 @@ library's tiles and splits of k is taken. Everything else streams through memory
 import numpy as np
 
 from amped.quantity import records
-from amped.records import Duration
+from amped.records import UNUSABLE, Duration
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
 # library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
@@ -18,8 +18,8 @@ TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (256, 64
 TILE_ROWS, TILE_COLUMNS, TILE_CLASS, PARTS = (np.ascontiguousarray(column) for column in TILES.T)
 IS_LARGE, IS_MEDIUM, IS_SMALL, IS_SMALLEST = (1.0 * (i == TILE_CLASS) for i in range(4))
 IS_CUT = 1.0 * (PARTS > 1)
-# The least k of a part; a time factor that no minimum takes.
-LEAST_DEPTH, UNUSABLE = 512, 1e9
+# The least k of a part.
+LEAST_DEPTH = 512
 
 
 def each_tile(value):
@@ -57,7 +57,10 @@ def kernel_time(o, c):
 
 
 def fused_time(o, c):
-    """Time of a fused attention: its products at the rate of its length, and what softmax they do not hide."""
+    """Time of a fused attention: its products at the rate of its length, and what softmax they do not hide.
+
+    Source: arXiv 2307.08691, section 4.1 (rates that grow with the length); arXiv 2410.00273, section 3 (softmax).
+    """
     rates = {"forward": c.fused_forward_rate, "input_gradient": c.fused_backward_rate}
     return o.flops * (1 + c.ramp_length / o.n) / rates[o.phase] + o.m * o.n * c.softmax_time
 
@@ -71,8 +74,8 @@ WORK = {
 }
 
 
-def durations(operators, kernels):
-    """The time of one call of each operator."""
+def kernel_durations(operators, kernels):
+    """The time of one call of each operator. Source: `kernel_time`."""
     return tuple(Duration(o.name, o.kind, o.phase, kernel_time(o, kernels[0]), o.kernels, o.count) for o in operators)
 
 
@@ -82,22 +85,22 @@ def layer_durations(layer_operators, kernel_rates):
 
     Source: Williams et al., CACM 52(4), 2009; `kernel_time` and `product_time` on this page are the equations.
     """
-    return durations(layer_operators, kernel_rates)
+    return kernel_durations(layer_operators, kernel_rates)
 
 
 @records()
 def embedding_durations(embedding_operators, kernel_rates):
     """Time of each operator of the embedding. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
-    return durations(embedding_operators, kernel_rates)
+    return kernel_durations(embedding_operators, kernel_rates)
 
 
 @records()
 def head_durations(head_operators, kernel_rates):
     """Time of each operator of the output head. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
-    return durations(head_operators, kernel_rates)
+    return kernel_durations(head_operators, kernel_rates)
 
 
 @records()
 def optimizer_durations(optimizer_operators, kernel_rates):
     """Time of each operator of the optimizer step. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
-    return durations(optimizer_operators, kernel_rates)
+    return kernel_durations(optimizer_operators, kernel_rates)

@@ -5,34 +5,29 @@ import numpy as np
 from amped.quantity import SYSTEM, parameter, quantity
 
 
-def shards(zero_stage, least, degree):
-    """Into how many shares ZeRO cuts a state: the sharding degree from stage `least` on. Source: arXiv 1910.02054."""
-    return np.where(zero_stage >= least, degree, 1)
-
-
 @quantity("byte")
 def state_bytes_per_parameter(
-    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision, zero_stage,
-    sharding_degree,
+    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
+    weight_shards, gradient_shards, optimizer_state_shards,
 ):  # fmt: skip
     """Weight, gradient and optimizer states of a parameter, each shared out from its ZeRO stage on.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
-    states = optimizer_states_per_parameter * optimizer_state_precision / shards(zero_stage, 1, sharding_degree)
-    gradients = gradient_precision / shards(zero_stage, 2, sharding_degree)
-    return weight_precision / shards(zero_stage, 3, sharding_degree) + gradients + states
+    states = optimizer_states_per_parameter * optimizer_state_precision / optimizer_state_shards
+    gradients = gradient_precision / gradient_shards
+    return weight_precision / weight_shards + gradients + states
 
 
 @quantity("byte")
 def state_bytes_per_expert_parameter(
-    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision, zero_stage,
-    expert_sharding_degree,
+    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
+    expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards,
 ):  # fmt: skip
     """Weight, gradient and optimizer states of a routed expert's parameter. Source: arXiv 1910.02054, section 5."""
-    states = optimizer_states_per_parameter * optimizer_state_precision / shards(zero_stage, 1, expert_sharding_degree)
-    gradients = gradient_precision / shards(zero_stage, 2, expert_sharding_degree)
-    return weight_precision / shards(zero_stage, 3, expert_sharding_degree) + gradients + states
+    states = optimizer_states_per_parameter * optimizer_state_precision / expert_optimizer_state_shards
+    gradients = gradient_precision / expert_gradient_shards
+    return weight_precision / expert_weight_shards + gradients + states
 
 
 @quantity("byte")
@@ -157,7 +152,7 @@ def middle_stage_is_fullest(
 
 
 def of_fullest(is_middle, is_last, first, middle, last):
-    """The value of the stage that needs most memory."""
+    """The value of the stage that needs most memory. Source: definition."""
     return np.where(is_last > 0, last, np.where(is_middle > 0, middle, first))
 
 
@@ -183,40 +178,38 @@ def held_expert_parameters(
 
 
 @quantity("byte")
-def weight_bytes(
-    held_parameters, held_expert_parameters, weight_precision, zero_stage, sharding_degree, expert_sharding_degree
-):
+def weight_bytes(held_parameters, held_expert_parameters, weight_precision, weight_shards, expert_weight_shards):
     """Memory of the weights; ZeRO shares them out from stage 3.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
-    shared = held_parameters / shards(zero_stage, 3, sharding_degree)
-    return (shared + held_expert_parameters / shards(zero_stage, 3, expert_sharding_degree)) * weight_precision
+    shared = held_parameters / weight_shards
+    return (shared + held_expert_parameters / expert_weight_shards) * weight_precision
 
 
 @quantity("byte")
 def gradient_bytes(
-    held_parameters, held_expert_parameters, gradient_precision, zero_stage, sharding_degree, expert_sharding_degree
+    held_parameters, held_expert_parameters, gradient_precision, gradient_shards, expert_gradient_shards
 ):
     """Memory of the gradients; ZeRO shares them out from stage 2.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
-    shared = held_parameters / shards(zero_stage, 2, sharding_degree)
-    return (shared + held_expert_parameters / shards(zero_stage, 2, expert_sharding_degree)) * gradient_precision
+    shared = held_parameters / gradient_shards
+    return (shared + held_expert_parameters / expert_gradient_shards) * gradient_precision
 
 
 @quantity("byte")
 def optimizer_state_bytes(
-    held_parameters, held_expert_parameters, optimizer_states_per_parameter, optimizer_state_precision, zero_stage,
-    sharding_degree, expert_sharding_degree,
+    held_parameters, held_expert_parameters, optimizer_states_per_parameter, optimizer_state_precision,
+    optimizer_state_shards, expert_optimizer_state_shards,
 ):  # fmt: skip
     """Memory of the optimizer's states; ZeRO shares them out from stage 1.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
-    shared = held_parameters / shards(zero_stage, 1, sharding_degree)
-    kept = shared + held_expert_parameters / shards(zero_stage, 1, expert_sharding_degree)
+    shared = held_parameters / optimizer_state_shards
+    kept = shared + held_expert_parameters / expert_optimizer_state_shards
     return kept * optimizer_states_per_parameter * optimizer_state_precision
 
 

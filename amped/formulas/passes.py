@@ -9,7 +9,10 @@ CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", 
 
 
 def pass_time(phase, durations, rates):
-    """Time of one pass: that of its kernels, but no less than the host needs to launch them."""
+    """Time of one pass: that of its kernels, but no less than the host needs to launch them.
+
+    Source: definition; the host launches kernels while the accelerator runs those before.
+    """
     launches = total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
     return np.maximum(of_phase(phase, durations), launches * rates[0].dispatch)
 

@@ -46,6 +46,42 @@ def expert_sharding_degree(expert_state_replicas, sharding_degree, state_replica
     return np.maximum(expert_state_replicas * sharding_degree / state_replicas, 1)
 
 
+@quantity("count")
+def optimizer_state_shards(zero_stage, sharding_degree):
+    """Shares into which ZeRO cuts optimizer states: from stage 1 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 1, sharding_degree, 1)
+
+
+@quantity("count")
+def expert_optimizer_state_shards(zero_stage, expert_sharding_degree):
+    """Shares into which ZeRO cuts optimizer states of routed experts: from stage 1 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 1, expert_sharding_degree, 1)
+
+
+@quantity("count")
+def gradient_shards(zero_stage, sharding_degree):
+    """Shares into which ZeRO cuts gradients: from stage 2 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 2, sharding_degree, 1)
+
+
+@quantity("count")
+def expert_gradient_shards(zero_stage, expert_sharding_degree):
+    """Shares into which ZeRO cuts gradients of routed experts: from stage 2 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 2, expert_sharding_degree, 1)
+
+
+@quantity("count")
+def weight_shards(zero_stage, sharding_degree):
+    """Shares into which ZeRO cuts weights: from stage 3 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 3, sharding_degree, 1)
+
+
+@quantity("count")
+def expert_weight_shards(zero_stage, expert_sharding_degree):
+    """Shares into which ZeRO cuts weights of routed experts: from stage 3 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 3, expert_sharding_degree, 1)
+
+
 @quantity("boolean", constrains="sharding_degree")
 def sharding_groups_divide_the_replicas(sharding_degree, state_replicas):
     """The replicas are a whole number of sharding groups. Source: arXiv 2304.11277, section 3.2.2."""
