@@ -13,7 +13,8 @@ from amped.records import Collective
 
 COLLECTIVES = {
     "context_collectives": "context_durations", "tensor_collectives": "tensor_durations",
-    "expert_collectives": "expert_durations", "pipeline_collectives": "pipeline_durations",
+    "column_collectives": "column_durations", "expert_collectives": "expert_durations",
+    "expert_share_collectives": "expert_share_durations", "pipeline_collectives": "pipeline_durations",
 }  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, 
     """The collectives of the forward pass; some records count those of all passes."""
     known = estimation.results.cells
     calls = estimation["layer_calls"]
-    for name, timed in COLLECTIVES.items():
+    for name, timed in ((name, timed) for name, timed in COLLECTIVES.items() if name in known):
         records: tuple[Collective, ...] = estimation.results.records(name)
         times = [d.time for d in estimation.results.records(timed)] if timed in known else [0.0] * len(records)
         for record, time in zip(records, times, strict=False):

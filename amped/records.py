@@ -26,13 +26,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Gemm(Record):
-    """`batch` products of an m × k with a k × n matrix, called `count` times on average in a layer it belongs to."""
+    """`batch` products of an m × k with a k × n matrix, called `count` times on average in a layer it belongs to.
+
+    Where k comes in `panels`, each panel's product is added to the output before the next.
+    """
 
     m: Any
     n: Any
     k: Any
     batch: Any
     count: Any
+    panels: Any = 1.0
 
     @property
     def multiply_accumulates(self) -> Any:
@@ -58,11 +62,11 @@ class Collective(Record):
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
 
-    `kind` is contraction (with a weight), batched_contraction (of activations), fused_attention, normalisation or
-    element_wise; `phase` is forward, input_gradient,
-    weight_gradient or update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
+    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows), batched_contraction (of
+    activations), fused_attention, normalisation or element_wise; `phase` is forward, input_gradient, weight_gradient or
+    update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
     entries are worked on. `read` and `written` are the bytes that must move, `stash` those kept for the backward pass.
-    `kernels` are launched in each of `count` calls, on average in a layer.
+    `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`.
     """
 
     kind: str
@@ -77,6 +81,7 @@ class Operator(Record):
     stash: Any
     kernels: Any
     count: Any
+    panels: Any = 1.0
 
     @property
     def bytes(self) -> Any:
@@ -138,28 +143,30 @@ UNUSABLE = 1e9
 
 
 def contraction(
-    gemm: Gemm, flop: Any, operand: Any, result: Any, gradient: Any = None, stash: Any = 0.0, count: Any = 1.0
-) -> tuple[Operator, ...]:
+    gemm: Gemm, flop: Any, operand: Any, result: Any, gradient: Any = None, stash: Any = 0.0, count: Any = 1.0,
+    kind: str = "contraction",
+) -> tuple[Operator, ...]:  # fmt: skip
     """A matrix product and the products that give the gradients of its two operands.
 
     `flop` is what one multiply-accumulate counts; `operand` and `result` are bytes of an entry that is multiplied and of
     one that comes out; `gradient` are those of a weight's gradient, to which its product is added, and None where both
-    operands are activations.
+    operands are activations. Each panel of k passes over the output once more. Source: arXiv 2410.00273, section 3.
     """
-    m, n, k, batch = gemm.m, gemm.n, gemm.k, gemm.batch
+    m, n, k, batch, panels = gemm.m, gemm.n, gemm.k, gemm.batch, gemm.panels
     flops = m * n * k * batch * flop
-    left, right, out = m * k * batch, k * n * batch, m * n * batch
+    left, right, out = m * k * batch, k * n * batch, m * n * batch * panels
     own = (flops, (left + right) * operand, out * result)
     of_input = (flops, (out + right) * operand, left * result)
     of_weight = (flops, (left + out) * operand, right * result)
-    kind, phase, none = "batched_contraction", "input_gradient", 0.0 * stash
-    if gradient is not None:
+    phase, none = "weight_gradient", 0.0 * stash
+    if gradient is None:
+        kind, phase = "batched_contraction", "input_gradient"
+    else:
         of_weight = (flops, (left + out) * operand + right * gradient, right * gradient)
-        kind, phase = "contraction", "weight_gradient"
     return (
-        Operator(gemm.name, kind, "forward", m, n, k, batch, *own, stash, 1.0, count),
-        Operator(gemm.name, kind, "input_gradient", m, k, n, batch, *of_input, none, 1.0, count),
-        Operator(gemm.name, kind, phase, k, n, m, batch, *of_weight, none, 1.0, count),
+        Operator(gemm.name, kind, "forward", m, n, k, batch, *own, stash, panels, count, panels),
+        Operator(gemm.name, kind, "input_gradient", m, k, n, batch, *of_input, none, panels, count, panels),
+        Operator(gemm.name, kind, phase, k, n, m, batch, *of_weight, none, panels, count, panels),
     )
 
 
@@ -191,8 +198,8 @@ class Kernels(Record):
     """How fast an accelerator runs its kernels: rates that large ones sustain, and what the others lose.
 
     Attributes:
-        matrix_time, batched_time: seconds of a multiply-accumulate in the largest products with a weight, and of
-            activations.
+        matrix_time, grouped_time, batched_time: seconds of a multiply-accumulate in the largest products with a weight,
+            with one for each group of rows, and of activations.
         fused_forward_rate, fused_backward_rate: flop/s of a fused attention over long sequences.
         vector_rate: flop/s of everything else; softmax_time: seconds of a score that products do not hide.
         bandwidth: byte/s that large kernels reach, those that reduce rows `normalisation` of it; bandwidth_ramp: bytes of
@@ -204,6 +211,7 @@ class Kernels(Record):
     """
 
     matrix_time: Any
+    grouped_time: Any
     batched_time: Any
     fused_forward_rate: Any
     fused_backward_rate: Any

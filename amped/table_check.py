@@ -37,7 +37,7 @@ TEXTS = {
               "scale_out_topology", "inter_accelerator_efficiency_basis", "inter_node_efficiency_basis", "host_link",
               "cpu", "spine_oversubscription"),
     MODELS: ("family", "release_year", "architecture", "activation_function", "maximum_context", "normalization",
-             "positions", "parallel_blocks", "sliding_window", "MoE_layer_pattern", "parameters_computed",
+             "positions", "parallel_blocks", "MoE_layer_pattern", "parameters_computed",
              "parameters_published", "parameters_exact", "active_parameters_published"),
     LINKS: ("link_class", "bandwidth_of", "lanes_or_links", "all_reduce_efficiency", "all_gather_efficiency",
             "reduce_scatter_efficiency", "all_to_all_efficiency", "point_to_point_efficiency", "efficiency_basis"),

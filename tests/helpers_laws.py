@@ -26,6 +26,8 @@ CLOCK = {"frequency": "1.5 GHz", "number_of_cores": 100, "functional_units_per_c
 NONLINEAR = {"nonlinear_functional_units_per_core": 4, "nonlinear_operations_per_cycle_per_unit": 4}
 ENCODER = {"model": "BERT large", "tensor_parallel_degree": 2, "pipeline_parallel_degree": 2, "norm_position": "post",
            "causal": False, "tokens_to_train": "1 G"}  # fmt: skip
+GRID = {"tensor_parallel_rows": 4, "tensor_parallel_columns": 2}
+SUMMA = GRID | {"tensor_parallel_strategy": "2d_summa"}
 FAILURES = {"accelerator_mean_time_between_failures": "1 Ms", "checkpoint_time": "60 s", "restart_time": "600 s"}
 DEEPSEEK = {"model": "DeepSeek V3", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "batch_size": 1024,
             "expert_parallel_degree": 64, "zero_stage": 3}  # fmt: skip
@@ -71,6 +73,14 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "an old accelerator without 16 bit": ("default", {"accelerator": "P4"}),
     "a half-precision accelerator": ("default", {"accelerator": "V100"}),
     "context parallel": ("default", {"context_parallel_degree": 4}),
+    "context parallel, gathered": ("default", {"context_parallel_degree": 4, "context_parallel_kind": "all_gather"}),
+    "context parallel, heads exchanged": ("default", {"context_parallel_degree": 4, "context_parallel_kind": "all_to_all"}),
+    "grid of SUMMA": ("default", SUMMA),
+    "grid of SUMMA, scores too": ("default", SUMMA | {"grid_attention": "summa", "flash_attention": False}),
+    "grid of weights and tokens": ("default", GRID | {"tensor_parallel_strategy": "2d_context"}),
+    "toy, a grid": (TOY, GRID | {"tensor_parallel_strategy": "2d_context"}),
+    "grid given by its rows": ("default", {"tensor_parallel_rows": 2, "tensor_parallel_strategy": "2d_context"}),
+    "layers with a window": ("default", {"attention_window": 256, "number_of_windowed_layers": 48, "flash_attention": True}),
     "mixture of experts": ("mixtral-8x7b", {}),
     "latent attention": ("mixtral-8x7b", DEEPSEEK),
     "amped style": ("amped-style", {}),
@@ -94,6 +104,10 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "toy, latent attention": (TOY, {
         "key_value_latent_dimension": 128, "rotary_head_dimension": 32, "head_dimension": 96,
         "value_head_dimension": 64, "optimizer_state_precision": 16,
+    }),
+    "toy, latent vectors attended to": (TOY, {
+        "key_value_latent_dimension": 128, "rotary_head_dimension": 32, "head_dimension": 96,
+        "value_head_dimension": 64, "absorbed_latent_attention": True, "positions": "rope", "flash_attention": True,
     }),
     "toy, flash attention": (TOY, {"flash_attention": True, "dropout": 0, "gated_mlp": True}),
 }  # fmt: skip

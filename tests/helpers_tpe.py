@@ -12,8 +12,13 @@ from amped.formulas.collectives import collective_durations
 from amped.records import Collective, Links
 
 CLOSE = 5e-3
-READ = json.loads((Path(__file__).parent / "data" / "tpe_goldens.json").read_text("utf-8"))
+DATA = Path(__file__).parent / "data"
+READ = json.loads((DATA / "tpe_goldens.json").read_text("utf-8"))
 SYSTEMS, CONFIGURATIONS = READ["systems"], READ["configurations"]
+SYSTEMS |= {"A100-NVS64": SYSTEMS["A100-NVS8"] | {"nvlink_size": 64}}
+# Those on a grid: SUMMA, and rows of weights with columns of tokens.
+GRIDS = json.loads((DATA / "tpe_grid_goldens.json").read_text("utf-8"))["configurations"]
+EVERY = CONFIGURATIONS | GRIDS
 KINDS = {"allgather": "all_gather", "reducescatter": "reduce_scatter", "allreduce": "all_reduce",
          "broadcast": "broadcast", "reduce": "reduce", "p2p": "send_receive"}  # fmt: skip
 # The tool's products, and their names here.
@@ -50,16 +55,16 @@ MAPPING = {
 
 
 def inputs(configuration):
-    return CONFIGURATIONS[configuration]["inputs"]
+    return EVERY[configuration]["inputs"]
 
 
 def totals(configuration):
-    return CONFIGURATIONS[configuration]["totals"]
+    return EVERY[configuration]["totals"]
 
 
 def operators(configuration):
     """The tool's rows by name: one layer, one micro-batch, one accelerator."""
-    rows = CONFIGURATIONS[configuration]["operators"]
+    rows = EVERY[configuration]["operators"]
     return {row[0]: dict(zip(READ["operator_columns"], row, strict=True)) for row in rows}
 
 
@@ -88,12 +93,32 @@ def machine(name):
     }
 
 
+def grid(tool):
+    """Rows and columns of a grid; products that hide panels, and scores in panels for one of its modules."""
+    if "strategy" not in tool:
+        return {}
+    degrees, inside = tool["parallel"], tool["gpus_in_fast_domain"]
+    panels = {"summa_panels": degrees["nb"], "overlap_tensor_communication": True} if "nb" in degrees else {}
+    scores = {"grid_attention": "summa", "flash_attention": False} if tool["attention_module"] == "sa_2d" else {}
+    return (
+        panels
+        | scores
+        | {
+            "tensor_parallel_strategy": tool["strategy"],
+            "tensor_parallel_rows": degrees["tp1"],
+            "tensor_parallel_columns": degrees["tp2"],
+            "intra_node_tensor_parallel_rows": inside["nv_tp1"],
+            "intra_node_tensor_parallel_degree": inside["nv_tp1"] * inside["nv_tp2"],
+        }
+    )
+
+
 def mapping(tool):
     """Degrees with their parts inside the fast domain, and the micro-batch."""
     degrees, inside = tool["parallel"], tool["gpus_in_fast_domain"]
     return {
         "tensor_parallel_degree": degrees["tp"],
-        "intra_node_tensor_parallel_degree": inside["nv_tp"],
+        "intra_node_tensor_parallel_degree": inside.get("nv_tp"),
         "data_parallel_degree": degrees["dp"],
         "intra_node_data_parallel_degree": inside["nv_dp"],
         "pipeline_parallel_degree": degrees["pp"],
@@ -101,7 +126,7 @@ def mapping(tool):
         "number_of_accelerators": tool["gpus"],
         "microbatch_size": degrees["mbs"],
         "batch_size": tool["global_batch_size"],
-    }
+    } | grid(tool)
 
 
 @cache

@@ -91,6 +91,7 @@ def feedforward_bytes(p: dict, layer: int, tokens: float) -> float:
     if is_mixture(p, layer):  # each share of an expert has the visiting tokens whole
         visits = tokens * p["experts_per_token"] * p["dimensionality"] * operand_bytes(p)
         kept += visits * p["expert_tensor_parallel_degree"] / p["tensor_parallel_degree"]
+        kept += tokens / p["tensor_parallel_degree"] * p["number_of_experts"] * p["logits_precision"]  # probabilities
     return kept + sum(hidden_bytes(p, units) for units in units_of(p, layer, tokens))
 
 

@@ -88,23 +88,55 @@ def passes(p: dict) -> float:
     return fsum(3 if is_recomputed(p, layer) else 2 for layer in range(int(p["layers"]))) / p["layers"]
 
 
+def head_bytes(p: dict, heads: float) -> float:
+    """So many heads of an accelerator's own tokens."""
+    return microbatch_tokens(p) * heads * p["head_dimension"] / p["tensor_parallel_degree"] * p["activation_precision"]
+
+
+def handed(near: Tier, far: Tier, payload: float) -> float:
+    """To the neighbour in a ring; some neighbour is in another node as soon as there is one."""
+    tier = far if far.members > 1 else near
+    return payload / tier.bandwidth + tier.latency
+
+
+def exchanged(p: dict) -> float:
+    """Keys and values on their way to all shares of a sequence, in one pass."""
+    near, far = tiers(p, "context")
+    own, shares = head_bytes(p, 2 * p["key_value_heads"]), p["context_parallel_degree"]
+    if p["context_parallel_kind"] == "all_gather":
+        return gathered(near, far, own * shares)
+    if p["context_parallel_kind"] == "all_to_all":  # queries too, and the output back
+        queries = head_bytes(p, p["attention_heads"])
+        return scattered(near, far, own + queries) + scattered(near, far, queries)
+    return fsum(handed(near, far, own) for _ in range(int(shares) - 1))
+
+
+def exchanged_gradients(p: dict) -> float:
+    """Gradients of keys and values on their way home; exchanged heads take theirs with them."""
+    near, far = tiers(p, "context")
+    own, shares = head_bytes(p, 2 * p["key_value_heads"]), p["context_parallel_degree"]
+    if p["context_parallel_kind"] == "all_gather":
+        return gathered(near, far, own * shares)
+    if p["context_parallel_kind"] == "all_to_all" or shares == 1:
+        return 0.0
+    return fsum(handed(near, far, own) for _ in range(int(shares)))
+
+
 def communication(p: dict) -> dict:
     tp, pp = p["tensor_parallel_degree"], p["pipeline_parallel_degree"]
     tokens = microbatch_tokens(p)
     hidden = tokens * p["dimensionality"] * p["activation_precision"]
 
-    keys_and_values = tokens * p["context_parallel_degree"] * 2 * p["key_value_heads"] * p["head_dimension"]
-    keys_and_values *= p["activation_precision"] / tp
     tensor, context, expert, boundary = [], [], [], []
     for _ in range(int(p["number_of_microbatches_per_minibatch"])):
         for layer in range(int(p["layers"])):
             for _ in range(3 if is_recomputed(p, layer) else 2):
                 tensor += [reduced(*tiers(p, "tensor"), hidden)] * SUBLAYERS
-                context.append(gathered(*tiers(p, "context"), keys_and_values))
+                context.append(exchanged(p))
                 if is_mixture(p, layer):
                     payload = hidden * p["experts_per_token"] / tp
                     expert += [scattered(*tiers(p, "expert"), payload)] * ALL_TO_ALLS
-            context.append(gathered(*tiers(p, "context"), keys_and_values))  # reduce-scatter of their gradients
+            context.append(exchanged_gradients(p))
         if pp > 1:
             near, far = tiers(p, "pipeline")
             rate = far.bandwidth if far.members > 1 else near.bandwidth

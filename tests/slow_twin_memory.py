@@ -3,6 +3,7 @@
 from math import floor, fsum
 
 from slow_twin_activations import (
+    head_entries,
     input_bytes,
     largest_gradient_bytes,
     layer_bytes,
@@ -95,7 +96,17 @@ def working_bytes(p: dict) -> float:
         working += tokens * p["dimensionality"] * p["activation_precision"]
     if p["pipeline_parallel_degree"] > 1:
         working += 2 * input_bytes(p, tokens)
-    return working
+    return working + exchange_bytes(p, tokens)
+
+
+def exchange_bytes(p: dict, tokens: float) -> float:
+    """Keys and values of others, which a share of a sequence sees all at once, one after the other, or of its heads."""
+    shares, own = p["context_parallel_degree"], 2 * head_entries(p, tokens, p["key_value_heads"])
+    if shares == 1:
+        return 0.0
+    exchanged = {"ring": 2 * own, "all_gather": shares * own,
+                 "all_to_all": own + 2 * head_entries(p, tokens, p["attention_heads"])}  # fmt: skip
+    return exchanged[p["context_parallel_kind"]] * p["activation_precision"]
 
 
 def gathered_bytes(p: dict) -> float:

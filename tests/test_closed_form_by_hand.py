@@ -116,6 +116,7 @@ def test_toy_world_counted_causally_has_fewer_flops_and_the_same_times():
 EXPERTS_ACROSS = {
     "data_parallel_degree": 2, "context_parallel_degree": 2, "inter_node_expert_parallel_degree": 2,
     "microbatch_size": 1, "activation_recomputation": "none", "zero_stage": 3,
+    "context_parallel_kind": "all_gather", "balanced_context_work": False,
 }  # fmt: skip
 EXPERTS = {"number_of_experts": 4, "experts_per_token": 2, "expert_feedforward_dimension": 20}
 EXPERTS_BY_HAND = {
@@ -153,16 +154,17 @@ EXPERTS_BY_HAND = {
     "optimizer_time": 39.44,  # 2·2465 + 4930 + 2·14 790 = 39 440 B
     "step_time": 2087.84,  # 85.6 + 85.6 + 73.6 + 30 + 336 + 1437.6 + 39.44
     # A layer, for a token: 100 B as before; queries, keys, values, projection's input 60 B; for each of 2 experts
-    #   the token itself 20 B and 2·20 hidden units 80 B; scores 100 B. 460 B, 5 tokens, 2 layers: 4600 B.
+    #   the token itself 20 B and 2·20 hidden units 80 B; scores 100 B; probabilities of 4 experts 16 B.
+    #   476 B, 5 tokens, 2 layers: 4760 B.
     # The embedding's mask 5·10 B; inputs of the final norm and of the head 2·100 B; logits of the loss 5·100·4 B.
-    "activation_bytes": 4600 + 50 + 200 + 2000,
+    "activation_bytes": 4760 + 50 + 200 + 2000,
     # A layer is whole while it runs: 360 + 2 of 4 experts, 800, at 2 B.
-    # The largest gradient: of the hidden units of 10 visits, 10·20·2 B, and the one it comes from. Nothing is gathered
-    #   or handed on. Before the loss, the logits and their gradient: 2 · 5·100·2 B.
-    "temporary_bytes": 2320 + 2 * 400 + 2000,
-    "memory_per_accelerator_bytes": 2465 + 4930 + 14790 + 6850 + 5120,  # 34 155 of 28 000
+    # The largest gradient: of the hidden units of 10 visits, 10·20·2 B, and the one it comes from. Keys and
+    #   values of the whole sequence, 200 B, nothing is handed on. Before the loss, the logits and their gradient: 2 · 5·100·2 B.
+    "temporary_bytes": 2320 + 2 * 400 + 200 + 2000,
+    "memory_per_accelerator_bytes": 2465 + 4930 + 14790 + 7010 + 5320,  # 34 515 of 28 000
     "fits_in_memory": 0,
-    "largest_microbatch_size": 0,  # states and the whole layer leave 3495 B, a sequence takes 6850 + 800 + 2000 B
+    "largest_microbatch_size": 0,  # states and the whole layer leave 3495 B, a sequence takes 7010 + 1000 + 2000 B
     # 2·13 400 + 10 000 = 36 800 MACs on each accelerator, 3·2 flop each.
     "model_flop_rate_per_accelerator": 220_800 / 2087.84,
     "hardware_flop_rate_per_accelerator": 220_800 / 2087.84,

@@ -120,7 +120,7 @@ def test_latent_attention_has_the_products_of_its_paper():
     }
     tokens = e["microbatch_tokens"]
     products = {gemm.name: gemm.multiply_accumulates / tokens for gemm in e.results.records("projection_gemms")}
-    assert products == by_hand
+    assert {name: macs for name, macs in products.items() if macs} == by_hand
     core = {gemm.name: gemm.multiply_accumulates / tokens for gemm in e.results.records("attention_gemms")}
     assert core == {"attention_scores": 4096 * 128 * 192, "attention_values": 4096 * 128 * 128}
     # Its weights are those matrices and the norms of the two latent vectors.

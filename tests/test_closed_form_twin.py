@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 import amped
 
-CHOICES = ("activation_recomputation", "pipeline_schedule", "norm_position", "positions", "matrix_precision")
+CHOICES = (
+    "context_parallel_kind",
+    "activation_recomputation",
+    "pipeline_schedule",
+    "norm_position",
+    "positions",
+    "matrix_precision",
+)
 WHOLE_MEMORY = ("memory_per_accelerator_bytes", "fits_in_memory", "largest_microbatch_size")
 DEGREES = tuple(f"{part}{kind}_parallel_degree" for kind in KINDS for part in ("", "intra_node_", "inter_node_"))
 # What nobody computes: numbers of a config, of a table's row, or a registered default.
@@ -216,13 +223,15 @@ def test_twin_agrees_on_drawn_mappings(data):
     heads, kv = draw(powers(4), "heads"), draw(powers(4), "key heads")
     experts = draw(powers(3), "experts")
     degrees = {kind: draw(powers(3), kind) for kind in KINDS}
+    exchange = draw(st.sampled_from(["ring", "all_gather", "all_to_all"]))
     m, v = draw(powers(4), "micro-batches"), draw(powers(1), "chunks")
     assume(kv <= heads)
     assume(degrees["tensor"] <= heads)
+    assume(exchange != "all_to_all" or degrees["tensor"] * degrees["context"] <= heads)
     assume(degrees["expert"] <= min(experts, degrees["data"]))
     assume(v == 1 or 1 < degrees["pipeline"] <= m)
     overrides = {
-        "layers": 16, "dimensionality": 256, "attention_heads": heads, "key_value_heads": kv, "head_dimension": 32,
+        "context_parallel_kind": exchange, "layers": 16, "dimensionality": 256, "attention_heads": heads, "key_value_heads": kv, "head_dimension": 32,
         "feedforward_dimension": 768, "vocabulary_size": 1000, "context": draw(st.sampled_from([64, 1024])),
         "gated_mlp": draw(st.booleans()), "tied_embeddings": draw(st.booleans()), "number_of_experts": experts,
         "experts_per_token": min(2, experts), "number_of_MoE_layers": 16 if experts > 1 else 0,

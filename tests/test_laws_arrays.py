@@ -53,7 +53,12 @@ def stacked(values: list[object]) -> object:
 
 
 def structure(row: list[object]) -> tuple[object, ...]:
-    return tuple(tuple(r.name for r in value) if isinstance(value, tuple) else None for value in row)
+    return tuple(tuple(texts(r) for r in value) if isinstance(value, tuple) else None for value in row)
+
+
+def texts(record: object) -> tuple[str, ...]:
+    values = (getattr(record, f.name) for f in fields(record))
+    return tuple(value for value in values if isinstance(value, str))
 
 
 def flat(result: object, length: int) -> list[bytes]:

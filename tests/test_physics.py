@@ -132,7 +132,11 @@ def test_one_replica_of_a_whole_sequence_has_no_gradients_to_add_up() -> None:
 
 def test_experts_in_one_place_send_no_tokens() -> None:
     assert trained(**EXPERTS)["exposed_expert_communication_time"] > 0
-    assert trained(**EXPERTS | {"expert_parallel_degree": 1})["exposed_expert_communication_time"] == 0
+    whole = EXPERTS | {"expert_parallel_degree": 1, "sequence_parallel": True}
+    assert trained(**whole)["exposed_expert_communication_time"] == 0
+    # Who shares an expert's matrices gathers its visits; without sequence parallelism all gather what came back.
+    shared = whole | {"expert_tensor_parallel_degree": 2}
+    assert trained(**shared)["exposed_expert_communication_time"] > 0
     assert trained()["exposed_expert_communication_time"] == 0
 
 

@@ -105,7 +105,8 @@ def test_the_graph_has_the_same_edges_in_every_form(estimate):
 
 def test_the_mixture_dispatches_before_its_experts_and_combines_after():
     waits = {node.name: node.waits_for for node in compute_graph(amped.estimate("mixtral-8x7b"))}
-    assert waits["experts_up"] == ("expert_dispatch all_to_all",)
+    assert waits["expert_sorting"] == ("expert_dispatch all_to_all",)
+    assert waits["experts_up"] == ("expert_sorting",)
     assert waits["expert_combine all_to_all"] == ("experts_down",)
     assert "feedforward_up" not in waits
 

@@ -141,11 +141,11 @@ def working_gradient_bytes(layer_operators):
 
 @quantity("byte")
 def communication_buffer_bytes(
-    microbatch_bytes, residual_bytes, sequence_parallel, tensor_parallel_degree, pipeline_parallel_degree
-):
+    microbatch_bytes, residual_bytes, sequence_parallel, tensor_parallel_rows, pipeline_parallel_degree,
+):  # fmt: skip
     """Buffers of a micro-batch: the sequence gathered from its shares, and what is sent to and received from neighbours.
 
     Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, p2p_communication.
     """
-    gathered = microbatch_bytes * sequence_parallel * (tensor_parallel_degree > 1)
+    gathered = microbatch_bytes * sequence_parallel * (tensor_parallel_rows > 1)
     return gathered + 2 * residual_bytes * (pipeline_parallel_degree > 1)

@@ -1,5 +1,7 @@
 """The operators of attention's core, of feed-forward networks, and the list of a whole layer."""
 
+import numpy as np
+
 from amped.quantity import parameter, quantity, records
 from amped.records import activation_work, contraction, streamed
 
@@ -17,21 +19,53 @@ def softmax_statistic_precision():
 
 
 @quantity("byte")
-def query_bytes(microbatch_tokens, attention_heads, head_dimension, tensor_parallel_degree, activation_precision):
+def query_bytes(microbatch_tokens, attention_heads, score_dimension, tensor_parallel_rows, activation_precision):
     """Queries of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
-    return microbatch_tokens * attention_heads * head_dimension / tensor_parallel_degree * activation_precision
+    return microbatch_tokens * attention_heads * score_dimension / tensor_parallel_rows * activation_precision
 
 
 @quantity("byte")
-def key_bytes(microbatch_tokens, key_value_heads, head_dimension, tensor_parallel_degree, activation_precision):
+def attention_output_bytes(
+    microbatch_tokens, attention_heads, weighted_dimension, tensor_parallel_rows, activation_precision
+):
+    """Weighted values of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
+    return microbatch_tokens * attention_heads * weighted_dimension / tensor_parallel_rows * activation_precision
+
+
+@quantity("byte")
+def key_bytes(microbatch_tokens, key_value_heads, head_dimension, tensor_parallel_rows, activation_precision):
     """Keys of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
-    return microbatch_tokens * key_value_heads * head_dimension / tensor_parallel_degree * activation_precision
+    return microbatch_tokens * key_value_heads * head_dimension / tensor_parallel_rows * activation_precision
 
 
 @quantity("byte")
-def value_bytes(microbatch_tokens, key_value_heads, value_head_dimension, tensor_parallel_degree, activation_precision):
+def value_bytes(microbatch_tokens, key_value_heads, value_head_dimension, tensor_parallel_rows, activation_precision):
     """Values of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
-    return microbatch_tokens * key_value_heads * value_head_dimension / tensor_parallel_degree * activation_precision
+    return microbatch_tokens * key_value_heads * value_head_dimension / tensor_parallel_rows * activation_precision
+
+
+@quantity("byte", choice="attention_kind", value="multi_latent")
+def key_bytes__multi_latent(
+    microbatch_tokens, attention_heads, head_dimension, tensor_parallel_rows, activation_precision,
+    absorbed_latent_attention, key_value_latent_dimension, rotary_head_dimension,
+):  # fmt: skip
+    """Keys of a micro-batch on one accelerator: of every head, or one latent vector for all. Source: arXiv 2405.04434."""
+    latent = key_value_latent_dimension + rotary_head_dimension
+    width = np.where(absorbed_latent_attention > 0, latent, attention_heads * head_dimension / tensor_parallel_rows)
+    return microbatch_tokens * width * activation_precision
+
+
+@quantity("byte", choice="attention_kind", value="multi_latent")
+def value_bytes__multi_latent(
+    microbatch_tokens, attention_heads, value_head_dimension, tensor_parallel_rows, activation_precision,
+    absorbed_latent_attention,
+):  # fmt: skip
+    """Values of a micro-batch on one accelerator: of every head, or none beside the latent vector.
+
+    Source: arXiv 2405.04434, section 2.1.2.
+    """
+    width = attention_heads * value_head_dimension / tensor_parallel_rows
+    return microbatch_tokens * width * activation_precision * (1 - absorbed_latent_attention)
 
 
 @records()
@@ -105,7 +139,7 @@ def fused_attention_operators(
 def feedforward_operators(
     feedforward_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
     flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_input_bytes, dense_fraction,
-    activation_function_recomputation, activation_mask_bytes, mlp_bias,
+    activation_function_recomputation, activation_mask_bytes, mlp_bias, output_width_split_degree,
 ):  # fmt: skip
     """The dense feed-forward network: up (with gate), activation function with its bias, down.
 
@@ -113,12 +147,13 @@ def feedforward_operators(
     """
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     up, down = feedforward_gemms
-    entries, inputs, again = down.m * down.k, up.m * up.n * activation_precision, activation_function_recomputation
+    units = down.k / output_width_split_degree
+    entries, inputs, again = down.m * units, up.m * up.n * activation_precision, activation_function_recomputation
     work = (entries, inputs, activation_precision, activation_mask_bytes, again, flops_per_elementary_operation)
     forward, (flops, read, written) = activation_work(*work)
     backward, kept = (flops, read + mlp_bias * inputs, written), entries * kept_activation_input_bytes
     kept_output = entries * matrix_operand_precision * (1 - activation_function_recomputation)
-    name = ("activation_function", "element_wise", down.m, down.k)
+    name = ("activation_function", "element_wise", down.m, units)
     return (
         *contraction(up, *entry, linear_input_bytes, dense_fraction),
         *streamed(*name, forward, backward, kept, dense_fraction),

@@ -135,9 +135,27 @@ def context_durations(context_collectives, network_links):
 
 
 @records()
+def column_durations(column_collectives, network_links):
+    """Time of each gather of keys and values over the columns of a grid, in a layer. Source: `gather_time`."""
+    return collective_durations(column_collectives, network_links)
+
+
+@records()
+def head_panel_durations(head_panels, network_links):
+    """Time of what SUMMA sends for the output head. Source: `chain_time`."""
+    return collective_durations(head_panels, network_links)
+
+
+@records()
 def expert_durations(expert_collectives, network_links):
     """Time of each exchange of tokens between experts in a layer. Source: `all_to_all_time`."""
     return collective_durations(expert_collectives, network_links)
+
+
+@records()
+def expert_share_durations(expert_share_collectives, network_links):
+    """Time of each gather and scatter among those that share an expert. Source: `gather_time`."""
+    return collective_durations(expert_share_collectives, network_links)
 
 
 @records()

@@ -31,22 +31,22 @@ def microbatch_bytes(microbatch_tokens, dimensionality, activation_precision):
 
 @records()
 def tensor_collectives(
-    microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree, sequence_parallel,
-    attentions_per_layer,
+    microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, sequence_parallel,
+    attentions_per_layer, feedforward_exchanges_per_layer,
 ):  # fmt: skip
     """Two all-reduces a layer forward; with sequence parallelism, their two halves around each block.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2. Backward has as many.
     """
-    shape = (microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree)
-    whole, halves = 1 - sequence_parallel, 1.0 * sequence_parallel
+    shape = (microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    whole, halves, networks = 1 - sequence_parallel, 1.0 * sequence_parallel, feedforward_exchanges_per_layer
     return (
         Collective("attention_input", "all_gather", *shape, attentions_per_layer * halves),
         Collective("attention_output", "reduce_scatter", *shape, attentions_per_layer * halves),
         Collective("attention_output", "all_reduce", *shape, attentions_per_layer * whole),
-        Collective("feedforward_input", "all_gather", *shape, halves),
-        Collective("feedforward_down", "reduce_scatter", *shape, halves),
-        Collective("feedforward_down", "all_reduce", *shape, whole),
+        Collective("feedforward_input", "all_gather", *shape, networks * halves),
+        Collective("feedforward_down", "reduce_scatter", *shape, networks * halves),
+        Collective("feedforward_down", "all_reduce", *shape, networks * whole),
     )
 
 
@@ -102,28 +102,28 @@ def exposed_tensor_communication_time__amped(
 
 @records()
 def pipeline_collectives(
-    microbatch_bytes, tensor_parallel_degree, intra_node_pipeline_parallel_degree,
+    microbatch_bytes, tensor_parallel_rows, intra_node_pipeline_parallel_degree,
     inter_node_pipeline_parallel_degree,
 ):  # fmt: skip
     """A micro-batch handed over a boundary between stages, each tensor share sending its part.
 
     Source: arXiv 2104.04473, section 4.1.
     """
-    volume = microbatch_bytes / tensor_parallel_degree
+    volume = microbatch_bytes / tensor_parallel_rows
     group = (intra_node_pipeline_parallel_degree, inter_node_pipeline_parallel_degree)
     return (Collective("stage_boundary", "send_receive", volume, *group, 1.0),)
 
 
 @records()
 def boundary_collectives(
-    microbatch_bytes, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree, pipeline_parallel_degree,
+    microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, pipeline_parallel_degree,
     sequence_parallel,
 ):  # fmt: skip
     """The parts of a handed-over micro-batch gathered again, unless each accelerator goes on with its own.
 
     Source: arXiv 2104.04473, section 4.1 (scatter/gather).
     """
-    group = (intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree)
+    group = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
     calls = (1 - sequence_parallel) * (pipeline_parallel_degree > 1)
     return (Collective("boundary_gather", "all_gather", microbatch_bytes, *group, calls),)
 
@@ -146,55 +146,64 @@ def exposed_pipeline_communication_time__amped(
     return 2 * number_of_microbatches_per_minibatch * once
 
 
-@records()
-def context_collectives(
-    microbatch_tokens, key_value_heads, head_dimension, value_head_dimension, activation_precision,
-    tensor_parallel_degree, context_parallel_degree, intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree, attentions_per_layer, communicating_passes,
-):  # fmt: skip
-    """Keys and values gathered from all shares of the sequence in each pass, their gradients scattered in the backward one.
+@quantity("1")
+def feedforward_exchanges_per_layer(dense_fraction, MoE_fraction, shared_expert_fraction):
+    """Feed-forward networks of a layer that are cut like attention: dense ones and shared experts.
 
-    Source: arXiv 2310.01889.
+    Source: Megatron-Core, MoE layers (routed tokens stay with the share of the sequence they are in).
     """
-    width = key_value_heads * (head_dimension + value_head_dimension) / tensor_parallel_degree
-    volume = microbatch_tokens * context_parallel_degree * width * activation_precision
-    group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
-    return (
-        Collective("keys_and_values", "all_gather", volume, *group, attentions_per_layer * communicating_passes),
-        Collective("key_and_value_gradients", "reduce_scatter", volume, *group, attentions_per_layer),
-    )
+    return dense_fraction + MoE_fraction * shared_expert_fraction
 
 
-@quantity("s", choice="performance_model", value="amped")
-def exposed_context_communication_time__amped(
-    context_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_calls,
-):  # fmt: skip
-    """Time of context parallelism: ring gathers and scatters. Source: arXiv 2310.01889. Differs: AMPeD has none."""
-    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
-    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    return layer_calls * total(
-        c.count * ((c.intra - 1) / c.intra * c.volume / inside + (c.intra - 1) * inter_accelerator_latency)
-        + c.count * ((c.inter - 1) / c.inter * c.volume / c.intra / across + (c.inter - 1) * inter_node_latency)
-        for c in context_collectives
-    )
+@quantity("1", choice="performance_model", value="amped")
+def feedforward_exchanges_per_layer__amped():
+    """Feed-forward networks of a layer that are cut like attention: one. Source: AMPeD, tensor-parallel communication."""
+    return 1
+
+
+@quantity("byte")
+def expert_visit_bytes(microbatch_bytes, experts_per_token, tensor_parallel_rows, expert_load_factor):
+    """What an accelerator sends to experts for a micro-batch: each token of its share once for each visit.
+
+    Source: arXiv 2006.16668, section 3.
+    """
+    return microbatch_bytes * experts_per_token / tensor_parallel_rows * expert_load_factor
 
 
 @records()
 def expert_collectives(
-    microbatch_bytes, experts_per_token, tensor_parallel_degree, intra_node_expert_parallel_degree,
-    inter_node_expert_parallel_degree, MoE_fraction, communicating_passes,
+    expert_visit_bytes, intra_node_expert_parallel_degree, inter_node_expert_parallel_degree, MoE_fraction,
+    communicating_passes,
 ):  # fmt: skip
     """Dispatch to and combine from the experts in each pass: four all-to-alls for a forward and backward pair.
 
     Source: AMPeD, mixture-of-experts communication.
     """
-    volume = microbatch_bytes * experts_per_token / tensor_parallel_degree
     group = (intra_node_expert_parallel_degree, inter_node_expert_parallel_degree)
     calls = MoE_fraction * communicating_passes
     return (
-        Collective("expert_dispatch", "all_to_all", volume, *group, calls),
-        Collective("expert_combine", "all_to_all", volume, *group, calls),
+        Collective("expert_dispatch", "all_to_all", expert_visit_bytes, *group, calls),
+        Collective("expert_combine", "all_to_all", expert_visit_bytes, *group, calls),
+    )
+
+
+@records()
+def expert_share_collectives(
+    expert_visit_bytes, microbatch_bytes, expert_tensor_parallel_degree, intra_node_expert_tensor_parallel_degree,
+    inter_node_expert_tensor_parallel_degree, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows,
+    sequence_parallel, MoE_fraction, communicating_passes,
+):  # fmt: skip
+    """Visits gathered by those that share an expert's matrices, and their results scattered.
+
+    Without sequence parallelism the outputs are gathered too. Source: Megatron-Core, MoE token dispatcher.
+    """
+    calls, visits = MoE_fraction * communicating_passes, expert_visit_bytes * expert_tensor_parallel_degree
+    shares = (intra_node_expert_tensor_parallel_degree, inter_node_expert_tensor_parallel_degree)
+    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    return (
+        Collective("expert_shares", "all_gather", visits, *shares, calls),
+        Collective("expert_shares", "reduce_scatter", visits, *shares, calls),
+        Collective("expert_output", "all_gather", microbatch_bytes, *rows, calls * (1 - sequence_parallel)),
     )
 
 

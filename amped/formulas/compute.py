@@ -94,6 +94,16 @@ def layer_multiply_accumulates(
 
 
 @quantity("count")
+def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_calls):
+    """Multiply-accumulates of routed experts on one accelerator beyond those that its visits need, in a step.
+
+    Source: arXiv 2006.16668, section 2.2 (places that nobody takes); negative where tokens are dropped.
+    """
+    _, up, down, *_ = expert_gemms
+    return (up.multiply_accumulates + down.multiply_accumulates) * MoE_calls * (1 - 1 / expert_load_factor)
+
+
+@quantity("count")
 def attention_multiply_accumulates(attention_gemms, attention_calls):
     """Multiply-accumulates of scores and values, the part of a layer that grows with the context squared.
 
@@ -113,15 +123,15 @@ def head_multiply_accumulates(head_gemms, number_of_microbatches_per_minibatch, 
 
 
 @quantity("count")
-def softmax_operations(microbatch_tokens, context, attention_heads, tensor_parallel_degree, attention_calls):
+def softmax_operations(microbatch_tokens, context, attention_heads, tensor_parallel_rows, attention_calls):
     """Exponentials of the softmax on one accelerator, forward, in a step. Source: AMPeD, nonlinear operations."""
-    return microbatch_tokens * context * attention_heads / tensor_parallel_degree * attention_calls
+    return microbatch_tokens * context * attention_heads / tensor_parallel_rows * attention_calls
 
 
 @quantity("count")
 def activation_operations(
     microbatch_tokens, feedforward_dimension, expert_feedforward_dimension, experts_per_token,
-    shared_experts_feedforward_dimension, tensor_parallel_degree, dense_stage_layers, MoE_stage_layers,
+    shared_experts_feedforward_dimension, tensor_parallel_rows, dense_stage_layers, MoE_stage_layers,
     number_of_microbatches_per_minibatch,
 ):  # fmt: skip
     """Activation functions on one accelerator, forward, in a step: one for each hidden unit.
@@ -130,7 +140,7 @@ def activation_operations(
     """
     mixture = experts_per_token * expert_feedforward_dimension + shared_experts_feedforward_dimension
     units = dense_stage_layers * feedforward_dimension + MoE_stage_layers * mixture
-    return microbatch_tokens * number_of_microbatches_per_minibatch * units / tensor_parallel_degree
+    return microbatch_tokens * number_of_microbatches_per_minibatch * units / tensor_parallel_rows
 
 
 @quantity("s", choice="performance_model", value="amped")

@@ -128,26 +128,27 @@ def query_heads_divide_by_key_heads(attention_heads, key_value_heads):
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
-def attention_heads_divide_by_the_tensor_degree(attention_heads, tensor_parallel_degree):
+def attention_heads_divide_by_the_tensor_degree(attention_heads, tensor_parallel_degree, tensor_parallel_columns):
     """Each tensor-parallel share has as many attention heads. Source: arXiv 1909.08053, section 3."""
-    return np.mod(attention_heads, tensor_parallel_degree) == 0
+    return np.mod(attention_heads, tensor_parallel_degree / tensor_parallel_columns) == 0
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
-def key_heads_match_the_tensor_degree(key_value_heads, tensor_parallel_degree):
+def key_heads_match_the_tensor_degree(key_value_heads, tensor_parallel_degree, tensor_parallel_columns):
     """Key heads are split evenly over the tensor-parallel shares, or each is copied to as many.
 
     Source: Megatron-Core, --num-query-groups.
     """
-    return (np.mod(key_value_heads, tensor_parallel_degree) == 0) | (
-        np.mod(tensor_parallel_degree, key_value_heads) == 0
-    )
+    rows = tensor_parallel_degree / tensor_parallel_columns
+    return (np.mod(key_value_heads, rows) == 0) | (np.mod(rows, key_value_heads) == 0)
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
-def the_feedforward_network_divides_by_the_tensor_degree(feedforward_dimension, tensor_parallel_degree):
+def the_feedforward_network_divides_by_the_tensor_degree(
+    feedforward_dimension, tensor_parallel_degree, tensor_parallel_columns
+):
     """Each tensor-parallel share has as many hidden units. Source: arXiv 1909.08053, section 3."""
-    return np.mod(feedforward_dimension, tensor_parallel_degree) == 0
+    return np.mod(feedforward_dimension, tensor_parallel_degree / tensor_parallel_columns) == 0
 
 
 @quantity("boolean", constrains="pipeline_parallel_degree")
@@ -189,9 +190,9 @@ def interleaving_needs_rounds_of_microbatches(
 
 
 @quantity("boolean", constrains="context_parallel_degree")
-def the_context_divides_by_the_context_degree(context, context_parallel_degree):
+def the_context_divides_by_the_context_degree(context, context_parallel_degree, tensor_parallel_columns):
     """Each share of a sequence has as many tokens. Source: arXiv 2310.01889."""
-    return np.mod(context, context_parallel_degree) == 0
+    return np.mod(context, context_parallel_degree * tensor_parallel_columns) == 0
 
 
 @quantity("boolean", constrains="number_of_MoE_layers")

@@ -34,6 +34,15 @@ def tensor_parallel_degree__of_parts(intra_node_tensor_parallel_degree, inter_no
 
 
 @quantity(
+    "count", when_given=("tensor_parallel_rows", "tensor_parallel_columns"),
+    even_with=("intra_node_tensor_parallel_degree", "inter_node_tensor_parallel_degree"),
+)  # fmt: skip
+def tensor_parallel_degree__of_grid(tensor_parallel_rows, tensor_parallel_columns):
+    """Rows times columns of the grid, where both are given. Source: arXiv 2410.00273, section 3."""
+    return tensor_parallel_rows * tensor_parallel_columns
+
+
+@quantity(
     "count", category=MAPPING, replaces=("intra_node_context_parallel_degree", "inter_node_context_parallel_degree")
 )
 def context_parallel_degree():
@@ -139,9 +148,9 @@ def expert_parallel_degree__of_parts(intra_node_expert_parallel_degree, inter_no
 
 
 @quantity("count", category=MAPPING)
-def expert_tensor_parallel_degree(tensor_parallel_degree):
+def expert_tensor_parallel_degree(tensor_parallel_rows):
     """Accelerators that share one expert's matrices: as in the dense layers. Source: Megatron-Core, MoE arguments."""
-    return tensor_parallel_degree
+    return tensor_parallel_rows
 
 
 @quantity("count")

@@ -79,6 +79,14 @@ def wave_quantization():
 
 
 @parameter("1", category=ACCELERATOR, above=0, at_most=1.05)
+def grouped_gemm_efficiency():
+    """Rate of one grouped product over several weights as a share of that of a product with one.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1.05)
 def memory_bandwidth_efficiency():
     """Share of the memory bandwidth that large streaming kernels reach.
 

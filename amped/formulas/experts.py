@@ -1,6 +1,12 @@
-"""The operators of a mixture of experts."""
+"""Mixtures of experts: who gets how many tokens, the operators of router and experts, and what travels between them.
 
-from amped.quantity import quantity, records
+Tokens are dealt out over all accelerators of a stage's replicas; each sends those of its own to their experts. A group of
+`expert_parallel_degree` holds all experts, each cut into `expert_tensor_parallel_degree` shares.
+"""
+
+import numpy as np
+
+from amped.quantity import MAPPING, NETWORK, parameter, quantity, records
 from amped.records import activation_work, contraction, streamed
 
 
@@ -16,13 +22,49 @@ def shared_expert_fraction(shared_experts_feedforward_dimension):
     return 1.0 * (shared_experts_feedforward_dimension > 0)
 
 
-@quantity("1")
-def expert_copy_share(expert_tensor_parallel_degree, tensor_parallel_degree):
-    """Copies of a visiting token on the shares of an expert, for each share of the dense layers.
+@parameter("1", category=MAPPING, at_least=1)
+def expert_imbalance_factor():
+    """Tokens of the busiest accelerator's experts for each that it would have if all had as many; the others wait.
 
-    Source: arXiv 2205.05198, section 4.1, for each visit.
+    Source: arXiv 2006.16668, section 2.2 (load balance). Forced or perfect balance is 1.
     """
-    return expert_tensor_parallel_degree / tensor_parallel_degree
+    return 1
+
+
+@parameter("1", category=NETWORK, at_least=0)
+def expert_capacity_factor():
+    """Places of an expert for each token that it would have if all had as many; 0: as many as come (dropless).
+
+    Source: arXiv 2006.16668, section 2.2; arXiv 2211.15841 (dropless). Places are computed whether taken or not.
+    """
+    return 0
+
+
+@quantity("1")
+def expert_load_factor(expert_imbalance_factor, expert_capacity_factor):
+    """Rows that the busiest experts compute for each visit on average: their capacity, else what comes.
+
+    Source: arXiv 2006.16668, section 2.2.
+    """
+    return np.where(expert_capacity_factor > 0, expert_capacity_factor, expert_imbalance_factor)
+
+
+@quantity("count")
+def routed_tokens(microbatch_tokens, tensor_parallel_rows):
+    """Tokens of a micro-batch that one accelerator routes: its share, also where others have the same tokens.
+
+    Source: Megatron-Core, MoE token dispatcher (mixtures under tensor parallelism are sequence parallel).
+    """
+    return microbatch_tokens / tensor_parallel_rows
+
+
+@quantity("count")
+def expert_visits(routed_tokens, experts_per_token, expert_tensor_parallel_degree, expert_load_factor):
+    """Visits of tokens to the experts of one accelerator: those sent by all that share an expert's matrices.
+
+    Source: arXiv 2101.03961, section 2; arXiv 2504.14960 (expert tensor parallelism).
+    """
+    return routed_tokens * experts_per_token * expert_tensor_parallel_degree * expert_load_factor
 
 
 @records()
@@ -32,37 +74,77 @@ def expert_operators():
 
 
 @records(choice="feedforward_kind", value="mixture")
-def expert_operators__mixture(
-    expert_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_expert_activation_input_bytes,
-    kept_activation_input_bytes, activation_function_recomputation, activation_mask_bytes, expert_activation_mask_bytes,
-    expert_copy_share, MoE_fraction, shared_expert_fraction,
-):  # fmt: skip
+def expert_operators__mixture(routing_operators, routed_expert_operators, shared_expert_operators):
     """Router, routed experts between a dispatch and a combination of tokens, and shared experts.
 
     Source: arXiv 2101.03961, section 2; arXiv 2401.06066.
     """
-    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
-    router, up, down, shared_up, shared_down = expert_gemms
-    rows, flop, e = up.m * up.batch, flops_per_elementary_operation, activation_precision
-    copies = rows * up.k * e
-    move = (rows * up.k * flop, copies, copies)
-    hidden, shared, again = rows * down.k, shared_down.m * shared_down.k, activation_function_recomputation
+    return routing_operators + routed_expert_operators + shared_expert_operators
 
-    ahead, back = activation_work(hidden, rows * up.n * e, e, expert_activation_mask_bytes, again, flop)
-    shared_ahead, shared_back = activation_work(
-        shared, shared_up.m * shared_up.n * e, e, activation_mask_bytes, again, flop
-    )
-    kept, calls = 1 - activation_function_recomputation, MoE_fraction
+
+@records()
+def routing_operators(
+    expert_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
+    logits_precision, flops_per_multiply_accumulate, flops_per_elementary_operation, MoE_fraction,
+):  # fmt: skip
+    """The router, the probabilities of the experts and the choice among them: softmax, top-k, balance loss.
+
+    Source: arXiv 2101.03961, section 2.2. Probabilities have the precision of logits, and pass memory once each.
+    """
+    router, flop = expert_gemms[0], flops_per_elementary_operation
+    entries, calls = router.m * router.n, MoE_fraction
+    size = entries * logits_precision
+    choose = ((6 * entries * flop, 3 * size, 3 * size), (6 * entries * flop, 3 * size, 2 * size))
+    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     return (
         *contraction(router, *entry, linear_input_bytes, calls),
-        *streamed("expert_permutation", "element_wise", rows, up.k, move, move, 0.0 * copies, 2 * calls),
-        *contraction(up, *entry, rows * up.k * matrix_operand_precision * expert_copy_share, calls),
-        *streamed("expert_activation_function", "element_wise", rows, down.k, ahead, back,
+        *streamed("expert_choice", "normalisation", router.m, router.n, *choose, size, calls),
+    )
+
+
+@records()
+def routed_expert_operators(
+    expert_gemms, routed_tokens, experts_per_token, activation_precision, matrix_operand_precision, gradient_precision,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_expert_activation_input_bytes,
+    activation_function_recomputation, expert_activation_mask_bytes, MoE_fraction,
+):  # fmt: skip
+    """Own tokens in the order of their experts, the experts' networks in one grouped product each, and the way back.
+
+    Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
+    """
+    _, up, down, *_ = expert_gemms
+    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
+    rows, flop, e, calls = up.m * up.batch, flops_per_elementary_operation, activation_precision, MoE_fraction
+    hidden, again, kept = rows * down.k, activation_function_recomputation, 1 - activation_function_recomputation
+    ahead, back = activation_work(hidden, rows * up.n * e, e, expert_activation_mask_bytes, again, flop)
+    own, there = routed_tokens * experts_per_token * up.k, rows * up.k
+    sent, sorted_there = (own * flop, own * e, own * e), (there * flop, there * e, there * e)
+    return (
+        *streamed("expert_permutation", "element_wise", routed_tokens, up.k, sent, sent, 0.0 * own * e, 2 * calls),
+        *streamed("expert_sorting", "element_wise", rows, up.k, sorted_there, sorted_there, 0.0 * there * e, 2 * calls),
+        *contraction(up, *entry, there * matrix_operand_precision, calls, "grouped_contraction"),
+        *streamed("expert_activation", "element_wise", rows, down.k, ahead, back,
                   hidden * kept_expert_activation_input_bytes, calls),
+        *contraction(down, *entry, hidden * matrix_operand_precision * kept, calls, "grouped_contraction"),
+    )  # fmt: skip
+
+
+@records()
+def shared_expert_operators(
+    expert_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_input_bytes,
+    activation_function_recomputation, activation_mask_bytes, MoE_fraction, shared_expert_fraction,
+):  # fmt: skip
+    """Shared experts, cut like a dense network; router and experts keep the same input. Source: arXiv 2401.06066."""
+    *_, up, down = expert_gemms
+    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
+    hidden, again, kept = down.m * down.k, activation_function_recomputation, 1 - activation_function_recomputation
+    work = (hidden, up.m * up.n * activation_precision, activation_precision, activation_mask_bytes, again,
+            flops_per_elementary_operation)  # fmt: skip
+    calls = MoE_fraction * shared_expert_fraction
+    return (
+        *contraction(up, *entry, 0.0 * linear_input_bytes, calls),
+        *streamed("shared_activation", "element_wise", down.m, down.k, *activation_work(*work),
+                  hidden * kept_activation_input_bytes, calls),
         *contraction(down, *entry, hidden * matrix_operand_precision * kept, calls),
-        *contraction(shared_up, *entry, 0.0 * copies, calls * shared_expert_fraction),
-        *streamed("shared_activation_function", "element_wise", shared_down.m, shared_down.k, shared_ahead,
-                  shared_back, shared * kept_activation_input_bytes, calls * shared_expert_fraction),
-        *contraction(shared_down, *entry, shared * matrix_operand_precision * kept, calls * shared_expert_fraction),
     )  # fmt: skip

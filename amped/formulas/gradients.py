@@ -28,15 +28,15 @@ def gradient_all_reduce_share(zero_stage):
 
 
 @quantity("count")
-def intra_node_replicas(intra_node_data_parallel_degree, intra_node_context_parallel_degree):
+def intra_node_replicas(intra_node_data_parallel_degree, intra_node_context_parallel_degree, intra_node_weight_copies):
     """Accelerators of a node that hold the same parameters. Source: arXiv 1910.02054."""
-    return intra_node_data_parallel_degree * intra_node_context_parallel_degree
+    return intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_weight_copies
 
 
 @quantity("count")
-def inter_node_replicas(inter_node_data_parallel_degree, inter_node_context_parallel_degree):
+def inter_node_replicas(inter_node_data_parallel_degree, inter_node_context_parallel_degree, inter_node_weight_copies):
     """Nodes that hold the same parameters. Source: arXiv 1910.02054."""
-    return inter_node_data_parallel_degree * inter_node_context_parallel_degree
+    return inter_node_data_parallel_degree * inter_node_context_parallel_degree * inter_node_weight_copies
 
 
 @quantity("count")

@@ -22,14 +22,51 @@ def unhidden_compute_time_per_layer(
 
 @parameter("boolean", category=MAPPING)
 def overlap_context_communication():
-    """Whether keys and values are exchanged while attention computes. Source: arXiv 2310.01889."""
+    """Whether keys and values are exchanged while attention computes: a gather comes before it.
+
+    Source: arXiv 2407.21783, section 3.3.2.
+    """
+    return 0
+
+
+@parameter("boolean", choice="context_parallel_kind", value="ring")
+def overlap_context_communication__ring():
+    """Whether keys and values are exchanged while attention computes: a ring is made for that.
+
+    Source: arXiv 2310.01889, section 3.
+    """
+    return 1
+
+
+@quantity("1")
+def attention_beside_exchange_fraction():
+    """Share of attention beside which keys and values can travel: all, where blocks are gathered piece by piece.
+
+    Source: arXiv 2310.01889, section 3.
+    """
+    return 1
+
+
+@quantity("1", choice="context_parallel_kind", value="ring")
+def attention_beside_exchange_fraction__ring(context_parallel_degree):
+    """Share of attention beside which keys and values can travel: every block's but the last.
+
+    Source: arXiv 2310.01889, section 3.
+    """
+    return (context_parallel_degree - 1) / context_parallel_degree
+
+
+@quantity("1", choice="context_parallel_kind", value="all_to_all")
+def attention_beside_exchange_fraction__all_to_all():
+    """Share of attention beside which heads can travel: none, it needs all of them. Source: arXiv 2309.14509, section 3."""
     return 0
 
 
 @quantity("s")
 def hidden_context_communication_time_per_layer(
-    context_communication_time_per_layer, core_forward_time_per_layer, core_gradient_time_per_layer,
-    input_gradient_time_per_layer, tensor_gather_time_per_layer, overlap_context_communication,
+    context_pass_time_per_layer, context_gradient_time_per_layer, communicating_passes, core_forward_time_per_layer,
+    core_gradient_time_per_layer, input_gradient_time_per_layer, tensor_gather_time_per_layer,
+    attention_beside_exchange_fraction, overlap_context_communication,
 ):  # fmt: skip
     """Exchange of keys and values beside scores and values, forward and, as far as no input is gathered there, backward.
 
@@ -37,8 +74,10 @@ def hidden_context_communication_time_per_layer(
     """
     gathers = np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
     left = np.minimum(core_gradient_time_per_layer, input_gradient_time_per_layer - gathers)
-    window = core_forward_time_per_layer + left
-    return overlap_context_communication * np.minimum(context_communication_time_per_layer, window)
+    forward = np.minimum(context_pass_time_per_layer, attention_beside_exchange_fraction * core_forward_time_per_layer)
+    back = context_pass_time_per_layer + context_gradient_time_per_layer
+    backward = np.minimum(back, attention_beside_exchange_fraction * left)
+    return overlap_context_communication * (forward * (communicating_passes - 1) + backward)
 
 
 @quantity("s")

@@ -28,7 +28,7 @@ def each_tile(value):
 
 
 def product_time(o, c, multiply_accumulate_time):
-    """Time of a matrix product: waves of tiles, each with its share of k and a ramp; the fastest tile and split of k.
+    """Time of a matrix product: waves of tiles, each with its share of k and a ramp a panel; the fastest tile and split.
 
     Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM. Differs: one ramp depth for all tiles.
     """
@@ -41,9 +41,10 @@ def product_time(o, c, multiply_accumulate_time):
         IS_LARGE + IS_MEDIUM * each_tile(c.medium) + IS_SMALL * each_tile(c.small) + IS_SMALLEST * each_tile(c.smallest)
     )
     tile_time = TILE_ROWS * TILE_COLUMNS / shares * each_tile(multiply_accumulate_time * c.cores)
-    times = waves * tile_time * (k / PARTS + each_tile(c.ramp_depth))
+    times = waves * tile_time * (k / PARTS + each_tile(o.panels * c.ramp_depth))
     times = times + IS_CUT * PARTS * each_tile(2 * o.written / c.bandwidth)
-    return np.min(times * (1 + UNUSABLE * IS_CUT * (k < LEAST_DEPTH * PARTS)), axis=-1)
+    shallow = k < LEAST_DEPTH * PARTS * each_tile(o.panels)
+    return np.min(times * (1 + UNUSABLE * IS_CUT * shallow), axis=-1)
 
 
 def kernel_time(o, c):
@@ -67,6 +68,7 @@ def fused_time(o, c):
 
 WORK = {
     "contraction": lambda o, c: product_time(o, c, c.matrix_time),
+    "grouped_contraction": lambda o, c: product_time(o, c, c.grouped_time),
     "batched_contraction": lambda o, c: product_time(o, c, c.batched_time),
     "fused_attention": fused_time,
     "normalisation": lambda o, c: o.flops / c.vector_rate,

@@ -38,31 +38,31 @@ def expert_state_bytes_per_layer(expert_parameters_per_layer, expert_split_degre
 
 @quantity("byte")
 def first_stage_state_bytes(
-    first_stage_parameters, tensor_parallel_degree, state_bytes_per_parameter, first_stage_layers,
+    first_stage_parameters, weight_split_degree, state_bytes_per_parameter, first_stage_layers,
     expert_state_bytes_per_layer,
 ):  # fmt: skip
     """States that an accelerator of the first stage holds. Source: arXiv 1910.02054, section 5."""
-    shared = first_stage_parameters / tensor_parallel_degree * state_bytes_per_parameter
+    shared = first_stage_parameters / weight_split_degree * state_bytes_per_parameter
     return shared + first_stage_layers * expert_state_bytes_per_layer
 
 
 @quantity("byte")
 def middle_stage_state_bytes(
-    middle_stage_parameters, tensor_parallel_degree, state_bytes_per_parameter, middle_stage_layers,
+    middle_stage_parameters, weight_split_degree, state_bytes_per_parameter, middle_stage_layers,
     expert_state_bytes_per_layer,
 ):  # fmt: skip
     """States that an accelerator of a stage between first and last holds. Source: arXiv 1910.02054, section 5."""
-    shared = middle_stage_parameters / tensor_parallel_degree * state_bytes_per_parameter
+    shared = middle_stage_parameters / weight_split_degree * state_bytes_per_parameter
     return shared + middle_stage_layers * expert_state_bytes_per_layer
 
 
 @quantity("byte")
 def last_stage_state_bytes(
-    last_stage_parameters, tensor_parallel_degree, state_bytes_per_parameter, last_stage_layers,
+    last_stage_parameters, weight_split_degree, state_bytes_per_parameter, last_stage_layers,
     expert_state_bytes_per_layer,
 ):  # fmt: skip
     """States that an accelerator of the last stage holds. Source: arXiv 1910.02054, section 5."""
-    shared = last_stage_parameters / tensor_parallel_degree * state_bytes_per_parameter
+    shared = last_stage_parameters / weight_split_degree * state_bytes_per_parameter
     return shared + last_stage_layers * expert_state_bytes_per_layer
 
 
@@ -102,28 +102,31 @@ def last_stage_activation_bytes(
 @quantity("byte")
 def gathered_weight_bytes(
     attention_parameters, norm_parameters, feedforward_parameters, router_and_shared_expert_parameters,
-    number_of_dense_layers, number_of_MoE_layers, number_of_experts, expert_parameters, tensor_parallel_degree,
+    number_of_dense_layers, number_of_MoE_layers, number_of_experts, expert_parameters, weight_split_degree,
     expert_parallel_degree, expert_tensor_parallel_degree, weight_precision, zero_stage, sharding_degree,
 ):  # fmt: skip
     """Weights of the largest layer, whole for the time it runs where ZeRO shards them.
 
     Source: arXiv 1910.02054, section 5.3.
     """
-    core = (attention_parameters + norm_parameters) / tensor_parallel_degree
-    dense = (number_of_dense_layers > 0) * feedforward_parameters / tensor_parallel_degree
+    core = (attention_parameters + norm_parameters) / weight_split_degree
+    dense = (number_of_dense_layers > 0) * feedforward_parameters / weight_split_degree
     experts = number_of_experts * expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
-    mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / tensor_parallel_degree + experts)
+    mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / weight_split_degree + experts)
     sharded = (zero_stage >= 3) & (sharding_degree > 1)
     return sharded * (core + np.maximum(dense, mixture)) * weight_precision
 
 
 @quantity("byte")
-def layer_working_bytes(recomputed_layer_bytes, working_gradient_bytes, communication_buffer_bytes):
+def layer_working_bytes(
+    recomputed_layer_bytes, working_gradient_bytes, communication_buffer_bytes, context_buffer_bytes
+):
     """Working memory of any stage that grows with the micro-batch: a layer recomputed, its gradients, what is sent.
 
     Source: arXiv 2205.05198, section 5.
     """
-    return recomputed_layer_bytes + working_gradient_bytes + communication_buffer_bytes
+    buffers = communication_buffer_bytes + context_buffer_bytes
+    return recomputed_layer_bytes + working_gradient_bytes + buffers
 
 
 @quantity("boolean")
@@ -159,11 +162,11 @@ def of_fullest(is_middle, is_last, first, middle, last):
 @quantity("count")
 def held_parameters(
     first_stage_parameters, middle_stage_parameters, last_stage_parameters, middle_stage_is_fullest,
-    last_stage_is_fullest, tensor_parallel_degree,
+    last_stage_is_fullest, weight_split_degree,
 ):  # fmt: skip
     """Parameters of the fullest accelerator without the routed experts, unsharded by ZeRO. Source: definition."""
     stages = (first_stage_parameters, middle_stage_parameters, last_stage_parameters)
-    return of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages) / tensor_parallel_degree
+    return of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages) / weight_split_degree
 
 
 @quantity("count")

@@ -4,8 +4,6 @@ One list serves the time, the memory, the breakdowns and the graph. Bytes are th
 Kernels are fused as Megatron-LM fuses them: bias with activation, bias with dropout and residual, mask with softmax.
 """
 
-import numpy as np
-
 from amped.quantity import ACCELERATOR, NETWORK, parameter, quantity, records, selector
 from amped.records import contraction, streamed
 
@@ -46,24 +44,6 @@ def feedforward_kind__experts():
     return "mixture"
 
 
-@parameter("boolean", category=NETWORK)
-def causal():
-    """Whether a token attends to earlier tokens only; a fused attention then skips the other half.
-
-    Source: arXiv 2307.08691, section 3.1.
-    """
-    return 1
-
-
-@quantity("1")
-def computed_score_fraction(causal, context):
-    """Share of the scores that a fused attention computes: those on and below the diagonal where it is causal.
-
-    Source: arXiv 2307.08691, section 3.1.
-    """
-    return np.where(causal > 0, (context + 1) / (2 * context), 1.0)
-
-
 @quantity("byte")
 def matrix_operand_precision(activation_precision):
     """Size of an entry that a weight's product reads: that of an activation. Source: definition."""
@@ -80,15 +60,6 @@ def matrix_operand_precision__fp8(fp8_precision):
 def fp8_precision():
     """Size of an fp8 number. Source: arXiv 2209.05433."""
     return 1
-
-
-@quantity("count")
-def sequence_split_degree(sequence_parallel, tensor_parallel_degree):
-    """Shares of a sequence in norms, dropouts and residuals: the tensor degree with sequence parallelism, else one.
-
-    Source: arXiv 2205.05198, section 4.2.2.
-    """
-    return np.where(sequence_parallel > 0, tensor_parallel_degree, 1)
 
 
 @quantity("count")
@@ -153,20 +124,28 @@ def projection_operators(
 @records(choice="attention_kind", value="multi_latent")
 def projection_operators__multi_latent(
     projection_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, attentions_per_layer, query_latent_dimension,
+    flops_per_multiply_accumulate, attentions_per_layer, query_latent_dimension, absorbed_latent_attention,
 ):  # fmt: skip
     """Projections of multi-head latent attention; both down projections keep the same input.
+
+    Absorbed, queries meet the keys' up projection and outputs that of the values, head by head.
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
-    query_down, query_up, key_value_down, key_value_up, _ = projection_gemms
+    query_down, query_up, key_value_down, key_value_up, query_in, value_out, _ = projection_gemms
     compressed, latent = 1.0 * (query_latent_dimension > 0), matrix_operand_precision
+    calls, kept = (
+        attentions_per_layer * (1 - absorbed_latent_attention),
+        attentions_per_layer * absorbed_latent_attention,
+    )
     return (
         *contraction(query_down, *entry, 0.0 * linear_input_bytes, attentions_per_layer * compressed),
         *contraction(query_up, *entry, query_up.m * query_up.k * latent * compressed, attentions_per_layer),
         *contraction(key_value_down, *entry, linear_input_bytes, attentions_per_layer),
-        *contraction(key_value_up, *entry, key_value_up.m * key_value_up.k * latent, attentions_per_layer),
+        *contraction(key_value_up, *entry, key_value_up.m * key_value_up.k * latent, calls),
+        *contraction(query_in, *entry, query_in.m * query_in.k * query_in.batch * latent, kept),
+        *contraction(value_out, *entry, value_out.m * value_out.k * value_out.batch * latent, kept),
     )
 
 
@@ -188,13 +167,15 @@ def projection_bias_operators(
 
 @records()
 def head_permutation_operators(
-    query_bytes, microbatch_tokens, dimensionality, unfused_attentions_per_layer, flops_per_elementary_operation
-):
+    attention_output_bytes, microbatch_tokens, dimensionality, unfused_attentions_per_layer,
+    flops_per_elementary_operation,
+):  # fmt: skip
     """Heads brought together behind an unfused attention, and apart again backward.
 
     Source: Megatron-LM, ParallelAttention (context_layer.permute().contiguous()).
     """
-    copy, none = (0.0 * flops_per_elementary_operation, query_bytes, query_bytes), 0.0 * query_bytes
+    size, none = attention_output_bytes, 0.0 * attention_output_bytes
+    copy = (0.0 * flops_per_elementary_operation, size, size)
     shape = (microbatch_tokens, dimensionality)
     return streamed("head_permutation", "element_wise", *shape, copy, copy, none, unfused_attentions_per_layer)
 
@@ -202,12 +183,13 @@ def head_permutation_operators(
 @records()
 def attention_output_operators(
     projection_gemms, activation_precision, matrix_operand_precision, gradient_precision, flops_per_multiply_accumulate,
-    attentions_per_layer,
+    output_width_split_degree, attentions_per_layer,
 ):  # fmt: skip
     """Projection out of attention, which keeps its input. Source: arXiv 2205.05198, section 4.1."""
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     output = projection_gemms[-1]
-    return contraction(output, *entry, output.m * output.k * matrix_operand_precision, attentions_per_layer)
+    kept = output.m * output.k / output_width_split_degree * matrix_operand_precision
+    return contraction(output, *entry, kept, attentions_per_layer)
 
 
 @records()
@@ -231,6 +213,21 @@ def residual_operators(
     return attention + streamed("feedforward_residual", *shape, forward, behind_feedforward, mask)
 
 
+@quantity("count")
+def rotary_width(attention_heads, key_value_heads, head_dimension, tensor_parallel_rows):
+    """Entries of a token's queries and keys that carry its position, on one accelerator. Source: arXiv 2104.09864."""
+    return (attention_heads + key_value_heads) * head_dimension / tensor_parallel_rows
+
+
+@quantity("count", choice="attention_kind", value="multi_latent")
+def rotary_width__multi_latent(attention_heads, rotary_head_dimension, tensor_parallel_rows):
+    """Entries of a token's queries, and of the one key beside the latent vector, that carry its position.
+
+    Source: arXiv 2405.04434, eq. 14–15.
+    """
+    return (attention_heads / tensor_parallel_rows + 1) * rotary_head_dimension
+
+
 @records()
 def rotary_operators():
     """Positions within attention: nothing to do where they were added to the embedding. Source: arXiv 1706.03762."""
@@ -239,14 +236,12 @@ def rotary_operators():
 
 @records(choice="positions", value="rope")
 def rotary_operators__rope(
-    microbatch_tokens, attention_heads, key_value_heads, head_dimension, tensor_parallel_degree, activation_precision,
-    attentions_per_layer, flops_per_elementary_operation,
-):  # fmt: skip
+    microbatch_tokens, rotary_width, activation_precision, attentions_per_layer, flops_per_elementary_operation
+):
     """Queries and keys turned by their position: 3 operations an entry. Source: arXiv 2104.09864, eq. 34."""
-    width = (attention_heads + key_value_heads) * head_dimension / tensor_parallel_degree
-    size = microbatch_tokens * width
+    size = microbatch_tokens * rotary_width
     work = (3 * size * flops_per_elementary_operation, size * activation_precision, size * activation_precision)
     kind = ("rotary_positions", "element_wise")
     return streamed(
-        *kind, microbatch_tokens, width, work, work, 0.0 * size * activation_precision, attentions_per_layer
+        *kind, microbatch_tokens, rotary_width, work, work, 0.0 * size * activation_precision, attentions_per_layer
     )

@@ -110,13 +110,17 @@ def tensor_forward_communication_time_per_layer(tensor_durations):
 @quantity("s")
 def tensor_gather_time_per_layer(tensor_durations):
     """The gathers among it, which the backward pass repeats and turns into scatters. Source: arXiv 2205.05198, 4.2.2."""
-    return total([0.0, *(d.time * d.count for d in tensor_durations if d.kind == "all_gather")])
+    return total(
+        [0.0 * tensor_durations[0].time, *(d.time * d.count for d in tensor_durations if d.kind == "all_gather")]
+    )
 
 
 @quantity("s")
 def tensor_scatter_time_per_layer(tensor_durations):
     """The scatters among it, which the backward pass turns into gathers. Source: arXiv 2205.05198, section 4.2.2."""
-    return total([0.0, *(d.time * d.count for d in tensor_durations if d.kind == "reduce_scatter")])
+    return total(
+        [0.0 * tensor_durations[0].time, *(d.time * d.count for d in tensor_durations if d.kind == "reduce_scatter")]
+    )
 
 
 @quantity("s")
@@ -136,7 +140,7 @@ def hidden_tensor_communication_time_per_layer(
 @quantity("s")
 def exposed_tensor_communication_time_per_layer(
     tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, recomputed_layer_fraction,
-    hidden_tensor_communication_time_per_layer, overlap_slowdown_fraction,
+    hidden_tensor_communication_time_per_layer, overlap_slowdown_fraction, column_gather_time_per_layer,
 ):  # fmt: skip
     """Tensor-parallel communication that accelerators wait for: forward, again when recomputing, and backward.
 
@@ -144,7 +148,8 @@ def exposed_tensor_communication_time_per_layer(
     """
     forward = tensor_forward_communication_time_per_layer * (1 + recomputed_layer_fraction)
     backward = tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
-    return forward + backward - hidden_tensor_communication_time_per_layer * (1 - overlap_slowdown_fraction)
+    hidden = hidden_tensor_communication_time_per_layer * (1 - overlap_slowdown_fraction)
+    return forward + backward - hidden + column_gather_time_per_layer
 
 
 @quantity("s")
@@ -156,13 +161,7 @@ def end_communication_time(tensor_durations, has_vocabulary):
     return has_vocabulary * total(d.time * d.count for d in tensor_durations if d.name.startswith("feedforward"))
 
 
-# --- context and experts ---------------------------------------------------------------------------------------------
-
-
-@quantity("s")
-def context_communication_time_per_layer(context_durations):
-    """Keys and values exchanged for a micro-batch in one layer, all passes. Source: arXiv 2310.01889."""
-    return total(d.time * d.count for d in context_durations)
+# --- experts ---------------------------------------------------------------------------------------------
 
 
 @quantity("s")
@@ -172,6 +171,6 @@ def expert_communication_time_per_layer():
 
 
 @quantity("s", choice="feedforward_kind", value="mixture")
-def expert_communication_time_per_layer__mixture(expert_durations):
+def expert_communication_time_per_layer__mixture(expert_durations, expert_share_durations):
     """Tokens exchanged between experts for a micro-batch in one layer, all passes. Source: arXiv 2006.16668."""
-    return total(d.time * d.count for d in expert_durations)
+    return total(d.time * d.count for d in expert_durations + expert_share_durations)

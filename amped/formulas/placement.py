@@ -64,19 +64,34 @@ def places_for_pipeline__before_data(places_after_context):
 
 
 @quantity("count")
-def places_for_expert(
-    intra_node_data_parallel_degree,
-    intra_node_context_parallel_degree,
-    intra_node_tensor_parallel_degree,
-    expert_tensor_parallel_degree,
+def intra_node_stage_accelerators(
+    intra_node_data_parallel_degree, intra_node_context_parallel_degree, intra_node_tensor_parallel_degree
 ):
+    """Accelerators of a stage inside one fast domain. Source: definition."""
+    return intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_tensor_parallel_degree
+
+
+@quantity("count")
+def intra_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intra_node_stage_accelerators):
+    """Part inside the node of those that share an expert's matrices, who come first. Source: Megatron-Core, MoE groups."""
+    degree, places = expert_tensor_parallel_degree, intra_node_stage_accelerators
+    return np.gcd(degree.astype(np.int64), places.astype(np.int64)).astype(np.float64)
+
+
+@quantity("count")
+def inter_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intra_node_expert_tensor_parallel_degree):
+    """Nodes of those that share an expert's matrices. Source: Megatron-Core, MoE groups."""
+    return expert_tensor_parallel_degree / intra_node_expert_tensor_parallel_degree
+
+
+@quantity("count")
+def places_for_expert(intra_node_stage_accelerators, intra_node_expert_tensor_parallel_degree):
     """Places of the fast domain open to experts: those of the stage's replicas, less what shares one expert.
 
     Source: arXiv 2504.14960 (parallel folding). Differs: in arXiv 2006.16668 the group lies inside the data-parallel one,
     which is the case of an expert tensor degree as large as that of the dense layers, and no context parallelism.
     """
-    replicas = intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_tensor_parallel_degree
-    return np.maximum(replicas / expert_tensor_parallel_degree, 1)
+    return intra_node_stage_accelerators / intra_node_expert_tensor_parallel_degree
 
 
 @quantity("count", category=MAPPING, replaces=("tensor_parallel_degree",))

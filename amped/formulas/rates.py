@@ -90,7 +90,7 @@ def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_e
 
 @records()
 def kernel_rates(
-    flops_per_multiply_accumulate, sustained_matrix_flop_rate, sustained_batched_flop_rate, attention_peak_flop_rate,
+    flops_per_multiply_accumulate, sustained_matrix_flop_rate, grouped_gemm_efficiency, sustained_batched_flop_rate, attention_peak_flop_rate,
     attention_forward_efficiency, attention_backward_efficiency, attention_ramp_length, vector_flop_rate,
     exposed_softmax_time, achieved_memory_bandwidth, normalisation_bandwidth_fraction, bandwidth_ramp_bytes,
     gemm_ramp_depth, medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency, wave_quantization,
@@ -100,6 +100,7 @@ def kernel_rates(
     return (Kernels(
         name="kernel_rates",
         matrix_time=flops_per_multiply_accumulate / sustained_matrix_flop_rate,
+        grouped_time=flops_per_multiply_accumulate / (sustained_matrix_flop_rate * grouped_gemm_efficiency),
         batched_time=flops_per_multiply_accumulate / sustained_batched_flop_rate,
         fused_forward_rate=attention_peak_flop_rate * attention_forward_efficiency,
         fused_backward_rate=attention_peak_flop_rate * attention_backward_efficiency,

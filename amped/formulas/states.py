@@ -51,14 +51,14 @@ def middle_stage_parameters(middle_stage_layers, shared_parameters_per_layer):
 
 @quantity("count")
 def shared_parameters_per_accelerator(
-    first_stage_parameters, middle_stage_parameters, last_stage_parameters, tensor_parallel_degree
+    first_stage_parameters, middle_stage_parameters, last_stage_parameters, weight_split_degree
 ):
     """Parameters of one accelerator without the routed experts, unsharded by ZeRO, on the stage that has most.
 
     Source: arXiv 1909.08053.
     """
     largest = np.maximum(np.maximum(first_stage_parameters, middle_stage_parameters), last_stage_parameters)
-    return largest / tensor_parallel_degree
+    return largest / weight_split_degree
 
 
 @quantity("count")
@@ -77,20 +77,18 @@ def expert_parameters_per_accelerator(largest_stage_layers, expert_parameters_pe
 
 
 @quantity("count")
-def state_replicas(data_parallel_degree, context_parallel_degree):
+def state_replicas(data_parallel_degree, context_parallel_degree, tensor_parallel_degree, weight_split_degree):
     """Accelerators that hold the same parameters and can share out their states. Source: arXiv 1910.02054."""
-    return data_parallel_degree * context_parallel_degree
+    return data_parallel_degree * context_parallel_degree * (tensor_parallel_degree / weight_split_degree)
 
 
 @quantity("count")
-def expert_state_replicas(
-    state_replicas, tensor_parallel_degree, expert_parallel_degree, expert_tensor_parallel_degree
-):
+def expert_state_replicas(state_replicas, weight_split_degree, expert_parallel_degree, expert_tensor_parallel_degree):
     """Accelerators that hold the same experts and can share out their states.
 
     Source: Megatron-Core, expert data parallelism.
     """
-    return state_replicas * tensor_parallel_degree / (expert_parallel_degree * expert_tensor_parallel_degree)
+    return state_replicas * weight_split_degree / (expert_parallel_degree * expert_tensor_parallel_degree)
 
 
 @quantity("count")

@@ -68,23 +68,25 @@ def counted_score_fraction__full(context):
 
 
 @quantity("1", choice="attention_flop_convention", value="causal")
-def counted_score_fraction__causal(context):
+def counted_score_fraction__causal(causal_score_fraction):
     """Share of the scores whose FLOPs are counted: those on and below the diagonal.
 
     Source: arXiv 2307.08691, section 4.1.
     """
-    return (context + 1) / (2 * context)
+    return causal_score_fraction
 
 
 @quantity("count")
 def counted_layer_multiply_accumulates(
-    layer_multiply_accumulates, attention_multiply_accumulates, counted_score_fraction
-):
-    """Multiply-accumulates of the layers forward, as the FLOP convention counts them.
+    layer_multiply_accumulates, attention_multiply_accumulates, counted_score_fraction,
+    surplus_expert_multiply_accumulates,
+):  # fmt: skip
+    """Multiply-accumulates of the layers forward, as the FLOP convention counts them, experts as if all had as many tokens.
 
     Source: arXiv 2104.04473, appendix.
     """
-    return layer_multiply_accumulates - (1 - counted_score_fraction) * attention_multiply_accumulates
+    uncounted = (1 - counted_score_fraction) * attention_multiply_accumulates
+    return layer_multiply_accumulates - uncounted - surplus_expert_multiply_accumulates
 
 
 @quantity("flop")
@@ -161,14 +163,15 @@ def model_flops_utilization_counting_all_scores(
 
 @quantity("1")
 def model_flops_utilization_counting_causal_scores(
-    model_flops_utilization, attention_flops_fraction, counted_score_fraction, context
+    model_flops_utilization, attention_flops_fraction, counted_score_fraction, causal_score_fraction
 ):
     """Useful FLOPs as a share of the peak (MFU), the causal half of attention counted.
 
     Source: arXiv 2307.08691, section 4.1.
     """
-    half = (context + 1) / (2 * context)
-    return model_flops_utilization * (1 + 3 * attention_flops_fraction * (half - counted_score_fraction))
+    return model_flops_utilization * (
+        1 + 3 * attention_flops_fraction * (causal_score_fraction - counted_score_fraction)
+    )
 
 
 @quantity("1")
@@ -185,12 +188,12 @@ def hardware_flops_utilization_counting_all_scores(
 @quantity("1")
 def hardware_flops_utilization_counting_causal_scores(
     hardware_flops_utilization, model_flops_utilization, attention_flops_fraction, counted_score_fraction,
-    recomputed_layer_fraction, recomputed_core_fraction, context,
+    recomputed_layer_fraction, recomputed_core_fraction, causal_score_fraction,
 ):  # fmt: skip
     """FLOPs with recomputation as a share of the peak (HFU), the causal half of attention counted.
 
     Source: arXiv 2307.08691, section 4.1.
     """
-    passes, half = 3 + recomputed_layer_fraction + recomputed_core_fraction, (context + 1) / (2 * context)
-    more = passes * attention_flops_fraction * (half - counted_score_fraction)
+    passes = 3 + recomputed_layer_fraction + recomputed_core_fraction
+    more = passes * attention_flops_fraction * (causal_score_fraction - counted_score_fraction)
     return hardware_flops_utilization + model_flops_utilization * more

@@ -78,6 +78,42 @@ def rotary_head_dimension():
     """
 
 
+@parameter("boolean", category=NETWORK)
+def absorbed_latent_attention():
+    """Whether queries and outputs are multiplied by the keys' and values' up projections, and latent vectors attended to.
+
+    Source: arXiv 2405.04434, section 2.1.2. Assumes that training does not: it is for long contexts and few queries.
+    """
+    return 0
+
+
+@quantity("count")
+def score_dimension(head_dimension):
+    """Width over which a query meets a key: that of a head. Source: arXiv 1706.03762, eq. 1."""
+    return head_dimension
+
+
+@quantity("count", choice="attention_kind", value="multi_latent")
+def score_dimension__multi_latent(
+    head_dimension, absorbed_latent_attention, key_value_latent_dimension, rotary_head_dimension
+):
+    """Width over which a query meets a key: that of a head, or of the latent vector. Source: arXiv 2405.04434, eq. 9–19."""
+    latent = key_value_latent_dimension + rotary_head_dimension
+    return np.where(absorbed_latent_attention > 0, latent, head_dimension)
+
+
+@quantity("count")
+def weighted_dimension(value_head_dimension):
+    """Width of what scores weight: that of a value. Source: arXiv 1706.03762, eq. 1."""
+    return value_head_dimension
+
+
+@quantity("count", choice="attention_kind", value="multi_latent")
+def weighted_dimension__multi_latent(value_head_dimension, absorbed_latent_attention, key_value_latent_dimension):
+    """Width of what scores weight: that of a value, or of the latent vector. Source: arXiv 2405.04434, eq. 9–19."""
+    return np.where(absorbed_latent_attention > 0, key_value_latent_dimension, value_head_dimension)
+
+
 @quantity("count", category=NETWORK)
 def feedforward_dimension(dimensionality):
     """Width inside the feed-forward network: four times the residual stream. Source: arXiv 1706.03762, section 3.3."""

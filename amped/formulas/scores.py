@@ -1,0 +1,82 @@
+"""Which scores of an attention matter: those of earlier tokens, and in some layers those of a window only."""
+
+import numpy as np
+
+from amped.quantity import NETWORK, parameter, quantity
+
+
+@parameter("boolean", category=NETWORK)
+def causal():
+    """Whether a token attends to earlier tokens only; a fused attention then skips the other half.
+
+    Source: arXiv 2307.08691, section 3.1.
+    """
+    return 1
+
+
+@parameter("count", category=NETWORK, at_least=0)
+def attention_window():
+    """Tokens that a token of a windowed layer attends to, itself among them; 0: no layer has a window.
+
+    Source: arXiv 2310.06825, section 2 (sliding window attention).
+    """
+    return 0
+
+
+@quantity("count", category=NETWORK, at_least=0)
+def number_of_windowed_layers(layers, attention_window):
+    """Layers that attend within a window: all where there is one, unless given. Source: arXiv 2310.06825, section 2."""
+    return np.where(attention_window > 0, layers, 0 * layers)
+
+
+@quantity("1")
+def windowed_layer_fraction(number_of_windowed_layers, layers):
+    """Share of the layers that attend within a window. Source: arXiv 2503.19786, section 2 (layers mixed 5 to 1)."""
+    return number_of_windowed_layers / layers
+
+
+@quantity("1")
+def windowed_score_fraction(attention_window, context, causal):
+    """Share of the scores that a windowed layer needs: w of a row, of the first rows those before them only.
+
+    Source: arXiv 2310.06825, section 2.
+    """
+    w = np.minimum(np.where(attention_window > 0, attention_window, context), context)
+    return np.where(causal > 0, w * (context - (w - 1) / 2) / context**2, w / context)
+
+
+@quantity("1")
+def causal_score_fraction(context, windowed_layer_fraction, windowed_score_fraction):
+    """Share of the scores on and below the diagonal, of windowed layers those of the window.
+
+    Source: arXiv 2307.08691, section 3.1.
+    """
+    half = (context + 1) / (2 * context)
+    return half + windowed_layer_fraction * (np.minimum(windowed_score_fraction, half) - half)
+
+
+@quantity("count")
+def unbalanced_shares(balanced_context_work, query_split_degree):
+    """Shares of a causal sequence of which the last has most scores: one where they are balanced.
+
+    Source: arXiv 2311.09431, section 1.
+    """
+    return np.where(balanced_context_work > 0, 1, query_split_degree)
+
+
+@quantity("1")
+def computed_score_fraction(causal, context, unbalanced_shares, windowed_layer_fraction, windowed_score_fraction):
+    """Share of its scores that the busiest accelerator computes in a fused attention.
+
+    Source: arXiv 2307.08691, section 3.1 (on and below the diagonal); arXiv 2311.09431, section 1 (the last share).
+    Assumes that an attention without fusion computes and masks all of them.
+    """
+    whole = np.where(causal > 0, 1 - 1 / (2 * unbalanced_shares) + 1 / (2 * context), 1.0)
+    windowed = np.minimum(np.minimum(unbalanced_shares * windowed_score_fraction, whole), 1)
+    return whole + windowed_layer_fraction * (windowed - whole)
+
+
+@quantity("boolean", constrains="number_of_windowed_layers")
+def windowed_layers_are_layers(number_of_windowed_layers, layers, attention_window):
+    """There are no more windowed layers than layers, and none without a window. Source: definition."""
+    return (number_of_windowed_layers <= layers) & ((number_of_windowed_layers == 0) | (attention_window > 0))

@@ -1,0 +1,243 @@
+"""SUMMA: products over a grid of rows × columns, whose panels are broadcast while the one before is multiplied.
+
+Forward, a product broadcasts its input along the rows and its weight along the columns. Backward each of its two products
+broadcasts one of them and reduces the gradient of the other, of as many bytes. A chain reduces as fast as it broadcasts.
+"""
+
+import numpy as np
+
+from amped.quantity import MAPPING, parameter, quantity, records, selector
+from amped.records import Collective, Gemm, total
+
+PHASES = ("forward", "input_gradient", "weight_gradient")
+
+
+@parameter("count", category=MAPPING)
+def summa_panels():
+    """Panels into which SUMMA cuts the depth of a product. Source: arXiv 2410.00273, section 3; its tool takes 4."""
+    return 4
+
+
+@selector("keys_gathered", "summa", category=MAPPING)
+def grid_attention():
+    """How a grid attends: rows share heads and columns gather keys and values, or scores go panel by panel too.
+
+    Source: arXiv 2410.00273, section 3 (its tool's sa_2d_seqp and sa_2d).
+    """
+    return "keys_gathered"
+
+
+@records(choice="grid_attention", value="summa")
+def attention_gemms__summa(
+    microbatch_size, context, token_split_degree, attention_heads, head_dimension, value_head_dimension,
+    tensor_parallel_rows, summa_panels,
+):  # fmt: skip
+    """Scores and weighted values as SUMMA products of all heads: columns cut the queries, rows the keys.
+
+    Source: arXiv 2410.00273, section 3 (its tool's sa_2d).
+    """
+    batch, queries = microbatch_size * attention_heads, context / token_split_degree
+    keys, width = context / tensor_parallel_rows, value_head_dimension / tensor_parallel_rows
+    return (
+        Gemm("attention_scores", queries, keys, head_dimension, batch, 1.0, summa_panels),
+        Gemm("attention_values", queries, width, context, batch, 1.0, summa_panels),
+    )
+
+
+@records(choice="tensor_parallel_strategy", value="2d_summa")
+def tensor_collectives__2d_summa(summa_collectives):
+    """What SUMMA sends for a layer forward, panel by panel. Source: arXiv 2410.00273, section 3."""
+    return summa_collectives
+
+
+@records()
+def summa_collectives(
+    projection_gemms, feedforward_gemms, score_panels, norm_statistic_bytes, norms_per_layer,
+    matrix_operand_precision, attentions_per_layer, dense_fraction, intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns,
+):  # fmt: skip
+    """Panels of inputs along the rows and of weights along the columns, and the sums of norms.
+
+    Source: arXiv 2410.00273, section 3. A product's whole depth passes by every accelerator.
+    """
+    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
+    calls = {"query_key_value": attentions_per_layer, "attention_output": attentions_per_layer}
+    panels = tuple(
+        message
+        for g in projection_gemms + feedforward_gemms
+        for message in panel_messages(g, matrix_operand_precision, rows, columns, calls.get(g.name, dense_fraction))
+    )
+    sums = Collective("norm_statistics", "all_reduce", norm_statistic_bytes, *rows, norms_per_layer)
+    return (sums, *panels, *score_panels)
+
+
+def panel_messages(g, precision, rows, columns, calls):
+    """The panels of a product's two operands: input, then weight. Source: van de Geijn and Watts, 1997 (SUMMA)."""
+    inputs, weights = g.m * g.k * g.batch * precision / g.panels, g.k * g.n * g.batch * precision / g.panels
+    return (
+        Collective(f"{g.name}_inputs", "broadcast", inputs, rows[0], rows[1], g.panels * calls),
+        Collective(f"{g.name}_weights", "broadcast", weights, columns[0], columns[1], g.panels * calls),
+    )
+
+
+@records()
+def score_panels():
+    """Panels of scores: none where rows share the heads. Source: arXiv 2410.00273, section 3."""
+    return ()
+
+
+@records(choice="grid_attention", value="summa")
+def score_panels__summa(
+    attention_gemms, activation_precision, attentions_per_layer, microbatch_tokens, attention_heads, context,
+    intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns,
+    inter_node_tensor_parallel_columns,
+):  # fmt: skip
+    """Panels of keys and values along the columns, of scores along the rows, reduced or broadcast; sums of the softmax.
+
+    Source: arXiv 2410.00273, section 3 (its tool's sa_2d).
+    """
+    (scores, values), calls, e = attention_gemms, attentions_per_layer, activation_precision
+    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
+    sums = microbatch_tokens * attention_heads * e
+    whole = scores.m * context * scores.batch * e / scores.panels
+    keys, value_panels = (g.n * g.k * g.batch * e / g.panels for g in (scores, values))
+    return (
+        Collective("attention_scores_inputs", "reduce", whole, *rows, scores.panels * calls),
+        Collective("attention_scores_weights", "broadcast", keys, *columns, scores.panels * calls),
+        Collective("softmax_statistics", "all_reduce", sums, *rows, calls),
+        Collective("attention_values_inputs", "broadcast", whole, *rows, values.panels * calls),
+        Collective("attention_values_weights", "broadcast", value_panels, *columns, values.panels * calls),
+    )
+
+
+@quantity("byte")
+def norm_statistic_bytes(microbatch_tokens, norm_vectors, activation_precision):
+    """Mean and mean square of each token, which accelerators with a part of the width add up; one for RMS norm.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return microbatch_tokens * norm_vectors * activation_precision
+
+
+@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+def hidden_tensor_communication_time_per_layer__2d_summa(
+    hidden_panel_time_per_pass_forward, hidden_panel_time_per_pass_backward
+):
+    """Panels that travel beside the products of the panels before, forward and backward.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return hidden_panel_time_per_pass_forward + hidden_panel_time_per_pass_backward
+
+
+@quantity("s")
+def hidden_panel_time_per_pass_forward(tensor_durations, layer_durations, summa_panels, overlap_tensor_communication):
+    """Panels that travel beside products in a forward pass. Source: arXiv 2410.00273, section 3."""
+    return overlap_tensor_communication * hidden_panels("forward", tensor_durations, layer_durations, summa_panels)
+
+
+@quantity("s")
+def hidden_panel_time_per_pass_backward(tensor_durations, layer_durations, summa_panels, overlap_tensor_communication):
+    """Panels that travel beside the two products of a backward pass. Source: arXiv 2410.00273, section 3."""
+    args = (tensor_durations, layer_durations, summa_panels)
+    both = hidden_panels("input_gradient", *args) + hidden_panels("weight_gradient", *args)
+    return overlap_tensor_communication * both
+
+
+def hidden_panels(phase, messages, kernels, panels):
+    """Of each product all panels but one travel beside the product of another, as far as that lasts.
+
+    Source: arXiv 2410.00273, section 3. Differs: its tool waits once more than there are panels left to wait for.
+    """
+    named = {d.name for d in messages}
+    products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in named]
+    sent = {k.name: panel_time(k.name, messages) for k in products}
+    return total((panels - 1) * np.minimum(sent[k.name], k.time / panels) * k.count for k in products)
+
+
+def panel_time(name, messages):
+    """Time in which the next panel of both operands of a product arrives. Source: arXiv 2410.00273, section 3."""
+    return total(d.time for d in messages if d.name in (f"{name}_inputs", f"{name}_weights"))
+
+
+@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+def exposed_tensor_communication_time_per_layer__2d_summa(
+    tensor_forward_communication_time_per_layer, statistics_time_per_layer, hidden_panel_time_per_pass_forward,
+    hidden_panel_time_per_pass_backward, recomputed_layer_fraction, overlap_slowdown_fraction, column_gather_time_per_layer,
+):  # fmt: skip
+    """Panels that accelerators wait for: the first of each product, and what products do not hide.
+
+    Source: arXiv 2410.00273, section 3. Backward sends twice as many panels; what is hidden still slows products.
+    """
+    left, both = 1 - overlap_slowdown_fraction, 2 * tensor_forward_communication_time_per_layer
+    forward = tensor_forward_communication_time_per_layer - hidden_panel_time_per_pass_forward * left
+    backward = both - statistics_time_per_layer - hidden_panel_time_per_pass_backward * left
+    return forward * (1 + recomputed_layer_fraction) + backward + column_gather_time_per_layer
+
+
+@quantity("s")
+def statistics_time_per_layer(tensor_durations):
+    """Sums of norms and softmax among it, as many backward. Source: arXiv 2410.00273, section 3."""
+    return total(d.time * d.count for d in tensor_durations if d.kind == "all_reduce")
+
+
+@records()
+def head_panels(
+    head_gemms, matrix_operand_precision, has_vocabulary, intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns,
+):  # fmt: skip
+    """What SUMMA sends for the output head forward: all of its input and of its weight. Source: arXiv 2410.00273."""
+    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
+    return panel_messages(head_gemms[0], matrix_operand_precision, rows, columns, has_vocabulary)
+
+
+@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+def end_communication_time__2d_summa(head_panel_durations):
+    """What SUMMA sends for a micro-batch at each end: the head's operands in three products, half of it at each end.
+
+    Source: arXiv 2410.00273, section 3. Differs: its tool has no ends; the head stands for the embedding too.
+    """
+    return 1.5 * total(d.time * d.count for d in head_panel_durations)
+
+
+@quantity("byte", choice="tensor_parallel_strategy", value="2d_summa")
+def communication_buffer_bytes__2d_summa(summa_collectives, residual_bytes, pipeline_parallel_degree):
+    """Buffers of a micro-batch: for each operand the panel multiplied and the next, no larger than the largest.
+
+    Source: arXiv 2410.00273, section 3. What neighbours send has buffers too: Megatron-LM, p2p_communication.
+    """
+    largest = 0.0 * residual_bytes
+    for message in summa_collectives:
+        largest = np.maximum(largest, message.volume)
+    return 4 * largest + 2 * residual_bytes * (pipeline_parallel_degree > 1)
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@quantity("boolean", constrains="summa_panels", choice="tensor_parallel_strategy", value="2d_summa")
+def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_parallel_rows):
+    """Each panel is as deep, and lies on one row of the grid or on whole ones. Source: arXiv 2410.00273, section 3."""
+    whole = (np.mod(dimensionality, summa_panels) == 0) & (np.mod(dimensionality, tensor_parallel_rows) == 0)
+    return whole & (np.mod(summa_panels, 1) == 0)
+
+
+@quantity("boolean", constrains="flash_attention", choice="grid_attention", value="summa")
+def scores_in_panels_are_written__summa(flash_attention):
+    """Scores in panels are written to memory, so no fused kernel computes them. Source: arXiv 2410.00273, section 3."""
+    return flash_attention == 0
+
+
+@quantity("boolean", constrains="tensor_parallel_rows", choice="grid_attention", value="summa")
+def scores_in_panels_need_summa__summa(output_width_split_degree, tensor_parallel_rows):
+    """Scores go in panels only where all products do, with tensor_parallel_strategy 2d_summa. Source: arXiv 2410.00273."""
+    return output_width_split_degree == tensor_parallel_rows
+
+
+@quantity("boolean", constrains="number_of_MoE_layers", choice="tensor_parallel_strategy", value="2d_summa")
+def grids_have_no_experts__2d_summa(number_of_MoE_layers):
+    """SUMMA shares dense feed-forward networks only; 1d and 2d_context have experts. Source: arXiv 2410.00273."""
+    return number_of_MoE_layers == 0
