@@ -19,7 +19,7 @@ PAGES = (
     "transformer", "parameters", "training", "degrees", "placement", "system", "accelerator", "efficiencies", "rates",
     "gemms", "recomputation", "policies", "operators", "encoder", "blocks", "experts", "ends", "kernels", "compute",
     "network", "communication", "collectives", "gradients", "sharding", "pipeline", "stages", "passes", "hiding", "steps",
-    "activations", "states", "memory", "capacity", "goodput", "totals", "cost", "deepflow", "constraints",
+    "activations", "states", "memory", "capacity", "host", "offload", "streaming", "goodput", "totals", "cost", "deepflow", "constraints",
 )  # fmt: skip
 
 
