@@ -30,7 +30,7 @@ RESULTS = (
     "model_flops_utilization", "hardware_flops_utilization",
     *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),
     "memory_per_accelerator_bytes", *MEMORY_PARTS, "host_memory_bytes",
-    "fits_in_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
+    "fits_in_memory", "fits_in_host_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
 )  # fmt: skip
 OPTIONAL_RESULTS = ("energy", "cost")
 MAPPING_ECHO = (

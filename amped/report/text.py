@@ -112,7 +112,11 @@ def _work(e: Estimation) -> list[tuple[str, str]]:
         ("Model TFLOP/s per accelerator", f"{e['model_flop_rate_per_accelerator'] / 1e12:.6g}"),
         ("Model FLOPs utilization", human.percent(e["model_flops_utilization"])),
         ("Memory per accelerator", f"{e['memory_per_accelerator_bytes'] / 1e9:.6g} GB"),
-        *([("Host memory per accelerator", f"{e['host_memory_bytes'] / 1e9:.6g} GB")] if e["host_memory_bytes"] else []),
+        *(
+            [("Host memory per accelerator", f"{e['host_memory_bytes'] / 1e9:.6g} GB")]
+            if e["host_memory_bytes"]
+            else []
+        ),
     ]
 
 
