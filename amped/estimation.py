@@ -37,6 +37,7 @@ MAPPING_ECHO = (
     "number_of_accelerators", "number_of_nodes", "data_parallel_degree", "tensor_parallel_degree",
     "pipeline_parallel_degree", "context_parallel_degree", "expert_parallel_degree", "batch_size", "microbatch_size",
     "number_of_microbatches_per_minibatch", "virtual_pipeline_stages", "context", "tokens_to_train",
+    "optimizer_offload", "activation_offload", "weight_offload",
     *(f"{place}_node_{kind}_parallel_degree" for kind in PARALLELISMS for place in ("intra", "inter")),
 )  # fmt: skip
 # For reports: lists of operators and collectives, and what they are compared with.

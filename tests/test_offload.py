@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from helpers_explore import EVERYTHING, SMALL, unequal_rows
 from helpers_formulas import sectioned
 
 import amped
@@ -174,6 +175,15 @@ def test_explore_sweeps_shares_as_it_sweeps_numbers() -> None:
         alone = toy(optimizer_offload=row["optimizer_offload"], microbatch_size=row["microbatch_size"])
         assert row["step_time"] == alone["step_time"]
         assert row["memory_per_accelerator_bytes"] == alone["memory_per_accelerator_bytes"]
+
+
+def test_explore_offloads_from_every_mapping_of_a_cluster_as_one_by_one() -> None:
+    """Gradients stay where replicas share states alone (ZeRO 1), and weights leave only where there is one replica."""
+    swept = {"optimizer_offload": [0, 1], "weight_offload": [0, 0.5], "activation_offload": [0, True]}
+    found = amped.explore(SMALL, vary=swept, top=EVERYTHING)
+    assert found.removed["offloaded_weights_are_those_updated"] > 0
+    assert {row["weight_offload"] for row in found.best} == {0.0, 0.5}
+    assert unequal_rows(found.best[:: len(found.best) // 40], *swept) == []
 
 
 def test_offload_is_among_the_changes_that_make_it_fit() -> None:

@@ -117,8 +117,9 @@ def offload_fill_time(
 
     Source: arXiv 2101.06840, section 4.1, figure 5. What is exposed anyway is not counted again.
     """
-    first = copy_time(offloaded_weight_bytes_per_layer, 0.0 * host_link_rate, host_link_rate, host_memory_rate)
-    last = copy_time(0.0 * host_link_rate, offloaded_gradient_bytes_per_layer, host_link_rate, host_memory_rate)
+    weights, gradients = offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer
+    first = copy_time(weights, 0.0 * weights, host_link_rate, host_memory_rate)
+    last = copy_time(0.0 * gradients, gradients, host_link_rate, host_memory_rate)
     waits = np.minimum(first, forward_time_per_layer) + np.minimum(last, backward_time_per_layer)
     return overlap_offload_communication * waits
 
