@@ -49,7 +49,8 @@ def config_schema(known: Catalogue) -> dict[str, Any]:
     built["properties"]["performance_model"] = {"enum": list(known["performance_model"].mark.choices)}
     canonical = [n for n, q in known.items() if q.mark.kind != "records" and n not in known.constraints]
     number: dict[str, Any] = {"type": ["number", "string"]}
-    kinds: dict[str, dict[str, Any]] = {"number": number, "boolean": {"enum": [True, False, 0, 1]}, "any": {}}
+    kinds: dict[str, dict[str, Any]] = {"number": number, "boolean": {"enum": [True, False, 0, 1]}, "any": {},
+                                        "share": {"type": ["number", "string", "boolean"]}}  # fmt: skip
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:amped:config:{VERSION}",
             "title": "amped config"}  # fmt: skip
     names_of_all = {"name": {"enum": sorted({*canonical, *aliases().names(), KERNELS})}}
@@ -79,7 +80,7 @@ def _parameter(quantity: Quantity) -> dict[str, Any]:
     if quantity.is_selector:
         keys = _PARAMETER_KEYS | {"value": _value({"enum": list(mark.choices)})}
         return {"description": quantity.summary} | _object(keys)
-    kind = "boolean" if mark.unit == "boolean" else "number"
+    kind = "boolean" if mark.unit == "boolean" else "share" if mark.or_boolean else "number"
     unit = "" if kind == "boolean" else f" Unit: {mark.bare or mark.unit}."
     return {"description": quantity.summary + unit, "$ref": f"#/$defs/{kind}"}
 

@@ -121,6 +121,12 @@ def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = N
     return full
 
 
+def _conditions(catalogue: Catalogue) -> set[str]:
+    """Names whose being given chooses formulas; written out as a value, one would change the plan."""
+    marks = [formula.mark for quantity in catalogue.values() for formula in quantity.formulas]
+    return {name for mark in marks for name in (*mark.when_given, *mark.when_any_given)}
+
+
 def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
     """One parameter in full, or None where this configuration does not use it."""
     origin = estimation.scenario.sources.origins.get(name)
@@ -133,7 +139,7 @@ def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
     formula = estimation.plan.by_name.get(name)
     if formula is None:
         return None
-    if formula.arguments:
+    if formula.arguments or name in _conditions(estimation.scenario.catalogue):
         return {"value": None, "calculated": True, "from_lookup_table": False}
     value = formula.function()
     return {

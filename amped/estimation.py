@@ -20,23 +20,24 @@ from amped.table_files import KERNELS
 PARALLELISMS = ("tensor", "pipeline", "data", "context", "expert")
 STEP_PARTS = (
     "compute_forward_time", "compute_backward_time", "recomputation_time", "weight_update_time", "optimizer_time",
-    *(f"exposed_{kind}_communication_time" for kind in PARALLELISMS), "pipeline_bubble_time",
+    *(f"exposed_{kind}_communication_time" for kind in (*PARALLELISMS, "offload")), "pipeline_bubble_time",
 )  # fmt: skip
 MEMORY_PARTS = ("weight_bytes", "gradient_bytes", "optimizer_state_bytes", "activation_bytes", "temporary_bytes")
 RESULTS = (
     "training_time", "step_time", "number_of_steps", "goodput_fraction", *STEP_PARTS,
-    *(f"hidden_{kind}_communication_time" for kind in PARALLELISMS),
+    *(f"hidden_{kind}_communication_time" for kind in (*PARALLELISMS, "offload")),
     "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "hardware_flop_rate_per_accelerator",
     "model_flops_utilization", "hardware_flops_utilization",
     *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),
-    "memory_per_accelerator_bytes", *MEMORY_PARTS,
-    "fits_in_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
+    "memory_per_accelerator_bytes", *MEMORY_PARTS, "host_memory_bytes",
+    "fits_in_memory", "fits_in_host_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
 )  # fmt: skip
 OPTIONAL_RESULTS = ("energy", "cost")
 MAPPING_ECHO = (
     "number_of_accelerators", "number_of_nodes", "data_parallel_degree", "tensor_parallel_degree",
     "pipeline_parallel_degree", "context_parallel_degree", "expert_parallel_degree", "batch_size", "microbatch_size",
     "number_of_microbatches_per_minibatch", "virtual_pipeline_stages", "context", "tokens_to_train",
+    "optimizer_offload", "activation_offload", "weight_offload",
     *(f"{place}_node_{kind}_parallel_degree" for kind in PARALLELISMS for place in ("intra", "inter")),
 )  # fmt: skip
 # For reports: lists of operators and collectives, and what they are compared with.

@@ -41,6 +41,7 @@ class Mark:
         choice, value: this alternative applies when the selector `choice` has this `value`.
         replaces: names whose sources a value given for this name takes away.
         constrains: for a rule (a boolean that must hold), the degree to change when it does not.
+        or_boolean: for a share, whether true and false are read as all and nothing.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Mark:
     value: str | None = None
     replaces: tuple[str, ...] = ()
     constrains: str | None = None
+    or_boolean: bool = False
 
     @property
     def clauses(self) -> tuple[frozenset[str], ...]:

@@ -15,6 +15,7 @@ from amped.sources import Sources
 Change = Mapping[str, float | str]
 LARGEST_DEGREE = 4096
 SWITCHES = ("flash_attention", "sequence_parallel", "activation_function_recomputation", "in_place_norm")
+OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
 TARGETS = ("fits_in_memory", "step_time")
 
 
@@ -29,7 +30,7 @@ def smallest_change(estimation: Estimation) -> str:
         if times:
             change = min(times, key=lambda pair: pair[0])[1]
             return " and ".join(f"{name} = {v if isinstance(v, str) else f'{v:g}'}" for name, v in change.items())
-    return "no smaller micro-batch, recomputation, sharding or splitting does: take more accelerators or more memory"
+    return "no smaller micro-batch, recomputation, sharding, offload or splitting does: take more accelerators or more memory"
 
 
 def _changes(e: Estimation) -> Iterator[list[Change]]:
@@ -43,7 +44,9 @@ def _changes(e: Estimation) -> Iterator[list[Change]]:
     ]
     sharding: list[Change] = [{"zero_stage": float(stage)} for stage in range(int(e["zero_stage"]) + 1, 4)]
     switches: list[Change] = [{name: 1.0} for name in SWITCHES if not e[name]]
-    single = [*smaller, *recomputing, *sharding, *switches]
+    share = float(e["fits_in_host_memory"])  # all, or where the host is full nothing
+    offloading: list[Change] = [{name: share} for name in OFFLOADS if e[name] != share]
+    single = [*smaller, *recomputing, *sharding, *switches, *offloading]
     yield [*single, *_larger(e, 2, {})]
     yield [{**one, **other} for one, other in combinations(single, 2) if not one.keys() & other.keys()]
     strongest: dict[str, float | str] = {"microbatch_size": 1.0}

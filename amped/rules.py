@@ -78,8 +78,8 @@ def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> s
 
 
 def _near(mark: Mark, value: float) -> Array:
-    """The whole values to try around one; the other of two for a flag."""
-    if mark.unit == "boolean":
+    """The whole values to try around one; the other of two for a flag, all and nothing of a share."""
+    if mark.unit == "boolean" or mark.or_boolean:
         return np.array([0.0, 1.0])
     least = 1.0 if mark.at_least is None else mark.at_least
     return np.arange(max(least, np.floor(value) - NEIGHBOURHOOD), np.floor(value) + NEIGHBOURHOOD + 1)

@@ -37,8 +37,12 @@ COMPANIONS = {
     "inter_accelerator_efficiency": ("inter_accelerator_efficiency_basis",),
     "inter_node_efficiency": ("inter_node_efficiency_basis",),
 }
-# Names of columns in AMPeD's own tables, beside the aliases that parameters have everywhere.
-COLUMN_ALIASES = {"tokens": "vocabulary_size"}
+# Names of columns in AMPeD's own tables and in older ones of ours, beside the aliases that parameters have everywhere.
+COLUMN_ALIASES = {
+    "tokens": "vocabulary_size",
+    "host_bandwidth": "host_link_bandwidth",
+    "host_memory": "host_memory_capacity",
+}
 
 Rows = Mapping[str, Mapping[str, Any]]
 

@@ -33,6 +33,8 @@ def read_value(quantity: Quantity, written: object, old_style: bool = False) -> 
         return _choice(quantity, written)
     if mark.unit == "boolean":
         return _boolean(quantity, written)
+    if isinstance(written, bool) and mark.or_boolean:
+        return float(written)
     if isinstance(written, bool):
         raise ConfigError(f"{quoted(written)} is not a number", f"{quantity.name} takes a number")
     if old_style and mark.unit == "byte/s":

@@ -14,6 +14,7 @@ CONTRACT_PARTS = {
     "exposed_tensor_communication_time", "exposed_pipeline_communication_time", "exposed_data_communication_time",
     "exposed_context_communication_time", "exposed_expert_communication_time", "pipeline_bubble_time",
 }  # fmt: skip
-
+# A part that the contract does not name, and that is nothing where nothing is offloaded.
+OFFLOAD_PART = "exposed_offload_communication_time"
 MEMORY_PARTS = ("weight_bytes", "gradient_bytes", "optimizer_state_bytes", "activation_bytes", "temporary_bytes")
 RATES = ("hardware_flop_rate_per_accelerator", "model_flop_rate_per_accelerator")

@@ -45,6 +45,7 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "block recomputation": ("default", RECOMPUTED),
     "closed form": ("default", {"performance_model": "amped"}),
     "closed form, mixture of experts": ("mixtral-8x7b", {"performance_model": "amped"}),
+    "closed form, nothing offloaded": ("default", {"performance_model": "amped", "optimizer_offload": 0}),
     "closed form, toy": (TOY | {"performance_model": "amped"}, {}),
     "encoder": ("default", ENCODER),
     "encoder, its scores in one kernel": ("default", ENCODER | {"flash_attention": True, "dropout": 0}),
@@ -54,6 +55,9 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "in the switch": ("default", {"collective_algorithm": "in_switch", "tensor_parallel_degree": 16}),
     "failures": ("default", FAILURES),
     "failures, checkpoints every hour": ("default", FAILURES | {"checkpoint_interval": "1 hour"}),
+    "offload": ("default", {"optimizer_offload": True, "activation_offload": 0.5, "weight_offload": 0.25}),
+    "offload, sharded": ("default", {"optimizer_offload": 0.5, "zero_stage": 2, "host_memory_bandwidth": "100 GB/s"}),
+    "offload, gradients stay": ("default", {"optimizer_offload": 1, "zero_stage": 2, "gradient_offload": 0}),
     "no optimizer": ("default", {"optimizer": "none"}),
     "hybrid sharding": ("default", {"zero_stage": 3, "sharding_degree": 4, "pipelined_weight_sharding": True}),
     "uneven stages": ("default", {"number_of_first_stage_layers": 11, "number_of_last_stage_layers": 7,
@@ -109,6 +113,7 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
         "key_value_latent_dimension": 128, "rotary_head_dimension": 32, "head_dimension": 96,
         "value_head_dimension": 64, "absorbed_latent_attention": True, "positions": "rope", "flash_attention": True,
     }),
+    "toy, offload": (TOY, {"optimizer_offload": True, "host_link_bandwidth": "20 GB/s"}),
     "toy, flash attention": (TOY, {"flash_attention": True, "dropout": 0, "gated_mlp": True}),
 }  # fmt: skip
 # No result, but a user may have it calculated, or `explain` it.

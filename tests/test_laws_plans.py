@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from helpers_contract import CONTRACT, CONTRACT_PARTS, KINDS
+from helpers_contract import CONTRACT, CONTRACT_PARTS, KINDS, OFFLOAD_PART
 from helpers_laws import (
     estimate_of,
     every_formula,
@@ -14,6 +14,7 @@ from helpers_laws import (
 
 from amped.catalogue import Formula, catalogue
 from amped.estimation import OPTIONAL_RESULTS, RESULTS, STEP_PARTS
+from amped.remedies import OFFLOADS
 
 # --- what a formula says about itself --------------------------------------------------------------------------------
 
@@ -81,10 +82,16 @@ def test_nothing_in_the_catalogue_is_unused() -> None:
 
 def test_the_results_of_the_contract_are_all_there() -> None:
     assert set(CONTRACT) <= {*RESULTS, *OPTIONAL_RESULTS}
-    assert set(STEP_PARTS) == CONTRACT_PARTS
+    assert set(STEP_PARTS) == CONTRACT_PARTS | {OFFLOAD_PART}
     assert set(STEP_PARTS) <= set(RESULTS)
     hidden = {f"hidden_{kind}_communication_time" for kind in KINDS}
     assert hidden <= set(RESULTS)
+
+
+@every_shape
+def test_a_part_beside_the_contract_is_nothing_without_offload(shape: str) -> None:
+    offloaded = any(estimate_of(shape).scenario.sources.given.get(name, 0) > 0 for name in OFFLOADS)
+    assert offloaded or estimate_of(shape)[OFFLOAD_PART] == 0
 
 
 @every_shape

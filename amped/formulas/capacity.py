@@ -8,32 +8,32 @@ from amped.quantity import quantity
 @quantity("1")
 def first_stage_largest_microbatch(
     available_memory_bytes, first_stage_state_bytes, first_stage_activation_bytes, layer_working_bytes,
-    gathered_weight_bytes, logits_gradient_bytes, pipeline_parallel_degree, microbatch_size,
+    weight_buffer_bytes, logits_gradient_bytes, pipeline_parallel_degree, microbatch_size,
 ):  # fmt: skip
     """Sequences of a micro-batch for which the first stage has room, not rounded. Source: definition."""
     alone = logits_gradient_bytes * (pipeline_parallel_degree == 1)
     sequence = (first_stage_activation_bytes + layer_working_bytes + alone) / microbatch_size
-    return (available_memory_bytes - first_stage_state_bytes - gathered_weight_bytes) / sequence
+    return (available_memory_bytes - first_stage_state_bytes - weight_buffer_bytes) / sequence
 
 
 @quantity("1")
 def middle_stage_largest_microbatch(
     available_memory_bytes, middle_stage_state_bytes, middle_stage_activation_bytes, layer_working_bytes,
-    gathered_weight_bytes, microbatch_size,
+    weight_buffer_bytes, microbatch_size,
 ):  # fmt: skip
     """Sequences of a micro-batch for which a stage between first and last has room, not rounded. Source: definition."""
     sequence = (middle_stage_activation_bytes + layer_working_bytes) / microbatch_size
-    return (available_memory_bytes - middle_stage_state_bytes - gathered_weight_bytes) / sequence
+    return (available_memory_bytes - middle_stage_state_bytes - weight_buffer_bytes) / sequence
 
 
 @quantity("1")
 def last_stage_largest_microbatch(
     available_memory_bytes, last_stage_state_bytes, last_stage_activation_bytes, layer_working_bytes,
-    gathered_weight_bytes, logits_gradient_bytes, microbatch_size,
+    weight_buffer_bytes, logits_gradient_bytes, microbatch_size,
 ):  # fmt: skip
     """Sequences of a micro-batch for which the last stage has room, not rounded. Source: definition."""
     sequence = (last_stage_activation_bytes + layer_working_bytes + logits_gradient_bytes) / microbatch_size
-    return (available_memory_bytes - last_stage_state_bytes - gathered_weight_bytes) / sequence
+    return (available_memory_bytes - last_stage_state_bytes - weight_buffer_bytes) / sequence
 
 
 @quantity("count")

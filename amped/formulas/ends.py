@@ -70,22 +70,22 @@ def updated_parameters(
     shared_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_state_shards,
     expert_optimizer_state_shards,
 ):  # fmt: skip
-    """Parameters whose states one accelerator holds and updates. Source: arXiv 1910.02054, section 5.1."""
+    """Parameters whose states one accelerator holds, itself or on its host. Source: arXiv 1910.02054, section 5.1."""
     experts = expert_parameters_per_accelerator / expert_optimizer_state_shards
     return shared_parameters_per_accelerator / optimizer_state_shards + experts
 
 
 @records()
 def optimizer_operators(
-    updated_parameters, gradient_precision, optimizer_state_precision, weight_precision, optimizer_states_per_parameter,
-    full_precision_copies, flops_per_elementary_operation,
+    device_updated_parameters, gradient_precision, optimizer_state_precision, weight_precision,
+    optimizer_states_per_parameter, full_precision_copies, flops_per_elementary_operation,
 ):  # fmt: skip
     """An optimizer step in mixed precision: scale undone, norm, clipping, update of the states, weights copied, reset.
 
     Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740. Adam takes about 15 operations a parameter;
     a weight without a copy in full precision is updated itself.
     """
-    p, g, s, w = updated_parameters, gradient_precision, optimizer_state_precision, weight_precision
+    p, g, s, w = device_updated_parameters, gradient_precision, optimizer_state_precision, weight_precision
     flop, none = flops_per_elementary_operation, 0.0 * gradient_precision
     states = optimizer_states_per_parameter * s + (1 - full_precision_copies) * w
     parts = (

@@ -8,26 +8,27 @@ from amped.quantity import SYSTEM, parameter, quantity
 @quantity("byte")
 def state_bytes_per_parameter(
     weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
-    weight_shards, gradient_shards, optimizer_state_shards,
+    weight_shards, gradient_shards, optimizer_state_shards, weight_offload, gradient_offload, optimizer_offload,
 ):  # fmt: skip
-    """Weight, gradient and optimizer states of a parameter, each shared out from its ZeRO stage on.
+    """Weight, gradient and optimizer states of a parameter on the accelerator, each shared out from its ZeRO stage on.
 
-    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
+    Source: arXiv 1910.02054, section 5; arXiv 2101.06840 (offload). Differs: AMPeD shares out always.
     """
     states = optimizer_states_per_parameter * optimizer_state_precision / optimizer_state_shards
-    gradients = gradient_precision / gradient_shards
-    return weight_precision / weight_shards + gradients + states
+    states, gradients = states * (1 - optimizer_offload), gradient_precision / gradient_shards * (1 - gradient_offload)
+    return weight_precision / weight_shards * (1 - weight_offload) + gradients + states
 
 
 @quantity("byte")
 def state_bytes_per_expert_parameter(
     weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
-    expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards,
+    expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards, weight_offload, gradient_offload,
+    optimizer_offload,
 ):  # fmt: skip
     """Weight, gradient and optimizer states of a routed expert's parameter. Source: arXiv 1910.02054, section 5."""
     states = optimizer_states_per_parameter * optimizer_state_precision / expert_optimizer_state_shards
-    gradients = gradient_precision / expert_gradient_shards
-    return weight_precision / expert_weight_shards + gradients + states
+    gradients = gradient_precision / expert_gradient_shards * (1 - gradient_offload)
+    return weight_precision / expert_weight_shards * (1 - weight_offload) + gradients + states * (1 - optimizer_offload)
 
 
 @quantity("byte")
@@ -68,33 +69,33 @@ def last_stage_state_bytes(
 
 @quantity("byte")
 def first_stage_activation_bytes(
-    kept_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, microbatches_in_flight,
+    device_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, microbatches_in_flight,
     head_activation_bytes, microbatches_in_flight_at_the_head, pipeline_parallel_degree,
 ):  # fmt: skip
     """Activations that the first stage keeps: those of all micro-batches in flight, alone with the head's too.
 
     Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
     """
-    each = kept_activation_bytes_per_layer * first_stage_layers + embedding_activation_bytes
+    each = device_activation_bytes_per_layer * first_stage_layers + embedding_activation_bytes
     head = head_activation_bytes * microbatches_in_flight_at_the_head
     return each * microbatches_in_flight + np.where(pipeline_parallel_degree > 1, 0 * each, head)
 
 
 @quantity("byte")
 def middle_stage_activation_bytes(
-    kept_activation_bytes_per_layer, middle_stage_layers, microbatches_in_flight_behind_the_first
+    device_activation_bytes_per_layer, middle_stage_layers, microbatches_in_flight_behind_the_first
 ):
     """Activations that the second stage keeps. Source: arXiv 2205.05198, section 4.2.3."""
-    return kept_activation_bytes_per_layer * middle_stage_layers * microbatches_in_flight_behind_the_first
+    return device_activation_bytes_per_layer * middle_stage_layers * microbatches_in_flight_behind_the_first
 
 
 @quantity("byte")
 def last_stage_activation_bytes(
-    kept_activation_bytes_per_layer, last_stage_layers, microbatches_in_flight_at_the_end, head_activation_bytes,
+    device_activation_bytes_per_layer, last_stage_layers, microbatches_in_flight_at_the_end, head_activation_bytes,
     microbatches_in_flight_at_the_head, first_stage_activation_bytes, pipeline_parallel_degree,
 ):  # fmt: skip
     """Activations that the last stage keeps, with the logits. Source: arXiv 2205.05198, sections 4.2.3 and 4.3."""
-    each = kept_activation_bytes_per_layer * last_stage_layers * microbatches_in_flight_at_the_end
+    each = device_activation_bytes_per_layer * last_stage_layers * microbatches_in_flight_at_the_end
     each = each + head_activation_bytes * microbatches_in_flight_at_the_head
     return np.where(pipeline_parallel_degree > 1, each, first_stage_activation_bytes)
 
@@ -119,13 +120,14 @@ def gathered_weight_bytes(
 
 @quantity("byte")
 def layer_working_bytes(
-    recomputed_layer_bytes, working_gradient_bytes, communication_buffer_bytes, context_buffer_bytes
-):
+    recomputed_layer_bytes, working_gradient_bytes, communication_buffer_bytes, context_buffer_bytes,
+    activation_staging_bytes,
+):  # fmt: skip
     """Working memory of any stage that grows with the micro-batch: a layer recomputed, its gradients, what is sent.
 
     Source: arXiv 2205.05198, section 5.
     """
-    buffers = communication_buffer_bytes + context_buffer_bytes
+    buffers = communication_buffer_bytes + context_buffer_bytes + activation_staging_bytes
     return recomputed_layer_bytes + working_gradient_bytes + buffers
 
 
@@ -181,31 +183,34 @@ def held_expert_parameters(
 
 
 @quantity("byte")
-def weight_bytes(held_parameters, held_expert_parameters, weight_precision, weight_shards, expert_weight_shards):
+def weight_bytes(
+    held_parameters, held_expert_parameters, weight_precision, weight_shards, expert_weight_shards, weight_offload
+):
     """Memory of the weights; ZeRO shares them out from stage 3.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
     shared = held_parameters / weight_shards
-    return (shared + held_expert_parameters / expert_weight_shards) * weight_precision
+    return (shared + held_expert_parameters / expert_weight_shards) * weight_precision * (1 - weight_offload)
 
 
 @quantity("byte")
 def gradient_bytes(
-    held_parameters, held_expert_parameters, gradient_precision, gradient_shards, expert_gradient_shards
-):
+    held_parameters, held_expert_parameters, gradient_precision, gradient_shards, expert_gradient_shards,
+    gradient_offload,
+):  # fmt: skip
     """Memory of the gradients; ZeRO shares them out from stage 2.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
     shared = held_parameters / gradient_shards
-    return (shared + held_expert_parameters / expert_gradient_shards) * gradient_precision
+    return (shared + held_expert_parameters / expert_gradient_shards) * gradient_precision * (1 - gradient_offload)
 
 
 @quantity("byte")
 def optimizer_state_bytes(
     held_parameters, held_expert_parameters, optimizer_states_per_parameter, optimizer_state_precision,
-    optimizer_state_shards, expert_optimizer_state_shards,
+    optimizer_state_shards, expert_optimizer_state_shards, optimizer_offload,
 ):  # fmt: skip
     """Memory of the optimizer's states; ZeRO shares them out from stage 1.
 
@@ -213,7 +218,7 @@ def optimizer_state_bytes(
     """
     shared = held_parameters / optimizer_state_shards
     kept = shared + held_expert_parameters / expert_optimizer_state_shards
-    return kept * optimizer_states_per_parameter * optimizer_state_precision
+    return kept * optimizer_states_per_parameter * optimizer_state_precision * (1 - optimizer_offload)
 
 
 @quantity("byte")
@@ -227,12 +232,12 @@ def activation_bytes(
 
 
 @quantity("byte")
-def temporary_bytes(layer_working_bytes, gathered_weight_bytes, logits_gradient_bytes, last_stage_is_fullest):
+def temporary_bytes(layer_working_bytes, weight_buffer_bytes, logits_gradient_bytes, last_stage_is_fullest):
     """Working memory of the fullest stage: a layer recomputed, gradients, buffers, weights gathered, logits at the end.
 
     Source: arXiv 2205.05198, sections 4.3 and 5.
     """
-    return layer_working_bytes + gathered_weight_bytes + logits_gradient_bytes * last_stage_is_fullest
+    return layer_working_bytes + weight_buffer_bytes + logits_gradient_bytes * last_stage_is_fullest
 
 
 @quantity("byte")
@@ -259,6 +264,6 @@ def available_memory_bytes(memory_capacity, reserved_memory_bytes):
 
 
 @quantity("boolean")
-def fits_in_memory(memory_per_accelerator_bytes, available_memory_bytes):
-    """Whether the fullest accelerator holds what it needs. Source: definition."""
-    return memory_per_accelerator_bytes <= available_memory_bytes
+def fits_in_memory(memory_per_accelerator_bytes, available_memory_bytes, fits_in_host_memory):
+    """Whether the fullest accelerator holds what it needs, and its host what it took over. Source: definition."""
+    return (memory_per_accelerator_bytes <= available_memory_bytes) & (fits_in_host_memory > 0)

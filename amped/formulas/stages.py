@@ -70,10 +70,12 @@ def layer_time(
     forward_time_per_layer, input_gradient_time_per_layer, weight_gradient_time_per_layer,
     recomputation_time_per_layer, exposed_tensor_communication_time_per_layer,
     exposed_context_communication_time_per_layer, exposed_expert_communication_time_per_layer,
+    exposed_offload_communication_time_per_layer,
 ):  # fmt: skip
     """Time of one layer for a micro-batch, all passes and what it waits for. Source: definition."""
     compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
     communication = exposed_tensor_communication_time_per_layer + exposed_context_communication_time_per_layer
+    communication = communication + exposed_offload_communication_time_per_layer
     return compute + recomputation_time_per_layer + communication + exposed_expert_communication_time_per_layer
 
 

@@ -40,12 +40,14 @@ def hidden_expert_communication_time__amped(exposed_expert_communication_time):
 def step_time(
     compute_forward_time, compute_backward_time, recomputation_time, weight_update_time, optimizer_time,
     exposed_tensor_communication_time, exposed_pipeline_communication_time, exposed_data_communication_time,
-    exposed_context_communication_time, exposed_expert_communication_time, pipeline_bubble_time,
+    exposed_context_communication_time, exposed_expert_communication_time, exposed_offload_communication_time,
+    pipeline_bubble_time,
 ):  # fmt: skip
     """Time of one optimizer step: the plain sum of its parts. Source: AMPeD, training time."""
     compute = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time + optimizer_time
     communication = exposed_tensor_communication_time + exposed_pipeline_communication_time
     communication = communication + exposed_data_communication_time + exposed_context_communication_time
+    communication = communication + exposed_offload_communication_time
     return compute + communication + exposed_expert_communication_time + pipeline_bubble_time
 
 

@@ -15,7 +15,7 @@ SMALLEST_SLICE = 0.01
 SMALLEST_LABEL = 5.0
 EDGE: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
 LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
-_PATTERNS = ("", "//", "..", "xx", "\\\\", "", "//", "..", "xx", "\\\\", "||")
+_PATTERNS = ("", "//", "..", "xx", "\\\\", "", "//", "..", "xx", "\\\\", "--", "||")
 HATCHES = dict(zip(STEP_PARTS, _PATTERNS, strict=True))
 
 

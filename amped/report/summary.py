@@ -140,13 +140,28 @@ def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit:
 
 def _memory(e: Estimation) -> RenderableType:
     need, capacity = e["memory_per_accelerator_bytes"], e["memory_capacity"]
-    fits = "fits" if e["fits_in_memory"] else "DOES NOT FIT"
+    held = need <= e["available_memory_bytes"]
+    fits = "fits" if held else "DOES NOT FIT"
     parts = _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, capacity, "byte")
     reserved = capacity - e["available_memory_bytes"]
     line = f"{fits}: {human.value(need, 'byte')} and {human.value(reserved, 'byte')} reserved, of {human.value(capacity, 'byte')}"
     line += f"; fullest is the {e.fullest_stage} stage" if e["pipeline_parallel_degree"] > 1 else ""
-    style = "" if e["fits_in_memory"] else "bold red"
-    return Group(parts, Text(line, style=style), Text(f"largest micro-batch that fits: {_largest(e)}", style=style))
+    style = "" if held else "bold red"
+    largest = Text(f"largest micro-batch that fits: {_largest(e)}", style=style)
+    host = [Text(_host(e), style="" if e["fits_in_host_memory"] else "bold red")] if e["host_memory_bytes"] else []
+    return Group(parts, Text(line, style=style), *host, largest)
+
+
+def _host(e: Estimation) -> str:
+    """What is offloaded, and whether the hosts have room for it."""
+    all_of_it = e["host_memory_bytes"] * e["number_of_accelerators_of_a_host"]
+    line = (
+        f"host memory: {human.value(e['host_memory_bytes'], 'byte')} an accelerator, {human.value(all_of_it, 'byte')}"
+    )
+    if "host_memory_capacity" not in e:
+        return f"{line} a server, whose memory nobody says (host_memory_capacity)"
+    verdict = "fits" if e["fits_in_host_memory"] else "DOES NOT FIT"
+    return f"{line} of a server's {human.value(e['host_memory_capacity'], 'byte')}: {verdict}"
 
 
 def _largest(e: Estimation) -> str:

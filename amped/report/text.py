@@ -73,6 +73,8 @@ def _times(e: Estimation) -> Iterator[tuple[str, float]]:
 def _communication(e: Estimation) -> Iterator[tuple[str, float]]:
     for kind in PARALLELISMS:
         yield f"Communication time, {kind} parallelism", e[f"exposed_{kind}_communication_time"]
+    if e["exposed_offload_communication_time"]:
+        yield "Communication time, offload to the host", e["exposed_offload_communication_time"]
 
 
 def _closed_communication(e: Estimation) -> Iterator[tuple[str, float]]:
@@ -88,7 +90,7 @@ def _closed_communication(e: Estimation) -> Iterator[tuple[str, float]]:
 
 def _hidden(e: Estimation) -> list[tuple[str, str]]:
     """Communication beside computation, which is in no part of a step."""
-    hidden = {kind: e[f"hidden_{kind}_communication_time"] for kind in PARALLELISMS}
+    hidden = {kind: e[f"hidden_{kind}_communication_time"] for kind in (*PARALLELISMS, "offload")}
     return [
         (f"Hidden beside computation, {kind} communication in a step", f"{t:.6g} s") for kind, t in hidden.items() if t
     ]
@@ -110,6 +112,11 @@ def _work(e: Estimation) -> list[tuple[str, str]]:
         ("Model TFLOP/s per accelerator", f"{e['model_flop_rate_per_accelerator'] / 1e12:.6g}"),
         ("Model FLOPs utilization", human.percent(e["model_flops_utilization"])),
         ("Memory per accelerator", f"{e['memory_per_accelerator_bytes'] / 1e9:.6g} GB"),
+        *(
+            [("Host memory per accelerator", f"{e['host_memory_bytes'] / 1e9:.6g} GB")]
+            if e["host_memory_bytes"]
+            else []
+        ),
     ]
 
 

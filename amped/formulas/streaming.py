@@ -1,0 +1,182 @@
+"""Time of copies from and to the host, layer by layer, and what of it computation does not hide.
+
+Copy engines and the link to the host are used by nothing else, so a second of computation that hides a collective
+hides a copy too; what both take of the accelerator's own memory slows computation down. Waits for the network are no
+time to hide in: on many hosts network cards sit on the same link.
+"""
+
+import numpy as np
+
+from amped.quantity import quantity
+
+OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
+# Times that a gradient passes through the host's memory to be added up: read, its sum read, the sum written.
+ADDING = 3
+
+
+def copy_time(up, down, link, memory, beside=0.0):
+    """Time to bring `up` bytes from the host and `down` bytes to it, `beside` other bytes that its memory moves.
+
+    Each direction has the link to itself, all share the host's memory. Source: definition.
+    """
+    return np.maximum(np.maximum(up, down) / link, (up + down + beside) / memory)
+
+
+@quantity("s")
+def forward_offload_time_per_layer(
+    offloaded_weight_bytes_per_layer, offloaded_activation_bytes_per_layer, host_link_rate, host_memory_rate
+):
+    """Copies of a layer in the forward pass of a micro-batch: weights come, activations go.
+
+    Source: arXiv 2104.07857, section 4.1.
+    """
+    return copy_time(
+        offloaded_weight_bytes_per_layer, offloaded_activation_bytes_per_layer, host_link_rate, host_memory_rate
+    )
+
+
+@quantity("s")
+def backward_offload_time_per_layer(
+    offloaded_weight_bytes_per_layer, offloaded_activation_bytes_per_layer, offloaded_gradient_bytes_per_layer,
+    number_of_microbatches_per_minibatch, host_link_rate, host_memory_rate,
+):  # fmt: skip
+    """Copies of a layer in the backward pass of a micro-batch: weights and activations come, gradients go.
+
+    The host adds up the gradients of several micro-batches. Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857,
+    section 4.1. Differs: DeepSpeed adds on the accelerator, to a sum that it fetches and sends back.
+    """
+    up = offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer
+    added = ADDING * offloaded_gradient_bytes_per_layer * (number_of_microbatches_per_minibatch > 1)
+    return copy_time(up, offloaded_gradient_bytes_per_layer, host_link_rate, host_memory_rate, added)
+
+
+@quantity("s")
+def backward_time_per_layer(
+    input_gradient_time_per_layer, weight_gradient_time_per_layer, recomputation_time_per_layer
+):
+    """Computation of a layer in the backward pass of a micro-batch, with what is computed again. Source: definition."""
+    return input_gradient_time_per_layer + weight_gradient_time_per_layer + recomputation_time_per_layer
+
+
+@quantity("s")
+def hidden_offload_communication_time_per_layer(
+    forward_offload_time_per_layer, backward_offload_time_per_layer, forward_time_per_layer, backward_time_per_layer,
+    overlap_offload_communication,
+):  # fmt: skip
+    """Copies of a layer beside the computation of its neighbours, forward and backward.
+
+    Source: arXiv 2104.07857, section 6.2. With two buffers and layers alike, the longer of copy and computation paces.
+    """
+    forward = np.minimum(forward_offload_time_per_layer, forward_time_per_layer)
+    backward = np.minimum(backward_offload_time_per_layer, backward_time_per_layer)
+    return overlap_offload_communication * (forward + backward)
+
+
+@quantity("s")
+def offload_interference_time_per_layer(
+    offloaded_weight_bytes_per_layer, offloaded_activation_bytes_per_layer, offloaded_gradient_bytes_per_layer,
+    achieved_memory_bandwidth, hidden_offload_communication_time_per_layer,
+):  # fmt: skip
+    """Time that computation loses to copies beside it: what they take of the accelerator's memory, at most their own.
+
+    Source: definition; as if all computation were bound by memory, which is the most it can be.
+    """
+    both_passes = 2 * (offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer)
+    moved = both_passes + offloaded_gradient_bytes_per_layer
+    return np.minimum(moved / achieved_memory_bandwidth, hidden_offload_communication_time_per_layer)
+
+
+@quantity("s")
+def exposed_offload_communication_time_per_layer():
+    """Copies of a layer that the accelerator waits for: none where nothing is offloaded. Source: definition."""
+    return 0
+
+
+@quantity("s", when_any_given=OFFLOADS)
+def exposed_offload_communication_time_per_layer__offloaded(
+    forward_offload_time_per_layer, backward_offload_time_per_layer, hidden_offload_communication_time_per_layer,
+    offload_interference_time_per_layer,
+):  # fmt: skip
+    """Copies of a layer that the accelerator waits for, and what the hidden part slows down.
+
+    Source: arXiv 2104.07857, section 4.1 (efficiency by bandwidth).
+    """
+    whole = forward_offload_time_per_layer + backward_offload_time_per_layer
+    return whole - hidden_offload_communication_time_per_layer + offload_interference_time_per_layer
+
+
+# --- once a step -----------------------------------------------------------------------------------------------------
+
+
+@quantity("s")
+def offload_fill_time(
+    offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer, host_link_rate, host_memory_rate,
+    forward_time_per_layer, backward_time_per_layer, overlap_offload_communication,
+):  # fmt: skip
+    """What has nothing to hide behind: the first layer's weights of a step, and the last gradients.
+
+    Source: arXiv 2101.06840, section 4.1, figure 5. What is exposed anyway is not counted again.
+    """
+    weights, gradients = offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer
+    first = copy_time(weights, 0.0 * weights, host_link_rate, host_memory_rate)
+    last = copy_time(0.0 * gradients, gradients, host_link_rate, host_memory_rate)
+    waits = np.minimum(first, forward_time_per_layer) + np.minimum(last, backward_time_per_layer)
+    return overlap_offload_communication * waits
+
+
+@quantity("s")
+def update_offload_time(
+    updated_parameters, weight_precision, gradient_precision, optimizer_offload, weight_offload, gradient_offload,
+    host_link_rate, host_memory_rate,
+):  # fmt: skip
+    """Copies around the optimizer: weights that the host updates and does not keep, gradients that it did not have yet.
+
+    Weights that the accelerator updates and the host keeps go down. Source: arXiv 2101.06840, section 4.1.
+    """
+    up = np.maximum(optimizer_offload - weight_offload, 0) * weight_precision
+    down = np.maximum(optimizer_offload - gradient_offload, 0) * gradient_precision
+    down = down + np.maximum(weight_offload - optimizer_offload, 0) * weight_precision
+    return copy_time(updated_parameters * up, updated_parameters * down, host_link_rate, host_memory_rate)
+
+
+@quantity("s")
+def hidden_update_offload_time(update_offload_time, host_update_time, overlap_offload_communication):
+    """Copies around the optimizer beside its update of other parameters. Source: arXiv 2101.06840, section 5.2."""
+    return overlap_offload_communication * np.minimum(update_offload_time, host_update_time)
+
+
+@quantity("s")
+def hidden_offload_communication_time():
+    """Copies from and to the host beside computation: none where nothing is offloaded. Source: definition."""
+    return 0
+
+
+@quantity("s", choice="performance_model", value="operators", when_any_given=OFFLOADS)
+def hidden_offload_communication_time__operators(
+    hidden_offload_communication_time_per_layer, pacing_layer_calls, offload_fill_time, hidden_update_offload_time
+):
+    """Copies from and to the host beside computation on the pacing stage, and beside the host's optimizer.
+
+    Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 6.2.
+    """
+    layers = pacing_layer_calls * hidden_offload_communication_time_per_layer - offload_fill_time
+    return layers + hidden_update_offload_time
+
+
+@quantity("s")
+def exposed_offload_communication_time():
+    """Copies from and to the host that accelerators wait for: none where nothing is offloaded. Source: definition."""
+    return 0
+
+
+@quantity("s", choice="performance_model", value="operators", when_any_given=OFFLOADS)
+def exposed_offload_communication_time__operators(
+    exposed_offload_communication_time_per_layer, pacing_layer_calls, offload_fill_time, update_offload_time,
+    hidden_update_offload_time,
+):  # fmt: skip
+    """Copies from and to the host that the pacing stage waits for, and what the hidden ones slow down.
+
+    Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1.
+    """
+    layers = pacing_layer_calls * exposed_offload_communication_time_per_layer + offload_fill_time
+    return layers + update_offload_time - hidden_update_offload_time
