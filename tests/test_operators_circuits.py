@@ -9,9 +9,6 @@ import slow_twin_circuits as twin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import amped
-from amped.catalogue import catalogue
-from amped.errors import AmpedError
 from amped.formulas import circuits, collectives
 from amped.records import Circuits, Collective, Links, durations_on
 
@@ -35,7 +32,6 @@ optics_of = st.builds(
     fast_ramp=st.floats(0, 1e7), flat=st.sampled_from([0.0, 1.0]), no_ring=st.just(0), no_halving=st.just(0),
     no_k_nomial=st.just(0),
 )  # fmt: skip
-OPTICAL = {"network_kind": "optical_circuit_switched"}
 
 
 def simulated(collective: Callable[..., None], *arguments: float, net: Circuits = OPTICS) -> float:
@@ -219,59 +215,3 @@ def test_slow_switches_leave_the_ring_and_fast_ones_the_rounds() -> None:
         times = {way: called("all_reduce", (1, 64), 1e6, only(way, net)) for way in WAYS}
         assert min(times, key=lambda way: times[way]) == best
         assert called("all_reduce", (1, 64), 1e6, net) == times[best]
-
-
-# --- in the house ---------------------------------------------------------------------------------------------------
-
-
-def test_whatever_has_a_time_on_links_has_one_on_circuits() -> None:
-    for quantity in catalogue().values():
-        asks = {f.mark.value for f in quantity.formulas if {"network_links", "network_circuits"} & set(f.arguments)}
-        assert asks in (set(), {None, "optical_circuit_switched"}), f"{quantity.name} has no formula for circuits"
-
-
-def test_an_electrical_network_knows_nothing_of_circuits() -> None:
-    changed = {"reconfiguration_time": 1, "number_of_wavelengths": 1, "bandwidth_per_wavelength": 1,
-               "circuits_inside_node": True, "hidden_reconfiguration_fraction": 0.5}  # fmt: skip
-    for config in ("default", "mixtral-8x7b"):
-        assert amped.estimate(config).to_dict() == amped.estimate(config, **changed).to_dict()
-
-
-def test_a_chosen_way_is_no_faster_than_the_automatic_choice() -> None:
-    chosen = [amped.estimate("default", **OPTICAL, circuits_inside_node=True, collective_algorithm=how)["step_time"]
-              for how in ("ring", "halving_doubling", "k_nomial")]  # fmt: skip
-    assert amped.estimate("default", **OPTICAL, circuits_inside_node=True)["step_time"] <= min(chosen)
-
-
-def test_slots_share_a_reconfiguration_and_what_is_hidden_is_not_waited_for() -> None:
-    shared = amped.estimate("default", **OPTICAL, reconfiguration_time="8 us", number_of_slots_per_reconfiguration=4)
-    hidden = amped.estimate("default", **OPTICAL, reconfiguration_time="8 us", hidden_reconfiguration_fraction=0.75)
-    faster = amped.estimate("default", **OPTICAL, reconfiguration_time="2 us")
-    assert shared["step_time"] == hidden["step_time"] == faster["step_time"]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        ({"number_of_circuits_per_accelerator": 65}, "nearest number_of_circuits_per_accelerator: 64"),
-        ({"number_of_wavelengths": 3.5}, "3.5 is not a whole number"),
-        ({"number_of_wavelengths": 0}, "0 is below 1"),
-        ({"reconfiguration_time": -1}, "-1 is below 0"),
-        ({"hidden_reconfiguration_fraction": 1.5}, "1.5 is above 1"),
-        ({"number_of_slots_per_reconfiguration": 0}, "0 is below 1"),
-        ({"bandwidth_per_wavelength": 0}, "0 is not above 0"),
-        ({"bandwidth_per_wavelength": "8 us"}, "bandwidth_per_wavelength"),
-        ({"collective_algorithm": "tree"},
-         "choose collective_algorithm = automatic or ring or halving_doubling or k_nomial"),
-        ({"performance_model": "amped"}, "choose network_kind = electrical"),
-    ],
-)  # fmt: skip
-def test_nonsense_is_refused(overrides: dict[str, object], told: str) -> None:
-    with pytest.raises(AmpedError, match=told):
-        amped.estimate("default", **OPTICAL, **overrides)
-
-
-@pytest.mark.parametrize("way", ["halving_doubling", "k_nomial"])
-def test_ways_over_circuits_are_refused_on_links(way: str) -> None:
-    with pytest.raises(AmpedError, match="choose collective_algorithm = automatic or ring or tree"):
-        amped.estimate("default", collective_algorithm=way)
