@@ -22,7 +22,7 @@ def bandwidth_of(partners, net):
 def round_time(volume, partners, net):
     """Time of a round: circuits are set, and each accelerator sends `volume` to each of its partners at once.
 
-    Source: Hockney, 1994 (α–β); arXiv 2211.15226, section 1 (reconfiguration).
+    Source: Hockney, 1994 (α–β); arXiv 2211.15226 (reconfiguration).
     """
     return net.setting + net.latency + (volume + net.ramp) / bandwidth_of(partners, net)
 
@@ -31,7 +31,7 @@ def rounds_time(size, volume, partners, net):
     """Time to gather, or backwards to scatter, in ⌈log k size⌉ rounds with k − 1 partners; any size, no part sent twice.
 
     Each round passes on all that is held, k times as much after it. The last, unless the size is a power of k, has as few
-    partners as hold what lacks. Source: Bruck et al., IEEE TPDS 8(11), 1997, section 4; Träff, arXiv 2410.14234.
+    partners as hold what lacks. Source: Bruck et al., IEEE TPDS 8(11), 1997; Träff, arXiv 2410.14234.
     Differs: Rabenseifner folds what is over a power of two into it, which sends the payload twice more.
     """
     radix, part = partners + 1, volume / size
@@ -113,7 +113,7 @@ def turns_time(size, volume, partners, net):
 def exchange_time(size, volume, net):
     """Time of an all-to-all: in turns, one partner or several at once, or passed on round a ring whose circuits stay.
 
-    Source: Bruck et al., IEEE TPDS 8(11), 1997, section 3 (radix n).
+    Source: Bruck et al., IEEE TPDS 8(11), 1997 (index, radix n).
     Differs: its smaller radices, with fewer rounds that pass on more, are left out.
     """
     turns = np.minimum(turns_time(size, volume, 1, net), turns_time(size, volume, net.circuits, net))

@@ -12,7 +12,7 @@ from amped.records import Algorithms, Links
 def network_kind():
     """Network across nodes: electrical packet switches, or optical circuits set for each step of a collective.
 
-    Source: arXiv 2211.15226, section 1 (both compared).
+    Source: arXiv 2211.15226 (both compared).
     """
     return "electrical"
 
