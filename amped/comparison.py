@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amped.estimation import OPTIONAL_RESULTS, RESULTS, Estimation
+from amped.estimation import OPTIONAL_RESULTS, RESULTS, STEP_PARTS, Estimation
 from amped.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
 # Inputs whose change makes another experiment, not another way to run the same one.
@@ -40,6 +40,13 @@ class Difference:
             return self.other / self.one
         return None
 
+    @property
+    def change(self) -> float:
+        """The other less the one; nothing where they are no numbers."""
+        if isinstance(self.one, float) and isinstance(self.other, float):
+            return self.other - self.one
+        return 0.0
+
 
 def inputs_that_differ(one: Estimation, other: Estimation) -> list[Difference]:
     """Inputs with different values: given, looked up or by default, and what choices and degrees follow from them."""
@@ -51,6 +58,12 @@ def results(one: Estimation, other: Estimation) -> list[Difference]:
     names = [*RESULTS, *(n for n in OPTIONAL_RESULTS if n in one and n in other)]
     known = one.scenario.catalogue
     return [Difference(name, "result", known[name].mark.unit, one[name], other[name]) for name in names]
+
+
+def step_parts(one: Estimation, other: Estimation) -> list[Difference]:
+    """The parts whose plain sum is the step's time, of both, the one that changes most first; none that both lack."""
+    parts = [d for d in results(one, other) if d.name in STEP_PARTS and (d.one or d.other)]
+    return sorted(parts, key=lambda d: -abs(d.change))
 
 
 def _inputs(one: Estimation, other: Estimation) -> Iterator[Difference]:

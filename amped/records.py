@@ -5,7 +5,7 @@ A record's text fields are structure, its other fields are float64 arrays; `mapp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import reduce
 from operator import add
@@ -137,9 +137,57 @@ class Links(Record):
     no_switch: Any
 
 
+@dataclass(frozen=True, slots=True)
+class CircuitAlgorithms(Record):
+    """Which ways over optical circuits are not considered: 1 for each."""
+
+    no_ring: Any
+    no_halving: Any
+    no_k_nomial: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Circuits(Record):
+    """What one accelerator has of a network of optical circuits, and of the electrical links inside its node.
+
+    Attributes:
+        wavelength: byte/s of each of `wavelengths`, which at most `circuits` circuits at once share out.
+        setting: seconds of a step until its circuits are there; latency: of the step itself; ramp, overhead: as of `Links`.
+        fast, fast_latency, fast_ramp: as of `Links`; flat: 1 where circuits join the accelerators of a node too.
+        no_ring, no_halving, no_k_nomial: 1 for each algorithm that is not considered.
+    """
+
+    wavelength: Any
+    wavelengths: Any
+    circuits: Any
+    setting: Any
+    latency: Any
+    ramp: Any
+    overhead: Any
+    fast: Any
+    fast_latency: Any
+    fast_ramp: Any
+    flat: Any
+    no_ring: Any
+    no_halving: Any
+    no_k_nomial: Any
+
+
 Work = tuple[Any, Any, Any]
 # Factor on the time of what is not to be used: no minimum takes it.
 UNUSABLE = 1e9
+
+
+def durations_on(
+    network: Links | Circuits, times: Mapping[str, Callable[[Any, Any], Any]], collectives: Iterable[Collective]
+) -> tuple[Duration, ...]:
+    """The time of one call of each collective, with the overhead of a call; none in a group of one or of nothing."""
+    return tuple(
+        Duration(c.name, c.kind, "communication",
+                 ((c.intra * c.inter > 1) & (c.volume > 0 * c.volume)) * (network.overhead + times[c.kind](c, network)),
+                 1.0, c.count)
+        for c in collectives
+    )  # fmt: skip
 
 
 def contraction(

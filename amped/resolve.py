@@ -129,8 +129,10 @@ def _missing(
     needed = f", needed by {' ← '.join(reversed(chain))}" if chain else ""
     if no_formula and quantity.formulas and all(f.mark.choice for f in quantity.formulas):
         selector = quantity.formulas[0].mark.choice or ""
+        others = " or ".join(dict.fromkeys(f.mark.value or "" for f in quantity.formulas))
+        given = "" if quantity.mark.kind == "records" else f", or give {name}"
         return Problem(f"'{name}' has no formula for {selector} = {choices.get(selector)}{needed}",
-                       advice=f"choose another {selector}, or give {name}")  # fmt: skip
+                       advice=f"choose {selector} = {others}{given}")  # fmt: skip
     summary = quantity.summary.rstrip(".")
     what = f"'{name}' is missing{needed}: {summary[:1].lower()}{summary[1:]}"
     place = f"in {quantity.category}" if quantity.category else "in the config"

@@ -31,6 +31,7 @@ SUMMA = GRID | {"tensor_parallel_strategy": "2d_summa"}
 FAILURES = {"accelerator_mean_time_between_failures": "1 Ms", "checkpoint_time": "60 s", "restart_time": "600 s"}
 DEEPSEEK = {"model": "DeepSeek V3", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "batch_size": 1024,
             "expert_parallel_degree": 64, "zero_stage": 3}  # fmt: skip
+OPTICS = {"network_kind": "optical_circuit_switched"}
 
 
 def each_kind(place: str) -> dict[str, object]:
@@ -53,6 +54,12 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "tree": ("default", {"collective_algorithm": "tree"}),
     "hierarchical": ("default", {"collective_algorithm": "hierarchical"}),
     "in the switch": ("default", {"collective_algorithm": "in_switch", "tensor_parallel_degree": 16}),
+    "optical circuits": ("default", OPTICS),
+    "optical circuits, rings": ("default", OPTICS | {"collective_algorithm": "ring"}),
+    "optical circuits, halving and doubling": ("default", OPTICS | {"collective_algorithm": "halving_doubling"}),
+    "optical circuits, several partners": ("default", OPTICS | {"collective_algorithm": "k_nomial"}),
+    "optical circuits, experts": ("mixtral-8x7b", OPTICS | {"circuits_inside_node": True}),
+    "optical circuits, toy without a fast network": (TOY, OPTICS),
     "failures": ("default", FAILURES),
     "failures, checkpoints every hour": ("default", FAILURES | {"checkpoint_interval": "1 hour"}),
     "offload": ("default", {"optimizer_offload": True, "activation_offload": 0.5, "weight_offload": 0.25}),

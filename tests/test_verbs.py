@@ -83,6 +83,30 @@ def test_compare_tells_an_experiment_from_a_mapping(amped):
     assert step["one"] > step["other"] > 0
 
 
+def test_compare_tells_where_the_time_of_a_step_goes(amped):
+    told = amped("compare", "electrical-glam-1.2T", "optical-glam-1.2T")
+    pace = re.search(r"A step of B is ([\d.]+) times as fast as one of A", told)
+    found = json.loads(amped("compare", "electrical-glam-1.2T", "optical-glam-1.2T", "--json"))["results"]
+    results = {d["name"]: d for d in found}
+    step = results["step_time"]
+    assert float(pace[1]) == pytest.approx(step["one"] / step["other"], rel=1e-2)
+    parts = re.findall(r"^(\w+_time) .* ([-+][\d.]+ \w+|0)$", told.split("part of a step")[1].split("\n\n")[0], re.M)
+    assert parts[0][0] == "exposed_data_communication_time"  # what changes most is told first
+    assert parts[0][1].startswith("-")
+    assert {name for name, change in parts if change != "0"} == {
+        name for name, _ in parts if results[name]["one"] != results[name]["other"]
+    }
+    backwards = amped("compare", "optical-glam-1.2T", "electrical-glam-1.2T")
+    assert f"A step of B is {pace[1]} times as long as one of A" in backwards
+
+
+def test_compare_changes_one_config_by_set(amped):
+    by_set = json.loads(amped("compare", "default", "--set", "network_kind=optical_circuit_switched", "--json"))
+    changed = {d["name"]: (d["one"], d["other"]) for d in by_set["inputs"]}
+    assert changed["network_kind"] == ("electrical", "optical_circuit_switched")
+    assert "A step takes as long in both." in amped("compare", "default", "--set", "tensor_parallel_degree=8")
+
+
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_scenario_summary_draws_each_config_and_all_together(amped, tmp_path, form):
     amped(

@@ -13,7 +13,11 @@ from amped.cli import options
 
 def compare(
     one: Annotated[str, typer.Argument(metavar="A", help="Config file or shipped config.")],
-    other: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    other: Annotated[str | None, typer.Argument(metavar="B", help="Another one; with --set, A again.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="Give B a parameter; repeatable."),
+    ] = None,
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON.")] = False,
 ) -> None:
@@ -21,13 +25,18 @@ def compare(
 
     A change of batch, sequence, tokens or precision is told as another experiment, not another mapping of the same.
 
-    Example: amped compare default megatron-145.6B
+    Example: amped compare default --set network_kind=optical_circuit_switched
     """
     from amped.comparison import inputs_that_differ, results
+    from amped.errors import ConfigError
     from amped.estimation import Estimation, estimated
     from amped.scenario import read_scenario
 
-    both = [estimated(read_scenario(config, {}, lookup_tables), Estimation) for config in (one, other)]
+    given = options.overrides(settings or [])
+    if other is None and not given:
+        raise ConfigError("there is nothing to compare with", "name another config, or change this one with --set")
+    asked = (read_scenario(one, {}, lookup_tables), read_scenario(other or one, given, lookup_tables))
+    both = [estimated(scenario, Estimation) for scenario in asked]
     if as_json:
         found = {"inputs": inputs_that_differ(*both), "results": results(*both)}
         typer.echo(json.dumps({k: [dataclasses.asdict(d) for d in v] for k, v in found.items()}, indent=1))

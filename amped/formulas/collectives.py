@@ -7,7 +7,7 @@ Latencies grow with the steps, and so with the group. A group of one takes no ti
 import numpy as np
 
 from amped.quantity import records
-from amped.records import UNUSABLE, Duration
+from amped.records import UNUSABLE, durations_on
 
 
 def bandwidth_of(c, links):
@@ -114,12 +114,7 @@ def collective_durations(collectives, links):
 
     Source: NCCL src/graph/tuning.cc (a base latency for each call).
     """
-    return tuple(
-        Duration(c.name, c.kind, "communication",
-                 ((c.intra * c.inter > 1) & (c.volume > 0 * c.volume)) * (links[0].overhead + TIMES[c.kind](c, links[0])),
-                 1.0, c.count)
-        for c in collectives
-    )  # fmt: skip
+    return durations_on(links[0], TIMES, collectives)
 
 
 @records()

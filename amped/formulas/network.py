@@ -8,9 +8,22 @@ from amped.quantity import SYSTEM, parameter, records, selector
 from amped.records import Algorithms, Links
 
 
-@selector("automatic", "ring", "tree", "hierarchical", "in_switch", category=SYSTEM)
+@selector("electrical", "optical_circuit_switched", category=SYSTEM)
+def network_kind():
+    """Network across nodes: electrical packet switches, or optical circuits set for each step of a collective.
+
+    Source: arXiv 2211.15226 (both compared).
+    """
+    return "electrical"
+
+
+@selector("automatic", "ring", "tree", "hierarchical", "in_switch", "halving_doubling", "k_nomial", category=SYSTEM)
 def collective_algorithm():
-    """Algorithm of an all-reduce; automatic: the fastest that the network has. Source: NCCL src/graph/tuning.cc."""
+    """Algorithm of an all-reduce; automatic: the fastest that the network has.
+
+    Tree, hierarchical and in_switch run on electrical networks; halving_doubling and k_nomial on optical circuits.
+    Source: NCCL src/graph/tuning.cc; Thakur et al., IJHPCA 19(1), 2005.
+    """
     return "automatic"
 
 
@@ -65,13 +78,16 @@ def all_reduce_algorithms__in_switch():
     return (Algorithms("in_switch", 1, 1, 1, 0),)
 
 
-@records()
-def network_links(
+@records(choice="network_kind", value="electrical")
+def network_links__electrical(
     inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency, inter_accelerator_ramp_bytes,
     inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, inter_node_ramp_bytes,
     collective_overhead_time, tree_bandwidth_fraction, in_switch_efficiency, all_reduce_algorithms,
 ):  # fmt: skip
-    """All that the time of a collective depends on beside its group and payload, as one record. Source: definition."""
+    """All that the time of a collective depends on beside its group and payload, as one record. Source: definition.
+
+    There are none on optical circuits: what asks for them there, and has no formula of its own for circuits, is refused.
+    """
     (algorithms,) = all_reduce_algorithms
     return (Links(
         name="network_links",

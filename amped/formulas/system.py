@@ -81,8 +81,8 @@ def inter_node_bandwidth(number_of_network_cards_per_node, bandwidth_per_network
     return number_of_network_cards_per_node * bandwidth_per_network_card / oversubscription
 
 
-@quantity("byte/s")
-def inter_node_bandwidth_per_accelerator(inter_node_bandwidth, number_of_accelerators_per_node):
+@quantity("byte/s", choice="network_kind", value="electrical")
+def inter_node_bandwidth_per_accelerator__electrical(inter_node_bandwidth, number_of_accelerators_per_node):
     """Share of the server's bandwidth that one accelerator has when all communicate.
 
     Source: arXiv 2410.00273, section 3.

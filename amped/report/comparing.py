@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from amped.comparison import Difference, inputs_that_differ, results
+from amped.comparison import Difference, inputs_that_differ, results, step_parts
 from amped.estimation import Estimation
 from amped.report import human
 
@@ -14,14 +14,35 @@ ORDER = ("experiment", "model", "mapping", "system", "accelerator", "formulas")
 
 
 def comparison(one: Estimation, other: Estimation) -> RenderableType:
-    """What differs in input, by kind, and every result with its ratio."""
+    """What differs in input, by kind; the parts of a step, what changes most first; all other results with their ratio."""
     changed = inputs_that_differ(one, other)
     parts: list[RenderableType] = [Text(f"A  {_title(one)}", style="bold"), Text(f"B  {_title(other)}", style="bold")]
     if any(d.kind == "experiment" for d in changed):
         names = ", ".join(d.name for d in changed if d.kind == "experiment")
         parts.append(Text(f"Not the same experiment: {names} differ, not only the way to run it.", style="bold yellow"))
     parts += [Text(""), _inputs(changed) if changed else Text("The inputs are the same."), Text("")]
-    return Group(*parts, _results(results(one, other)))
+    steps = step_parts(one, other)
+    parts += [Text(_pace(one["step_time"], other["step_time"]), style="bold"), Text(""), _steps(steps), Text("")]
+    told = {d.name for d in steps}
+    return Group(*parts, _results([d for d in results(one, other) if d.name not in told]))
+
+
+def _pace(one: float, other: float) -> str:
+    """How much faster or slower a step of the other is."""
+    if one == other:
+        return "A step takes as long in both."
+    faster = other < one
+    times = one / other if faster else other / one
+    return f"A step of B is {times:.3g} times {'as fast' if faster else 'as long'} as one of A."
+
+
+def _steps(parts: list[Difference]) -> Table:
+    table = _table("part of a step", "A", "B", "B / A", "B - A")
+    for part in parts:
+        ratio = "" if part.ratio is None else f"{part.ratio:.3g}"
+        change = f"{'-' if part.change < 0 else '+'}{human.value(abs(part.change), 's')}" if part.change else "0"
+        table.add_row(part.name, _shown(part, 0), _shown(part, 1), ratio, change)
+    return table
 
 
 def _title(e: Estimation) -> str:
@@ -48,7 +69,9 @@ def _results(found: list[Difference]) -> Table:
 def _table(*heads: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in heads:
-        table.add_column(head, justify="left" if head in ("input", "result", "kind") else "right", overflow="fold")
+        table.add_column(
+            head, justify="left" if head in ("input", "result", "kind", "part of a step") else "right", overflow="fold"
+        )
     return table
 
 
