@@ -6,6 +6,7 @@ from amped.quantity import MAPPING, parameter, quantity
 from amped.records import of_phase, total
 
 CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "fused_attention")
+STREAMING = ("normalisation", "element_wise")
 
 
 def pass_time(phase, durations, rates):
@@ -51,11 +52,28 @@ def core_gradient_time_per_layer(layer_durations, kernel_rates):
 
 
 @quantity("s")
+def product_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of a layer's products with weights. Source: arXiv 2410.00273, section 3."""
+    return pass_time("forward", [d for d in layer_durations if d.kind == "contraction"], kernel_rates)
+
+
+@quantity("s")
+def streaming_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of a layer's norms and element-wise operators outside attention. Source: arXiv 2007.00072, table 3."""
+    streaming = [d for d in layer_durations if d.kind in STREAMING and d.name not in CORE]
+    return pass_time("forward", streaming, kernel_rates)
+
+
+@quantity("s")
 def recomputation_time_per_layer(
-    forward_time_per_layer, core_forward_time_per_layer, recomputed_layer_fraction, recomputed_core_fraction
-):
+    forward_time_per_layer, core_forward_time_per_layer, product_forward_time_per_layer,
+    streaming_forward_time_per_layer, recomputed_layer_fraction, recomputed_core_fraction, recomputed_product_fraction,
+    recomputed_streaming_fraction,
+):  # fmt: skip
     """Time to compute a layer's activations again, averaged over the layers. Source: arXiv 2205.05198, section 5."""
-    return recomputed_layer_fraction * forward_time_per_layer + recomputed_core_fraction * core_forward_time_per_layer
+    whole = recomputed_layer_fraction * forward_time_per_layer + recomputed_core_fraction * core_forward_time_per_layer
+    products = recomputed_product_fraction * product_forward_time_per_layer
+    return whole + products + recomputed_streaming_fraction * streaming_forward_time_per_layer
 
 
 @quantity("s")
