@@ -44,6 +44,7 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "no recomputation": ("default", {"activation_recomputation": "none"}),
     "selective recomputation": ("default", {"activation_recomputation": "selective", "sequence_parallel": True}),
     "block recomputation": ("default", RECOMPUTED),
+    "alternate products recomputed": ("default", {"activation_recomputation": "alternate_products"}),
     "closed form": ("default", {"performance_model": "amped"}),
     "closed form, mixture of experts": ("mixtral-8x7b", {"performance_model": "amped"}),
     "closed form, nothing offloaded": ("default", {"performance_model": "amped", "optimizer_offload": 0}),

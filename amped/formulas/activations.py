@@ -34,9 +34,15 @@ def dropout_mask_bytes(dropout, dropout_mask_precision):
 
 
 @quantity("1")
-def attentions_per_layer(layers, cross_attention_layers):
+def attentions_per_layer(layers, number_of_attention_layers, cross_attention_layers):
     """Attentions of a layer, on average: 1, and a second where a layer attends to an encoder. Source: definition."""
-    return (layers + cross_attention_layers) / layers
+    return (number_of_attention_layers + cross_attention_layers) / layers
+
+
+@quantity("1")
+def attention_layer_fraction(number_of_attention_layers, layers):
+    """Share of the layers that attend to their own sequence. Source: definition."""
+    return number_of_attention_layers / layers
 
 
 @quantity("byte")
@@ -82,6 +88,21 @@ def kept_activation_bytes_per_layer(
     return recomputed_layer_fraction * layer_input_bytes + (1 - recomputed_layer_fraction) * kept
 
 
+@quantity("byte", choice="activation_recomputation", value="alternate_products")
+def kept_activation_bytes_per_layer__alternate_products(
+    layer_input_bytes, query_bytes, value_bytes, attentions_per_layer, score_activation_bytes, microbatch_tokens,
+    feedforward_dimension, attention_heads, tensor_parallel_rows, activation_precision, softmax_statistic_precision,
+):  # fmt: skip
+    """Stash of a micro-batch in one layer: its input, and the outputs of queries, values, attention, up and down.
+
+    Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: experts as a dense network of their width.
+    """
+    up = microbatch_tokens * feedforward_dimension / tensor_parallel_rows * activation_precision
+    rows = microbatch_tokens * attention_heads / tensor_parallel_rows * softmax_statistic_precision
+    attention = attentions_per_layer * (2 * query_bytes + value_bytes + rows) + score_activation_bytes
+    return 2 * layer_input_bytes + attention + up
+
+
 @quantity("byte")
 def embedding_activation_bytes(embedding_operators):
     """Stash of a micro-batch in the embedding: the mask of its dropout. Source: arXiv 2205.05198, section 4.3."""
@@ -119,10 +140,11 @@ def fullest_layer_activation_bytes(layer_operators, feedforward_operators, exper
 
 @quantity("byte")
 def recomputed_layer_bytes(
-    fullest_layer_activation_bytes, score_activation_bytes, recomputed_layer_fraction, recomputed_core_fraction
-):
+    fullest_layer_activation_bytes, score_activation_bytes, recomputed_layer_fraction, recomputed_core_fraction,
+    recomputed_product_fraction,
+):  # fmt: skip
     """Activations of the layer being recomputed. Source: arXiv 2205.05198, section 5."""
-    whole = (recomputed_layer_fraction > 0) * fullest_layer_activation_bytes
+    whole = (recomputed_layer_fraction + recomputed_product_fraction > 0) * fullest_layer_activation_bytes
     return whole + recomputed_core_fraction * score_activation_bytes
 
 

@@ -189,15 +189,17 @@ def weight_update_time__amped(
 def recomputation_time__amped(
     layer_forward_time, recomputed_layer_fraction, recomputed_core_fraction, attention_multiply_accumulates,
     multiply_accumulate_time, multiply_accumulate_passes, softmax_operations, nonlinear_operation_time,
-    nonlinear_passes,
+    nonlinear_passes, recomputed_product_fraction, layer_multiply_accumulates,
 ):  # fmt: skip
-    """Time to run layers forward again, or of each its scores, softmax and values.
+    """Time to run layers forward again, or of each its scores, softmax and values, or a share of the other products.
 
     Source: arXiv 2205.05198, section 5. Differs: AMPeD has none.
     """
     core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes
     core = core + softmax_operations * nonlinear_operation_time * nonlinear_passes
-    return recomputed_layer_fraction * layer_forward_time + recomputed_core_fraction * core
+    products = recomputed_product_fraction * (layer_multiply_accumulates - attention_multiply_accumulates)
+    again = recomputed_layer_fraction * layer_forward_time + recomputed_core_fraction * core
+    return again + products * multiply_accumulate_time * multiply_accumulate_passes
 
 
 @quantity("byte", choice="performance_model", value="amped")

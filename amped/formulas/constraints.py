@@ -195,6 +195,12 @@ def the_context_divides_by_the_context_degree(context, context_parallel_degree, 
     return np.mod(context, context_parallel_degree * tensor_parallel_columns) == 0
 
 
+@quantity("boolean", constrains="number_of_attention_layers")
+def attention_layers_are_layers(number_of_attention_layers, layers):
+    """There are no more layers with attention than layers. Source: definition."""
+    return number_of_attention_layers <= layers
+
+
 @quantity("boolean", constrains="number_of_MoE_layers")
 def mixture_layers_are_layers(number_of_MoE_layers, layers):
     """There are no more mixture-of-experts layers than layers. Source: definition."""

@@ -75,10 +75,19 @@ def updated_parameters(
     return shared_parameters_per_accelerator / optimizer_state_shards + experts
 
 
+@parameter("boolean", category=NETWORK)
+def gradient_clipping():
+    """Whether gradients are scaled down to a norm of at most some bound, which passes over them twice.
+
+    Source: arXiv 1211.5063; Megatron-LM, --clip-grad 1.0.
+    """
+    return 1
+
+
 @records()
 def optimizer_operators(
     device_updated_parameters, gradient_precision, optimizer_state_precision, weight_precision,
-    optimizer_states_per_parameter, full_precision_copies, flops_per_elementary_operation,
+    optimizer_states_per_parameter, full_precision_copies, flops_per_elementary_operation, gradient_clipping,
 ):  # fmt: skip
     """An optimizer step in mixed precision: scale undone, norm, clipping, update of the states, weights copied, reset.
 
@@ -90,8 +99,8 @@ def optimizer_operators(
     states = optimizer_states_per_parameter * s + (1 - full_precision_copies) * w
     parts = (
         ("gradient_unscale", 1, g, s, 1.0),
-        ("gradient_norm", 2, s, none, 1.0),
-        ("gradient_clip", 1, s, s, 1.0),
+        ("gradient_norm", 2, s, none, gradient_clipping),
+        ("gradient_clip", 1, s, s, gradient_clipping),
         ("optimizer_update", 15, s + states, states, 1.0),
         ("weight_copy", 0, s, w, full_precision_copies),
         ("gradient_reset", 0, none, g, 1.0),

@@ -39,14 +39,17 @@ def layer_calls(stage_layers, number_of_microbatches_per_minibatch):
 
 
 @quantity("count")
-def attention_calls(layers, cross_attention_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch):
+def attention_calls(
+    number_of_attention_layers, cross_attention_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch
+):
     """Times that an accelerator runs an attention forward in a step; one over an encoder's output has the same shape.
 
     Assumes that both stacks see `context` tokens.
 
     Source: arXiv 1706.03762, section 3.1.
     """
-    return (layers + cross_attention_layers) / pipeline_parallel_degree * number_of_microbatches_per_minibatch
+    attentions = number_of_attention_layers + cross_attention_layers
+    return attentions / pipeline_parallel_degree * number_of_microbatches_per_minibatch
 
 
 @records()

@@ -17,7 +17,7 @@ def unhidden_compute_time_per_layer(
 ):  # fmt: skip
     """Computation of a layer beside which no tensor-parallel communication runs. Source: definition."""
     compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
-    return compute - hidden_tensor_communication_time_per_layer
+    return np.maximum(compute - hidden_tensor_communication_time_per_layer, 0)
 
 
 @parameter("boolean", category=MAPPING)

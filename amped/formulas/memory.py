@@ -102,15 +102,16 @@ def last_stage_activation_bytes(
 
 @quantity("byte")
 def gathered_weight_bytes(
-    attention_parameters, norm_parameters, feedforward_parameters, router_and_shared_expert_parameters,
-    number_of_dense_layers, number_of_MoE_layers, number_of_experts, expert_parameters, weight_split_degree,
+    number_of_attention_layers, attention_parameters, norm_parameters, feedforward_parameters,
+    router_and_shared_expert_parameters, number_of_dense_layers, number_of_MoE_layers, number_of_experts,
+    expert_parameters, weight_split_degree,
     expert_parallel_degree, expert_tensor_parallel_degree, weight_precision, zero_stage, sharding_degree,
 ):  # fmt: skip
     """Weights of the largest layer, whole for the time it runs where ZeRO shards them.
 
     Source: arXiv 1910.02054, section 5.3.
     """
-    core = (attention_parameters + norm_parameters) / weight_split_degree
+    core = ((number_of_attention_layers > 0) * attention_parameters + norm_parameters) / weight_split_degree
     dense = (number_of_dense_layers > 0) * feedforward_parameters / weight_split_degree
     experts = number_of_experts * expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
     mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / weight_split_degree + experts)

@@ -195,7 +195,7 @@ def attention_output_operators(
 @records()
 def residual_operators(
     residual_tokens, residual_bytes, dimensionality, dropout, dropout_mask_bytes, attention_output_bias, mlp_bias,
-    flops_per_elementary_operation,
+    flops_per_elementary_operation, attention_layer_fraction,
 ):  # fmt: skip
     """Bias, dropout and sum with the residual stream behind each block; backward the two gradients are added.
 
@@ -209,7 +209,7 @@ def residual_operators(
     shape, written = ("element_wise", residual_tokens, dimensionality), residual_bytes + dropped
     behind_attention = (flops, read + attention_output_bias * residual_bytes, written)
     behind_feedforward = (flops, read + mlp_bias * residual_bytes, written)
-    attention = streamed("attention_residual", *shape, forward, behind_attention, mask)
+    attention = streamed("attention_residual", *shape, forward, behind_attention, mask, attention_layer_fraction)
     return attention + streamed("feedforward_residual", *shape, forward, behind_feedforward, mask)
 
 

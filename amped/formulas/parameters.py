@@ -164,12 +164,12 @@ def attention_parameters(
 
 @quantity("count")
 def stack_parameters(
-    layers, number_of_dense_layers, number_of_MoE_layers, cross_attention_layers, attention_parameters,
-    norm_parameters, norm_vectors, dimensionality, feedforward_parameters, router_and_shared_expert_parameters,
-    relative_position_buckets, relative_position_tables, attention_heads,
+    layers, number_of_attention_layers, number_of_dense_layers, number_of_MoE_layers, cross_attention_layers,
+    attention_parameters, norm_parameters, norm_vectors, dimensionality, feedforward_parameters,
+    router_and_shared_expert_parameters, relative_position_buckets, relative_position_tables, attention_heads,
 ):  # fmt: skip
     """Parameters of all layers without the routed experts, cross-attentions with their norms. Source: definition."""
-    attention = layers * (attention_parameters + norm_parameters)
+    attention = number_of_attention_layers * attention_parameters + layers * norm_parameters
     attention = attention + cross_attention_layers * (attention_parameters + norm_vectors * dimensionality)
     positions = relative_position_buckets * attention_heads * relative_position_tables
     mixtures = number_of_MoE_layers * router_and_shared_expert_parameters

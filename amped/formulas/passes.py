@@ -6,6 +6,8 @@ from amped.quantity import MAPPING, parameter, quantity
 from amped.records import of_phase, total
 
 CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "fused_attention")
+STREAMING = ("normalisation", "element_wise")
+PRODUCTS = ("contraction", "grouped_contraction")
 
 
 def pass_time(phase, durations, rates):
@@ -51,11 +53,28 @@ def core_gradient_time_per_layer(layer_durations, kernel_rates):
 
 
 @quantity("s")
+def product_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of a layer's products with weights. Source: arXiv 2410.00273, section 3."""
+    return pass_time("forward", [d for d in layer_durations if d.kind in PRODUCTS], kernel_rates)
+
+
+@quantity("s")
+def streaming_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of a layer's norms and element-wise operators outside attention. Source: arXiv 2007.00072, table 3."""
+    streaming = [d for d in layer_durations if d.kind in STREAMING and d.name not in CORE]
+    return pass_time("forward", streaming, kernel_rates)
+
+
+@quantity("s")
 def recomputation_time_per_layer(
-    forward_time_per_layer, core_forward_time_per_layer, recomputed_layer_fraction, recomputed_core_fraction
-):
+    forward_time_per_layer, core_forward_time_per_layer, product_forward_time_per_layer,
+    streaming_forward_time_per_layer, recomputed_layer_fraction, recomputed_core_fraction, recomputed_product_fraction,
+    recomputed_streaming_fraction,
+):  # fmt: skip
     """Time to compute a layer's activations again, averaged over the layers. Source: arXiv 2205.05198, section 5."""
-    return recomputed_layer_fraction * forward_time_per_layer + recomputed_core_fraction * core_forward_time_per_layer
+    whole = recomputed_layer_fraction * forward_time_per_layer + recomputed_core_fraction * core_forward_time_per_layer
+    products = recomputed_product_fraction * product_forward_time_per_layer
+    return whole + products + recomputed_streaming_fraction * streaming_forward_time_per_layer
 
 
 @quantity("s")
@@ -123,18 +142,43 @@ def tensor_scatter_time_per_layer(tensor_durations):
     )
 
 
+@parameter("boolean", category=MAPPING)
+def overlap_forward_tensor_communication():
+    """Whether the forward gathers and scatters of sequence parallelism run beside the products they feed, in chunks.
+
+    Source: NVIDIA Transformer Engine, user buffers (tp-comm-overlap).
+    """
+    return 0
+
+
+@quantity("s")
+def hidden_forward_tensor_time_per_layer(
+    tensor_gather_time_per_layer, tensor_scatter_time_per_layer, product_forward_time_per_layer, tensor_parallel_rows,
+    recomputed_layer_fraction, overlap_forward_tensor_communication,
+):  # fmt: skip
+    """Forward gathers and scatters beside products: all chunks but one of as many as there are shares.
+
+    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942 (products cut into chunks).
+    """
+    chunks = (tensor_gather_time_per_layer + tensor_scatter_time_per_layer) * (1 - 1 / tensor_parallel_rows)
+    once = np.minimum(chunks, product_forward_time_per_layer)
+    return overlap_forward_tensor_communication * once * (1 + recomputed_layer_fraction)
+
+
 @quantity("s")
 def hidden_tensor_communication_time_per_layer(
     tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, tensor_scatter_time_per_layer,
     input_gradient_time_per_layer, weight_gradient_time_per_layer, overlap_tensor_communication,
+    hidden_forward_tensor_time_per_layer,
 ):  # fmt: skip
-    """Backward communication beside gradients: reductions beside those of weights, inputs gathered again beside the others.
+    """Forward in chunks; backward reductions beside gradients of weights, inputs gathered again beside the others.
 
     Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
     """
     reduced = tensor_forward_communication_time_per_layer - tensor_scatter_time_per_layer
     beside_weights = overlap_tensor_communication * np.minimum(reduced, weight_gradient_time_per_layer)
-    return beside_weights + np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
+    beside_inputs = np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
+    return beside_weights + beside_inputs + hidden_forward_tensor_time_per_layer
 
 
 @quantity("s")

@@ -1,11 +1,19 @@
-"""Recomputation: what of a layer the backward pass computes again rather than keep."""
+"""Recomputation: what of a layer the backward pass computes again rather than keep.
+
+Of alternate products (torchtitan's selective checkpointing by operator) the outputs of attention and of every second
+product with a weight are kept; the other products and everything that streams through memory run again.
+"""
 
 from amped.quantity import MAPPING, parameter, quantity, selector
 
 
-@selector("none", "selective", "full", "block", category=MAPPING)
+@selector("none", "selective", "full", "block", "alternate_products", category=MAPPING)
 def activation_recomputation():
-    """What the backward pass computes again rather than keep; block: some layers in full. Source: arXiv 2205.05198."""
+    """What the backward pass computes again rather than keep.
+
+    selective: scores, softmax and values; block: some layers in full; alternate_products: all but attention and every
+    second product with a weight. Source: arXiv 2205.05198; torchtitan, activation checkpoint mode selective, option op.
+    """
     return "none"
 
 
@@ -44,4 +52,37 @@ def recomputed_core_fraction():
 @quantity("1", choice="activation_recomputation", value="selective")
 def recomputed_core_fraction__selective():
     """Share of the layers of which scores, softmax and values run again: all. Source: arXiv 2205.05198, section 5."""
+    return 1
+
+
+@quantity("1")
+def recomputed_product_fraction():
+    """Share of a layer's products with weights that run again by themselves: none. Source: definition."""
+    return 0
+
+
+@quantity("1", choice="activation_recomputation", value="alternate_products")
+def recomputed_product_fraction__alternate_products(
+    attention_heads, key_value_heads, head_dimension, value_head_dimension, feedforward_dimension, gated_mlp
+):
+    """Share of a layer's multiply-accumulates with weights in keys, output and gate, which run again.
+
+    Source: torchtitan, parallelize_llama.py (_get_custom_policy: every second mm is recomputed, in the order queries,
+    keys, values, output, up, gate, down). Differs: experts are counted as a dense network of their width.
+    """
+    values, keys = attention_heads * value_head_dimension, key_value_heads * head_dimension
+    queries_and_values = attention_heads * head_dimension + key_value_heads * value_head_dimension
+    again = keys + values + gated_mlp * feedforward_dimension
+    return again / (queries_and_values + keys + values + (2 + gated_mlp) * feedforward_dimension)
+
+
+@quantity("1")
+def recomputed_streaming_fraction():
+    """Share of the layers whose norms and element-wise operators run again by themselves: none. Source: definition."""
+    return 0
+
+
+@quantity("1", choice="activation_recomputation", value="alternate_products")
+def recomputed_streaming_fraction__alternate_products():
+    """Share of the layers whose norms and element-wise operators run again: all. Source: torchtitan, parallelize_llama.py."""
     return 1

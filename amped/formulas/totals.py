@@ -105,14 +105,15 @@ def model_flops_per_accelerator(
 @quantity("count")
 def recomputed_multiply_accumulates(
     counted_layer_multiply_accumulates, attention_multiply_accumulates, counted_score_fraction,
-    recomputed_layer_fraction, recomputed_core_fraction,
+    recomputed_layer_fraction, recomputed_core_fraction, recomputed_product_fraction,
 ):  # fmt: skip
-    """Multiply-accumulates done again in a step: the layers' forward pass, or scores and values.
+    """Multiply-accumulates done again in a step: the layers' forward pass, scores and values, or of the others a share.
 
     Source: arXiv 2104.04473, eq. 3 (96·B·s·L·h²…); arXiv 2205.05198, section 6.3.
     """
     core = counted_score_fraction * attention_multiply_accumulates
-    return recomputed_layer_fraction * counted_layer_multiply_accumulates + recomputed_core_fraction * core
+    products = recomputed_product_fraction * (counted_layer_multiply_accumulates - core)
+    return recomputed_layer_fraction * counted_layer_multiply_accumulates + recomputed_core_fraction * core + products
 
 
 @quantity("flop")

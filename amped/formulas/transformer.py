@@ -184,6 +184,15 @@ def number_of_MoE_layers(layers, number_of_experts):
     return np.where(number_of_experts > 1, layers, 0 * layers)
 
 
+@quantity("count", category=NETWORK, at_least=0)
+def number_of_attention_layers(layers):
+    """Layers that attend to their own sequence: all of them unless given; 0 where a feed-forward network stands alone.
+
+    Source: definition.
+    """
+    return layers
+
+
 @parameter("count", category=NETWORK, at_least=0)
 def cross_attention_layers():
     """Layers that also attend to the output of an encoder. Source: arXiv 1706.03762, section 3.1."""

@@ -1,0 +1,231 @@
+"""From columns and notes to amped's parameters: what each says in canonical names, and what was assumed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from amped.errors import AmpedError, Problem, quoted
+from amped.table_files import ACCELERATORS
+from amped.tables import Row, Tables
+from amped.validation.columns import COLUMNS as KINDS
+from amped.validation.columns import FLAG, TableRow
+from amped.validation.networks import bandwidth_per_accelerator, says_something, systems_of
+from amped.validation.notes import Reading
+from amped.validation.stacks import Stack, defaults_of, stack_of
+
+# Columns that are one parameter each.
+DIRECT = {
+    "layers": "layers", "hidden_size": "dimensionality", "attention_heads": "attention_heads",
+    "kv_heads": "key_value_heads", "vocab_size": "vocabulary_size", "seq_len": "context", "gated_mlp": "gated_mlp",
+    "num_experts": "number_of_experts", "experts_topk": "experts_per_token", "tied_embeddings": "tied_embeddings",
+    "gpus": "number_of_accelerators", "gpus_per_node": "number_of_accelerators_per_node", "dp": "data_parallel_degree",
+    "tp": "tensor_parallel_degree", "pp": "pipeline_parallel_degree", "cp": "context_parallel_degree",
+    "ep": "expert_parallel_degree", "virtual_pipeline_stages": "virtual_pipeline_stages",
+    "sequence_parallel": "sequence_parallel", "zero_stage": "zero_stage", "flash_attention": "flash_attention",
+    "micro_batch": "microbatch_size", "global_batch": "batch_size", "precision": "matrix_precision",
+    "activation_recompute": "activation_recomputation", "ffn_hidden_size": "feedforward_dimension",
+}  # fmt: skip
+# Columns that become something else: which parameters, or what they are.
+OTHERWISE = {
+    "moe_layer_freq": "number_of_MoE_layers", "accelerator": "the accelerator's row",
+    "intra_node_network": "inter_accelerator_bandwidth", "inter_node_network": "inter_node_bandwidth",
+    "framework": "the stack whose defaults hold", "notes": "facts", "audit": "facts", "row_kind": "kind of row",
+    "measured_step_time_s": "measured", "measured_tokens_per_s_per_gpu": "measured",
+    "measured_model_tflops_per_gpu": "measured", "measured_peak_memory_GB": "measured",
+}  # fmt: skip
+PROVENANCE = {
+    "id": "names the row", "source": "who measured (and the era of a framework)", "source_ref": "where it is printed",
+    "model_name": "nothing may depend on it", "confidence": "how far the inputs are known",
+    "measured_mfu_pct": "derived from the time, by a convention of the source",
+    "measured_hfu_pct": "derived from the time, by a convention of the source",
+}  # fmt: skip
+RECOMPUTATION = {"none": "none", "full": "full", "selective": "selective"}
+FULL_PRECISION = ("fp32", "tf32")
+# What follows from the config, and is checked rather than given.
+CHECKED = ("number_of_parameters", "expert_data_degree")
+# What is assumed of the machine, of which a config names the row and not the value.
+MACHINE = ("system", "inter_accelerator_bandwidth", "inter_node_bandwidth")
+# What a single layer is without: an optimizer, what stands around the layers, other replicas.
+ALONE = {"optimizer": "none", "vocabulary_size": 0, "final_norm": False, "position_table": 0,
+         "gradient_communication_time": 0, "weight_communication_time": 0}  # fmt: skip
+
+
+@dataclass
+class Translation:
+    """The parameters of one row.
+
+    Attributes:
+        values: by canonical name, also of parameters that amped may not have.
+        accelerator, system: rows of lookup tables.
+        assumed: for each parameter that the row does not say, its value and whose default it is.
+        expected: quantities that follow from the config.
+    """
+
+    accelerator: str = ""
+    system: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    assumed: dict[str, str] = field(default_factory=dict)
+    expected: dict[str, float] = field(default_factory=dict)
+
+    def assume(self, name: str, value: Any, whose: str) -> None:
+        """Takes a value that the row does not say."""
+        self.values[name] = value
+        self.assumed[name] = f"{name} = {_shown(value)} ({whose})"
+
+
+def translated(row: TableRow, reading: Reading, layer_alone: bool, tables: Tables) -> Translation:
+    """Everything that a row says, in amped's names.
+
+    Raises:
+        AmpedError: for what cannot be understood.
+    """
+    stack, result = stack_of(row.text("framework"), f"{row.text('source')} {row.text('source_ref')}"), Translation()
+    _take_defaults(row, stack, result)
+    _take_columns(row, stack, result)
+    if layer_alone:
+        result.values |= ALONE
+    _take_facts(row, reading, result)
+    if not layer_alone:
+        _pad_vocabulary(stack, result)
+    _take_machine(row, tables, result)
+    timed = {"measured_step_time_s", "measured_tokens_per_s_per_gpu"} & row.numbers.keys()
+    if not timed and "attention_flop_convention" not in reading.facts:
+        result.assume("attention_flop_convention", "full", "the source does not say; amped's own")
+    for name in list(result.assumed):
+        if name in reading.facts or not (name in result.values or name in MACHINE):
+            del result.assumed[name]
+    return result
+
+
+def _take_defaults(row: TableRow, stack: Stack, result: Translation) -> None:
+    """What the framework does unless told otherwise, for blank columns too."""
+    for column, cell in stack.columns.items():
+        if column not in row.texts and (column != "ep" or "num_experts" in row.texts):
+            value = _cell(column, cell, float(cell) if cell.isdigit() else None, stack)
+            result.assume(DIRECT[column], value, f"default of {stack.name}")
+    zero = row.numbers.get("zero_stage", float(stack.columns.get("zero_stage", 0)))
+    shape = defaults_of(stack, bool(row.numbers.get("gated_mlp")), row.numbers["seq_len"], zero >= 3)
+    for name, value in shape.items():
+        result.assume(name, value, f"default of {stack.name}")
+
+
+def _take_columns(row: TableRow, stack: Stack, result: Translation) -> None:
+    for column, cell in row.texts.items():
+        if column in DIRECT:
+            result.values[DIRECT[column]] = _cell(column, cell, row.numbers.get(column), stack)
+    if row.numbers.get("num_experts", 1) > 1:
+        result.values["number_of_MoE_layers"] = math.floor(row.numbers["layers"] / row.numbers.get("moe_layer_freq", 1))
+        if "ffn_hidden_size" in row.numbers:
+            result.values["expert_feedforward_dimension"] = int(row.numbers["ffn_hidden_size"])
+    if row.text("precision") and row.text("precision") not in FULL_PRECISION:
+        for name in ("weight_precision", "activation_precision"):
+            result.values[name] = 16
+
+
+def _cell(column: str, cell: str, number: float | None, stack: Stack) -> Any:
+    """A cell as a config has it."""
+    if column == "activation_recompute":
+        mode = RECOMPUTATION.get(cell.casefold())
+        if mode is None:
+            raise AmpedError(Problem(f"{quoted(cell)} is no kind of recomputation", f"column '{column}'",
+                                     f"it is one of {', '.join(RECOMPUTATION)}; say the rest in notes"))  # fmt: skip
+        return stack.selective if mode == "selective" else mode
+    if number is None:
+        return cell.casefold()
+    return bool(number) if KINDS[column] == FLAG else int(number)
+
+
+def _take_facts(row: TableRow, reading: Reading, result: Translation) -> None:
+    """What notes and audit say, some of it relative to the row."""
+    values, relative = result.values, _relative(row, result.values)
+    for name, value in reading.facts.items():
+        if name in CHECKED:
+            result.expected[name] = float(value)
+        elif name in relative:
+            values.update(relative[name](value))
+        else:
+            values[name] = int(value) if isinstance(value, float) and value.is_integer() else value
+    _take_consequences(values)
+
+
+def _take_consequences(values: dict[str, Any]) -> None:
+    """What follows from facts, and facts that are about nothing in this row."""
+    if "unrotated_head_dimension" in values:
+        values["head_dimension"] = values.pop("unrotated_head_dimension") + values.get("rotary_head_dimension", 0)
+    if "number_of_experts" not in values:  # what is said of experts holds for no dense network
+        for name in ("expert_imbalance_factor", "expert_capacity_factor", "expert_tensor_parallel_degree"):
+            values.pop(name, None)
+    if values.get("number_of_attention_layers") == 0:
+        values.update({"norms_per_layer": 0})
+        values.setdefault("attention_heads", values.get("tensor_parallel_degree", 1))
+    if values.get("norm_position") == "post":  # positions are added, with words, before the first layer
+        values.setdefault("positions", "learned")
+    if values.get("context_parallel_degree", 1) == 1:
+        for name in ("context_parallel_kind", "overlap_context_communication"):
+            values.pop(name, None)
+
+
+def _relative(row: TableRow, values: Mapping[str, Any]) -> dict[str, Callable[[Any], dict[str, Any]]]:
+    """Facts that are told as shares, or as something else that the parameter follows from."""
+    layers, stages = row.numbers["layers"], row.numbers.get("pp", 1.0)
+    return {
+        "attention_precision": lambda _: {},  # what amped assumes of fp8
+        "recomputed_layers_fraction": lambda v: {"number_of_recomputed_layers": math.floor(v * layers / stages)},
+        "windowed_layer_fraction": lambda v: {"number_of_windowed_layers": math.floor(v * layers)},
+        "number_of_dense_layers": lambda v: {"number_of_MoE_layers": int(layers - v)},
+        "expert_tensor_parallel_degree": lambda v: {
+            "expert_tensor_parallel_degree": values.get("tensor_parallel_degree", 1) if v == "tp" else int(v)
+        },
+    }
+
+
+def _pad_vocabulary(stack: Stack, result: Translation) -> None:
+    """The vocabulary as the framework holds it."""
+    written, unit = result.values.get("vocabulary_size", 0), stack.pads_vocabulary
+    if unit and written:
+        whole = unit * result.values.get("tensor_parallel_degree", 1)
+        padded = math.ceil(written / whole) * whole
+        if padded != written:
+            result.assume("vocabulary_size", padded, f"{stack.name} pads {written} to a multiple of {whole}")
+
+
+def _take_machine(row: TableRow, tables: Tables, result: Translation) -> None:
+    """The accelerator's row, and networks: as the row says, else those of a system that is built with it."""
+    accelerator = tables.row(ACCELERATORS, row.text("accelerator"))
+    result.accelerator = accelerator.name
+    count = row.numbers["gpus"]
+    if "gpus_per_node" not in row.numbers:
+        systems = list(systems_of(accelerator, 0, tables))
+        own = systems[0].columns["number_of_accelerators_per_node"] if systems else int(count)
+        result.assume("number_of_accelerators_per_node", min(own, int(count)), "as in a system built with it")
+    nodes = result.values["number_of_accelerators_per_node"]
+    system = next(systems_of(accelerator, nodes, tables), None)
+    inside, across = (row.text(column) for column in ("intra_node_network", "inter_node_network"))
+    if system is not None and count > 1:
+        result.system = system.name
+        result.assumed["system"] = f"latencies and efficiencies of networks as in {system.name}"
+    domain = system.columns.get("scale_up_domain_size") if system is not None else None
+    spans = "nvl" in across.casefold() and domain is not None and domain > nodes
+    result.values["scale_up_domain_size"] = domain if spans else nodes
+    _take_network(inside, "inter_accelerator_bandwidth", 1, count > 1, system, tables, result)
+    _take_network(across, "inter_node_bandwidth", nodes, count > nodes, system, tables, result)
+
+
+def _take_network(
+    text: str, name: str, accelerators: int, needed: bool, system: Row | None, tables: Tables, result: Translation
+) -> None:
+    """A bandwidth as the row has it in words; where it says nothing, the system's stands in."""
+    said = bandwidth_per_accelerator(text, result.values["number_of_accelerators_per_node"], tables)
+    if said is not None and says_something(text):
+        result.values[name] = said * accelerators
+    elif needed and says_something(text):
+        raise AmpedError(Problem(f"{quoted(text)} says no bandwidth", "network", "write for example 50 GB/s/GPU"))
+    elif needed:
+        result.assumed[name] = f"{name} as in {system.name if system else 'no known system'}"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
