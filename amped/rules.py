@@ -17,7 +17,11 @@ from amped.sources import Given
 
 # Whole numbers tried on either side of a calculated one.
 NEIGHBOURHOOD = 8192
-CONSEQUENCES = ("data_parallel_degree", "minibatch_size")
+CONSEQUENCES = ("data_parallel_degree", "minibatch_size", "tensor_parallel_rows", "tensor_parallel_columns",
+                "expert_tensor_parallel_degree")  # fmt: skip
+# The rule that tells of each of them itself.
+TELLS = {"tensor_parallel_rows": "the_grid_has_the_tensor_degree",
+         "tensor_parallel_columns": "the_grid_has_the_tensor_degree"}  # fmt: skip
 # Above this, neighbouring whole numbers are no longer told apart.
 LARGEST_WHOLE = 2.0**52
 
@@ -31,8 +35,8 @@ def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
         values = {argument: results.number(argument) for argument in formula.arguments}
         if not all(np.isfinite(value) for value in values.values()):
             continue  # the check for numbers that are none tells where that comes from
-        if any(values.get(part, 1.0) % 1 for part in CONSEQUENCES):  # what does not divide is told by itself
-            continue
+        if any(values.get(part, 1.0) % 1 and TELLS.get(part) != name for part in CONSEQUENCES):
+            continue  # what does not divide is told by itself
         listed = ", ".join(f"{argument} = {value:.10g}" for argument, value in values.items())
         adjusted = _adjusted(formula, scenario)
         told = f"{listed}: {formula.text['summary']}"

@@ -130,7 +130,8 @@ def query_heads_divide_by_key_heads(attention_heads, key_value_heads):
 @quantity("boolean", constrains="tensor_parallel_degree")
 def attention_heads_divide_by_the_tensor_degree(attention_heads, tensor_parallel_degree, tensor_parallel_columns):
     """Each tensor-parallel share has as many attention heads. Source: arXiv 1909.08053, section 3."""
-    return np.mod(attention_heads, tensor_parallel_degree / tensor_parallel_columns) == 0
+    rows = tensor_parallel_degree / tensor_parallel_columns
+    return (np.mod(attention_heads, rows) == 0) | (np.mod(rows, 1) != 0)
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
@@ -140,7 +141,8 @@ def key_heads_match_the_tensor_degree(key_value_heads, tensor_parallel_degree, t
     Source: Megatron-Core, --num-query-groups.
     """
     rows = tensor_parallel_degree / tensor_parallel_columns
-    return (np.mod(key_value_heads, rows) == 0) | (np.mod(rows, key_value_heads) == 0)
+    whole = (np.mod(key_value_heads, rows) == 0) | (np.mod(rows, key_value_heads) == 0)
+    return whole | (np.mod(rows, 1) != 0)
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
@@ -148,7 +150,8 @@ def the_feedforward_network_divides_by_the_tensor_degree(
     feedforward_dimension, tensor_parallel_degree, tensor_parallel_columns
 ):
     """Each tensor-parallel share has as many hidden units. Source: arXiv 1909.08053, section 3."""
-    return np.mod(feedforward_dimension, tensor_parallel_degree / tensor_parallel_columns) == 0
+    rows = tensor_parallel_degree / tensor_parallel_columns
+    return (np.mod(feedforward_dimension, rows) == 0) | (np.mod(rows, 1) != 0)
 
 
 @quantity("boolean", constrains="pipeline_parallel_degree")
@@ -222,14 +225,15 @@ def experts_divide_by_the_expert_degree(number_of_experts, expert_parallel_degre
 @quantity("boolean", constrains="expert_parallel_degree")
 def expert_groups_divide_the_replicas(
     data_parallel_degree, context_parallel_degree, tensor_parallel_degree, expert_parallel_degree,
-    expert_tensor_parallel_degree,
+    expert_tensor_parallel_degree, number_of_MoE_layers,
 ):  # fmt: skip
     """The accelerators of one stage are a whole number of expert groups.
 
     Source: arXiv 2504.14960 (parallel folding).
     """
     accelerators = data_parallel_degree * context_parallel_degree * tensor_parallel_degree
-    return np.mod(accelerators, expert_parallel_degree * expert_tensor_parallel_degree) == 0
+    whole = np.mod(accelerators, expert_parallel_degree * expert_tensor_parallel_degree) == 0
+    return whole | (number_of_MoE_layers == 0)
 
 
 @quantity("boolean", constrains="number_of_recomputed_layers", choice="activation_recomputation", value="block")

@@ -70,12 +70,12 @@ def hidden_context_communication_time_per_layer(
 ):  # fmt: skip
     """Exchange of keys and values beside scores and values, forward and, as far as no input is gathered there, backward.
 
-    Source: arXiv 2310.01889, section 3.
+    Source: arXiv 2310.01889, section 3. The last step of gradients in a ring has no attention left beside it.
     """
     gathers = np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
     left = np.minimum(core_gradient_time_per_layer, input_gradient_time_per_layer - gathers)
     forward = np.minimum(context_pass_time_per_layer, attention_beside_exchange_fraction * core_forward_time_per_layer)
-    back = context_pass_time_per_layer + context_gradient_time_per_layer
+    back = context_pass_time_per_layer + attention_beside_exchange_fraction * context_gradient_time_per_layer
     backward = np.minimum(back, attention_beside_exchange_fraction * left)
     return overlap_context_communication * (forward * (communicating_passes - 1) + backward)
 

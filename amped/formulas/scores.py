@@ -35,24 +35,31 @@ def windowed_layer_fraction(number_of_windowed_layers, layers):
     return number_of_windowed_layers / layers
 
 
-@quantity("1")
-def windowed_score_fraction(attention_window, context, causal):
-    """Share of the scores that a windowed layer needs: w of a row, of the first rows those before them only.
+@quantity("count")
+def window(attention_window, context):
+    """Tokens that a windowed layer looks back to: no more than there are. Source: arXiv 2310.06825, section 2."""
+    return np.where(attention_window > 0, np.minimum(attention_window, context), context)
 
-    Source: arXiv 2310.06825, section 2.
+
+def looked_back_fraction(window, context, shares):
+    """Share of its scores that the last of some equal shares of a sequence needs, each token looking back to a window.
+
+    The last share starts after a tokens: its first w − a tokens, if there are any, have fewer behind them.
+    Source: definition.
     """
-    w = np.minimum(np.where(attention_window > 0, attention_window, context), context)
-    return np.where(causal > 0, w * (context - (w - 1) / 2) / context**2, w / context)
+    rows = context / shares
+    fewer = np.maximum(window - (context - rows), 0)
+    return (window * rows - fewer * (fewer - 1) / 2) / (rows * context)
 
 
 @quantity("1")
-def causal_score_fraction(context, windowed_layer_fraction, windowed_score_fraction):
+def causal_score_fraction(context, window, windowed_layer_fraction):
     """Share of the scores on and below the diagonal, of windowed layers those of the window.
 
     Source: arXiv 2307.08691, section 3.1.
     """
-    half = (context + 1) / (2 * context)
-    return half + windowed_layer_fraction * (np.minimum(windowed_score_fraction, half) - half)
+    half = looked_back_fraction(context, context, 1)
+    return half + windowed_layer_fraction * (looked_back_fraction(window, context, 1) - half)
 
 
 @quantity("count")
@@ -65,14 +72,14 @@ def unbalanced_shares(balanced_context_work, query_split_degree):
 
 
 @quantity("1")
-def computed_score_fraction(causal, context, unbalanced_shares, windowed_layer_fraction, windowed_score_fraction):
+def computed_score_fraction(causal, context, window, unbalanced_shares, windowed_layer_fraction):
     """Share of its scores that the busiest accelerator computes in a fused attention.
 
     Source: arXiv 2307.08691, section 3.1 (on and below the diagonal); arXiv 2311.09431, section 1 (the last share).
     Assumes that an attention without fusion computes and masks all of them.
     """
-    whole = np.where(causal > 0, 1 - 1 / (2 * unbalanced_shares) + 1 / (2 * context), 1.0)
-    windowed = np.minimum(np.minimum(unbalanced_shares * windowed_score_fraction, whole), 1)
+    whole = np.where(causal > 0, looked_back_fraction(context, context, unbalanced_shares), 1.0)
+    windowed = np.where(causal > 0, looked_back_fraction(window, context, unbalanced_shares), window / context)
     return whole + windowed_layer_fraction * (windowed - whole)
 
 

@@ -1,0 +1,82 @@
+"""Splits that cannot be: refused, with what is wrong, where it was given, and the nearest that can be."""
+
+import pytest
+
+import amped
+from amped.errors import MappingError
+
+SUMMA = {"tensor_parallel_strategy": "2d_summa"}
+SPLITS = {
+    "experts that do not divide": (
+        "mixtral-8x7b", {"expert_parallel_degree": 3}, "number_of_experts = 8, expert_parallel_degree = 3",
+        "nearest expert_parallel_degree: 2 or 4",
+    ),
+    "experts over more accelerators than a stage has": (
+        "mixtral-8x7b", {"expert_tensor_parallel_degree": 3}, "expert_tensor_parallel_degree = 3",
+        "nearest expert_tensor_parallel_degree: 2 or 4",
+    ),
+    "a sequence of an odd length": (
+        "default", {"context": 2047, "context_parallel_degree": 2}, "context = 2047, context_parallel_degree = 2",
+        "nearest context_parallel_degree: 1",
+    ),
+    "a sequence that is not two blocks for each share": (
+        "default", {"context": 2056, "context_parallel_degree": 8}, "context = 2056, context_parallel_degree = 8",
+        "nearest context_parallel_degree: 4",
+    ),
+    "heads fewer than those who exchange them": (
+        "llama-3-70b", {"context_parallel_kind": "all_to_all", "context_parallel_degree": 16,
+                        "pipeline_parallel_degree": 1, "virtual_pipeline_stages": 1},
+        "attention_heads = 64", "nearest context_parallel_degree: 8",
+    ),
+    "rows that do not divide the tensor degree": (
+        "default", SUMMA | {"tensor_parallel_rows": 3}, "tensor_parallel_degree = 8",
+        "nearest tensor_parallel_rows: 2 or 4",
+    ),
+    "columns that do not divide the tensor degree": (
+        "default", SUMMA | {"tensor_parallel_columns": 3}, "tensor_parallel_degree = 8",
+        "nearest tensor_parallel_columns: 2 or 4",
+    ),
+    "rows times columns that are not the tensor degree": (
+        "default", SUMMA | {"tensor_parallel_rows": 4, "tensor_parallel_columns": 4}, "tensor_parallel_rows = 4",
+        "nearest tensor_parallel_columns: 2",
+    ),
+    "a grid in one dimension": (
+        "default", {"tensor_parallel_columns": 2}, "In one dimension the grid has one column",
+        "nearest tensor_parallel_columns: 1",
+    ),
+    "panels that do not divide the width": (
+        "default", SUMMA | {"tensor_parallel_columns": 2, "summa_panels": 5}, "summa_panels = 5",
+        "nearest summa_panels: 4 or 6",
+    ),
+    "experts on a SUMMA grid": ("mixtral-8x7b", SUMMA, "1d and 2d_context have experts", "number_of_MoE_layers: 0"),
+    "scores in panels without a grid of activations": (
+        "default", {"grid_attention": "summa", "flash_attention": False}, "tensor_parallel_strategy 2d_summa",
+        "tensor_parallel_rows: 1",
+    ),
+    "scores in panels in a fused kernel": (
+        "default", SUMMA | {"tensor_parallel_columns": 2, "grid_attention": "summa", "flash_attention": True},
+        "Scores in panels are written", "nearest flash_attention: 0",
+    ),
+    "more windowed layers than layers": (
+        "default", {"attention_window": 256, "number_of_windowed_layers": 97}, "number_of_windowed_layers = 97",
+        "nearest number_of_windowed_layers: 96",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_what_cannot_be_split_is_refused_with_the_nearest_that_can(split):
+    config, overrides, wrong, nearest = SPLITS[split]
+    with pytest.raises(MappingError) as refused:
+        amped.estimate(config, **overrides)
+    told = str(refused.value)
+    assert wrong in told
+    assert nearest in told
+
+
+@pytest.mark.parametrize("split", [s for s in SPLITS if "nearest" in SPLITS[s][3]])
+def test_the_nearest_that_is_named_is_taken(split):
+    config, overrides, _, nearest = SPLITS[split]
+    name, _, values = nearest.removeprefix("nearest ").partition(": ")
+    taken = amped.estimate(config, **overrides | {name: float(values.split(" or ")[0])})
+    assert taken["step_time"] > 0
