@@ -40,7 +40,7 @@ class Mark:
         even_with: names that may be given too without another alternative taking over.
         choice, value: this alternative applies when the selector `choice` has this `value`.
         replaces: names whose sources a value given for this name takes away.
-        constrains: for a rule (a boolean that must hold), the degree to change when it does not.
+        constrains: for a rule (a boolean that must hold), the degree or choice to change when it does not.
         or_boolean: for a share, whether true and false are read as all and nothing.
     """
 

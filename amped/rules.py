@@ -66,7 +66,10 @@ def _where(scenario: Scenario, adjusted: str, formula: Formula) -> str:
 
 
 def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> str:
-    """The nearest whole values of `adjusted` that keep every rule, else this one."""
+    """The nearest whole values of `adjusted` that keep every rule, else this one; of a choice the others."""
+    if scenario.catalogue[adjusted].is_selector:
+        others = [c for c in scenario.catalogue[adjusted].mark.choices if c != results.plan.choices[adjusted]]
+        return f"rule {rule}; choose another {adjusted}: {' or '.join(others)}"
     rules = [name for name in scenario.catalogue.constraints if name in results.plan.by_name]
     value = results.number(adjusted) if adjusted in results.cells else 1.0
     if not value < LARGEST_WHOLE:

@@ -60,6 +60,7 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "optical circuits, halving and doubling": ("default", OPTICS | {"collective_algorithm": "halving_doubling"}),
     "optical circuits, several partners": ("default", OPTICS | {"collective_algorithm": "k_nomial"}),
     "optical circuits, experts": ("mixtral-8x7b", OPTICS | {"circuits_inside_node": True}),
+    "optical circuits, a grid": ("default", OPTICS | SUMMA),
     "optical circuits, toy without a fast network": (TOY, OPTICS),
     "failures": ("default", FAILURES),
     "failures, checkpoints every hour": ("default", FAILURES | {"checkpoint_interval": "1 hour"}),

@@ -69,11 +69,6 @@ def test_nothing_hides_where_nothing_may():
 
 def test_scores_in_panels_move_more_than_gathered_keys():
     """Scores are wider than keys and values as soon as the context is longer than a head: why nobody does it."""
-    gathered = on_grid("2d_summa", 4) if False else amped.estimate(
-        "default", **GPT | {"flash_attention": False, "tensor_parallel_strategy": "2d_summa", "tensor_parallel_columns": 4}
-    )  # fmt: skip
-    panels = amped.estimate("default", **GPT | {
-        "flash_attention": False, "tensor_parallel_strategy": "2d_summa", "tensor_parallel_columns": 4,
-        "grid_attention": "summa",
-    })  # fmt: skip
+    unfused = GPT | {"flash_attention": False, "tensor_parallel_strategy": "2d_summa", "tensor_parallel_columns": 4}
+    gathered, panels = (amped.estimate("default", **unfused, grid_attention=a) for a in ("keys_gathered", "summa"))
     assert panels["exposed_tensor_communication_time"] > gathered["exposed_tensor_communication_time"]

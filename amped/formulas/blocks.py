@@ -170,17 +170,20 @@ def quantization_operators():
 @records(choice="matrix_precision", value="fp8")
 def quantization_operators__fp8(
     projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
-    fp8_precision, flops_per_elementary_operation,
+    fp8_precision, flops_per_elementary_operation, output_width_split_degree, weight_split_degree, tensor_parallel_rows,
 ):  # fmt: skip
-    """Inputs and weights of each product cast to fp8, and the gradients of its output, each in both layouts.
+    """An accelerator's own inputs and weights of each product cast to fp8, and gradients of its output, in both layouts.
 
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433. Assumes that weights are cast for each micro-batch.
     """
     every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
-    products = [o for o in every if o.kind == "contraction"]
+    products = [o for o in every if o.kind in ("contraction", "grouped_contraction")]
+    rows, columns = output_width_split_degree, weight_split_degree / tensor_parallel_rows
     flop, twice = flops_per_elementary_operation, 2 * fp8_precision
     casts = [
-        (o.m * o.k * o.batch, o.k * o.n * o.batch, o.m * o.n * o.batch, o) for o in products if o.phase == "forward"
+        (o.m * o.k * o.batch / rows, o.k * o.n * o.batch / columns, o.m * o.n * o.batch, o)
+        for o in products
+        if o.phase == "forward"
     ]
     return tuple(
         operator

@@ -36,6 +36,13 @@ def column_collectives(
     )
 
 
+@quantity("byte")
+def column_buffer_bytes(key_value_share_bytes, tensor_parallel_columns, gathered_attentions_per_layer):
+    """Keys and values of all columns, while a layer attends to them. Source: arXiv 2410.00273, section 3."""
+    gathers = (tensor_parallel_columns > 1) & (gathered_attentions_per_layer > 0)
+    return key_value_share_bytes * tensor_parallel_columns * gathers
+
+
 @quantity("s")
 def column_gather_time_per_layer():
     """Keys and values gathered over the columns: none where there is one. Source: arXiv 1909.08053."""

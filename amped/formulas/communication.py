@@ -51,7 +51,7 @@ def tensor_collectives(
 
 
 # Times that the payload goes round: gathered, scattered, or both.
-ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2}
+ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1, "reduce": 1}
 
 
 @quantity("s", choice="performance_model", value="amped")
@@ -117,14 +117,14 @@ def pipeline_collectives(
 @records()
 def boundary_collectives(
     microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, pipeline_parallel_degree,
-    sequence_parallel,
+    sequence_split_degree, tensor_parallel_rows,
 ):  # fmt: skip
     """The parts of a handed-over micro-batch gathered again, unless each accelerator goes on with its own.
 
     Source: arXiv 2104.04473, section 4.1 (scatter/gather).
     """
     group = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
-    calls = (1 - sequence_parallel) * (pipeline_parallel_degree > 1)
+    calls = 1.0 * (sequence_split_degree < tensor_parallel_rows) * (pipeline_parallel_degree > 1)
     return (Collective("boundary_gather", "all_gather", microbatch_bytes, *group, calls),)
 
 

@@ -97,10 +97,12 @@ def layer_multiply_accumulates(
 def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_calls):
     """Multiply-accumulates of routed experts on one accelerator beyond those that its visits need, in a step.
 
-    Source: arXiv 2006.16668, section 2.2 (places that nobody takes); negative where tokens are dropped.
+    Source: arXiv 2006.16668, section 2.2 (places that nobody takes). Visits that are dropped are not counted.
     """
     _, up, down, *_ = expert_gemms
-    return (up.multiply_accumulates + down.multiply_accumulates) * MoE_calls * (1 - 1 / expert_load_factor)
+    return (
+        (up.multiply_accumulates + down.multiply_accumulates) * MoE_calls * (1 - 1 / np.maximum(expert_load_factor, 1))
+    )
 
 
 @quantity("count")

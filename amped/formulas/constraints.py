@@ -222,6 +222,12 @@ def experts_divide_by_the_expert_degree(number_of_experts, expert_parallel_degre
     return np.mod(number_of_experts, expert_parallel_degree) == 0
 
 
+@quantity("boolean", constrains="expert_tensor_parallel_degree")
+def experts_divide_by_their_shares(expert_feedforward_dimension, expert_tensor_parallel_degree, number_of_MoE_layers):
+    """Each share of an expert has as many hidden units. Source: arXiv 2504.14960 (expert tensor parallelism)."""
+    return (np.mod(expert_feedforward_dimension, expert_tensor_parallel_degree) == 0) | (number_of_MoE_layers == 0)
+
+
 @quantity("boolean", constrains="expert_parallel_degree")
 def expert_groups_divide_the_replicas(
     data_parallel_degree, context_parallel_degree, tensor_parallel_degree, expert_parallel_degree,

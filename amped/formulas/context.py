@@ -67,7 +67,8 @@ def context_collectives__ring(
 ):  # fmt: skip
     """Keys and values passed round a ring in each pass; backward their gradients beside them, all the way home.
 
-    Source: arXiv 2310.01889, section 3. Assumes that layers with a window pass on everything too.
+    Source: arXiv 2310.01889, section 3. Assumes that layers with a window pass on everything too, and that attention to
+    block after block takes as long as to all at once.
     """
     group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
     steps = (context_parallel_degree - 1) * attentions_per_layer * communicating_passes
@@ -113,15 +114,15 @@ def context_collectives__all_to_all(
 
 
 @quantity("byte")
-def context_buffer_bytes(context_share_bytes, token_split_degree):
+def context_buffer_bytes(context_share_bytes, context_parallel_degree):
     """Buffers of the exchange: the block that attention reads and the one that arrives. Source: arXiv 2310.01889."""
-    return 2 * context_share_bytes * (token_split_degree > 1)
+    return 2 * context_share_bytes * (context_parallel_degree > 1)
 
 
 @quantity("byte", choice="context_parallel_kind", value="all_gather")
-def context_buffer_bytes__all_gather(context_share_bytes, context_parallel_degree, token_split_degree):
+def context_buffer_bytes__all_gather(context_share_bytes, context_parallel_degree):
     """Buffers of the exchange: the keys and values of all shares. Source: arXiv 2407.21783, section 3.3.2."""
-    return context_share_bytes * context_parallel_degree * (token_split_degree > 1)
+    return context_share_bytes * context_parallel_degree * (context_parallel_degree > 1)
 
 
 @quantity("byte", choice="context_parallel_kind", value="all_to_all")
@@ -205,9 +206,9 @@ def balanced_shares_are_two_blocks(
 
     Source: Megatron-Core, context parallelism (a sequence divides by twice the degree).
     """
-    blocks = 2 * context_parallel_degree * tensor_parallel_columns
-    free = (context_parallel_degree == 1) | (causal == 0) | (balanced_context_work == 0) | (head_exchange_degree > 1)
-    return free | (np.mod(context, blocks) == 0)
+    shares = context_parallel_degree * tensor_parallel_columns / head_exchange_degree
+    free = (shares == 1) | (causal == 0) | (balanced_context_work == 0)
+    return free | (np.mod(context, 2 * shares) == 0)
 
 
 @quantity("boolean", constrains="context_parallel_degree", choice="context_parallel_kind", value="all_to_all")
@@ -218,3 +219,9 @@ def heads_divide_by_the_context_degree__all_to_all(
     shares = tensor_parallel_rows * context_parallel_degree
     keys = (np.mod(key_value_heads, shares) == 0) | (np.mod(shares, key_value_heads) == 0)
     return (np.mod(attention_heads, shares) == 0) & keys
+
+
+@quantity("boolean", constrains="context_parallel_kind", choice="context_parallel_kind", value="all_to_all")
+def latent_vectors_are_not_dealt_out__all_to_all(absorbed_latent_attention, context_parallel_degree):
+    """One latent vector serves all heads, so that heads cannot be exchanged for tokens of it. Source: arXiv 2405.04434."""
+    return (absorbed_latent_attention == 0) | (context_parallel_degree == 1)

@@ -63,7 +63,7 @@ def unfused_attention_operators__post(
 def feedforward_operators__post(
     feedforward_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
     flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_input_bytes, dense_fraction,
-    activation_function_recomputation, activation_mask_bytes, dropout_mask_bytes,
+    activation_function_recomputation, activation_mask_bytes, dropout_mask_bytes, output_width_split_degree,
 ):  # fmt: skip
     """Up, bias with activation function and dropout [bad, bdrlb], down.
 
@@ -71,7 +71,7 @@ def feedforward_operators__post(
     """
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     (up, down), e, flop = feedforward_gemms, activation_precision, flops_per_elementary_operation
-    entries, bias = down.m * down.k, up.n * activation_precision
+    entries, bias = down.m * down.k / output_width_split_degree, up.n * activation_precision
     inputs, output, mask = up.m * up.n * e, entries * e, entries * dropout_mask_bytes
     again, bits = activation_function_recomputation, entries * activation_mask_bytes
     forward = (2 * entries * flop, inputs + bias, entries * kept_activation_input_bytes + output + mask)
@@ -81,7 +81,7 @@ def feedforward_operators__post(
         inputs + bias + again * output,
     )
     kept_output = entries * matrix_operand_precision * (1 - activation_function_recomputation)
-    name = ("activation_function", "element_wise", down.m, down.k)
+    name = ("activation_function", "element_wise", down.m, up.n)
     return (
         *contraction(up, *entry, linear_input_bytes, dense_fraction),
         *streamed(*name, forward, backward, entries * kept_activation_input_bytes, dense_fraction),

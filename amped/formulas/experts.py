@@ -41,12 +41,14 @@ def expert_capacity_factor():
 
 
 @quantity("1")
-def expert_load_factor(expert_imbalance_factor, expert_capacity_factor):
+def expert_load_factor(expert_imbalance_factor, expert_capacity_factor, expert_parallel_degree):
     """Rows that the busiest experts compute for each visit on average: their capacity, else what comes.
 
-    Source: arXiv 2006.16668, section 2.2.
+    One accelerator gets no more than all visits, and where it has all experts no more than others. Source: arXiv
+    2006.16668, section 2.2.
     """
-    return np.where(expert_capacity_factor > 0, expert_capacity_factor, expert_imbalance_factor)
+    comes = np.minimum(expert_imbalance_factor, expert_parallel_degree)
+    return np.where(expert_capacity_factor > 0, expert_capacity_factor, comes)
 
 
 @quantity("count")

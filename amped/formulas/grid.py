@@ -166,6 +166,18 @@ def product_panels__2d_summa(summa_panels):
     return summa_panels
 
 
+@quantity("boolean")
+def activations_on_a_grid():
+    """Whether rows cut the width of activations and columns their tokens: no. Source: arXiv 1909.08053."""
+    return 0
+
+
+@quantity("boolean", choice="tensor_parallel_strategy", value="2d_summa")
+def activations_on_a_grid__2d_summa():
+    """Whether rows cut the width of activations and columns their tokens: yes. Source: arXiv 2410.00273, section 3."""
+    return 1
+
+
 @quantity("boolean", constrains="tensor_parallel_columns")
 def the_grid_has_the_tensor_degree(tensor_parallel_rows, tensor_parallel_columns, tensor_parallel_degree):
     """Rows times columns of the grid are the tensor degree. Source: arXiv 2410.00273, section 3."""
@@ -189,3 +201,9 @@ def the_node_holds_whole_rows_and_columns(
     columns = np.mod(intra_node_tensor_parallel_columns, 1) + np.mod(inter_node_tensor_parallel_columns, 1)
     split = np.mod(tensor_parallel_rows, 1) + np.mod(tensor_parallel_columns, 1)
     return (rows + columns == 0) | (split > 0)
+
+
+@quantity("boolean", constrains="performance_model", choice="performance_model", value="amped")
+def the_closed_form_has_one_dimension__amped(tensor_parallel_columns, activations_on_a_grid):
+    """The closed form has tensor parallelism in one dimension only. Source: AMPeD, tensor-parallel communication."""
+    return (tensor_parallel_columns == 1) & (activations_on_a_grid == 0)

@@ -106,6 +106,7 @@ def gathered_weight_bytes(
     router_and_shared_expert_parameters, number_of_dense_layers, number_of_MoE_layers, number_of_experts,
     expert_parameters, weight_split_degree,
     expert_parallel_degree, expert_tensor_parallel_degree, weight_precision, zero_stage, sharding_degree,
+    expert_weight_shards,
 ):  # fmt: skip
     """Weights of the largest layer, whole for the time it runs where ZeRO shards them.
 
@@ -113,7 +114,8 @@ def gathered_weight_bytes(
     """
     core = ((number_of_attention_layers > 0) * attention_parameters + norm_parameters) / weight_split_degree
     dense = (number_of_dense_layers > 0) * feedforward_parameters / weight_split_degree
-    experts = number_of_experts * expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
+    held = number_of_experts * expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
+    experts = held * (expert_weight_shards > 1)
     mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / weight_split_degree + experts)
     sharded = (zero_stage >= 3) & (sharding_degree > 1)
     return sharded * (core + np.maximum(dense, mixture)) * weight_precision
@@ -122,13 +124,13 @@ def gathered_weight_bytes(
 @quantity("byte")
 def layer_working_bytes(
     recomputed_layer_bytes, working_gradient_bytes, communication_buffer_bytes, context_buffer_bytes,
-    activation_staging_bytes,
+    activation_staging_bytes, column_buffer_bytes,
 ):  # fmt: skip
     """Working memory of any stage that grows with the micro-batch: a layer recomputed, its gradients, what is sent.
 
     Source: arXiv 2205.05198, section 5.
     """
-    buffers = communication_buffer_bytes + context_buffer_bytes + activation_staging_bytes
+    buffers = communication_buffer_bytes + context_buffer_bytes + column_buffer_bytes + activation_staging_bytes
     return recomputed_layer_bytes + working_gradient_bytes + buffers
 
 

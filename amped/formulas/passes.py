@@ -197,12 +197,14 @@ def exposed_tensor_communication_time_per_layer(
 
 
 @quantity("s")
-def end_communication_time(tensor_durations, has_vocabulary):
+def end_communication_time(tensor_durations, has_vocabulary, sequence_parallel):
     """Tensor-parallel communication of a micro-batch at each end: the embedding's output, the gradient of the head's input.
 
     Source: arXiv 1909.08053, section 3. Differs: the sums of the loss, a few bytes a token, are left out.
     """
-    return has_vocabulary * total(d.time * d.count for d in tensor_durations if d.name.startswith("feedforward"))
+    once = [d for d in tensor_durations if d.name.startswith("feedforward")]
+    halves = total(d.time for d in once if d.kind != "all_reduce") * sequence_parallel
+    return has_vocabulary * (halves + total(d.time for d in once if d.kind == "all_reduce") * (1 - sequence_parallel))
 
 
 # --- experts ---------------------------------------------------------------------------------------------

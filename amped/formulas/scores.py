@@ -36,30 +36,31 @@ def windowed_layer_fraction(number_of_windowed_layers, layers):
 
 
 @quantity("count")
-def window(attention_window, context):
+def attention_reach(attention_window, context):
     """Tokens that a windowed layer looks back to: no more than there are. Source: arXiv 2310.06825, section 2."""
     return np.where(attention_window > 0, np.minimum(attention_window, context), context)
 
 
-def looked_back_fraction(window, context, shares):
+def looked_back_fraction(reach, context, shares):
     """Share of its scores that the last of some equal shares of a sequence needs, each token looking back to a window.
 
     The last share starts after a tokens: its first w − a tokens, if there are any, have fewer behind them.
     Source: definition.
     """
     rows = context / shares
-    fewer = np.maximum(window - (context - rows), 0)
-    return (window * rows - fewer * (fewer - 1) / 2) / (rows * context)
+    fewer = np.maximum(reach - (context - rows), 0)
+    return (reach * rows - fewer * (fewer - 1) / 2) / (rows * context)
 
 
 @quantity("1")
-def causal_score_fraction(context, window, windowed_layer_fraction):
-    """Share of the scores on and below the diagonal, of windowed layers those of the window.
+def causal_score_fraction(causal, context, attention_reach, windowed_layer_fraction):
+    """Share of the scores that a network needs: on and below the diagonal where it is causal, else all; or in a window.
 
     Source: arXiv 2307.08691, section 3.1.
     """
-    half = looked_back_fraction(context, context, 1)
-    return half + windowed_layer_fraction * (looked_back_fraction(window, context, 1) - half)
+    whole = np.where(causal > 0, looked_back_fraction(context, context, 1), 1.0)
+    near = np.where(causal > 0, looked_back_fraction(attention_reach, context, 1), attention_reach / context)
+    return whole + windowed_layer_fraction * (near - whole)
 
 
 @quantity("count")
@@ -72,14 +73,16 @@ def unbalanced_shares(balanced_context_work, query_split_degree):
 
 
 @quantity("1")
-def computed_score_fraction(causal, context, window, unbalanced_shares, windowed_layer_fraction):
+def computed_score_fraction(causal, context, attention_reach, unbalanced_shares, windowed_layer_fraction):
     """Share of its scores that the busiest accelerator computes in a fused attention.
 
     Source: arXiv 2307.08691, section 3.1 (on and below the diagonal); arXiv 2311.09431, section 1 (the last share).
-    Assumes that an attention without fusion computes and masks all of them.
+    Assumes that an attention without fusion computes and masks all of them, and that windows to both sides have no edges.
     """
     whole = np.where(causal > 0, looked_back_fraction(context, context, unbalanced_shares), 1.0)
-    windowed = np.where(causal > 0, looked_back_fraction(window, context, unbalanced_shares), window / context)
+    windowed = np.where(
+        causal > 0, looked_back_fraction(attention_reach, context, unbalanced_shares), attention_reach / context
+    )
     return whole + windowed_layer_fraction * (windowed - whole)
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from amped.quantity import MAPPING, parameter, quantity, records, selector
 from amped.records import Collective, Gemm, total
 
-PHASES = ("forward", "input_gradient", "weight_gradient")
-
 
 @parameter("count", category=MAPPING)
 def summa_panels():
@@ -89,8 +87,8 @@ def score_panels():
 
 @records(choice="grid_attention", value="summa")
 def score_panels__summa(
-    attention_gemms, activation_precision, attentions_per_layer, microbatch_tokens, attention_heads, context,
-    intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns,
+    attention_gemms, activation_precision, attentions_per_layer, microbatch_tokens, attention_heads, key_value_heads,
+    context,    intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns,
     inter_node_tensor_parallel_columns,
 ):  # fmt: skip
     """Panels of keys and values along the columns, of scores along the rows, reduced or broadcast; sums of the softmax.
@@ -102,7 +100,8 @@ def score_panels__summa(
     columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
     sums = microbatch_tokens * attention_heads * e
     whole = scores.m * context * scores.batch * e / scores.panels
-    keys, value_panels = (g.n * g.k * g.batch * e / g.panels for g in (scores, values))
+    own = scores.batch * key_value_heads / attention_heads
+    keys, value_panels = (g.n * g.k * own * e / g.panels for g in (scores, values))
     return (
         Collective("attention_scores_inputs", "reduce", whole, *rows, scores.panels * calls),
         Collective("attention_scores_weights", "broadcast", keys, *columns, scores.panels * calls),
@@ -196,9 +195,9 @@ def head_panels(
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
 def end_communication_time__2d_summa(head_panel_durations):
-    """What SUMMA sends for a micro-batch at each end: the head's operands in three products, half of it at each end.
+    """What SUMMA sends for a micro-batch at each end: the operands of the head's three products, half told at each end.
 
-    Source: arXiv 2410.00273, section 3. Differs: its tool has no ends; the head stands for the embedding too.
+    Source: arXiv 2410.00273, section 3. Differs: its tool has no ends. Nothing of it is hidden; the embedding sends nothing.
     """
     return 1.5 * total(d.time * d.count for d in head_panel_durations)
 
@@ -211,7 +210,7 @@ def communication_buffer_bytes__2d_summa(summa_collectives, residual_bytes, pipe
     """
     largest = 0.0 * residual_bytes
     for message in summa_collectives:
-        largest = np.maximum(largest, message.volume)
+        largest = np.maximum(largest, message.volume * (message.intra * message.inter > 1))
     return 4 * largest + 2 * residual_bytes * (pipeline_parallel_degree > 1)
 
 
@@ -219,10 +218,15 @@ def communication_buffer_bytes__2d_summa(summa_collectives, residual_bytes, pipe
 
 
 @quantity("boolean", constrains="summa_panels", choice="tensor_parallel_strategy", value="2d_summa")
-def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_parallel_rows):
-    """Each panel is as deep, and lies on one row of the grid or on whole ones. Source: arXiv 2410.00273, section 3."""
+def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_parallel_rows, tensor_parallel_columns):
+    """Each panel is as deep, and lies on one row and one column of the grid, or on whole ones.
+
+    Source: van de Geijn and Watts, 1997 (SUMMA).
+    """
     whole = (np.mod(dimensionality, summa_panels) == 0) & (np.mod(dimensionality, tensor_parallel_rows) == 0)
-    return whole & (np.mod(summa_panels, 1) == 0)
+    rows = (np.mod(summa_panels, tensor_parallel_rows) == 0) | (np.mod(tensor_parallel_rows, summa_panels) == 0)
+    columns = np.mod(summa_panels, tensor_parallel_columns) * np.mod(tensor_parallel_columns, summa_panels) == 0
+    return whole & rows & columns & (np.mod(summa_panels, 1) == 0)
 
 
 @quantity("boolean", constrains="flash_attention", choice="grid_attention", value="summa")
@@ -231,13 +235,28 @@ def scores_in_panels_are_written__summa(flash_attention):
     return flash_attention == 0
 
 
-@quantity("boolean", constrains="tensor_parallel_rows", choice="grid_attention", value="summa")
-def scores_in_panels_need_summa__summa(output_width_split_degree, tensor_parallel_rows):
-    """Scores go in panels only where all products do, with tensor_parallel_strategy 2d_summa. Source: arXiv 2410.00273."""
-    return output_width_split_degree == tensor_parallel_rows
+@quantity("boolean", constrains="grid_attention", choice="grid_attention", value="summa")
+def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_degree):
+    """Scores go in panels only where all products do, with tensor_parallel_strategy 2d_summa and no context parallelism.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return (activations_on_a_grid > 0) & (context_parallel_degree == 1)
 
 
-@quantity("boolean", constrains="number_of_MoE_layers", choice="tensor_parallel_strategy", value="2d_summa")
+@quantity("boolean", constrains="tensor_parallel_strategy", choice="tensor_parallel_strategy", value="2d_summa")
 def grids_have_no_experts__2d_summa(number_of_MoE_layers):
-    """SUMMA shares dense feed-forward networks only; 1d and 2d_context have experts. Source: arXiv 2410.00273."""
+    """SUMMA shares dense feed-forward networks only; the other strategies have experts.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return number_of_MoE_layers == 0
+
+
+@quantity("boolean", constrains="tensor_parallel_strategy")
+def grids_have_no_latent_vectors(latent_projections, activations_on_a_grid):
+    """SUMMA shares whole projections only; the other strategies have multi-latent attention.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return (latent_projections == 0) | (activations_on_a_grid == 0)

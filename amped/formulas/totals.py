@@ -64,9 +64,12 @@ def tokens_per_second_per_accelerator(batch_size, context, step_time, number_of_
 
 
 @quantity("1", choice="attention_flop_convention", value="full")
-def counted_score_fraction__full(context):
-    """Share of the scores whose FLOPs are counted: all. Source: arXiv 2104.04473, eq. 3."""
-    return 0 * context + 1
+def counted_score_fraction__full(windowed_layer_fraction, attention_reach, context):
+    """Share of the scores whose FLOPs are counted: all, in windowed layers those of a window for each token.
+
+    Source: arXiv 2104.04473, eq. 3.
+    """
+    return 1 - windowed_layer_fraction * (1 - attention_reach / context)
 
 
 @quantity("1", choice="attention_flop_convention", value="causal")

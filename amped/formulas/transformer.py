@@ -87,6 +87,18 @@ def absorbed_latent_attention():
     return 0
 
 
+@quantity("boolean")
+def latent_projections():
+    """Whether keys and values are projected from a latent vector: no. Source: definition."""
+    return 0
+
+
+@quantity("boolean", choice="attention_kind", value="multi_latent")
+def latent_projections__multi_latent():
+    """Whether keys and values are projected from a latent vector: yes. Source: arXiv 2405.04434."""
+    return 1
+
+
 @quantity("count")
 def score_dimension(head_dimension):
     """Width over which a query meets a key: that of a head. Source: arXiv 1706.03762, eq. 1."""
