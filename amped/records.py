@@ -132,6 +132,46 @@ class Links(Record):
     no_switch: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Stage(Record):
+    """A pipeline stage that stands for all that are like it.
+
+    Attributes:
+        layers, before, behind: layers of the stage, and of the stages before and behind it.
+        place, after: the stages before and behind it.
+        embeds, heads: 1 where it has the embedding and the output head.
+    """
+
+    layers: Any
+    before: Any
+    behind: Any
+    place: Any
+    after: Any
+    embeds: Any
+    heads: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PassTimes(Record):
+    """Seconds that a micro-batch takes in one kind of pass: in a layer, in the embedding, in the output head."""
+
+    layer: Any
+    embedding: Any
+    head: Any
+
+    def of(self, stage: Stage) -> Any:
+        """Seconds on a stage."""
+        return stage.layers * self.layer + stage.embeds * self.embedding + stage.heads * self.head
+
+    def before(self, stage: Stage) -> Any:
+        """Seconds on all stages before one."""
+        return stage.before * self.layer + (1 - stage.embeds) * self.embedding
+
+    def behind(self, stage: Stage) -> Any:
+        """Seconds on all stages behind one."""
+        return stage.behind * self.layer + (1 - stage.heads) * self.head
+
+
 Work = tuple[Any, Any, Any]
 # Factor on the time of what is not to be used: no minimum takes it.
 UNUSABLE = 1e9
