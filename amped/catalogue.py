@@ -18,7 +18,7 @@ from amped.quantity import Mark, mark_of
 PAGES = (
     "transformer", "parameters", "training", "degrees", "placement", "system", "accelerator", "efficiencies", "rates",
     "gemms", "recomputation", "policies", "operators", "encoder", "blocks", "experts", "ends", "kernels", "compute",
-    "network", "communication", "collectives", "gradients", "sharding", "pipeline", "stages", "v_shape", "bubbles", "passes", "hiding", "steps",
+    "network", "communication", "collectives", "gradients", "sharding", "pipeline", "stages", "layouts", "v_shape", "bubbles", "passes", "hiding", "steps",
     "activations", "states", "memory", "capacity", "goodput", "totals", "cost", "deepflow", "constraints", "schedule_rules",
 )  # fmt: skip
 

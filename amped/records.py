@@ -133,6 +133,13 @@ class Links(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Share(Record):
+    """What a layout lists for one pipeline stage."""
+
+    layers: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Stage(Record):
     """A pipeline stage that stands for all that are like it.
 

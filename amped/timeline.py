@@ -60,9 +60,16 @@ class Timeline:
         """Seconds from the first pass to the end of the last."""
         return max(span.end for span in self.spans)
 
+    @cached_property
+    def _streams(self) -> Mapping[tuple[int, str], list[Span]]:
+        found: dict[tuple[int, str], list[Span]] = {}
+        for span in self.spans:
+            found.setdefault((span.stage, span.stream), []).append(span)
+        return found
+
     def of_stage(self, stage: int, stream: str = COMPUTE) -> list[Span]:
         """The spans of one stream of a stage, in their order."""
-        return [span for span in self.spans if span.stage == stage and span.stream == stream]
+        return self._streams.get((stage, stream), [])
 
     @cached_property
     def idle_times(self) -> list[float]:

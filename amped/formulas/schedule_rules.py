@@ -59,7 +59,37 @@ def zero_bubble_needs_microbatches__zero_bubble_v(
 
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **V)
-def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, first_stage_layers, last_stage_layers):
+def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest_stage_layers):
     """Each of the two chunks of each stage has as many layers. Source: arXiv 2405.15362, section 3."""
-    even = (first_stage_layers == layers / pipeline_parallel_degree) & (last_stage_layers == first_stage_layers)
+    even = largest_stage_layers == layers / pipeline_parallel_degree
     return (np.mod(layers, 2 * pipeline_parallel_degree) == 0) & even
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree", when_given=("pipeline_layout",))
+def the_layout_lists_every_stage(number_of_listed_stages, pipeline_parallel_degree):
+    """The layout has a number of layers for each pipeline stage. Source: Megatron-Core, pipeline layout."""
+    return number_of_listed_stages == pipeline_parallel_degree
+
+
+@quantity("boolean", constrains="layers", when_given=("pipeline_layout",))
+def the_layout_lists_every_layer(number_of_listed_layers, layers):
+    """The stages of the layout have all layers. Source: Megatron-Core, pipeline layout."""
+    return number_of_listed_layers == layers
+
+
+@quantity("boolean", constrains="virtual_pipeline_stages", when_given=("pipeline_layout",))
+def a_layout_has_one_chunk_a_stage(virtual_pipeline_stages):
+    """Stages of a layout have one chunk of layers each. Source: definition; lists of chunks are not modelled."""
+    return virtual_pipeline_stages == 1
+
+
+@quantity("boolean", constrains="number_of_first_stage_layers", when_given=("pipeline_layout",))
+def the_first_stage_is_that_of_the_layout(number_of_first_stage_layers, first_listed_layers):
+    """The first stage has the layers that the layout lists, where both are given. Source: definition."""
+    return number_of_first_stage_layers == first_listed_layers
+
+
+@quantity("boolean", constrains="number_of_last_stage_layers", when_given=("pipeline_layout",))
+def the_last_stage_is_that_of_the_layout(number_of_last_stage_layers, last_listed_layers):
+    """The last stage has the layers that the layout lists, where both are given. Source: definition."""
+    return number_of_last_stage_layers == last_listed_layers
