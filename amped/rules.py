@@ -58,7 +58,9 @@ def _where(scenario: Scenario, adjusted: str, formula: Formula) -> str:
     """Where the name to change was given, else one that determines it, else another of the rule."""
     origins, catalogue = scenario.sources.origins, scenario.catalogue
     near = [adjusted, *sorted(catalogue[adjusted].replaces)]
-    near += ["pipeline_layout"] * any(argument.endswith(("listed_stages", "listed_layers")) for argument in formula.arguments)
+    near += ["pipeline_layout"] * any(
+        argument.endswith(("listed_stages", "listed_layers")) for argument in formula.arguments
+    )
     near += [part for argument in formula.arguments for part in (argument, *sorted(catalogue[argument].replaces))]
     return next((origins[name].where for name in near if isinstance(origins.get(name), Given)), "")
 
@@ -85,7 +87,9 @@ def _even_layout(formula: Formula, results: Results) -> str:
         return ""
     stages, layers = (int(results.number(name)) for name in ("pipeline_parallel_degree", "layers"))
     least, more = divmod(layers, stages)
-    counts = (f"{n}*{times}" if times > 1 else str(n) for n, times in ((least, stages - more), (least + 1, more)) if times)
+    counts = (
+        f"{n}*{times}" if times > 1 else str(n) for n, times in ((least, stages - more), (least + 1, more)) if times
+    )
     return f"; of {stages} stages with {layers} layers: pipeline_layout = {','.join(counts)}" if least else ""
 
 

@@ -68,6 +68,6 @@ class Sources:
         """Takes a value in."""
         self.origins[name] = origin
         if isinstance(origin.value, str):
-            self.choices[name] = origin.value
+            self.choices[name] = str(origin.value)
         if not isinstance(origin.value, str) or isinstance(origin.value, Layout):
             self.given[name] = origin.value

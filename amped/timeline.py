@@ -28,7 +28,9 @@ class Work(NamedTuple):
     def of(self, kind: str) -> float:
         """Seconds of a pass of a kind."""
         backward = self.input_gradient + self.weight_gradient
-        return {FORWARD: self.forward, BACKWARD: backward, INPUT: self.input_gradient, WEIGHT: self.weight_gradient}[kind]
+        return {FORWARD: self.forward, BACKWARD: backward, INPUT: self.input_gradient, WEIGHT: self.weight_gradient}[
+            kind
+        ]
 
 
 class Span(NamedTuple):

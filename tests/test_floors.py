@@ -20,7 +20,7 @@ FLOORS = {
     "aliases": 3, "config_schema": 3, "catalogue": 3, "tables": 3, "table_files": 3, "values": 3, "config": 3, "sources": 3, "gathering": 3, "axes": 3,
     "resolve": 3, "evaluate": 3,
     "scenario": 4, "estimation": 4, "breakdown": 4, "graph": 4, "explanation": 4, "remedies": 4, "comparison": 4,
-    "exploration": 4, "rules": 4, "draft": 4, "table_check": 4,
+    "exploration": 4, "schedules": 4, "timeline": 4, "execution": 4, "rules": 4, "draft": 4, "table_check": 4,
     "report": 5,
     "library": 6,
     "cli": 7,

@@ -74,15 +74,12 @@ def estimate(
         from amped.report.summary import summary
 
         options.show(summary(result))
-    wants = {
-        "gemm": gemm or gemm_old,
-        "graph": (gemm or gemm_old) and (compute_graph or compute_graph_old),
-        "plot": plot,
-    }
+    gemms, graph = gemm or gemm_old, compute_graph or compute_graph_old
+    wants = {"gemm": gemms, "graph": gemms and graph, "plot": plot}
     if output_dir or not as_json or any(wants.values()):
         _write(result, output_dir or DEFAULT_OUTPUT, wants, quiet=as_json)
     _write_timeline(result, timeline, as_json)
-    if (compute_graph or compute_graph_old) and not wants["graph"]:
+    if graph and not wants["graph"]:
         typer.echo("note: --compute-graph needs --gemm beside it", err=True)
 
 

@@ -43,9 +43,7 @@ def pass_times(
 
 
 @quantity("s")
-def pacing_stage_time(
-    layer_time, pacing_stage_layers, embedding_time, head_time, first_stage_paces, last_stage_paces
-):
+def pacing_stage_time(layer_time, pacing_stage_layers, embedding_time, head_time, first_stage_paces, last_stage_paces):
     """Time of a micro-batch on the stage that paces the pipeline, all passes. Source: definition."""
     return pacing_stage_layers * layer_time + first_stage_paces * embedding_time + last_stage_paces * head_time
 
@@ -190,6 +188,6 @@ def pipeline_waiting_time__zero_bubble_v(
 
 
 @quantity("s", choice="performance_model", value="operators")
-def pipeline_bubble_time__operators(pipeline_waiting_time, exposed_bubble_fraction):
-    """Time that the pacing stage waits in a step for others. Source: AMPeD, pipeline bubbles (R)."""
-    return exposed_bubble_fraction * pipeline_waiting_time
+def pipeline_bubble_time__operators(pipeline_waiting_time, exposed_bubble_fraction, pipeline_parallel_degree):
+    """Time that the pacing stage waits in a step for others, if there are. Source: AMPeD, pipeline bubbles (R)."""
+    return exposed_bubble_fraction * np.maximum(pipeline_waiting_time, 0) * (pipeline_parallel_degree > 1)

@@ -99,7 +99,9 @@ def state_bytes_per_layer(
     shared_parameters_per_layer, tensor_parallel_degree, state_bytes_per_parameter, expert_state_bytes_per_layer
 ):
     """States of one layer on one accelerator. Source: arXiv 1910.02054, section 5."""
-    return shared_parameters_per_layer / tensor_parallel_degree * state_bytes_per_parameter + expert_state_bytes_per_layer
+    return (
+        shared_parameters_per_layer / tensor_parallel_degree * state_bytes_per_parameter + expert_state_bytes_per_layer
+    )
 
 
 @quantity("count", **LISTED)
@@ -129,7 +131,7 @@ def fullest_middle_place__1f1b(
 
 def place_of_most(needed):
     """The place between first and last of the largest of several values, of equal ones the first. Source: definition."""
-    most, place = 0 * needed[0], 0 * needed[0] + 1
+    most, place = 0 * needed[0], 1 + 0 * (needed[0] > 0)
     for at, each in enumerate(needed[1:-1], 1):
         place = np.where(each > most, at, place)
         most = np.maximum(most, each)

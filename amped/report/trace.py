@@ -61,7 +61,10 @@ def _events(step: ExecutedStep, shown: int) -> Iterator[Event]:
         moments = {moment for s in kept for moment in (s.start, s.end)}
         yield from _counter(stage, line.held(stage, step.sizes[stage]), moments)
         start = line.makespan
-        for name, seconds in (("gradients and weights, exposed", step.reduction_time), ("optimizer", step.optimizer_time)):
+        for name, seconds in (
+            ("gradients and weights, exposed", step.reduction_time),
+            ("optimizer", step.optimizer_time),
+        ):
             yield _complete(name, "update", stage, "data_parallel", start, start + seconds, {})
             start += seconds
 
