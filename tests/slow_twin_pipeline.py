@@ -10,7 +10,9 @@ def waited(p, stages, ends, boundary, held):
     count, m, v = len(stages), int(p["number_of_microbatches_per_minibatch"]), int(p["virtual_pipeline_stages"])
     slowest = max(whole for _, whole in stages)
     done = plain if v == 1 else interleaved
-    latest = max(done(stages, ends, place, m, v, boundary, held) for place in range(count))
+    # Of the stages between, all alike, the outermost is the last to be done, unless hand-overs of no work decide.
+    paces = {0, max(count - 2, 0), count - 1}
+    latest = max(done(stages, ends, place, m, v, boundary, held) for place in paces)
     return p_waits(count, latest - m * slowest)
 
 
@@ -26,9 +28,9 @@ def plain(stages, ends, place, m, v, boundary, held):
     trip = sum(whole + 2 * boundary for _, whole in stages[place + 1 :])
     if m > behind:
         idle = max(trip - behind * there, 0.0) + max(trip - behind * back, 0.0)
-        # As many micro-batches as stages from here on are under way: a round trip is for all of them.
+        # As many micro-batches as stages are under way: a round trip is for all of them.
         turn = (stages[place][1] + trip) / (behind + 1)
-        idle += (m - behind - 1) * max(turn - there - back, 0.0)
+        idle += (m - behind - 1) * max(turn - there - back, 0.0) * (place == 0)
     else:
         idle = max(trip - (m - 1) * min(there, back), 0.0)
     return sum(whole + 2 * boundary for _, whole in stages[:place]) + idle + m * stages[place][1]

@@ -42,6 +42,12 @@ def pass_times(
     )
 
 
+@records()
+def stage_times(layer_time, embedding_time, head_time):
+    """Time of a micro-batch in all passes. Source: definition."""
+    return (PassTimes("all", layer_time, embedding_time, head_time),)
+
+
 @quantity("s")
 def pacing_stage_time(layer_time, pacing_stage_layers, embedding_time, head_time, first_stage_paces, last_stage_paces):
     """Time of a micro-batch on the stage that paces the pipeline, all passes. Source: definition."""
@@ -89,34 +95,54 @@ def pipeline_waiting_time__gpipe(
 
 
 @quantity("s", choice="pipeline_schedule", value="1f1b")
-def pipeline_waiting_time__1f1b(plain_waiting_time, interleaved_waiting_time, virtual_pipeline_stages):
+def pipeline_waiting_time__1f1b(plain_waiting_time):
+    """Waiting in a step of one forward, one backward. Source: arXiv 2104.04473, section 2.2.1."""
+    return plain_waiting_time
+
+
+@quantity("s", choice="pipeline_schedule", value="1f1b", when_given=("virtual_pipeline_stages",))
+def pipeline_waiting_time__1f1b_in_chunks(plain_waiting_time, interleaved_waiting_time, virtual_pipeline_stages):
     """Waiting in a step of one forward, one backward: with chunks of layers, interleaved. Source: arXiv 2104.04473, section 2.2."""
     return np.where(virtual_pipeline_stages > 1, interleaved_waiting_time, plain_waiting_time)
 
 
 @quantity("s")
 def plain_waiting_time(
-    pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
+    pipeline_stages, pass_times, stage_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
     held_boundary_time,
 ):  # fmt: skip
     """Waiting in a step of one forward, one backward: (p−1) stages' work where they are equal.
 
-    Sends that overlap still lengthen the round trip behind a stage, which has one micro-batch for each stage behind it to
-    do meanwhile. Source: arXiv 2104.04473, section 2.2.
+    Sends that overlap still lengthen the round trip of the micro-batches, one for each stage, that are under way.
+    Source: arXiv 2104.04473, section 2.2.
     """
-    forward, back, weight = pass_times
-    m, found = number_of_microbatches_per_minibatch, []
-    for s in pipeline_stages:
-        there, again = forward.of(s) + held_boundary_time, back.of(s) + weight.of(s) + held_boundary_time
-        own = there + again
-        behind = total(p.behind(s) for p in pass_times) + 2 * s.after * boundary_time
-        few = np.maximum(behind - (m - 1) * np.minimum(there, again), 0)
-        idle = np.where(m > s.after, waits(behind, s.after, there, again), few)
-        turn = (own - 2 * held_boundary_time + behind) / (s.after + 1)
-        rounds = np.maximum(m - s.after - 1, 0) * np.maximum(turn - own, 0)
-        before = total(p.before(s) for p in pass_times) + 2 * s.place * boundary_time
-        found.append(before + idle + rounds + m * (own - 2 * held_boundary_time - pacing_stage_time))
+    (forward, *_), (whole,) = pass_times, stage_times
+    (first, *between, last), m, trips = pipeline_stages, number_of_microbatches_per_minibatch, 2 * boundary_time
+    ramps, one_end = last.place * trips, last.layers * whole.layer + whole.head
+    work, there = first.layers * whole.layer + whole.embedding, first.layers * forward.layer + forward.embedding
+    behind = first.behind * whole.layer + whole.head + ramps
+    start = turned(work, there + held_boundary_time, behind, first.after, m, held_boundary_time)
+    found = [
+        last.before * whole.layer + whole.embedding + ramps + m * (one_end - pacing_stage_time),
+        start + m * (work - pacing_stage_time),
+    ]
+    rounds = (work + behind) / (last.place + 1) - work - 2 * held_boundary_time
+    found.append(found[1] + np.maximum(m - 1 - last.place, 0) * np.maximum(rounds, 0))
+    for s in between:
+        work, there = whole.of(s), forward.of(s) + held_boundary_time
+        idle = turned(work, there, whole.behind(s) + s.after * trips, s.after, m, held_boundary_time)
+        found.append(whole.before(s) + s.place * trips + idle + m * (work - pacing_stage_time))
     return latest(found)
+
+
+def turned(work, there, behind, others, m, held):
+    """Idle time of a stage until the first gradient comes back, and behind its last forward pass: one of both if few go.
+
+    `there` is a forward pass with a hand-over, `behind` the way to the last stage and back, and `others` lie on it.
+    """
+    meanwhile, again = np.minimum(others, m - 1), work - there + 2 * held
+    one, other = np.maximum(behind - meanwhile * there, 0), np.maximum(behind - meanwhile * again, 0)
+    return np.maximum(one, other) + (m > others) * np.minimum(one, other)
 
 
 @quantity("s")
@@ -190,4 +216,4 @@ def pipeline_waiting_time__zero_bubble_v(
 @quantity("s", choice="performance_model", value="operators")
 def pipeline_bubble_time__operators(pipeline_waiting_time, exposed_bubble_fraction, pipeline_parallel_degree):
     """Time that the pacing stage waits in a step for others, if there are. Source: AMPeD, pipeline bubbles (R)."""
-    return exposed_bubble_fraction * np.maximum(pipeline_waiting_time, 0) * (pipeline_parallel_degree > 1)
+    return exposed_bubble_fraction * pipeline_waiting_time * (pipeline_parallel_degree > 1)

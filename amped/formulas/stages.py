@@ -66,26 +66,20 @@ def largest_stage_layers(first_stage_layers, middle_stage_layers, last_stage_lay
 
 
 @records()
-def pipeline_stages(
-    layers, pipeline_parallel_degree, first_stage_layers, middle_stage_layers, last_stage_layers
-):  # fmt: skip
-    """The stages that can set the pace: the first and the last, and of those between, all alike, the outermost two.
+def pipeline_stages(layers, pipeline_parallel_degree, first_stage_layers, middle_stage_layers, last_stage_layers):
+    """The stages that can set the pace: the first, of those between, all alike, the outermost, and the last.
 
-    Where there are none between, the last stands for them. Source: definition.
+    Where there are none between, the last stands for them. Source: definition. Differs: with hand-overs beside computation
+    another of those between may be done later, by less than all hand-overs of a micro-batch.
     """
-    between, last = pipeline_parallel_degree > 2, pipeline_parallel_degree - 1
-    inner = np.where(between, middle_stage_layers, last_stage_layers)
-    second, alone = np.where(between, 1, last), 1.0 * (last == 0)
-    before_second = np.where(between, first_stage_layers, layers - last_stage_layers)
-    one_more = np.where(between, 1, 0)
-    heads = 1.0 - one_more
+    last, between = pipeline_parallel_degree - 1, 1.0 * (pipeline_parallel_degree > 2)
+    alone, inner = 1.0 * (last == 0), np.where(between > 0, middle_stage_layers, last_stage_layers)
+    behind, none = between * last_stage_layers, 0.0 * last
     return (
-        Stage("first", first_stage_layers, 0 * last, layers - first_stage_layers, 0 * last, last, 1 + 0 * alone, alone),
-        Stage("second", inner, before_second, layers - before_second - inner, second, last - second, alone, heads),
-        Stage("last but one", inner, layers - one_more * last_stage_layers - inner, one_more * last_stage_layers,
-              last - one_more, one_more, alone, heads),
-        Stage("last", last_stage_layers, layers - last_stage_layers, 0 * last, last, 0 * last, alone, 1 + 0 * alone),
-    )  # fmt: skip
+        Stage("first", first_stage_layers, none, layers - first_stage_layers, none, last, 1.0, alone),
+        Stage("last but one", inner, layers - behind - inner, behind, last - between, between, 0.0, 1 - between),
+        Stage("last", last_stage_layers, layers - last_stage_layers, none, last, none, alone, 1.0),
+    )
 
 
 @quantity("s")
