@@ -67,18 +67,17 @@ def largest_stage_layers(first_stage_layers, middle_stage_layers, last_stage_lay
 
 @records()
 def pipeline_stages(layers, pipeline_parallel_degree, first_stage_layers, middle_stage_layers, last_stage_layers):
-    """The stages that can set the pace: the first, of those between, all alike, the outermost, and the last.
+    """The stages, of several, that can set the pace: the first, of those between, all alike, the outermost, and the last.
 
     Where there are none between, the last stands for them. Source: definition. Differs: with hand-overs beside computation
     another of those between may be done later, by less than all hand-overs of a micro-batch.
     """
     last, between = pipeline_parallel_degree - 1, 1.0 * (pipeline_parallel_degree > 2)
-    alone, inner = 1.0 * (last == 0), np.where(between > 0, middle_stage_layers, last_stage_layers)
-    behind, none = between * last_stage_layers, 0.0 * last
+    inner, behind = np.where(between > 0, middle_stage_layers, last_stage_layers), between * last_stage_layers
     return (
-        Stage("first", first_stage_layers, none, layers - first_stage_layers, none, last, 1.0, alone),
+        Stage("first", first_stage_layers, 0.0, layers - first_stage_layers, 0.0, last, 1.0, 0.0),
         Stage("last but one", inner, layers - behind - inner, behind, last - between, between, 0.0, 1 - between),
-        Stage("last", last_stage_layers, layers - last_stage_layers, none, last, none, alone, 1.0),
+        Stage("last", last_stage_layers, layers - last_stage_layers, 0.0, last, 0.0, 0.0, 1.0),
     )
 
 
