@@ -43,7 +43,7 @@ def pass_times(
 
 
 @records()
-def stage_times(pass_times, layer_time, embedding_time, head_time):
+def whole_pass_times(pass_times, layer_time, embedding_time, head_time):
     """Times of a micro-batch forward, and in all passes. Source: definition."""
     return (pass_times[0], PassTimes("all", layer_time, embedding_time, head_time))
 
@@ -108,7 +108,7 @@ def pipeline_waiting_time__1f1b_in_chunks(plain_waiting_time, interleaved_waitin
 
 @quantity("s")
 def plain_waiting_time(
-    pipeline_stages, stage_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
+    pipeline_stages, whole_pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
     held_boundary_time,
 ):  # fmt: skip
     """Waiting in a step of one forward, one backward: (p−1) stages' work where they are equal.
@@ -116,7 +116,7 @@ def plain_waiting_time(
     Sends that overlap still lengthen the round trip of the micro-batches, one for each stage, that are under way.
     Source: arXiv 2104.04473, section 2.2.
     """
-    forward, whole = stage_times
+    forward, whole = whole_pass_times
     (first, *between, last), m, trips = pipeline_stages, number_of_microbatches_per_minibatch, 2 * boundary_time
     ramps, one_end = last.place * trips, last.layers * whole.layer + whole.head
     work, there = first.layers * whole.layer + whole.embedding, first.layers * forward.layer + forward.embedding

@@ -23,7 +23,7 @@ def exposed_bubble_fraction():
 
 
 @quantity("s")
-def stage_work_time(
+def pipelined_work_time(
     compute_forward_time, compute_backward_time, recomputation_time, weight_update_time,
     exposed_tensor_communication_time,
 ):  # fmt: skip
@@ -46,27 +46,27 @@ def pipeline_bubble_time__amped(
 
 
 @quantity("s")
-def waited_work_time(stage_work_time):
+def waited_work_time(pipelined_work_time):
     """What a stage waits for, once for each other stage, as if for all micro-batches: all passes. Source: AMPeD, pipeline bubbles."""
-    return stage_work_time
+    return pipelined_work_time
 
 
 @quantity("s", choice="pipeline_schedule", value="zero_bubble_h1")
-def waited_work_time__zero_bubble_h1(stage_work_time, compute_forward_time, weight_update_time):
+def waited_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, weight_update_time):
     """What a stage waits for in ZB-H1: weight gradients fill what they can, F + B − W.
 
     Source: arXiv 2401.10241, table 2. Differs: where W is longer than F, it fills no more than F.
     """
-    return stage_work_time - weight_update_time - np.minimum(weight_update_time, compute_forward_time)
+    return pipelined_work_time - weight_update_time - np.minimum(weight_update_time, compute_forward_time)
 
 
 @quantity("s", choice="pipeline_schedule", value="zero_bubble_v")
-def waited_work_time__zero_bubble_v(stage_work_time, compute_forward_time, weight_update_time):
+def waited_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, weight_update_time):
     """What a stage waits for in a V: half an input gradient, or what of one no weight gradient covers.
 
     Source: arXiv 2405.15362, section 3; for input gradients no shorter than the other passes.
     """
-    input_gradient = stage_work_time - weight_update_time - compute_forward_time
+    input_gradient = pipelined_work_time - weight_update_time - compute_forward_time
     return np.maximum(input_gradient / 2, input_gradient - weight_update_time)
 
 
