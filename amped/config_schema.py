@@ -80,6 +80,8 @@ def _parameter(quantity: Quantity) -> dict[str, Any]:
     if quantity.is_selector:
         keys = _PARAMETER_KEYS | {"value": _value({"enum": list(mark.choices)})}
         return {"description": quantity.summary} | _object(keys)
+    if mark.unit == "layout":
+        return {"description": quantity.summary} | _object(_PARAMETER_KEYS | {"value": _value({"type": "string"})})
     kind = "boolean" if mark.unit == "boolean" else "share" if mark.or_boolean else "number"
     unit = "" if kind == "boolean" else f" Unit: {mark.bare or mark.unit}."
     return {"description": quantity.summary + unit, "$ref": f"#/$defs/{kind}"}

@@ -46,13 +46,16 @@ DETAILS = (
     "hardware_flops_per_accelerator", "context_collectives", "tensor_collectives", "expert_collectives",
     "pipeline_collectives", "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
     "layer_operators", "embedding_operators", "head_operators", "layer_calls", "recomputed_layer_fraction",
-    "middle_stage_is_fullest", "last_stage_is_fullest", "available_memory_bytes",
+    "middle_stage_is_fullest", "last_stage_is_fullest", "available_memory_bytes", "chunks_per_stage",
+    "first_stage_layers", "middle_stage_layers", "last_stage_layers", "kept_activation_bytes_per_layer",
+    "embedding_activation_bytes", "head_activation_bytes", "communicating_passes", "layers",
 )  # fmt: skip
 # What one performance model has beside.
 MODEL_DETAILS = {
     "operators": ("layer_durations", "embedding_durations", "head_durations", "optimizer_operators",
                   "optimizer_durations", "pacing_layer_calls", "pacing_embedding_calls", "pacing_head_calls",
-                  "tensor_durations", "context_durations", "pipeline_durations"),
+                  "tensor_durations", "context_durations", "pipeline_durations", "pass_times", "boundary_time",
+                  "overlap_pipeline_communication"),
     "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
               "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",
               "weight_gathering_time", "multiply_accumulate_time", "projection_gemms", "attention_gemms",

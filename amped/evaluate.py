@@ -17,6 +17,8 @@ from amped.catalogue import Formula
 from amped.errors import EvaluationError, Problem
 from amped.records import Duration, Record
 from amped.resolve import Plan, Step
+from amped.stage_records import Share
+from amped.values import Layout
 
 Array = NDArray[np.float64]
 Joint = JointAxis | JointBlock
@@ -61,7 +63,7 @@ class Results(Mapping[str, Array]):
 
 def run(
     plan: Plan,
-    values: Mapping[str, float],
+    values: Mapping[str, Any],
     joint: Joint | None = None,
     axes: Mapping[str, Array] | None = None,
     keep: frozenset[str] | None = None,
@@ -90,7 +92,7 @@ def run(
 
 def run_in_blocks(
     plan: Plan,
-    values: Mapping[str, float],
+    values: Mapping[str, Any],
     joint: JointAxis,
     axes: Mapping[str, Array],
     keep: frozenset[str],
@@ -167,8 +169,11 @@ def _numbers(name: str, data: Any) -> Iterator[tuple[str, float]]:
         yield from ((f"the time of '{d.name}' in '{name}'", float(np.asarray(d.time).item())) for d in data)
 
 
-def _leaf(name: str, values: Mapping[str, float], joint: Joint | None, axes: Mapping[str, Array]) -> tuple[Array, int]:
+def _leaf(name: str, values: Mapping[str, Any], joint: Joint | None, axes: Mapping[str, Array]) -> tuple[Any, int]:
     dimensions = 1 + len(axes)
+    if isinstance(layout := values.get(name), Layout):
+        shares = enumerate(layout.layers)
+        return tuple(Share(f"stage {n}", np.full((1,) * dimensions, layers)) for n, layers in shares), 0
     if joint is not None and name in joint.columns:
         column, mask = joint.column(name)
         return column.reshape(-1, *[1] * len(axes)), mask

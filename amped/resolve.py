@@ -111,7 +111,7 @@ def plan(catalogue: Catalogue, targets: Iterable[str], sources: Sources, optiona
 def chosen_values(catalogue: Catalogue, sources: Sources) -> dict[str, str]:
     """The value of each selector: the one given, else the default that applies."""
     given = frozenset(sources.given)
-    values: dict[str, str] = {}
+    values = {name: text for name, text in sources.choices.items() if name not in catalogue.selectors}
     for name in catalogue.selectors:
         if name in sources.choices:
             values[name] = sources.choices[name]

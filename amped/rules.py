@@ -40,7 +40,8 @@ def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
         listed = ", ".join(f"{argument} = {value:.10g}" for argument, value in values.items())
         adjusted = _adjusted(formula, scenario)
         told = f"{listed}: {formula.text['summary']}"
-        yield Problem(told, _where(scenario, adjusted, formula), _advice(scenario, results, name, adjusted))
+        advice = _advice(scenario, results, name, adjusted) + _even_layout(formula, results)
+        yield Problem(told, _where(scenario, adjusted, formula), advice)
 
 
 def _adjusted(formula: Formula, scenario: Scenario) -> str:
@@ -61,6 +62,9 @@ def _where(scenario: Scenario, adjusted: str, formula: Formula) -> str:
     """Where the name to change was given, else one that determines it, else another of the rule."""
     origins, catalogue = scenario.sources.origins, scenario.catalogue
     near = [adjusted, *sorted(catalogue[adjusted].replaces)]
+    near += ["pipeline_layout"] * any(
+        argument.endswith(("listed_stages", "listed_layers")) for argument in formula.arguments
+    )
     near += [part for argument in formula.arguments for part in (argument, *sorted(catalogue[argument].replaces))]
     return next((origins[name].where for name in near if isinstance(origins.get(name), Given)), "")
 
@@ -82,6 +86,18 @@ def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> s
             told = f"rule {rule}; nearest {adjusted}: {' or '.join(f'{number:.10g}' for number in near)}"
             return told if wanted == rules or len(rules) == 1 else f"{told} (another rule stays broken)"
     return f"rule {rule}; no {adjusted} near it keeps it"
+
+
+def _even_layout(formula: Formula, results: Results) -> str:
+    """For a rule about what a layout lists: the layout nearest to even that has all stages and layers."""
+    if not any(argument.startswith("number_of_listed_") for argument in formula.arguments):
+        return ""
+    stages, layers = (int(results.number(name)) for name in ("pipeline_parallel_degree", "layers"))
+    least, more = divmod(layers, stages)
+    counts = (
+        f"{n}*{times}" if times > 1 else str(n) for n, times in ((least, stages - more), (least + 1, more)) if times
+    )
+    return f"; of {stages} stages with {layers} layers: pipeline_layout = {','.join(counts)}" if least else ""
 
 
 def _near(mark: Mark, value: float) -> Array:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from amped.tables import Row
-from amped.values import Value
+from amped.values import Layout, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Sources:
     """All sources of a run by name.
 
     Attributes:
-        given: numbers, given or looked up; `choices` the same for selectors.
+        given: numbers, given or looked up; `choices` the same for selectors. The text of a layout is in both.
         origins: for each of both, where it comes from.
         calculated: names that must be calculated.
         sweeps: values of each swept name; `row_sweeps` rows of each swept category.
@@ -52,7 +53,7 @@ class Sources:
         notices: what the user should be told; `doubts` only if the quantities of the table named are used.
     """
 
-    given: dict[str, float] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
     choices: dict[str, str] = field(default_factory=dict)
     origins: dict[str, Given | LookedUp] = field(default_factory=dict)
     calculated: dict[str, Calculated] = field(default_factory=dict)
@@ -67,6 +68,6 @@ class Sources:
         """Takes a value in."""
         self.origins[name] = origin
         if isinstance(origin.value, str):
-            self.choices[name] = origin.value
-        else:
+            self.choices[name] = str(origin.value)
+        if not isinstance(origin.value, str) or isinstance(origin.value, Layout):
             self.given[name] = origin.value

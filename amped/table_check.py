@@ -98,7 +98,7 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
             yield from error.at(where)
             continue
         numeric = isinstance(value, int | float) and not isinstance(value, bool)
-        if numeric and unit not in (*DIMENSIONLESS, "choice", "bit"):
+        if numeric and unit not in (*DIMENSIONLESS, "choice", "layout", "bit"):
             yield Problem(f"{quoted(value)} has no unit", where, expected(unit))
     yield from (
         Problem(f"'{c}' is doubted and not there", _where(row, "unverified"))

@@ -9,7 +9,8 @@ from helpers_formulas import sectioned
 
 import amped
 from amped.formulas.collectives import collective_durations
-from amped.records import Collective, Links
+from amped.links import Links
+from amped.records import Collective
 
 CLOSE = 5e-3
 DATA = Path(__file__).parent / "data"

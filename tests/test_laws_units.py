@@ -10,7 +10,7 @@ from amped.units import DIMENSIONLESS, registry
 
 
 def with_unit(data: object, unit: str) -> object:
-    return data if unit in DIMENSIONLESS else registry().Quantity(data, unit)
+    return data if unit in (*DIMENSIONLESS, "layout") else registry().Quantity(data, unit)
 
 
 def in_unit(result: object, unit: str) -> np.ndarray:
@@ -65,5 +65,5 @@ def test_unit_words_are_found_before_per_and_nowhere_else() -> None:
 
 
 def test_every_declared_unit_is_one_that_the_registry_knows() -> None:
-    units = {f.mark.unit for f in every_formula() if f.mark.kind != "records"} - {*DIMENSIONLESS, "choice"}
+    units = {f.mark.unit for f in every_formula() if f.mark.kind != "records"} - {*DIMENSIONLESS, "choice", "layout"}
     assert {unit: registry().Quantity(1.0, unit).magnitude for unit in units} == dict.fromkeys(units, 1.0)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amped.formulas import circuits, collectives
-from amped.records import Circuits, Collective, Links, durations_on
+from amped.links import Circuits, Links, durations_on
+from amped.records import Collective
 
 # Optics of round numbers: 12 wavelengths of 1 GB/s, for up to 3 partners, and links in the node ten times as fast.
 OPTICS = Circuits(

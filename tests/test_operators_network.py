@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import amped
 from amped.estimation import PARALLELISMS
 from amped.formulas import collectives
-from amped.records import Collective, Links
+from amped.links import Links
+from amped.records import Collective
 
 # Links of round numbers that take no time but to pass bytes, with all algorithms but that of the switch.
 LINKS = Links(

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from amped.estimation import PARALLELISMS, STEP_PARTS
+from amped.execution import executed_step
 from amped.formulas.kernels import product_time
 from amped.records import Kernels, Operator
 
@@ -218,9 +219,7 @@ def test_tiles_that_fill_all_cores_leave_none_idle(shape: tuple[int, int, int]) 
 
 @few
 @given(mappings, st.sampled_from([1, 51200, 512000]))
-def test_the_slowest_stage_is_never_idle_between_its_first_and_its_last_micro_batch(
-    mapping: dict[str, object], words: int
-) -> None:
+def test_the_slowest_stage_paces_the_step_that_is_executed_pass_by_pass(mapping: dict[str, object], words: int) -> None:
     told = trained(**mapping, vocabulary_size=words)
     stages, m = told["pipeline_parallel_degree"], told["number_of_microbatches_per_minibatch"]
     ends = [told["embedding_time"], *[0.0] * int(stages - 2), told["head_time"]]
@@ -229,8 +228,9 @@ def test_the_slowest_stage_is_never_idle_between_its_first_and_its_last_micro_ba
     each = [told["layer_time"] * LAYERS / stages + end for end in ends]
     busy = sum(told[name] for name in (*COMPUTE, *map(exposed, ("tensor", "context"))))
     assert busy == pytest.approx(m * max(each), rel=1e-12)
-    waits = sum(each) - max(each) + 2 * (stages - 1) * told["boundary_time"]
-    assert told["pipeline_bubble_time"] == pytest.approx(waits, rel=1e-9, abs=1e-15)
+    ran = executed_step(told)  # pass by pass; what is hidden slows no neighbour down there
+    slowed = told["hidden_pipeline_communication_time"] * told["overlap_slowdown_fraction"]
+    assert ran.step_time == pytest.approx(told["step_time"] - slowed, rel=0.03)
 
 
 def test_a_large_vocabulary_makes_the_last_stage_pace_and_fewer_layers_there_help() -> None:

@@ -7,6 +7,7 @@ import slow_twin_operators as twin
 from helpers_contract import KINDS
 from slow_twin_communication import across, inside, tiers
 from slow_twin_layers import embedding_parameters, head_parameters, microbatch_tokens, shared_layer_parameters
+from slow_twin_pipeline import waited
 
 import amped
 
@@ -110,28 +111,51 @@ def hidden_data_communication(p, parts, gradients, weights, layers):
 
 
 def on_the_slowest_stage(p):
-    """What it spends in a step by part, what the others spend on one micro-batch, and how many layers it has."""
+    """What it spends in a step by part, what each stage takes for a micro-batch, and how many layers the slowest has."""
     work = [[layer(p)] * int(layers) for layers in stages(p)]
     layers = [len(stage) for stage in work]
-    work[0] = [*work[0], end(p, twin.embedding(p))]
+    work[0] = [end(p, twin.embedding(p)), *work[0]]
     work[-1] = [*work[-1], end(p, twin.head(p))]
     each = [fsum(s for item in stage for name, s in item.items() if "hidden" not in name) for stage in work]
     pace = each.index(max(each))
     spent = [item for _ in range(int(p["number_of_microbatches_per_minibatch"])) for item in work[pace]]
     parts = {name: fsum(item.get(name, 0.0) for item in spent) for name in layer(p)}
-    return parts, fsum(seconds for stage, seconds in enumerate(each) if stage != pace), layers[pace]
+    return parts, [forward_and_all(p, stage) for stage in work], layers[pace]
+
+
+def forward_and_all(p, stage):
+    """Seconds of a stage for a micro-batch, forward and in all; a layer sends forward, the head's only back."""
+    parts = [name for name in layer(p) if "hidden" not in name]
+    sends = "exposed_tensor_communication_time"
+    there, blocks = tensor_communication(p)[0], [item for item in stage if "recomputation_time" in item]
+    forward = [item["compute_forward_time"] for item in stage] + [there for _ in blocks]
+    if len(stage) > len(blocks) and stage[0] is not blocks[0]:
+        forward.append(stage[0][sends])
+    return fsum(forward), fsum(item.get(name, 0.0) for item in stage for name in parts)
+
+
+def ends_take(p):
+    """Seconds of embedding and head for a micro-batch, forward and in all."""
+    first, last = end(p, twin.embedding(p)), end(p, twin.head(p))
+    sends = first["exposed_tensor_communication_time"]
+    return (first["compute_forward_time"] + sends, fsum(first.values())), (
+        last["compute_forward_time"],
+        fsum(last.values()),
+    )
 
 
 def step(p):
     """Every part of a step: the slowest stage never waits between its first and its last micro-batch."""
-    parts, others, layers = on_the_slowest_stage(p)
+    parts, stages_take, layers = on_the_slowest_stage(p)
     v, kept = p["virtual_pipeline_stages"], 1 - p["overlap_slowdown_fraction"]
-    handed = fsum(2 * boundary(p) for _ in range(int(p["number_of_microbatches_per_minibatch"] * v)))
+    sides = min(p["pipeline_parallel_degree"] - 1, 2)
+    handed = fsum(sides * boundary(p) for _ in range(int(p["number_of_microbatches_per_minibatch"] * v)))
     free = parts["compute_forward_time"] * p["overlap_pipeline_communication"]
     beside = parts["hidden_pipeline_communication_time"] = min(handed, free)
     gradients, weights = data_communication(p)
     hidden = hidden_data_communication(p, parts, gradients, weights, layers)
-    waiting = others / v + 2 * (p["pipeline_parallel_degree"] - 1) * boundary(p)
+    held = boundary(p) * (1 - p["overlap_pipeline_communication"])
+    waiting = waited(p, stages_take, ends_take(p), boundary(p), held)
     return parts | {
         "optimizer_time": twin.optimizer(p, parameters_of_the_fullest(p)),
         "pipeline_bubble_time": p["exposed_bubble_fraction"] * waiting,

@@ -28,6 +28,15 @@ PlotOption = Annotated[bool, typer.Option("--plot", help="Draw the parts of a st
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="Print the operators of one layer instead: work, bound, time, share.")
 ]
+TimelineOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--timeline",
+        metavar="FILE",
+        help="Execute the step pass by pass and write it as a trace for ui.perfetto.dev or chrome://tracing; of a step "
+        "with very many passes the first and last micro-batches. FILE must not exist.",
+    ),
+]
 OldGemm = Annotated[bool, typer.Option("--GEMM", hidden=True)]
 OldGraph = Annotated[bool, typer.Option("--compute_graph", hidden=True)]
 
@@ -43,6 +52,7 @@ def estimate(
     compute_graph_old: OldGraph = False,
     plot: PlotOption = False,
     layers: LayersOption = False,
+    timeline: TimelineOption = None,
 ) -> None:
     """Estimate the training time of one configuration, where the time goes, and whether it fits in memory.
 
@@ -50,9 +60,11 @@ def estimate(
     """
     from amped.estimation import Estimation, estimated
 
+    _refuse_existing(timeline)
     result = estimated(asked, Estimation)
     if layers:
         _show_layers(result, as_json)
+        _write_timeline(result, timeline, as_json)
         return
     if as_json:
         typer.echo(json.dumps(_plain(result), indent=1))
@@ -62,14 +74,12 @@ def estimate(
         from amped.report.summary import summary
 
         options.show(summary(result))
-    wants = {
-        "gemm": gemm or gemm_old,
-        "graph": (gemm or gemm_old) and (compute_graph or compute_graph_old),
-        "plot": plot,
-    }
+    gemms, graph = gemm or gemm_old, compute_graph or compute_graph_old
+    wants = {"gemm": gemms, "graph": gemms and graph, "plot": plot}
     if output_dir or not as_json or any(wants.values()):
         _write(result, output_dir or DEFAULT_OUTPUT, wants, quiet=as_json)
-    if (compute_graph or compute_graph_old) and not wants["graph"]:
+    _write_timeline(result, timeline, as_json)
+    if graph and not wants["graph"]:
         typer.echo("note: --compute-graph needs --gemm beside it", err=True)
 
 
@@ -85,6 +95,33 @@ def _show_layers(result: Estimation, as_json: bool) -> None:
         from amped.report.layers import layer_table
 
         options.show(layer_table(result))
+
+
+def _refuse_existing(timeline: Path | None) -> None:
+    from amped.errors import ConfigError
+
+    if timeline is not None and timeline.exists():
+        raise ConfigError(f"{timeline} exists and is not overwritten", "choose another --timeline, or remove it")
+
+
+def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
+    """Writes the executed step where that is asked for, and says how it compares with the closed form."""
+    if path is None:
+        return
+    from amped.execution import executed_step
+    from amped.files import write_atomically
+    from amped.report.human import duration
+    from amped.report.trace import as_trace, shown_microbatches
+
+    step = executed_step(result)
+    text = as_trace(step, result)
+    written = write_atomically(path, text)
+    shown, all_of_them = 2 * shown_microbatches(step), step.timeline.pipe.microbatches
+    what = f", the first and last {shown // 2} of {all_of_them} micro-batches" if shown < all_of_them else ""
+    told = (f"\ntimeline written to {written} ({len(text) / 1e6:.1f} MB{what}); open it at ui.perfetto.dev\n"
+            f"executed pass by pass, a step takes {duration(step.step_time)}; by the closed form "
+            f"{duration(step.estimated_time)} ({-step.deviation / (1 + step.deviation):+.2%})")  # fmt: skip
+    typer.echo(told, err=quiet)
 
 
 def _plain(result: Estimation) -> dict[str, float | bool | str]:

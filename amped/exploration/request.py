@@ -97,7 +97,7 @@ def _read(known: Catalogue, vary: Mapping[str, Sequence[object]]) -> tuple[dict[
 
 def _refused(known: Catalogue, sweeps: Mapping[str, Any]) -> Iterator[Problem]:
     for name in sweeps:
-        if known[name].is_selector:
+        if known[name].is_selector or known[name].mark.unit == "layout":
             yield _one_run_each(f"the choice '{name}'")
         elif name in BUILDS_THE_SPACE:
             yield _one_run_each(f"'{name}', which the space is built from,")

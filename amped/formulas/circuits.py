@@ -7,8 +7,9 @@ A ring sets its circuits once. What stays inside a node goes over its electrical
 
 import numpy as np
 
+from amped.links import durations_on
 from amped.quantity import records
-from amped.records import UNUSABLE, durations_on
+from amped.records import UNUSABLE
 
 # A logarithm that rounding left this much under a whole number is that number; 1 / size of a group is far more.
 ROUNDING = 1e-9

@@ -6,8 +6,9 @@ Latencies grow with the steps, and so with the group. A group of one takes no ti
 
 import numpy as np
 
+from amped.links import durations_on
 from amped.quantity import records
-from amped.records import UNUSABLE, durations_on
+from amped.records import UNUSABLE
 
 
 def bandwidth_of(c, links):

@@ -49,12 +49,12 @@ def first_stage_state_bytes(
 
 @quantity("byte")
 def middle_stage_state_bytes(
-    middle_stage_parameters, weight_split_degree, state_bytes_per_parameter, middle_stage_layers,
+    middle_stage_parameters, weight_split_degree, state_bytes_per_parameter, fullest_middle_stage_layers,
     expert_state_bytes_per_layer,
 ):  # fmt: skip
     """States that an accelerator of a stage between first and last holds. Source: arXiv 1910.02054, section 5."""
     shared = middle_stage_parameters / weight_split_degree * state_bytes_per_parameter
-    return shared + middle_stage_layers * expert_state_bytes_per_layer
+    return shared + fullest_middle_stage_layers * expert_state_bytes_per_layer
 
 
 @quantity("byte")
@@ -83,10 +83,10 @@ def first_stage_activation_bytes(
 
 @quantity("byte")
 def middle_stage_activation_bytes(
-    device_activation_bytes_per_layer, middle_stage_layers, microbatches_in_flight_behind_the_first
+    device_activation_bytes_per_layer, fullest_middle_stage_layers, microbatches_in_flight_behind_the_first
 ):
-    """Activations that the second stage keeps. Source: arXiv 2205.05198, section 4.2.3."""
-    return device_activation_bytes_per_layer * middle_stage_layers * microbatches_in_flight_behind_the_first
+    """Activations that the fullest stage between first and last keeps. Source: arXiv 2205.05198, section 4.2.3."""
+    return device_activation_bytes_per_layer * fullest_middle_stage_layers * microbatches_in_flight_behind_the_first
 
 
 @quantity("byte")
@@ -176,11 +176,11 @@ def held_parameters(
 
 @quantity("count")
 def held_expert_parameters(
-    first_stage_layers, middle_stage_layers, last_stage_layers, middle_stage_is_fullest, last_stage_is_fullest,
+    first_stage_layers, fullest_middle_stage_layers, last_stage_layers, middle_stage_is_fullest, last_stage_is_fullest,
     expert_parameters_per_layer, expert_split_degree,
 ):  # fmt: skip
     """Parameters of the routed experts of the fullest accelerator, unsharded by ZeRO. Source: definition."""
-    stages = (first_stage_layers, middle_stage_layers, last_stage_layers)
+    stages = (first_stage_layers, fullest_middle_stage_layers, last_stage_layers)
     held = of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages)
     return held * expert_parameters_per_layer / expert_split_degree
 

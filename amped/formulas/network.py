@@ -4,8 +4,8 @@ A group has `intra` accelerators in each of `inter` nodes. A ring through all of
 links as the group has accelerators in a node, so the bandwidth across grows with them until the fast network bounds it.
 """
 
+from amped.links import Algorithms, Links
 from amped.quantity import SYSTEM, parameter, records, selector
-from amped.records import Algorithms, Links
 
 
 @selector("electrical", "optical_circuit_switched", category=SYSTEM)

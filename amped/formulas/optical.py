@@ -4,8 +4,8 @@ Wavelengths are shared out among the partners an accelerator has at once. Where 
 has its own optics, and what stays inside the node goes over the electrical links there.
 """
 
+from amped.links import CircuitAlgorithms, Circuits
 from amped.quantity import SYSTEM, parameter, quantity, records
-from amped.records import CircuitAlgorithms, Circuits
 
 
 @parameter("s", category=SYSTEM, at_least=0)

@@ -1,13 +1,14 @@
 """Pipeline stages: what each has to do for a micro-batch, which of them paces the others, and who waits for whom.
 
-The first stage has the embedding, the last the output head. The slowest stage is never idle between its first and its
-last micro-batch, so a step takes its work for all micro-batches and, once, the work of the others for one.
+The first stage has the embedding, the last the output head. A step takes the slowest stage's work for all micro-batches,
+and how long it waits for the others is on `bubbles.py`.
 """
 
 import numpy as np
 
-from amped.quantity import MAPPING, parameter, quantity
+from amped.quantity import MAPPING, parameter, quantity, records
 from amped.records import total
+from amped.stage_records import Stage
 
 
 @quantity("count", category=MAPPING)
@@ -63,6 +64,22 @@ def middle_stage_layers(layers, pipeline_parallel_degree, first_stage_layers, la
 def largest_stage_layers(first_stage_layers, middle_stage_layers, last_stage_layers):
     """Layers of the stage that has most. Source: definition."""
     return np.maximum(np.maximum(first_stage_layers, middle_stage_layers), last_stage_layers)
+
+
+@records()
+def pipeline_stages(layers, pipeline_parallel_degree, first_stage_layers, middle_stage_layers, last_stage_layers):
+    """The stages, of several, that can set the pace: the first, of those between, all alike, the outermost, and the last.
+
+    Where there are none between, the last stands for them. Source: definition. Differs: with hand-overs beside computation
+    another of those between may be done later, by less than all hand-overs of a micro-batch.
+    """
+    last, between = pipeline_parallel_degree - 1, 1.0 * (pipeline_parallel_degree > 2)
+    inner, behind = np.where(between > 0, middle_stage_layers, last_stage_layers), between * last_stage_layers
+    return (
+        Stage("first", first_stage_layers, 0.0, layers - first_stage_layers, 0.0, last, 1.0, 0.0),
+        Stage("last but one", inner, layers - behind - inner, behind, last - between, between, 0.0, 1 - between),
+        Stage("last", last_stage_layers, layers - last_stage_layers, 0.0, last, 0.0, 0.0, 1.0),
+    )
 
 
 @quantity("s")
@@ -155,25 +172,20 @@ def boundary_time(pipeline_durations):
     return total(d.time * d.count for d in pipeline_durations)
 
 
+@quantity("count")
+def chunks_per_stage(virtual_pipeline_stages):
+    """Chunks of layers that a stage has, and between which micro-batches are handed over. Source: arXiv 2104.04473, section 2.2."""
+    return virtual_pipeline_stages
+
+
 @quantity("s")
-def pipeline_communication_time(boundary_time, number_of_microbatches_per_minibatch, virtual_pipeline_stages):
+def pipeline_communication_time(
+    boundary_time, number_of_microbatches_per_minibatch, chunks_per_stage, pipeline_parallel_degree
+):
     """Time that a stage sends: each micro-batch, forward and backward, once for each chunk of layers.
 
-    Source: arXiv 2104.04473, section 2.2.2.
+    Source: arXiv 2104.04473, section 2.2.2. Differs: the first and the last of several stages have one neighbour, and
+    are charged for two unless there are no others.
     """
-    return 2 * number_of_microbatches_per_minibatch * virtual_pipeline_stages * boundary_time
-
-
-@quantity("s", choice="performance_model", value="operators")
-def pipeline_bubble_time__operators(
-    layer_time, layers, pacing_stage_layers, embedding_time, head_time, first_stage_paces, last_stage_paces,
-    virtual_pipeline_stages, exposed_bubble_fraction, pipeline_parallel_degree, boundary_time,
-):  # fmt: skip
-    """Time that the pacing stage waits for its first micro-batch and behind its last: the others' work on one.
-
-    Source: arXiv 2104.04473, section 2.2 ((p−1)/v stages' work); arXiv 2410.00273, section 3 (with boundaries).
-    """
-    work = (layers - pacing_stage_layers) * layer_time
-    ends = (1 - first_stage_paces) * embedding_time + (1 - last_stage_paces) * head_time
-    waiting = (work + ends * (pipeline_parallel_degree > 1)) / virtual_pipeline_stages
-    return exposed_bubble_fraction * (waiting + 2 * (pipeline_parallel_degree - 1) * boundary_time)
+    sides = np.minimum(pipeline_parallel_degree - 1, 2)
+    return sides * number_of_microbatches_per_minibatch * chunks_per_stage * boundary_time
