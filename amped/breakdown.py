@@ -90,7 +90,8 @@ WAITS_FOR = {
     "feedforward_down all_reduce": ("feedforward_down reduce_scatter",),
     "feedforward_residual": ("feedforward_down all_reduce", "expert_output all_gather"),
     "stage_boundary send_receive": ("feedforward_residual",),
-    "final_norm": ("stage_boundary send_receive",),
+    "prediction_projection": ("stage_boundary send_receive",),
+    "final_norm": ("prediction_projection", "stage_boundary send_receive"),
     "head": ("final_norm",),
     "cross_entropy": ("head",),
 }

@@ -101,6 +101,8 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "grid given by its rows": ("default", {"tensor_parallel_rows": 2, "tensor_parallel_strategy": "2d_context"}),
     "layers with a window": ("default", {"attention_window": 256, "number_of_windowed_layers": 48, "flash_attention": True}),
     "mixture of experts": ("mixtral-8x7b", {}),
+    "further tokens predicted": ("mixtral-8x7b", {"multi_token_prediction_layers": 1}),
+    "a V without further predictions": ("default", {"pipeline_schedule": "zero_bubble_v", "layers": 96}),
     "latent attention": ("mixtral-8x7b", DEEPSEEK),
     "amped style": ("amped-style", {}),
     "nodes given": ("minimal", {}),

@@ -110,12 +110,13 @@ def embedding_activation_bytes(embedding_operators):
 
 
 @quantity("byte")
-def head_activation_bytes(head_operators):
+def head_activation_bytes(head_operators, kept_activation_bytes_per_layer, multi_token_prediction_layers):
     """Stash of a micro-batch in the output head: inputs of the final norm and the head, and the logits of the loss.
 
-    Source: arXiv 2205.05198, section 4.3 (4·s·b·h/t·(1 + v/h)).
+    With that of the layers that predict further tokens. Source: arXiv 2205.05198, section 4.3 (4·s·b·h/t·(1 + v/h)).
     """
-    return total(o.stash * o.count for o in head_operators if o.phase == "forward")
+    head = total(o.stash * o.count for o in head_operators if o.phase == "forward")
+    return head + multi_token_prediction_layers * kept_activation_bytes_per_layer
 
 
 @quantity("byte")

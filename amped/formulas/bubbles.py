@@ -26,21 +26,22 @@ def forward_pass_time_per_layer(
 def pass_times(
     forward_pass_time_per_layer, layer_time, weight_gradient_time_per_layer, embedding_forward_time,
     embedding_backward_time, end_communication_time, head_forward_time, head_input_gradient_time,
-    head_weight_gradient_time,
+    head_weight_gradient_time, multi_token_prediction_layers,
 ):  # fmt: skip
     """Times of a micro-batch's passes: forward, input gradients with what is computed again, weight gradients.
 
     Source: arXiv 2401.10241, section 1 (B and W).
     """
-    none = 0 * embedding_forward_time
+    none, more = 0 * embedding_forward_time, multi_token_prediction_layers
     input_gradient = layer_time - forward_pass_time_per_layer - weight_gradient_time_per_layer
     back = head_input_gradient_time + end_communication_time
     there = embedding_forward_time + end_communication_time
     return (
-        PassTimes("forward", forward_pass_time_per_layer, there, head_forward_time),
-        PassTimes("input_gradient", input_gradient, embedding_backward_time, back),
-        PassTimes("weight_gradient", weight_gradient_time_per_layer, none, head_weight_gradient_time),
-    )
+        PassTimes("forward", forward_pass_time_per_layer, there, head_forward_time + more * forward_pass_time_per_layer),
+        PassTimes("input_gradient", input_gradient, embedding_backward_time, back + more * input_gradient),
+        PassTimes("weight_gradient", weight_gradient_time_per_layer, none,
+                  head_weight_gradient_time + more * weight_gradient_time_per_layer),
+    )  # fmt: skip
 
 
 @records()

@@ -115,13 +115,17 @@ def attention_multiply_accumulates(attention_gemms, attention_calls):
 
 
 @quantity("count")
-def head_multiply_accumulates(head_gemms, number_of_microbatches_per_minibatch, pipeline_parallel_degree):
+def head_multiply_accumulates(
+    head_gemms, prediction_gemms, number_of_microbatches_per_minibatch, pipeline_parallel_degree,
+    multi_token_prediction_layers,
+):  # fmt: skip
     """Multiply-accumulates of the output head on one accelerator, forward, in a step, spread over the stages.
 
     Source: arXiv 2104.04473, appendix. Differs: in Megatron-LM the last stage has the head alone.
     """
     calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
-    return total(gemm.multiply_accumulates for gemm in head_gemms) * calls
+    head = total(gemm.multiply_accumulates for gemm in head_gemms) * (1 + multi_token_prediction_layers)
+    return (head + total(gemm.multiply_accumulates for gemm in prediction_gemms)) * calls
 
 
 @quantity("count")

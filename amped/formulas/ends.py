@@ -43,13 +43,14 @@ def cross_entropy_kernels():
 def head_operators(
     head_gemms, residual_tokens, residual_bytes, dimensionality, final_norm, norm_vectors, activation_precision,
     matrix_operand_precision, gradient_precision, logits_precision, has_vocabulary, cross_entropy_kernels,
-    flops_per_multiply_accumulate, flops_per_elementary_operation,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, multi_token_prediction_layers, prediction_operators,
 ):  # fmt: skip
     """Final norm, output head, and the cross-entropy over its share of the vocabulary, in full precision.
 
     Source: arXiv 2205.05198, section 4.3; Megatron-LM, vocab_parallel_cross_entropy. Each keeps its input.
     """
-    (head,), flop = head_gemms, flops_per_elementary_operation
+    (head,), flop, times = head_gemms, flops_per_elementary_operation, 1 + multi_token_prediction_layers
+    norms = final_norm + 3 * multi_token_prediction_layers
     size, weights = residual_tokens * dimensionality, norm_vectors * dimensionality * activation_precision
     norm = ((7 * size * flop, residual_bytes + weights, residual_bytes),
             (13 * size * flop, 4 * residual_bytes + weights, residual_bytes + weights))  # fmt: skip
@@ -59,9 +60,10 @@ def head_operators(
             (3 * logits * flop, 3 * wide, 2 * wide + narrow))  # fmt: skip
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     return (
-        *streamed("final_norm", "normalisation", residual_tokens, dimensionality, *norm, residual_bytes, final_norm),
-        *contraction(head, *entry, residual_bytes, has_vocabulary),
-        *streamed("cross_entropy", "normalisation", head.m, head.n, *loss, wide, has_vocabulary),
+        *streamed("final_norm", "normalisation", residual_tokens, dimensionality, *norm, residual_bytes, norms),
+        *contraction(head, *entry, residual_bytes, has_vocabulary * times),
+        *streamed("cross_entropy", "normalisation", head.m, head.n, *loss, wide, has_vocabulary * times),
+        *prediction_operators,
     )
 
 

@@ -21,34 +21,35 @@ def stage_layers(layers, pipeline_parallel_degree):
 
 
 @quantity("count")
-def dense_stage_layers(number_of_dense_layers, pipeline_parallel_degree):
+def dense_stage_layers(number_of_dense_layers, prediction_dense_layers, pipeline_parallel_degree):
     """Dense layers of one pipeline stage, on average. Source: definition."""
-    return number_of_dense_layers / pipeline_parallel_degree
+    return (number_of_dense_layers + prediction_dense_layers) / pipeline_parallel_degree
 
 
 @quantity("count")
-def MoE_stage_layers(number_of_MoE_layers, pipeline_parallel_degree):
+def MoE_stage_layers(number_of_MoE_layers, prediction_MoE_layers, pipeline_parallel_degree):
     """Mixture-of-experts layers of one pipeline stage, on average. Source: definition."""
-    return number_of_MoE_layers / pipeline_parallel_degree
+    return (number_of_MoE_layers + prediction_MoE_layers) / pipeline_parallel_degree
 
 
 @quantity("count")
-def layer_calls(stage_layers, number_of_microbatches_per_minibatch):
-    """Times that an accelerator runs a layer forward in a step. Source: definition."""
-    return stage_layers * number_of_microbatches_per_minibatch
+def layer_calls(layers, multi_token_prediction_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch):
+    """Times that an accelerator runs a layer forward in a step, on average over the stages. Source: definition."""
+    return (layers + multi_token_prediction_layers) / pipeline_parallel_degree * number_of_microbatches_per_minibatch
 
 
 @quantity("count")
 def attention_calls(
-    number_of_attention_layers, cross_attention_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch
-):
+    number_of_attention_layers, cross_attention_layers, multi_token_prediction_layers, pipeline_parallel_degree,
+    number_of_microbatches_per_minibatch,
+):  # fmt: skip
     """Times that an accelerator runs an attention forward in a step; one over an encoder's output has the same shape.
 
     Assumes that both stacks see `context` tokens.
 
     Source: arXiv 1706.03762, section 3.1.
     """
-    attentions = number_of_attention_layers + cross_attention_layers
+    attentions = number_of_attention_layers + cross_attention_layers + multi_token_prediction_layers
     return attentions / pipeline_parallel_degree * number_of_microbatches_per_minibatch
 
 

@@ -113,7 +113,7 @@ def fullest_middle_place(pipeline_layout):
 
 @quantity("count", choice="pipeline_schedule", value="1f1b", **LISTED)
 def fullest_middle_place__1f1b(
-    pipeline_layout, state_bytes_per_layer, kept_activation_bytes_per_layer, pipeline_parallel_degree,
+    pipeline_layout, state_bytes_per_layer, device_activation_bytes_per_layer, pipeline_parallel_degree,
     number_of_microbatches_per_minibatch,
 ):  # fmt: skip
     """Place of the stage between first and last that needs most memory: earlier ones hold more micro-batches.
@@ -123,7 +123,7 @@ def fullest_middle_place__1f1b(
     needed = []
     for place, share in enumerate(pipeline_layout):
         held = np.minimum(pipeline_parallel_degree - place, number_of_microbatches_per_minibatch)
-        needed.append(share.layers * (state_bytes_per_layer + kept_activation_bytes_per_layer * held))
+        needed.append(share.layers * (state_bytes_per_layer + device_activation_bytes_per_layer * held))
     return place_of_most(needed)
 
 

@@ -60,11 +60,12 @@ def middle_stage_state_bytes(
 @quantity("byte")
 def last_stage_state_bytes(
     last_stage_parameters, weight_split_degree, state_bytes_per_parameter, last_stage_layers,
-    expert_state_bytes_per_layer,
+    expert_state_bytes_per_layer, prediction_expert_parameters_per_accelerator, state_bytes_per_expert_parameter,
 ):  # fmt: skip
     """States that an accelerator of the last stage holds. Source: arXiv 1910.02054, section 5."""
     shared = last_stage_parameters / weight_split_degree * state_bytes_per_parameter
-    return shared + last_stage_layers * expert_state_bytes_per_layer
+    further = prediction_expert_parameters_per_accelerator * state_bytes_per_expert_parameter
+    return shared + last_stage_layers * expert_state_bytes_per_layer + further
 
 
 @quantity("byte")
@@ -177,12 +178,13 @@ def held_parameters(
 @quantity("count")
 def held_expert_parameters(
     first_stage_layers, fullest_middle_stage_layers, last_stage_layers, middle_stage_is_fullest, last_stage_is_fullest,
-    expert_parameters_per_layer, expert_split_degree,
+    expert_parameters_per_layer, expert_split_degree, prediction_expert_parameters_per_accelerator,
 ):  # fmt: skip
     """Parameters of the routed experts of the fullest accelerator, unsharded by ZeRO. Source: definition."""
     stages = (first_stage_layers, fullest_middle_stage_layers, last_stage_layers)
     held = of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages)
-    return held * expert_parameters_per_layer / expert_split_degree
+    further = prediction_expert_parameters_per_accelerator * last_stage_is_fullest
+    return held * expert_parameters_per_layer / expert_split_degree + further
 
 
 @quantity("byte")

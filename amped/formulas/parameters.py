@@ -220,26 +220,30 @@ def embedding_parameters(
 
 @quantity("count")
 def head_parameters(
-    vocabulary_size, dimensionality, tied_embeddings, final_norm, number_of_stacks, norm_vectors, output_bias, pooler
-):
-    """Parameters after the last layer: final norms, untied output head, pooler. Source: definition."""
+    vocabulary_size, dimensionality, tied_embeddings, final_norm, number_of_stacks, norm_vectors, output_bias, pooler,
+    prediction_parameters,
+):  # fmt: skip
+    """Parameters after the last layer: final norms, untied output head, pooler, further predictions. Source: definition."""
     head = (1 - tied_embeddings) * vocabulary_size * dimensionality + output_bias * vocabulary_size
     norms = final_norm * number_of_stacks * norm_vectors * dimensionality
-    return head + norms + pooler * (dimensionality + 1) * dimensionality
+    return head + norms + pooler * (dimensionality + 1) * dimensionality + prediction_parameters
 
 
 @quantity("count")
 def number_of_parameters(
-    stack_parameters, number_of_MoE_layers, number_of_experts, expert_parameters, embedding_parameters, head_parameters
-):
+    stack_parameters, number_of_MoE_layers, number_of_experts, expert_parameters, embedding_parameters, head_parameters,
+    prediction_expert_parameters,
+):  # fmt: skip
     """Parameters of the whole network. Source: definition."""
-    experts = number_of_MoE_layers * number_of_experts * expert_parameters
+    experts = number_of_MoE_layers * number_of_experts * expert_parameters + prediction_expert_parameters
     return stack_parameters + experts + embedding_parameters + head_parameters
 
 
 @quantity("count")
 def active_parameters(
-    number_of_parameters, number_of_MoE_layers, number_of_experts, experts_per_token, expert_parameters
-):
+    number_of_parameters, number_of_MoE_layers, prediction_MoE_layers, number_of_experts, experts_per_token,
+    expert_parameters,
+):  # fmt: skip
     """Parameters that one token uses: all but the experts it does not visit. Source: arXiv 2101.03961."""
-    return number_of_parameters - number_of_MoE_layers * (number_of_experts - experts_per_token) * expert_parameters
+    mixtures = number_of_MoE_layers + prediction_MoE_layers
+    return number_of_parameters - mixtures * (number_of_experts - experts_per_token) * expert_parameters

@@ -103,9 +103,13 @@ def embedding_time(embedding_forward_time, embedding_backward_time, end_communic
 
 
 @quantity("s")
-def head_time(head_forward_time, head_input_gradient_time, head_weight_gradient_time, end_communication_time):
-    """What a micro-batch takes in the output head. Source: definition."""
-    return head_forward_time + head_input_gradient_time + head_weight_gradient_time + end_communication_time
+def head_time(
+    head_forward_time, head_input_gradient_time, head_weight_gradient_time, end_communication_time, layer_time,
+    multi_token_prediction_layers,
+):  # fmt: skip
+    """What a micro-batch takes in the output head, and in the layers that predict further tokens. Source: definition."""
+    head = head_forward_time + head_input_gradient_time + head_weight_gradient_time + end_communication_time
+    return head + multi_token_prediction_layers * layer_time
 
 
 @quantity("boolean")
@@ -143,9 +147,12 @@ def pacing_stage_layers(
 
 
 @quantity("count")
-def pacing_layer_calls(pacing_stage_layers, number_of_microbatches_per_minibatch):
-    """Layers that the pacing stage runs forward in a step. Source: definition."""
-    return pacing_stage_layers * number_of_microbatches_per_minibatch
+def pacing_layer_calls(
+    pacing_stage_layers, last_stage_paces, multi_token_prediction_layers, number_of_microbatches_per_minibatch
+):
+    """Layers that the pacing stage runs forward in a step, with those behind the last. Source: definition."""
+    layers = pacing_stage_layers + last_stage_paces * multi_token_prediction_layers
+    return layers * number_of_microbatches_per_minibatch
 
 
 @quantity("count")

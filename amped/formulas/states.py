@@ -68,12 +68,15 @@ def expert_split_degree(expert_parallel_degree, expert_tensor_parallel_degree):
 
 
 @quantity("count")
-def expert_parameters_per_accelerator(largest_stage_layers, expert_parameters_per_layer, expert_split_degree):
+def expert_parameters_per_accelerator(
+    largest_stage_layers, expert_parameters_per_layer, expert_split_degree, prediction_expert_parameters_per_accelerator
+):
     """Parameters of the routed experts of one accelerator, unsharded by ZeRO, on the stage that has most.
 
     Source: arXiv 2006.16668.
     """
-    return largest_stage_layers * expert_parameters_per_layer / expert_split_degree
+    layers = largest_stage_layers * expert_parameters_per_layer / expert_split_degree
+    return layers + prediction_expert_parameters_per_accelerator
 
 
 @quantity("count")

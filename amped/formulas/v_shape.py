@@ -47,7 +47,7 @@ def last_stage_paces__zero_bubble_v(first_stage_paces):
 
 @quantity("byte", **V)
 def first_stage_activation_bytes__zero_bubble_v(
-    kept_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, head_activation_bytes,
+    device_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, head_activation_bytes,
     microbatches_in_flight, microbatches_in_flight_at_the_head, number_of_microbatches_per_minibatch,
 ):  # fmt: skip
     """Activations that the first stage keeps: halves of its layers, the first of them for twice as many micro-batches.
@@ -57,15 +57,15 @@ def first_stage_activation_bytes__zero_bubble_v(
     halves = 2 * microbatches_in_flight
     down = embedding_activation_bytes * np.minimum(halves, number_of_microbatches_per_minibatch)
     back = embedding_activation_bytes * (halves - 1) + head_activation_bytes * microbatches_in_flight_at_the_head
-    return kept_activation_bytes_per_layer * first_stage_layers * microbatches_in_flight + np.maximum(down, back)
+    return device_activation_bytes_per_layer * first_stage_layers * microbatches_in_flight + np.maximum(down, back)
 
 
 @quantity("byte", **V)
 def last_stage_activation_bytes__zero_bubble_v(
-    kept_activation_bytes_per_layer, last_stage_layers, microbatches_in_flight_at_the_end
+    device_activation_bytes_per_layer, last_stage_layers, microbatches_in_flight_at_the_end
 ):
     """Activations that the last stage keeps, where the V turns. Source: arXiv 2405.15362, section 3."""
-    return kept_activation_bytes_per_layer * last_stage_layers * microbatches_in_flight_at_the_end
+    return device_activation_bytes_per_layer * last_stage_layers * microbatches_in_flight_at_the_end
 
 
 @quantity("boolean", **V)
@@ -81,26 +81,26 @@ def middle_stage_is_fullest__zero_bubble_v(pipeline_parallel_degree):
 
 
 @quantity("byte", **V)
-def temporary_bytes__zero_bubble_v(layer_working_bytes, gathered_weight_bytes, logits_gradient_bytes):
+def temporary_bytes__zero_bubble_v(layer_working_bytes, weight_buffer_bytes, logits_gradient_bytes):
     """Working memory of the fullest stage, the first, with the logits' gradient. Source: arXiv 2205.05198, sections 4.3 and 5."""
-    return layer_working_bytes + gathered_weight_bytes + logits_gradient_bytes
+    return layer_working_bytes + weight_buffer_bytes + logits_gradient_bytes
 
 
 @quantity("1", **V)
 def first_stage_largest_microbatch__zero_bubble_v(
     available_memory_bytes, first_stage_state_bytes, first_stage_activation_bytes, layer_working_bytes,
-    gathered_weight_bytes, logits_gradient_bytes, microbatch_size,
+    weight_buffer_bytes, logits_gradient_bytes, microbatch_size,
 ):  # fmt: skip
     """Sequences of a micro-batch for which the first stage, with the head, has room, not rounded. Source: definition."""
     sequence = (first_stage_activation_bytes + layer_working_bytes + logits_gradient_bytes) / microbatch_size
-    return (available_memory_bytes - first_stage_state_bytes - gathered_weight_bytes) / sequence
+    return (available_memory_bytes - first_stage_state_bytes - weight_buffer_bytes) / sequence
 
 
 @quantity("1", **V)
 def last_stage_largest_microbatch__zero_bubble_v(
     available_memory_bytes, last_stage_state_bytes, last_stage_activation_bytes, layer_working_bytes,
-    gathered_weight_bytes, microbatch_size,
+    weight_buffer_bytes, microbatch_size,
 ):  # fmt: skip
     """Sequences of a micro-batch for which the last stage, where the V turns, has room, not rounded. Source: definition."""
     sequence = (last_stage_activation_bytes + layer_working_bytes) / microbatch_size
-    return (available_memory_bytes - last_stage_state_bytes - gathered_weight_bytes) / sequence
+    return (available_memory_bytes - last_stage_state_bytes - weight_buffer_bytes) / sequence
