@@ -110,12 +110,16 @@ def exchange_bytes(p: dict, tokens: float) -> float:
 
 
 def gathered_bytes(p: dict) -> float:
-    """Weights of the largest layer, whole while it runs."""
+    """Weights of the largest layer, whole while it runs; experts are not where nobody else has them."""
     if p["zero_stage"] < 3 or p["sharding_degree"] == 1:
         return 0.0
     tp, shares = p["tensor_parallel_degree"], p["expert_parallel_degree"] * p["expert_tensor_parallel_degree"]
     layers = range(int(p["layers"]))
-    whole = (shared_layer_parameters(p, i) / tp + routed_layer_parameters(p, i) / shares for i in layers)
+    replicas = p["data_parallel_degree"] * p["context_parallel_degree"]
+    same = replicas * tp / shares * (p["sharding_degree"] / replicas)  # accelerators that share out an expert's states
+    whole = (
+        shared_layer_parameters(p, i) / tp + (routed_layer_parameters(p, i) / shares if same > 1 else 0) for i in layers
+    )
     return max(whole) * p["weight_precision"]
 
 

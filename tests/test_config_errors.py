@@ -130,7 +130,9 @@ class TestOneParameterThatIsWrong:
 
     def test_a_choice_that_is_not_there_comes_with_the_nearest_and_all(self):
         problem = the_problem(config(MAPPING, activation_recomputation="selectiv"))
-        assert problem.advice == "did you mean 'selective'? it is one of none, selective, full, block"
+        assert (
+            problem.advice == "did you mean 'selective'? it is one of none, selective, full, block, alternate_products"
+        )
 
     def test_a_value_of_megabytes_is_told_in_a_line(self):
         for written in ("x" * 10**7, "9" * 10**7):
