@@ -32,7 +32,16 @@ ANNEXE_MAY_USE = {"errors", "units", "files", "quantity", "records", "tables"}
 HEAVY = {"numpy", "pint", "jsonschema", "matplotlib", "torch", "rich"}
 VERBS = [command.name for command in app.registered_commands]
 PROMISED = {"estimate", "explain", "explore", "mat-dims", "list"}
-DOOR = ["AmpedError", "Estimate", "estimate", "estimateTrainingTime", "explain", "explore", "load_config", "sensitivity"]
+DOOR = [
+    "AmpedError",
+    "Estimate",
+    "estimate",
+    "estimateTrainingTime",
+    "explain",
+    "explore",
+    "load_config",
+    "sensitivity",
+]
 LONGEST_FUNCTION, LONGEST_FILE = 40, 300
 
 SOURCES = sorted((ROOT / "amped").rglob("*.py"))

@@ -60,14 +60,21 @@ def _changes(found: Sensitivity, effects: list[Effect]) -> Table:
     for e in effects:
         head = (e.name, e.kind, human.value(e.value, e.unit))
         for trial in e.trials:
-            note = f"breaks {human.label(trial.broken)}" if trial.broken else _fit(found, trial, "")
+            told = f"breaks {human.label(trial.broken)}" if trial.broken else _fit(found, trial, "")
+            note = "; ".join(filter(None, (told, _shape(e) if trial is e.trials[0] else "")))
             table.add_row(*head, human.value(trial.value, e.unit), change(found, e, trial), note)
             head = ("", "", "")
     return table
 
 
 def _shape(e: Effect) -> str:
-    """Whether the elasticity holds on both sides."""
+    """Whether the elasticity holds on both sides, and what the value takes the place of."""
+    if e.replaces:
+        return f"in place of {', '.join(e.replaces)}"
+    if e.jumps:
+        return "jumps here"
+    if e.varied != "relative":
+        return ""
     if e.smooth is None:
         return "smaller values only" if e.elasticity_below is not None else "larger values only"
     return "" if e.smooth else f"bends here: {e.elasticity_below:+.3g} below, {e.elasticity_above:+.3g} above"

@@ -1,28 +1,26 @@
 """Varies every parameter of a configuration by itself and tells what that does to one result.
 
-All variations are rows of one broadcast run; a parameter whose being given selects other formulas has a run of its own.
+All variations are rows of one broadcast run; parameters that, once given, select other formulas have runs of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from amped.aliases import aliases
 from amped.catalogue import Catalogue
 from amped.comparison import KINDS
-from amped.errors import ConfigError, Problem, did_you_mean, quoted
+from amped.errors import ConfigError, EvaluationError, Problem, did_you_mean, quoted
 from amped.estimation import Estimation, estimated
-from amped.evaluate import Results
-from amped.resolve import plan
+from amped.resolve import Plan, plan
 from amped.scenario import Scenario
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
 from amped.sensitivities.neighbours import with_neighbours
 from amped.sensitivities.side_by_side import Rows, side_by_side
+from amped.sensitivities.structure import Group, grouped
 from amped.sensitivities.variations import Variation, first_of_lists, on_the_same_machine, variations
-from amped.sources import Sources
 
 EVERY_KIND = (*KINDS.values(), "experiment")
 HARDWARE_AND_MAPPING = ("mapping", "system", "accelerator")
@@ -50,16 +48,18 @@ def analysed(
     base = estimated(single, Estimation)
     sources = on_the_same_machine(base, lists)
     known = base.scenario.catalogue
+    targets = (wanted, FITS, *known.constraints)
     formulas = {**base.plan.by_name, **plan(known, (wanted,), sources).by_name}
-    every = list(variations(base, formulas, sources, lists, kinds, step))
-    selecting = _selecting(known)
-    alone = {v.name: v for v in every if v.name not in sources.given and v.name in selecting}
-    results, trials = _run(wanted, known, sources, [v for v in every if v.name not in alone])
-    trials |= {name: _alone(wanted, known, sources, variation) for name, variation in alone.items()}
-    value, fits = (float(results.whole(name)[0]) for name in (wanted, FITS))
-    effects = tuple(Effect(v.name, v.kind, v.mark.unit, v.value, v.varied, value, trials[v.name]) for v in every)
+    groups = grouped(known, targets, sources, variations(base, formulas, sources, lists, kinds, step))
+    runs = [(group, *_run(known, group)) for group in groups]
+    value, fits = (float(runs[0][1].results.whole(name)[0]) for name in (wanted, FITS))
+    if not np.isfinite(value):
+        raise EvaluationError(
+            f"'{wanted}' came out as {value}", f"`amped explain {wanted}` shows where that comes from"
+        )
+    effects = [effect for group, rows, full in runs for effect in _effects(group, rows, full, wanted, value)]
     return Sensitivity(single.description or single.label, wanted, known[wanted].mark.unit, value, fits > 0, step,
-                       effects, dict(results.plan.choices))  # fmt: skip
+                       tuple(effects), dict(groups[0].chosen.choices))  # fmt: skip
 
 
 def _checked(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> str:
@@ -95,35 +95,28 @@ def _problems(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> I
         yield Problem(f"{quoted(step)} is no step", "--step", f"it is a share, above 0 and at most {LARGEST_STEP:g}")
 
 
-def _selecting(known: Catalogue) -> set[str]:
-    """The names whose being given selects formulas."""
-    return {name for q in known.values() for f in q.formulas for clause in f.mark.clauses for name in clause}
-
-
-def _alone(wanted: str, known: Catalogue, sources: Sources, variation: Variation) -> tuple[Trial, ...]:
-    """The trials of a parameter with which, once given, other formulas take over."""
-    own = replace(sources, given=sources.given | {variation.name: variation.value})
-    return _run(wanted, known, own, [replace(variation, calculated=False)])[1][variation.name]
-
-
-def _run(
-    wanted: str, known: Catalogue, sources: Sources, every: Sequence[Variation]
-) -> tuple[Results, dict[str, tuple[Trial, ...]]]:
-    """One run of all variations: its results, of which row 0 is the configuration as it is, and each one's trials."""
-    rules = plan(known, known.constraints, sources)
-    full = with_neighbours(rules, sources.given, every)
-    chosen = plan(known, (wanted, FITS, *known.constraints), sources)
+def _run(known: Catalogue, group: Group) -> tuple[Rows, list[Variation]]:
+    """One run of all variations of a group, and the variations with the neighbours that were found for counts."""
+    given = group.sources.given
+    full = with_neighbours(plan(known, known.constraints, group.sources), given, group.variations)
     tried = [(v, np.array(v.values, dtype=np.float64)) for v in full]
-    rows = side_by_side(chosen, sources.given, tried, frozenset(chosen.targets))
-    return rows.results, {v.name: tuple(_told(rows, v, wanted, rules.targets)) for v in full}
+    return side_by_side(group.chosen, given, tried, frozenset(group.chosen.targets)), full
 
 
-def _told(rows: Rows, variation: Variation, wanted: str, rules: Sequence[str]) -> Iterator[Trial]:
+def _effects(group: Group, rows: Rows, full: Sequence[Variation], wanted: str, value: float) -> Iterator[Effect]:
+    """The effect of each parameter of a group; where it replaces others, from what its own value makes of the result."""
+    base = float(rows.results.whole(wanted)[0]) if group.replaced else value
+    for v in full:
+        trials = tuple(_trials(rows, v, wanted, group.chosen))
+        yield Effect(v.name, v.kind, v.mark.unit, v.value, v.varied, base, trials, group.replaced)
+
+
+def _trials(rows: Rows, variation: Variation, wanted: str, chosen: Plan) -> Iterator[Trial]:
     """What came out at each value of a parameter."""
-    own = {name: rows.of(variation.name, name) for name in (wanted, FITS, *rules)}
+    own = {name: rows.of(variation.name, name) for name in chosen.targets}
     for place, value in enumerate(variation.values):
         result = float(own[wanted][place])
-        broken = next((name for name in rules if not own[name][place] > 0), "")
+        broken = next((name for name in chosen.targets if name not in (wanted, FITS) and not own[name][place] > 0), "")
         if not (broken or np.isfinite(result)):
             broken = f"{wanted} is {result}"
         yield Trial(value, None if broken else result, broken, bool(own[FITS][place] > 0))

@@ -13,6 +13,8 @@ from amped.errors import ResolveError, did_you_mean
 # Elasticities below and above the value that differ by more than this share of the larger are not of one line.
 BENT = 0.05
 NOISE = 1e-9
+# No result goes with such a power of a parameter.
+STEEPEST = 50.0
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,9 @@ class Effect:
         kind: "mapping", "system", "accelerator", "model" or "experiment".
         varied: how: "relative" (a small share less and more), "step" (from zero, which has no share), "neighbour" (the
             next whole values that keep every rule), "switch" (the other of two) or "list" (values of the config).
-        base: the result as it is.
+        base: the result at this value.
         trials: the other values in rising order.
+        replaces: given values in whose place this one stands, as with `--set`: a clock in that of the published peak.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Effect:
     varied: str
     base: float
     trials: tuple[Trial, ...]
+    replaces: tuple[str, ...] = ()
 
     @cached_property
     def told(self) -> tuple[Trial, ...]:
@@ -59,8 +63,10 @@ class Effect:
 
     @cached_property
     def elasticity(self) -> float | None:
-        """How d ln result goes with d ln parameter; None where a logarithm or a small change does not exist."""
-        return self._slope([p for p in (self._below, (self.value, self.base), self._above) if p])
+        """How d ln result goes with d ln parameter; None where a logarithm does not exist, or the result jumps."""
+        return (
+            None if self.jumps else self._slope([p for p in (self._below, (self.value, self.base), self._above) if p])
+        )
 
     @cached_property
     def elasticity_below(self) -> float | None:
@@ -71,6 +77,11 @@ class Effect:
     def elasticity_above(self) -> float | None:
         """The same towards larger values only."""
         return self._slope([(self.value, self.base), self._above]) if self._above else None
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the result leaps within the small step, as a rounding does: then the slope says nothing."""
+        return any(abs(slope or 0.0) > STEEPEST for slope in (self.elasticity_below, self.elasticity_above))
 
     @property
     def smooth(self) -> bool | None:
@@ -109,8 +120,9 @@ class Effect:
         """The same as plain data, in canonical names and units."""
         return {
             "name": self.name, "kind": self.kind, "unit": self.unit, "value": self.value, "varied": self.varied,
+            "replaces": list(self.replaces), "result": self.base,
             "elasticity": self.elasticity, "elasticity_below": self.elasticity_below,
-            "elasticity_above": self.elasticity_above, "smooth": self.smooth, "largest_change": self.largest_change,
+            "elasticity_above": self.elasticity_above, "smooth": self.smooth, "jumps": self.jumps, "largest_change": self.largest_change,
             "trials": [asdict(trial) for trial in self.trials],
         }  # fmt: skip
 

@@ -9,14 +9,16 @@ from amped.catalogue import Formula, Quantity
 from amped.comparison import kind_of_input
 from amped.errors import ConfigError, Problem
 from amped.estimation import Estimation
+from amped.evaluate import run
 from amped.quantity import Mark
+from amped.resolve import plan
 from amped.scenario import Scenario
 from amped.sources import Given, Sources
 from amped.values import Value
 
 # The step from zero, in each canonical unit; where there is none, one.
 STEPS = {"1": 0.01, "s": 1e-6, "byte": 1e6, "byte/s": 1e9, "flop/s": 1e12, "dollar/s": 1 / 3600}
-DATA_PARTS = ("intra_node_data_parallel_degree", "inter_node_data_parallel_degree")
+DATA_DEGREES = frozenset(f"{place}data_parallel_degree" for place in ("", "intra_node_", "inter_node_"))
 Lists = Mapping[str, tuple[Value, ...]]
 
 
@@ -57,16 +59,17 @@ def first_of_lists(scenario: Scenario) -> tuple[Scenario, Lists]:
 
 
 def on_the_same_machine(base: Estimation, lists: Lists) -> Sources:
-    """The sources with the machine held: data parallelism takes what the other degrees leave, as it did."""
+    """The sources with the machine held: data parallelism takes what the other degrees leave, if that is what it has."""
     own = base.scenario.sources
-    given = dict(own.given)
-    if "data_parallel_degree" in lists:  # then the machine is as large as it makes it
+    if DATA_DEGREES & lists.keys():  # then the machine is as large as they make it
         return own
+    given = dict(own.given)
     if "number_of_nodes" not in given:
         given["number_of_accelerators"] = base["number_of_accelerators"]
-    if not any(part in given for part in DATA_PARTS):
-        given.pop("data_parallel_degree", None)
-    return replace(own, given=given)
+    left = replace(own, given={name: value for name, value in given.items() if name not in DATA_DEGREES})
+    degrees = run(plan(base.scenario.catalogue, sorted(DATA_DEGREES), left), left.given)
+    same = all(degrees.number(name) == base[name] for name in DATA_DEGREES)
+    return left if same else replace(own, given=given)
 
 
 def variations(
