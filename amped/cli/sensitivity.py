@@ -14,27 +14,24 @@ if TYPE_CHECKING:
     from amped.scenario import Scenario
     from amped.sensitivities.effects import Sensitivity
 
-DEFAULT_TOP = 20
+KINDS_HELP = "Vary only these: mapping, system, accelerator (all three by default), model, experiment; repeatable."
+OfOption = Annotated[str, typer.Option("--of", metavar="RESULT", help="Any quantity that is a number.")]
+KindOption = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help=KINDS_HELP)]
+StepOption = Annotated[
+    float, typer.Option("--step", metavar="SHARE", help="How much less and more of each continuous parameter.")
+]
+TopOption = Annotated[
+    int, typer.Option("--top", min=1, max=1000, metavar="K", help="How many to show; --json has all.")
+]
 
 
 @options.with_scenario
 def sensitivity(
     asked: Scenario,
-    of: Annotated[str, typer.Option("--of", metavar="RESULT", help="Any quantity that is a number.")] = "step_time",
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="Vary only these: mapping, system, accelerator (all three by default), model, experiment; repeatable.",
-        ),
-    ] = None,
-    step: Annotated[
-        float, typer.Option("--step", metavar="SHARE", help="How much less and more of each continuous parameter.")
-    ] = 0.001,
-    top: Annotated[
-        int, typer.Option("--top", min=1, max=1000, metavar="K", help="How many to show; --json has all.")
-    ] = DEFAULT_TOP,
+    of: OfOption = "step_time",
+    kind: KindOption = None,
+    step: StepOption = 0.001,
+    top: TopOption = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print all effects as JSON.")] = False,
     plot: Annotated[bool, typer.Option("--plot", help="Draw a tornado plot, sensitivity.png.")] = False,
     output_dir: options.OutputOption = None,

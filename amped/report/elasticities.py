@@ -98,7 +98,7 @@ def _footnotes(found: Sensitivity) -> list[str]:
     if found.without_effect:
         lines.append(f"no effect: {len(found.without_effect)} parameters (--json names them)")
     if found.stuck:
-        told = ", ".join(e.name for e in found.stuck)
+        told = ", ".join(f"{e.name} ({human.label(e.trials[0].broken)})" if e.trials else e.name for e in found.stuck)
         lines.append(f"no other value that keeps the rules: {told}")
     return [*lines, "choices of formulas are not varied: `amped compare` tells what another one changes"]
 
