@@ -133,7 +133,7 @@ def test_what_cannot_be_is_refused(asked, told):
 
 
 def test_a_name_that_is_not_varied_is_told():
-    found = amped.sensitivity(kinds=["system"])
+    found = amped.sensitivity(kinds="system")
     assert {effect.kind for effect in found.effects} == {"system"}
     with pytest.raises(AmpedError, match="did you mean 'inter_node_latency'"):
         found["inter_node_latancy"]

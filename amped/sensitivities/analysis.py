@@ -43,6 +43,7 @@ def analysed(
     Raises:
         ConfigError, ResolveError: for names, kinds or a step that cannot be, all at once; and as an estimate does.
     """
+    kinds = (kinds,) if isinstance(kinds, str) else kinds
     wanted = _checked(scenario.catalogue, of, kinds, step)
     single, lists = first_of_lists(scenario)
     base = estimated(single, Estimation)
