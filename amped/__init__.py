@@ -21,7 +21,7 @@ if (_ROOT / "pyproject.toml").is_file():
 
 if TYPE_CHECKING:
     from amped.errors import AmpedError
-    from amped.library import Estimate, estimate, estimateTrainingTime, explain, explore, load_config
+    from amped.library import Estimate, estimate, estimateTrainingTime, explain, explore, load_config, sensitivity
 
 __all__ = [
     "AmpedError",
@@ -31,6 +31,7 @@ __all__ = [
     "explain",
     "explore",
     "load_config",
+    "sensitivity",
 ]
 
 

@@ -76,10 +76,11 @@ def _inputs(one: Estimation, other: Estimation) -> Iterator[Difference]:
             continue
         values = [_value(e, name) for e in (one, other)]
         if quantity.mark.kind != "records" and values != [None, None]:
-            yield Difference(name, _kind(name, quantity.category), quantity.mark.unit, values[0], values[1])
+            yield Difference(name, kind_of_input(name, quantity.category), quantity.mark.unit, values[0], values[1])
 
 
-def _kind(name: str, category: str | None) -> str:
+def kind_of_input(name: str, category: str | None) -> str:
+    """Whose input it is: the model's, the mapping's, the system's, the accelerator's, the experiment's, or a formula's."""
     return "experiment" if name in EXPERIMENT else KINDS.get(category or "", "formulas")
 
 

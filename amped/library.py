@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +13,8 @@ from amped.estimation import Estimation, estimated
 from amped.explanation import Explanation, explained
 from amped.exploration.search import Exploration, explored
 from amped.scenario import ConfigSource, formula_module, read_scenario
+from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analysed
+from amped.sensitivities.effects import Sensitivity
 
 
 class Estimate(Estimation):
@@ -97,6 +99,30 @@ def explore(
         overrides: as in `estimate`; `number_of_accelerators` is the size of the machine.
     """
     return explored(read_scenario(config, overrides, lookup_tables, formulas), top, vary or {})
+
+
+def sensitivity(
+    config: ConfigSource = "default",
+    *,
+    of: str = "step_time",
+    kinds: Sequence[str] = HARDWARE_AND_MAPPING,
+    step: float = STEP,
+    lookup_tables: str | Path | None = None,
+    formulas: ModuleType | str | Path | None = None,
+    **overrides: object,
+) -> Sensitivity:
+    """How a result changes with each parameter, all else as it is: elasticities, and the effect of the next whole values.
+
+    Args:
+        config: as in `estimate`; of a list the first value is its own, and the others are tried.
+        of: the result, any quantity that is a number.
+        kinds: of the parameters: mapping, system, accelerator, model, experiment.
+        step: the share by which continuous parameters are varied, down and up.
+        lookup_tables: as in `estimate`.
+        formulas: as in `estimate`.
+        overrides: as in `estimate`; a list is tried.
+    """
+    return analysed(read_scenario(config, overrides, lookup_tables, formulas), of, kinds, step)
 
 
 def estimateTrainingTime(accelerator: str, transformer: str | None = None) -> float:  # noqa: N802 (AMPeD's name)

@@ -83,7 +83,7 @@ def refuse_sweeps(scenario: Scenario, verb: str) -> None:
     lists = [*scenario.sources.sweeps, *(f"lookup_table_row of {c}" for c in scenario.sources.row_sweeps)]
     if lists:
         raise ConfigError(
-            (Problem(f"'{name}' is a list, and {verb} takes one value", advice="`amped explore` takes lists") for name in lists),
+            (Problem(f"'{name}' is a list, and {verb} takes one value", advice="`amped explore` takes lists, and `amped sensitivity`") for name in lists),
             file=scenario.label,
         )  # fmt: skip
 

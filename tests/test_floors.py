@@ -20,7 +20,7 @@ FLOORS = {
     "aliases": 3, "config_schema": 3, "catalogue": 3, "tables": 3, "table_files": 3, "values": 3, "config": 3, "sources": 3, "gathering": 3, "axes": 3,
     "resolve": 3, "evaluate": 3,
     "scenario": 4, "estimation": 4, "breakdown": 4, "graph": 4, "explanation": 4, "remedies": 4, "comparison": 4,
-    "exploration": 4, "schedules": 4, "timeline": 4, "execution": 4, "rules": 4, "draft": 4, "table_check": 4, "validation": 4,
+    "exploration": 4, "schedules": 4, "timeline": 4, "execution": 4, "rules": 4, "sensitivities": 4, "draft": 4, "table_check": 4, "validation": 4,
     "report": 5,
     "library": 6,
     "cli": 7,
@@ -32,7 +32,16 @@ ANNEXE_MAY_USE = {"errors", "units", "files", "quantity", "records", "tables"}
 HEAVY = {"numpy", "pint", "jsonschema", "matplotlib", "torch", "rich"}
 VERBS = [command.name for command in app.registered_commands]
 PROMISED = {"estimate", "explain", "explore", "mat-dims", "list"}
-DOOR = ["AmpedError", "Estimate", "estimate", "estimateTrainingTime", "explain", "explore", "load_config"]
+DOOR = [
+    "AmpedError",
+    "Estimate",
+    "estimate",
+    "estimateTrainingTime",
+    "explain",
+    "explore",
+    "load_config",
+    "sensitivity",
+]
 LONGEST_FUNCTION, LONGEST_FILE = 40, 300
 
 SOURCES = sorted((ROOT / "amped").rglob("*.py"))

@@ -19,6 +19,7 @@ from amped.cli.mat_dims import mat_dims
 from amped.cli.parameters import parameters
 from amped.cli.scenario_summary import scenario_summary
 from amped.cli.schema import schema
+from amped.cli.sensitivity import sensitivity
 from amped.cli.show import show
 from amped.errors import AmpedError
 
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.command("estimate")(estimate)
 app.command("explain")(explain)
 app.command("explore")(explore)
+app.command("sensitivity")(sensitivity)
 app.command("init")(init)
 app.command("compare")(compare)
 app.command("scenario-summary")(scenario_summary)

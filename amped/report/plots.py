@@ -34,7 +34,7 @@ def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
     axes.set_xlabel("time of one step (s)")
     axes.set_xlim(0, max(parts.values()) * 1.3)
     axes.set_title(e.scenario.description or e.scenario.label, fontsize=10)
-    return _image(figure, suffix)
+    return image(figure, suffix)
 
 
 def pie_charts(e: Estimation, suffix: str) -> bytes:
@@ -51,7 +51,7 @@ def pie_charts(e: Estimation, suffix: str) -> bytes:
     figure.suptitle(
         f"{e.scenario.description or e.scenario.label}\ntraining {human.duration(e['training_time'])}", fontsize=11
     )
-    return _image(figure, suffix)
+    return image(figure, suffix)
 
 
 def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
@@ -100,10 +100,24 @@ def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
     axes[1].set_xlabel("time of one step (s)")
     axes[1].invert_yaxis()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
-    return _image(figure, suffix)
+    return image(figure, suffix)
 
 
-def _image(figure: Any, suffix: str) -> bytes:
+def panels(width: float, heights: list[float]) -> tuple[Any, list[Any]]:
+    """An empty figure, and its panels one below the other."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, grid = plt.subplots(
+        len(heights), 1, figsize=(width, sum(heights)), layout="constrained", height_ratios=heights, squeeze=False
+    )
+    return figure, list(grid[:, 0])
+
+
+def image(figure: Any, suffix: str) -> bytes:
+    """The figure as an image file."""
     import matplotlib.pyplot as plt
 
     buffer = io.BytesIO()

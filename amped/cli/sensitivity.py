@@ -1,0 +1,67 @@
+"""`amped sensitivity`: which parameters a result hangs on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.scenario import Scenario
+    from amped.sensitivities.effects import Sensitivity
+
+KINDS_HELP = "Vary only these: mapping, system, accelerator (all three by default), model, experiment; repeatable."
+OfOption = Annotated[str, typer.Option("--of", metavar="RESULT", help="Any quantity that is a number.")]
+KindOption = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help=KINDS_HELP)]
+StepOption = Annotated[
+    float, typer.Option("--step", metavar="SHARE", help="How much less and more of each continuous parameter.")
+]
+TopOption = Annotated[
+    int, typer.Option("--top", min=1, max=1000, metavar="K", help="How many to show; --json has all.")
+]
+
+
+@options.with_scenario
+def sensitivity(
+    asked: Scenario,
+    of: OfOption = "step_time",
+    kind: KindOption = None,
+    step: StepOption = 0.001,
+    top: TopOption = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all effects as JSON.")] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw a tornado plot, sensitivity.png.")] = False,
+    output_dir: options.OutputOption = None,
+) -> None:
+    """Tell which parameters a result hangs on: how much it changes with each, all else as it is.
+
+    Continuous parameters are varied a little down and up, and told as elasticity; counts and degrees take the next values
+    that keep every rule, switches are flipped. A list in the config is tried; its first value is the configuration's.
+
+    Example: amped sensitivity --of training_time --model "Llama 3 70B" --system "DGX H100" --gpus 512 --top 10
+    """
+    from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, analysed
+
+    found = analysed(asked, of, kind or HARDWARE_AND_MAPPING, step)
+    for notice in asked.sources.notices:
+        typer.echo(notice if notice.startswith("warning") else f"note: {notice}", err=True)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        from amped.report.elasticities import sensitivity_tables
+
+        options.show(sensitivity_tables(found, top))
+    if plot:
+        _draw(found, top, output_dir or Path("output_files"))
+
+
+def _draw(found: Sensitivity, top: int, folder: Path) -> None:
+    """Writes the tornado plot."""
+    from amped.files import output_file, write_atomically
+    from amped.report.tornado import tornado_plot
+
+    path = write_atomically(output_file(folder, "sensitivity.png"), tornado_plot(found, top))
+    typer.echo(f"written to {path}", err=True)

@@ -1,0 +1,123 @@
+"""Varies every parameter of a configuration by itself and tells what that does to one result.
+
+All variations are rows of one broadcast run; parameters that, once given, select other formulas have runs of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from amped.aliases import aliases
+from amped.catalogue import Catalogue
+from amped.comparison import KINDS
+from amped.errors import ConfigError, EvaluationError, Problem, did_you_mean, quoted
+from amped.estimation import Estimation, estimated
+from amped.resolve import Plan, plan
+from amped.scenario import Scenario
+from amped.sensitivities.effects import Effect, Sensitivity, Trial
+from amped.sensitivities.neighbours import with_neighbours
+from amped.sensitivities.side_by_side import Rows, side_by_side
+from amped.sensitivities.structure import Group, grouped
+from amped.sensitivities.variations import Variation, first_of_lists, on_the_same_machine, variations
+
+EVERY_KIND = (*KINDS.values(), "experiment")
+HARDWARE_AND_MAPPING = ("mapping", "system", "accelerator")
+STEP = 0.001
+LARGEST_STEP = 0.5
+FITS = "fits_in_memory"
+
+
+def analysed(
+    scenario: Scenario, of: str = "step_time", kinds: Sequence[str] = HARDWARE_AND_MAPPING, step: float = STEP
+) -> Sensitivity:
+    """How a result changes with each parameter of these kinds.
+
+    Args:
+        scenario: the config; of a list the first value is its own, and the others are tried.
+        of: any quantity that is a number.
+        kinds: of the parameters: mapping, system, accelerator, model, experiment.
+        step: the share by which a continuous parameter is varied, down and up.
+
+    Raises:
+        ConfigError, ResolveError: for names, kinds or a step that cannot be, all at once; and as an estimate does.
+    """
+    kinds = (kinds,) if isinstance(kinds, str) else kinds
+    wanted = _checked(scenario.catalogue, of, kinds, step)
+    single, lists = first_of_lists(scenario)
+    base = estimated(single, Estimation)
+    sources = on_the_same_machine(base, lists)
+    known = base.scenario.catalogue
+    targets = (wanted, FITS, *known.constraints)
+    formulas = {**base.plan.by_name, **plan(known, (wanted,), sources).by_name}
+    groups = grouped(known, targets, sources, variations(base, formulas, sources, lists, kinds, step))
+    runs = [(group, *_run(known, group)) for group in groups]
+    value, fits = (float(runs[0][1].results.whole(name)[0]) for name in (wanted, FITS))
+    if not np.isfinite(value):
+        raise EvaluationError(
+            f"'{wanted}' came out as {value}", f"`amped explain {wanted}` shows where that comes from"
+        )
+    effects = [effect for group, rows, full in runs for effect in _effects(group, rows, full, wanted, value)]
+    return Sensitivity(single.description or single.label, wanted, known[wanted].mark.unit, value, fits > 0, step,
+                       tuple(effects), dict(groups[0].chosen.choices))  # fmt: skip
+
+
+def _checked(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> str:
+    """The canonical name of the result.
+
+    Raises:
+        ConfigError: with everything that is wrong.
+    """
+    problems = list(_problems(known, of, kinds, step))
+    if problems:
+        raise ConfigError(problems)
+    return aliases().canonical(of)
+
+
+def _problems(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> Iterator[Problem]:
+    numbers = [
+        name for name, q in known.items() if q.mark.kind != "records" and q.mark.unit not in ("boolean", "choice")
+    ]
+    name = aliases().canonical(of) if isinstance(of, str) else str(of)
+    if name not in known:
+        yield Problem(f"there is no quantity {quoted(of)}", "--of", did_you_mean(name, numbers))
+    elif name not in numbers:
+        yield Problem(
+            f"'{name}' is no number", "--of", "name a number, such as step_time or memory_per_accelerator_bytes"
+        )
+    for kind in kinds:
+        if kind not in EVERY_KIND:
+            hint = did_you_mean(str(kind), EVERY_KIND)
+            yield Problem(
+                f"there is no kind {quoted(kind)}", "--kind", f"{hint} it is one of {', '.join(EVERY_KIND)}".strip()
+            )
+    if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= LARGEST_STEP:
+        yield Problem(f"{quoted(step)} is no step", "--step", f"it is a share, above 0 and at most {LARGEST_STEP:g}")
+
+
+def _run(known: Catalogue, group: Group) -> tuple[Rows, list[Variation]]:
+    """One run of all variations of a group, and the variations with the neighbours that were found for counts."""
+    given = group.sources.given
+    full = with_neighbours(plan(known, known.constraints, group.sources), given, group.variations)
+    tried = [(v, np.array(v.values, dtype=np.float64)) for v in full]
+    return side_by_side(group.chosen, given, tried, frozenset(group.chosen.targets)), full
+
+
+def _effects(group: Group, rows: Rows, full: Sequence[Variation], wanted: str, value: float) -> Iterator[Effect]:
+    """The effect of each parameter of a group; where it replaces others, from what its own value makes of the result."""
+    base = float(rows.results.whole(wanted)[0]) if group.replaced else value
+    for v in full:
+        trials = tuple(_trials(rows, v, wanted, group.chosen))
+        yield Effect(v.name, v.kind, v.mark.unit, v.value, v.varied, base, trials, group.replaced)
+
+
+def _trials(rows: Rows, variation: Variation, wanted: str, chosen: Plan) -> Iterator[Trial]:
+    """What came out at each value of a parameter."""
+    own = {name: rows.of(variation.name, name) for name in chosen.targets}
+    for place, value in enumerate(variation.values):
+        result = float(own[wanted][place])
+        broken = next((name for name in chosen.targets if name not in (wanted, FITS) and not own[name][place] > 0), "")
+        if not (broken or np.isfinite(result)):
+            broken = f"{wanted} is {result}"
+        yield Trial(value, None if broken else result, broken, bool(own[FITS][place] > 0))

@@ -1,0 +1,122 @@
+"""Which parameters of a configuration are varied, and to which values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from amped.catalogue import Formula, Quantity
+from amped.comparison import kind_of_input
+from amped.errors import ConfigError, Problem
+from amped.estimation import Estimation
+from amped.evaluate import run
+from amped.quantity import Mark
+from amped.resolve import plan
+from amped.scenario import Scenario
+from amped.sources import Given, Sources
+from amped.values import Value
+
+# The step from zero, in each canonical unit; where there is none, one.
+STEPS = {"1": 0.01, "s": 1e-6, "byte": 1e6, "byte/s": 1e9, "flop/s": 1e12, "dollar/s": 1 / 3600}
+DATA_DEGREES = frozenset(f"{place}data_parallel_degree" for place in ("", "intra_node_", "inter_node_"))
+Lists = Mapping[str, tuple[Value, ...]]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A parameter, its value, and the others to try; those of a neighbour are yet to be found.
+
+    Attributes:
+        calculated: whether its value is a formula's: then what the formula gives is flipped.
+    """
+
+    name: str
+    kind: str
+    mark: Mark
+    value: float
+    varied: str
+    values: tuple[float, ...]
+    calculated: bool = False
+
+
+def first_of_lists(scenario: Scenario) -> tuple[Scenario, Lists]:
+    """The scenario with the first value of each list, and the lists of several values.
+
+    Raises:
+        ConfigError: for lists of choices and of rows, which other formulas or many values hang on.
+    """
+    own = scenario.sources
+    problems = [Problem(f"the rows of {category} are a list, and sensitivity takes one", advice="give one row; `amped explore` ranks several")
+                for category in own.row_sweeps]  # fmt: skip
+    problems += [Problem(f"the choice '{name}' is a list, and sensitivity takes one", advice="give one; `amped compare` tells what another changes")
+                 for name in own.sweeps if scenario.catalogue[name].is_selector]  # fmt: skip
+    if problems:
+        raise ConfigError(problems, file=scenario.label)
+    sources = replace(own, given=dict(own.given), choices=dict(own.choices), origins=dict(own.origins), sweeps={})
+    for name, values in own.sweeps.items():
+        sources.add(name, Given(values[0], values[0], f"the first value of {name}"))
+    return replace(scenario, sources=sources), {name: values for name, values in own.sweeps.items() if values[1:]}
+
+
+def on_the_same_machine(base: Estimation, lists: Lists) -> Sources:
+    """The sources with the machine held: data parallelism takes what the other degrees leave, if that is what it has."""
+    own = base.scenario.sources
+    if DATA_DEGREES & lists.keys():  # then the machine is as large as they make it
+        return own
+    given = dict(own.given)
+    if "number_of_nodes" not in given:
+        given["number_of_accelerators"] = base["number_of_accelerators"]
+    left = replace(own, given={name: value for name, value in given.items() if name not in DATA_DEGREES})
+    degrees = run(plan(base.scenario.catalogue, sorted(DATA_DEGREES), left), left.given)
+    same = all(degrees.number(name) == base[name] for name in DATA_DEGREES)
+    return left if same else replace(own, given=given)
+
+
+def variations(
+    base: Estimation,
+    formulas: Mapping[str, Formula],
+    sources: Sources,
+    lists: Lists,
+    kinds: Collection[str],
+    step: float,
+) -> Iterator[Variation]:
+    """Every parameter of these kinds that is given, looked up or by default, and switches that a formula sets."""
+    for name, quantity in base.scenario.catalogue.items():
+        kind, formula = kind_of_input(name, quantity.category), formulas.get(name)
+        if kind not in kinds or quantity.is_selector or quantity.mark.kind == "records" or quantity.mark.constrains:
+            continue
+        if name in sources.given:
+            yield _variation(quantity, kind, sources.given[name], lists.get(name, ()), step)
+        elif formula is not None and not formula.arguments and not _defined(formula):
+            yield _variation(quantity, kind, float(formula.function()), (), step)
+        elif formula is not None and quantity.mark.unit == "boolean" and name in base:
+            yield replace(_variation(quantity, kind, base[name], (), step), calculated=True)
+
+
+def _defined(formula: Formula) -> bool:
+    """Whether the value is a definition, such as the two operations of a multiply-accumulate, and no property."""
+    return formula.text["source"].startswith("definition") and formula.mark.unit == "flop"
+
+
+def _variation(quantity: Quantity, kind: str, value: float, listed: tuple[Value, ...], step: float) -> Variation:
+    """How a parameter of this value is varied."""
+    mark = quantity.mark
+    if listed:
+        varied, values = "list", sorted(float(v) for v in listed[1:])
+    elif mark.unit == "boolean" or (mark.or_boolean and value in (0, 1)):
+        varied, values = "switch", [1 - value]
+    elif mark.unit == "count":
+        varied, values = "neighbour", []
+    elif value == 0:
+        varied, values = "step", [min(STEPS.get(mark.unit, 1.0), mark.at_most or float("inf"))]
+    else:
+        varied, values = "relative", [v for v in (value * (1 - step), value * (1 + step)) if _allowed(mark, v)]
+    return Variation(quantity.name, kind, mark, value, varied, tuple(values))
+
+
+def _allowed(mark: Mark, value: float) -> bool:
+    """Whether a user might give the value."""
+    least = 0.0 if mark.at_least is None else mark.at_least
+    above = -1.0 if mark.above is None else mark.above
+    most = float("inf") if mark.at_most is None else mark.at_most
+    return least <= value <= most and value > above
