@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,10 +18,12 @@ from amped.errors import ConfigError, EvaluationError
 from amped.estimation import STEP_PARTS
 from amped.evaluate import Array, Results, run_in_blocks
 from amped.exploration import space
-from amped.exploration.request import Request, request
+from amped.exploration.cases import Case, case
+from amped.exploration.found import ALL, Found, Ranked, Row, merged
+from amped.exploration.request import Options, Request
 from amped.exploration.space import JOINT, blocks, mappings
 from amped.resolve import Plan, plan
-from amped.scenario import Scenario
+from amped.scenario import Scenario, asked_again
 
 # Rows of one evaluation: more would not lie in the cache. Rows within which distinct combinations are told apart.
 BLOCK_ROWS, CHUNK_ROWS = 16_384, 524_288
@@ -28,7 +33,6 @@ COLUMNS = (
     "hardware_flop_rate_per_accelerator", "memory_per_accelerator_bytes", "fits_in_memory", "data_parallel_degree",
     "tensor_parallel_degree", "pipeline_parallel_degree", "number_of_microbatches_per_minibatch", *STEP_PARTS,
 )  # fmt: skip
-Row = dict[str, float | bool]
 Progress = Callable[[int], None]
 
 
@@ -64,34 +68,82 @@ class Exploration:
                 "elapsed_time": self.elapsed_time, "best": self.best}  # fmt: skip
 
 
-@dataclass
-class _Best:
-    """The best rows so far, and the counts."""
+@dataclass(frozen=True)
+class Part:
+    """A piece of the space that is evaluated on its own: its number in the list of parts, and which mappings it has.
 
-    top: int
-    rows: list[tuple[tuple[float, ...], Row]] = field(default_factory=list)
-    unfit: list[tuple[tuple[float, ...], Row]] = field(default_factory=list)
-    candidates: int = 0
-    feasible: int = 0
-    removed: dict[str, int] = field(default_factory=dict)
+    Attributes:
+        number: place in the list, from 0.
+        chunk: which run of mappings it lies in; `start` and `stop` are its rows there.
+        candidates: how many cells it has.
+    """
 
-    def bound(self, fits: bool) -> float:
-        """The time that a row must not exceed to be among the best."""
-        kept = self.rows if fits else self.unfit
-        return kept[-1][0][0] if len(kept) == self.top else np.inf
+    number: int
+    chunk: int
+    start: int
+    stop: int
+    candidates: int
 
-    def take(self, ranked: Iterator[tuple[tuple[float, ...], Row]], fits: bool) -> None:
-        """Merges a block's best; ties go to the smaller memory, then to the earlier candidate."""
-        kept = self.rows if fits else self.unfit
-        kept.extend(ranked)
-        kept.sort(key=lambda pair: pair[0])
-        del kept[self.top :]
+
+class Search:
+    """The space of a request as a list of independent parts, and the evaluation of each.
+
+    What two processes make of the same request has the same parts, and each part the same finding.
+    """
+
+    def __init__(self, request: Request) -> None:
+        """Reads what is asked.
+
+        Raises:
+            ConfigError: for a sweep that cannot be, or if no mapping multiplies and divides.
+        """
+        options = request.options
+        if not isinstance(options.top, int) or options.top < 1:
+            raise ConfigError(f"top = {options.top} asks for nothing", "ask for one at least, a whole number")
+        self.request = request
+        self.case = case(asked_again(request.question), request.vary)
+        self.plan = _plan(self.case)
+        self.cells = int(np.prod([len(axis) for axis in self.case.axes.values()], dtype=np.int64))
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """Every part, in order; their candidates in order are those of the space."""
+        found: list[Part] = []
+        for chunk, columns in enumerate(self._chunks()):
+            rows = len(columns["batch_size"])
+            found.append(Part(len(found), chunk, 0, rows, rows * self.cells))
+        if not found:
+            held = f"; {', '.join(self.case.held)} is held" if self.case.held else ""
+            raise ConfigError(
+                "no mapping multiplies and divides", f"the batch must divide by a data-parallel degree{held}"
+            )
+        return found
+
+    def evaluate(self, part: Part) -> Found:
+        """What is in one part.
+
+        Raises:
+            EvaluationError: for a result that is no number.
+        """
+        columns = next(islice(self._chunks(), part.chunk, None))
+        columns = {name: column[part.start : part.stop] for name, column in columns.items()}
+        joint, rows = JointAxis(columns, WORTHWHILE), max(1, BLOCK_ROWS // self.cells)
+        wanted = (self.plan, self.case.sources.given, joint, self.case.axes, frozenset(self.plan.targets), rows)
+        found = Found(self.request.options.top)
+        for start, results in zip(range(0, joint.size, rows), run_in_blocks(*wanted), strict=True):
+            own = {n: c[start : start + rows] for n, c in columns.items()}
+            found = _ranked(results, found, own, self.case.axes, part.number, start * self.cells)
+        return found
+
+    def _chunks(self) -> Iterator[dict[str, Array]]:
+        asked = self.case
+        return blocks(_kept(mappings(asked.machine, asked.batch_sizes), asked.held), max(1, CHUNK_ROWS // self.cells))
 
 
 def explored(
     scenario: Scenario, top: int, vary: Mapping[str, Sequence[object]], progress: Progress | None = None
 ) -> Exploration:
-    """Evaluates every valid mapping of the scenario.
+    """Evaluates every valid mapping of the scenario, part by part.
 
     Args:
         scenario: the config; its degrees and micro-batch are searched, all else is kept.
@@ -104,24 +156,20 @@ def explored(
         EvaluationError: for a result that is no number.
     """
     started = time.perf_counter()
-    if not isinstance(top, int) or top < 1:
-        raise ConfigError(f"top = {top} asks for nothing", "ask for one at least, a whole number")
-    asked = request(scenario, vary)
-    chosen, best = _plan(asked), _Best(top)
-    cells = int(np.prod([len(axis) for axis in asked.axes.values()], dtype=np.int64))
-    for columns in blocks(_kept(mappings(asked.machine, asked.batch_sizes), asked.held), max(1, CHUNK_ROWS // cells)):
-        joint, rows = JointAxis(columns, WORTHWHILE), max(1, BLOCK_ROWS // cells)
-        wanted = (chosen, asked.sources.given, joint, asked.axes, frozenset(chosen.targets), rows)
-        for start, results in zip(range(0, joint.size, rows), run_in_blocks(*wanted), strict=True):
-            _rank(results, best, {n: c[start : start + rows] for n, c in columns.items()}, asked.axes)
-            if progress:
-                progress(best.candidates)
-    if not best.candidates:
-        held = f"; {', '.join(asked.held)} is held" if asked.held else ""
-        raise ConfigError("no mapping multiplies and divides", f"the batch must divide by a data-parallel degree{held}")
-    found = [row for _, row in (best.rows or best.unfit)]
-    return Exploration(best.candidates, best.feasible, best.removed,
-                       time.perf_counter() - started, found, (*JOINT, *asked.axes),
+    search = Search(Request(scenario.question, {name: tuple(v) for name, v in vary.items()}, Options(top)))
+    found = Found(top)
+    for part in search.parts:
+        found = merged(found, search.evaluate(part))
+        if progress:
+            progress(found.candidates)
+    return answer(search, found, time.perf_counter() - started)
+
+
+def answer(search: Search, found: Found, elapsed_time: float) -> Exploration:
+    """What was found in all parts of a search, as it is told."""
+    best = [each.row for each in found.best.get(ALL, ()) or found.unfit]
+    asked = search.case
+    return Exploration(found.candidates, found.feasible, dict(found.removed), elapsed_time, best, (*JOINT, *asked.axes),
                        {name: asked.catalogue[name].mark.unit for name in asked.axes})  # fmt: skip
 
 
@@ -141,29 +189,37 @@ def _kept(mappings: Iterator[dict[str, Array]], held: Mapping[str, float]) -> It
             yield {name: column[keep] for name, column in columns.items()}
 
 
-def _plan(asked: Request) -> Plan:
+def _plan(asked: Case) -> Plan:
     swept = dict.fromkeys((*space.COLUMNS, *asked.axes), 1.0)
     planned = replace(asked.sources, given=asked.sources.given | swept)
     return plan(asked.catalogue, (*COLUMNS, *asked.catalogue.constraints), planned)
 
 
-def _rank(results: Results, best: _Best, columns: Mapping[str, Any], axes: Mapping[str, Any]) -> None:
-    """Counts what the rules remove, and keeps the block's best."""
+def _ranked(
+    results: Results, found: Found, columns: Mapping[str, Any], axes: Mapping[str, Any], part: int, first: int
+) -> Found:
+    """What was found, with a block of a part, whose cells are counted from `first`."""
     keeps = np.ones(results.shape, dtype=bool)
+    removed: dict[str, int] = {}
     for name in (n for n in results.plan.targets if n not in COLUMNS):
         holds = results.whole(name) > 0
-        broken = holds.size - int(np.count_nonzero(holds))
-        if broken:
-            best.removed[name] = best.removed.get(name, 0) + broken
+        if broken := holds.size - int(np.count_nonzero(holds)):
+            removed[name] = broken
         keeps &= holds
     _check_numbers(results, keeps)
     fits = results.whole("fits_in_memory") > 0
     if unfit := int(np.count_nonzero(keeps & ~fits)):
-        best.removed["fits_in_memory"] = best.removed.get("fits_in_memory", 0) + unfit
-    best.feasible += int(np.count_nonzero(keeps & fits))
-    for mask, fit in ((keeps & fits, True), (keeps & ~fits, False)):
-        best.take(_block_best(results, mask, best, columns, axes, best.bound(fit)), fit)
-    best.candidates += keeps.size
+        removed["fits_in_memory"] = unfit
+    top, have = found.top, found.best.get(ALL, ())
+    best = _block_best(results, keeps & fits, top, columns, axes, _bound(have, top), (part, first))
+    unfit_best = _block_best(results, keeps & ~fits, top, columns, axes, _bound(found.unfit, top), (part, first))
+    own = Found(top, keeps.size, int(np.count_nonzero(keeps & fits)), removed, {ALL: tuple(best)}, tuple(unfit_best))
+    return merged(found, own)
+
+
+def _bound(kept: Sequence[Ranked], top: int) -> float:
+    """The time that a row must not exceed to be among the best."""
+    return kept[-1].key[0] if len(kept) == top else np.inf
 
 
 def _check_numbers(results: Results, keeps: NDArray[np.bool_]) -> None:
@@ -183,25 +239,38 @@ def _check_numbers(results: Results, keeps: NDArray[np.bool_]) -> None:
 def _block_best(
     results: Results,
     mask: NDArray[np.bool_],
-    best: _Best,
+    top: int,
     columns: Mapping[str, Any],
     axes: Mapping[str, Any],
     bound: float,
-) -> Iterator[tuple[tuple[float, ...], Row]]:
+    place_in: tuple[int, int],
+) -> Iterator[Ranked]:
     """The `top` best cells under the mask, with the key by which they are ranked."""
     every = results.whole("training_time").reshape(-1)
     cells = np.flatnonzero(mask.reshape(-1) & (every <= bound))
     times = every[cells]
-    if len(cells) > best.top:
-        least = np.partition(times, best.top - 1)[best.top - 1]
+    if len(cells) > top:
+        least = np.partition(times, top - 1)[top - 1]
         cells, times = cells[times <= least], times[times <= least]
     memory = results.whole("memory_per_accelerator_bytes").reshape(-1)[cells]
     wholes = {name: results.whole(name) for name in COLUMNS} if len(cells) else {}
-    for place in np.lexsort((cells, memory, times))[: best.top]:
+    for place in np.lexsort((cells, memory, times))[:top]:
         cell = int(cells[place])
         where = np.unravel_index(cell, results.shape)
         row: Row = {name: float(columns[name][where[0]]) for name in JOINT}
         row |= {name: float(axis[where[1 + i]]) for i, (name, axis) in enumerate(axes.items())}
         row |= {name: float(whole[where]) for name, whole in wholes.items()}
         row["fits_in_memory"] = bool(row["fits_in_memory"])
-        yield (float(times[place]), float(memory[place]), float(best.candidates + cell)), row
+        part, first = place_in
+        yield Ranked((float(times[place]), float(memory[place]), part, first + cell), row)
+
+
+@lru_cache(maxsize=1)
+def _search(pickled: bytes) -> Search:
+    return Search(pickle.loads(pickled))
+
+
+def evaluated(pickled: bytes, number: int) -> Found:
+    """One part of a pickled request by its number: what an executor sends to another process, where the search stays."""
+    search = _search(pickled)
+    return search.evaluate(search.parts[number])

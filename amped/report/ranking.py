@@ -9,7 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from amped.exploration.search import Exploration, Row
+from amped.exploration.found import Row
+from amped.exploration.search import Exploration
 from amped.exploration.space import JOINT
 from amped.report import human
 
