@@ -1,130 +1,146 @@
-"""One machine and one set of choices to explore: what is swept, what is held, and the sources of all else."""
+"""The outer loop: a case for each combination of rows, choices and machines; those of one structure run together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import product
 
 import numpy as np
 
-from amped.aliases import aliases
 from amped.catalogue import Catalogue
-from amped.errors import AmpedError, ConfigError, Problem, did_you_mean, quoted
+from amped.errors import ConfigError
 from amped.evaluate import Array, run
-from amped.exploration.space import PLACED, Machine
+from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, PLACED, Space, parts, wholes
+from amped.exploration.splits import divisors
+from amped.exploration.swept import SEARCHED, Swept
 from amped.resolve import plan
-from amped.scenario import Scenario
-from amped.sources import Given, Sources
-from amped.values import Value, read_values
+from amped.scenario import Scenario, asked_again
+from amped.sources import Sources
+from amped.values import Value
 
-SEARCHED = (
-    *(f"{place}{kind}_parallel_degree" for kind in PLACED for place in ("", "intra_node_", "inter_node_")),
-    "microbatch_size", "number_of_microbatches_per_minibatch",
-)  # fmt: skip
-# What the space is built from: one value makes one space.
-MACHINE = (
-    "number_of_accelerators", "scale_up_domain_size", "context_parallel_degree", "intra_node_context_parallel_degree",
-)  # fmt: skip
-BUILDS_THE_SPACE = (
-    *MACHINE,
-    "inter_node_context_parallel_degree",
-    "number_of_nodes",
-    "number_of_accelerators_per_node",
-)
+SIZES = ("number_of_accelerators", "scale_up_domain_size", "context_parallel_degree")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One machine and one set of choices, ready to run.
+    """One combination of the outer loop.
 
     Attributes:
+        outer: its rows, choices and machine numbers by name.
         sources: everything that is neither searched nor swept.
-        machine: what the mappings fill.
-        batch_sizes: the global batches to search.
-        axes: each other swept name with its values.
-        held: searched names that the caller set, with their values.
+        accelerators, domain: what the mappings fill.
+        context_degrees: that are tried.
+        batches: the global batches.
     """
 
-    catalogue: Catalogue
+    outer: Mapping[str, Value]
     sources: Sources
-    machine: Machine
-    batch_sizes: tuple[int, ...]
-    axes: Mapping[str, Array]
-    held: Mapping[str, float]
+    accelerators: int
+    domain: int
+    context_degrees: tuple[int, ...]
+    batches: tuple[int, ...]
 
 
-def case(scenario: Scenario, vary: Mapping[str, Sequence[object]]) -> Case:
-    """What the scenario and further sweeps ask for.
+@dataclass(frozen=True)
+class Family:
+    """Cases that differ in numbers only: one plan, and one joint axis on which `case` is a variable.
+
+    Attributes:
+        kinds: the parallelisms that are placed; `every` as in `Space.every_placement`.
+        sources: of the first case; `given` names everything that is given, joint and open variables too.
+        tied: names whose value differs from case to case, with the values.
+    """
+
+    cases: tuple[Case, ...]
+    kinds: tuple[str, ...]
+    every: bool
+    sources: Sources
+    tied: Mapping[str, tuple[str, Array]]
+    chunks: tuple[float, ...]
+
+    @property
+    def joint(self) -> tuple[str, ...]:
+        """The variables of the joint axis that are inputs of formulas."""
+        degrees = (*parts(self.kinds), *wholes(self.kinds)) if self.every else wholes(self.kinds)
+        return (*degrees, BATCH, *((CHUNKS,) if self.chunks else ()), MICROBATCH)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Those that describe a mapping, in the order in which they are told."""
+        degrees = parts(self.kinds) if self.every else wholes(self.kinds)
+        return (*degrees, MICROBATCH, BATCH, *((CHUNKS,) if self.chunks else ()))
+
+
+def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
+    """All cases, those of one structure together.
 
     Raises:
-        ConfigError: for sweeps that cannot be, all at once; ResolveError if the machine's size is not known.
+        AmpedError: for rows that are not there, a machine whose size is not known, no batch size.
     """
-    known, own = scenario.catalogue, scenario.sources
-    swept, problems = _read(known, vary)
-    sweeps = own.sweeps | swept
-    problems += [*_refused(known, sweeps), *(_one_run_each(f"the rows of {c}") for c in own.row_sweeps)]
-    if problems:
-        raise ConfigError(problems, file=scenario.label)
-    dropped = {*SEARCHED, *sweeps, *(name for n in swept for name in known[n].replaces)}
-    given = {name: value for name, value in own.given.items() if name not in dropped}
-    sizes = sweeps.pop("batch_size", None) or _given(own, "batch_size")
-    machine = _machine(scenario, {n: v for n, v in own.given.items() if n not in dropped - set(SEARCHED)})
-    given["number_of_accelerators"] = float(machine.accelerators)
-    axes = {name: np.array(values, dtype=np.float64) for name, values in sweeps.items()}
-    return Case(known, replace(own, given=given), machine, tuple(int(s) for s in sizes), axes, _held(own))
+    every = space.every_placement or bool(set(parts()) & set(sweeps.listed))
+    found: dict[object, list[Case]] = {}
+    for case in _cases(scenario, sweeps, space):
+        structure = (frozenset(case.sources.given), tuple(sorted(case.sources.choices.items())))
+        found.setdefault(structure, []).append(case)
+    return [_family(scenario.catalogue, tuple(cases), sweeps, space, every) for cases in found.values()]
 
 
-def _read(known: Catalogue, vary: Mapping[str, Sequence[object]]) -> tuple[dict[str, tuple[Value, ...]], list[Problem]]:
-    """The further sweeps by canonical name, and what is wrong with them."""
-    sweeps: dict[str, tuple[Value, ...]] = {}
-    problems: list[Problem] = []
-    names = [n for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains]
-    for written, values in vary.items():
-        name = aliases().canonical(written)
-        if name not in names:
-            problems.append(Problem(f"unknown parameter '{written}'", "--vary", did_you_mean(written, names)))
-            continue
-        if not isinstance(values, list | tuple):
-            problems.append(Problem(f"{quoted(values)} is not a list", f"--vary {written}", "give a list of values"))
-            continue
-        try:
-            sweeps[name] = read_values(known[name], values)
-        except AmpedError as error:
-            problems += error.at(f"--vary {written}")
-    return sweeps, problems
+def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:
+    outer = {**sweeps.rows, **sweeps.choices}
+    for values in product(*outer.values()):
+        own = dict(zip(outer, values, strict=True))
+        asked = asked_again(scenario.question, own) if own else scenario
+        for numbers in product(*sweeps.machines.values()):
+            yield _case(asked, own, dict(zip(sweeps.machines, numbers, strict=True)), sweeps, space)
 
 
-def _refused(known: Catalogue, sweeps: Mapping[str, Any]) -> Iterator[Problem]:
-    for name in sweeps:
-        if known[name].is_selector:
-            yield _one_run_each(f"the choice '{name}'")
-        elif name in BUILDS_THE_SPACE:
-            yield _one_run_each(f"'{name}', which the space is built from,")
-        elif name in SEARCHED:
-            yield Problem(f"'{name}' is always searched", advice="leave its list out; --set holds one value")
+def _case(asked: Scenario, own: dict[str, object], numbers: dict[str, float], sweeps: Swept, space: Space) -> Case:
+    known, given = asked.catalogue, dict(asked.sources.given)
+    for name, number in numbers.items():
+        given = {n: v for n, v in given.items() if n not in known[name].replaces} | {name: number}
+    gone = {name for n in sweeps.names for name in known[n].replaces} - numbers.keys()
+    sizing = {n: v for n, v in given.items() if n in SEARCHED or n not in sweeps.names | gone}
+    sized = run(plan(known, SIZES, replace(asked.sources, given=sizing)), sizing)
+    accelerators, domain, context = (int(sized.number(name)) for name in SIZES)
+    dropped = {*SEARCHED, *sweeps.names, *gone} - numbers.keys()
+    kept = {name: value for name, value in given.items() if name not in dropped}
+    kept["number_of_accelerators"] = float(accelerators)
+    batches = sweeps.listed.get(BATCH) or _batch(given)
+    degrees = _context_degrees(accelerators, context, sweeps, space)
+    outer: dict[str, Value] = {n: v if isinstance(v, str) else str(v) for n, v in own.items()}
+    return Case({**outer, **numbers}, replace(asked.sources, given=kept), accelerators, domain, degrees,
+                tuple(int(b) for b in batches))  # fmt: skip
 
 
-def _one_run_each(what: str) -> Problem:
-    return Problem(f"a sweep of {what} needs one run for each", advice="give one value, by --set or its own option")
+def _context_degrees(accelerators: int, given: int, sweeps: Swept, space: Space) -> tuple[int, ...]:
+    listed = sweeps.listed.get("context_parallel_degree")
+    if listed:
+        return tuple(int(degree) for degree in listed)
+    if space.largest_context and not set(parts(("context",))) & set(sweeps.listed):
+        return tuple(d for d in divisors(accelerators) if d <= space.largest_context)
+    return (given,)
 
 
-def _given(sources: Sources, name: str) -> tuple[float, ...]:
-    if name not in sources.given:
-        raise ConfigError(f"'{name}' is missing", f"give it in the config, with --set {name}=… or --vary {name}=…")
-    return (sources.given[name],)
+def _batch(given: Mapping[str, float]) -> tuple[float, ...]:
+    if BATCH not in given:
+        raise ConfigError(f"'{BATCH}' is missing", f"give it in the config, with --set {BATCH}=… or --vary {BATCH}=…")
+    return (given[BATCH],)
 
 
-def _machine(scenario: Scenario, given: dict[str, float]) -> Machine:
-    """The size of the machine: given, else from nodes, else what the config's own degrees multiply to."""
-    values = run(plan(scenario.catalogue, MACHINE, replace(scenario.sources, given=given)), given)
-    return Machine(*(int(values.number(name)) for name in MACHINE))
+def _family(known: Catalogue, cases: tuple[Case, ...], sweeps: Swept, space: Space, every: bool) -> Family:
+    kinds = PLACED if any(case.context_degrees != (1,) for case in cases) else PLACED[:3]
+    first = cases[0].sources
+    values = {name: np.array([case.sources.given[name] for case in cases]) for name in first.given}
+    tied = {name: ("case", column) for name, column in values.items() if np.any(column != column[0])}
+    chunks = tuple(sweeps.listed.get(CHUNKS) or (_chunks(cases, sweeps) if space.chunks else ()))
+    family = Family(cases, kinds, every, first, tied, chunks)
+    planned = dict.fromkeys((*family.joint, *sweeps.axes, *sweeps.beside), 1.0)
+    return replace(family, sources=replace(first, given=first.given | planned))
 
 
-def _held(sources: Sources) -> dict[str, float]:
-    """What is searched but was set by the caller, who wants it held."""
-    return {
-        name: sources.given[name]
-        for name in SEARCHED
-        if isinstance(origin := sources.origins.get(name), Given) and origin.where.startswith("--set")
-    }
+def _chunks(cases: tuple[Case, ...], sweeps: Swept) -> tuple[float, ...]:
+    """Chunks that may divide the layers of a stage: whatever divides the layers."""
+    layers = {case.sources.given["layers"] for case in cases if "layers" in case.sources.given}
+    layers |= set(sweeps.axes.get("layers", ()))
+    return tuple(float(d) for d in sorted({d for number in layers for d in divisors(int(number))}))

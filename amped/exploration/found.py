@@ -18,9 +18,13 @@ ALL = ""
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate, and the key by which it is ranked; part and cell make the key unlike any other."""
+    """A candidate, and the key by which it is ranked; part and cell make the key unlike any other.
+
+    `case` is its case in the family of its part.
+    """
 
     key: Key
+    case: int
     row: Row
 
 
@@ -98,8 +102,8 @@ def _added(one: Mapping[Any, int], other: Mapping[Any, int]) -> dict[Any, int]:
 
 
 def _plain(ranked: Iterable[Ranked]) -> list[list[Any]]:
-    return [[list(each.key), each.row] for each in ranked]
+    return [[list(each.key), each.case, each.row] for each in ranked]
 
 
 def _ranked(plain: Iterable[Any]) -> tuple[Ranked, ...]:
-    return tuple(Ranked((key[0], key[1], key[2], key[3]), row) for key, row in plain)
+    return tuple(Ranked((key[0], key[1], key[2], key[3]), case, row) for key, case, row in plain)

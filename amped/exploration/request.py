@@ -13,10 +13,22 @@ class Options:
     """How an exploration searches and ranks.
 
     Attributes:
-        top: how many of the best are kept.
+        top: how many of the best are kept (of each group).
+        space: which names are searched beside what is swept: a name of `space.SPACES`.
+        where: wishes, each a comparison or several joined by "and".
+        objective: the quantity to rank by.
+        largest: whether the largest is the best; where None, what the objective's name means.
+        pareto: two quantities whose front is kept beside.
+        each: swept names; each combination of their values has its own best.
     """
 
     top: int = 10
+    space: str = "default"
+    where: tuple[str, ...] = ()
+    objective: str = "training_time"
+    largest: bool | None = None
+    pareto: tuple[str, str] | None = None
+    each: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
