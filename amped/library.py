@@ -101,7 +101,8 @@ def explore(
         vary: further sweeps, name to list of values; rows under `model`, `system` and `accelerator`.
         space: what is searched of itself: "default", "full", or "degrees" (with the micro-batch, and nothing else).
         where: wishes such as "memory_per_accelerator_bytes < 70 GB".
-        objective: the quantity to rank by; `largest` where its name does not say whether more is better.
+        objective: the quantity to rank by.
+        largest: whether more of it is better, where its name does not say so.
         pareto: two quantities whose front is returned beside.
         each: swept names; `groups` then has the best of each combination of their values.
         lookup_tables: as in `estimate`.

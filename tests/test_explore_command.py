@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from helpers_explore import (
+    JOINT,
     SMALL,
     explored,
 )
 
-from amped.exploration.space import JOINT, PARTS
+from amped.exploration.space import PARTS
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def small(tmp_path: Path) -> Path:
 
 
 def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "amped", "explore", *map(str, arguments)]
+    line = [sys.executable, "-m", "amped", "explore", "--space", "degrees", *map(str, arguments)]
     done = subprocess.run(line, capture_output=True, text=True, check=False, encoding="utf-8")
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr

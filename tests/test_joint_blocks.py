@@ -4,19 +4,18 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from helpers_explore import EVERYTHING, SMALL, explored
+from helpers_explore import EVERYTHING, SMALL, explore, explored
 from helpers_formulas import page
 from helpers_joint import BANDWIDTH, OPEN, TUPLES, alone, joint_columns, planned
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import amped
 from amped.axes import WORTHWHILE, JointAxis, JointBlock
 from amped.catalogue import Catalogue, catalogue
 from amped.errors import EvaluationError
 from amped.estimation import RESULTS
 from amped.evaluate import Results, run, run_in_blocks
-from amped.exploration import search
+from amped.exploration import mappings, search
 
 EVERY = 20
 FEW = TUPLES // EVERY
@@ -146,9 +145,10 @@ def optimizer_time(microbatch_size, tensor_parallel_degree):
 def test_the_best_of_an_exploration_do_not_depend_on_its_blocks(
     monkeypatch: pytest.MonkeyPatch, block: int, chunk: int
 ) -> None:
-    monkeypatch.setattr(search, "BLOCK_ROWS", block)
-    monkeypatch.setattr(search, "CHUNK_ROWS", chunk)
-    found = amped.explore(SMALL, top=EVERYTHING)
+    monkeypatch.setattr(search, "BLOCK_CELLS", block)
+    monkeypatch.setattr(search, "PART_CELLS", chunk)
+    monkeypatch.setattr(mappings, "CHUNK_ROWS", chunk)
+    found = explore(SMALL, top=EVERYTHING)
     assert found.best == explored().best
     assert (found.candidates, found.feasible, found.removed) == (
         explored().candidates, explored().feasible, explored().removed,

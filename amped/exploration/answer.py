@@ -10,15 +10,19 @@ from typing import Any
 import numpy as np
 
 from amped.axes import JointAxis
+from amped.errors import ConfigError
 from amped.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
 from amped.evaluate import run
 from amped.exploration.found import ALL, Found, Ranked, Row, merged
 from amped.exploration.request import Options, Request
 from amped.exploration.search import COLUMNS, Search
+from amped.exploration.shortfall import what_it_needs
 from amped.exploration.sieve import CASE
 from amped.resolve import plan
 from amped.scenario import Scenario
 
+# Candidates above which it is asked whether that is meant.
+MOST = 20_000_000_000
 # Called with the candidates done and those there are.
 Progress = Callable[[int, int], None]
 
@@ -38,7 +42,7 @@ class Exploration:
         swept: names of the columns that were swept, `units` their canonical units.
         groups: the best of each group, where groups were asked for, by the group's values as JSON.
         front: the Pareto front, where one was asked for.
-        nearest: the best candidate that keeps every rule of the mapping but is not feasible, if it would beat the best.
+        nearest: what would beat the best and lacks least memory for it, or else only breaks a wish; `needs` says what.
         objective: what was ranked by; `more` whether more of it is better.
     """
 
@@ -52,6 +56,7 @@ class Exploration:
     groups: dict[str, list[Row]] = field(default_factory=dict)
     front: list[Row] = field(default_factory=list)
     nearest: Row | None = None
+    needs: str = ""
     objective: str = "training_time"
     more: bool = False
     wishes: tuple[str, ...] = ()
@@ -89,11 +94,23 @@ def explored(
     started = time.perf_counter()
     search = Search(Request(scenario.question, _as_tuples(vary or {}), options))
     found, total = Found(options.top), sum(part.candidates for part in search.parts)
+    if total > MOST and not options.yes:
+        raise ConfigError(
+            _too_many(search, total), "--yes explores them all the same; fewer values or --set make it smaller"
+        )
     for part in search.parts:
         found = merged(found, search.evaluate(part))
         if progress:
             progress(found.candidates, total)
     return answer(search, found, started)
+
+
+def _too_many(search: Search, total: int) -> str:
+    """The size of a space, and the time it would take by that of one of its parts."""
+    started, part = time.perf_counter(), search.parts[0]
+    search.evaluate(part)
+    hours = total / part.candidates * (time.perf_counter() - started) / 3600
+    return f"the space has {total:,} candidates, which take about {hours:,.1f} hours on one core"
 
 
 def _as_tuples(vary: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +123,8 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
     best = groups.pop(ALL, None)
     if best is None:
         best = sorted((each for ranked in groups.values() for each in ranked), key=lambda each: each.key)[: found.top]
-    nearest = found.unfit[:1] if found.unfit and (not best or found.unfit[0].key < best[0].key) else ()
+    better = [each for each in found.unfit[:1] if not best or each.key[0] < best[0].key[0]]
+    nearest = [*found.near[-1:], *better][:1]
     told = best or list(found.unfit)
     rows = iter(_completed(search, [*told, *found.front, *nearest, *(r for ranked in groups.values() for r in ranked)]))
     filled = [[next(rows) for _ in each] for each in (told, found.front, nearest)]
@@ -117,7 +135,7 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
     return Exploration(
         found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, filled[0],
         tuple(dict.fromkeys(names)), units, {group: [next(rows) for _ in ranked] for group, ranked in groups.items()},
-        filled[1], filled[2][0] if nearest else None, search.objective.name, search.objective.sign < 0,
+        filled[1], filled[2][0] if nearest else None, what_it_needs(search, *filled[2]) if nearest else "", search.objective.name, search.objective.sign < 0,
         tuple(wish.written for wish in search.wishes),
     )  # fmt: skip
 
@@ -137,9 +155,7 @@ def _results(search: Search, number: int, ranked: Sequence[Ranked]) -> Iterable[
     if not ranked:
         return
     family, known = search.families[number], search.catalogue
-    names = [
-        n for n in (*family.joint, *search.sweeps.beside, *search.axes[number]) if n in search.plans[number].leaves
-    ]
+    names = (*family.joint, *search.sweeps.beside, *search.sweeps.axes)
     swept = [n for n in names if n in ranked[0].row]
     columns = {name: np.array([each.row[name] for each in ranked]) for name in swept}
     columns |= _wholes(columns)

@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 
-from amped.catalogue import Catalogue
 from amped.errors import ConfigError
 from amped.evaluate import Array, run
 from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, PLACED, Space, parts, wholes
@@ -83,7 +82,7 @@ def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
     for case in _cases(scenario, sweeps, space):
         structure = (frozenset(case.sources.given), tuple(sorted(case.sources.choices.items())))
         found.setdefault(structure, []).append(case)
-    return [_family(scenario.catalogue, tuple(cases), sweeps, space, every) for cases in found.values()]
+    return [_family(tuple(cases), sweeps, space, every) for cases in found.values()]
 
 
 def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:
@@ -100,7 +99,8 @@ def _case(asked: Scenario, own: dict[str, object], numbers: dict[str, float], sw
     for name, number in numbers.items():
         given = {n: v for n, v in given.items() if n not in known[name].replaces} | {name: number}
     gone = {name for n in sweeps.names for name in known[n].replaces} - numbers.keys()
-    sizing = {n: v for n, v in given.items() if n in SEARCHED or n not in sweeps.names | gone}
+    away = (sweeps.names | gone) - numbers.keys() - set(SEARCHED)
+    sizing = {name: value for name, value in given.items() if name not in away}
     sized = run(plan(known, SIZES, replace(asked.sources, given=sizing)), sizing)
     accelerators, domain, context = (int(sized.number(name)) for name in SIZES)
     dropped = {*SEARCHED, *sweeps.names, *gone} - numbers.keys()
@@ -128,7 +128,7 @@ def _batch(given: Mapping[str, float]) -> tuple[float, ...]:
     return (given[BATCH],)
 
 
-def _family(known: Catalogue, cases: tuple[Case, ...], sweeps: Swept, space: Space, every: bool) -> Family:
+def _family(cases: tuple[Case, ...], sweeps: Swept, space: Space, every: bool) -> Family:
     kinds = PLACED if any(case.context_degrees != (1,) for case in cases) else PLACED[:3]
     first = cases[0].sources
     values = {name: np.array([case.sources.given[name] for case in cases]) for name in first.given}

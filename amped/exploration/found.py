@@ -39,6 +39,7 @@ class Found:
         removed: for each rule, wish and fits_in_memory how many candidates break it.
         best: the best feasible candidates of each group, the best first; one group `ALL` unless more are asked for.
         unfit: the best of those that keep every rule of the mapping but do not fit or break a wish.
+        near: of those that only lack memory and would beat every feasible one, those than which none is as good and as small.
         front: the feasible candidates than which none is as good in both objectives.
         histogram: how many feasible candidates lie in each bin of the objective.
     """
@@ -49,6 +50,7 @@ class Found:
     removed: Mapping[str, int] = field(default_factory=dict)
     best: Mapping[str, tuple[Ranked, ...]] = field(default_factory=dict)
     unfit: tuple[Ranked, ...] = ()
+    near: tuple[Ranked, ...] = ()
     front: tuple[Ranked, ...] = ()
     histogram: Mapping[int, int] = field(default_factory=dict)
 
@@ -56,7 +58,7 @@ class Found:
         """The same as plain data for JSON, which loses no bit of a float."""
         return {
             "top": self.top, "candidates": self.candidates, "feasible": self.feasible, "removed": dict(self.removed),
-            "best": {group: _plain(ranked) for group, ranked in self.best.items()}, "unfit": _plain(self.unfit),
+            "best": {group: _plain(ranked) for group, ranked in self.best.items()}, "unfit": _plain(self.unfit), "near": _plain(self.near),
             "front": _plain(self.front), "histogram": {str(place): count for place, count in self.histogram.items()},
         }  # fmt: skip
 
@@ -66,18 +68,21 @@ class Found:
         best = {group: _ranked(ranked) for group, ranked in plain["best"].items()}
         histogram = {int(place): count for place, count in plain["histogram"].items()}
         return cls(plain["top"], plain["candidates"], plain["feasible"], plain["removed"], best,
-                   _ranked(plain["unfit"]), _ranked(plain["front"]), histogram)  # fmt: skip
+                   _ranked(plain["unfit"]), _ranked(plain["near"]), _ranked(plain["front"]), histogram)  # fmt: skip
 
 
 def merged(one: Found, other: Found) -> Found:
     """What was found in the parts of both."""
+    groups = sorted({*one.best, *other.best})
+    best = {g: best_of([*one.best.get(g, ()), *other.best.get(g, ())], one.top) for g in groups}
     return Found(
         one.top,
         one.candidates + other.candidates,
         one.feasible + other.feasible,
         _added(one.removed, other.removed),
-        {g: best_of([*one.best.get(g, ()), *other.best.get(g, ())], one.top) for g in sorted({*one.best, *other.best})},
+        best,
         best_of([*one.unfit, *other.unfit], one.top),
+        better_than(best, front_of([*one.near, *other.near])),
         front_of([*one.front, *other.front]),
         _added(one.histogram, other.histogram),
     )
@@ -95,6 +100,12 @@ def front_of(ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
         if not front or each.key[1] < front[-1].key[1]:
             front.append(each)
     return tuple(front)
+
+
+def better_than(best: Mapping[str, tuple[Ranked, ...]], ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
+    """Those that beat the best of every group."""
+    least = min((kept[0].key[0] for kept in best.values() if kept), default=float("inf"))
+    return tuple(each for each in ranked if each.key[0] < least)
 
 
 def _added(one: Mapping[Any, int], other: Mapping[Any, int]) -> dict[Any, int]:

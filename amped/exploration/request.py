@@ -20,6 +20,7 @@ class Options:
         largest: whether the largest is the best; where None, what the objective's name means.
         pareto: two quantities whose front is kept beside.
         each: swept names; each combination of their values has its own best.
+        yes: whether a space that takes very long is explored all the same.
     """
 
     top: int = 10
@@ -29,6 +30,7 @@ class Options:
     largest: bool | None = None
     pareto: tuple[str, str] | None = None
     each: tuple[str, ...] = ()
+    yes: bool = False
 
 
 @dataclass(frozen=True)

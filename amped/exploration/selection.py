@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from amped.errors import EvaluationError
 from amped.evaluate import Array, Results
-from amped.exploration.found import ALL, Found, Ranked, best_of, front_of
+from amped.exploration.found import ALL, Found, Ranked, best_of, better_than, front_of
 from amped.exploration.objectives import Objective
 from amped.exploration.wishes import Wish
 
@@ -96,12 +96,14 @@ class Keeper:
     feasible: int = 0
     removed: dict[str, int] = field(default_factory=dict)
     unfit: list[Ranked] = field(default_factory=list)
+    near: tuple[Ranked, ...] = ()
     front: tuple[Ranked, ...] = ()
 
     def __post_init__(self) -> None:
         """Nothing is kept yet: any time is good enough."""
         self.best: dict[int, list[Ranked]] = {}
         self.bounds = np.full(len(self.groups.names), np.inf)
+        self.least = np.inf
 
     def take(self, results: Results, first: int) -> None:
         """Takes in a block whose joint rows are counted from `first`."""
@@ -113,26 +115,26 @@ class Keeper:
         objective = block.values(self.wanted.objective)
         self._keep_best(block, objective, first)
         self._keep_unfit(block, objective, first)
+        self._keep_near(block, objective, first)
         if self.wanted.front:
-            self._keep_front(block, first)
+            one, other = (block.values(each) for each in self.wanted.front)
+            self.front = self._fronted(self.front, block, block.feasible, one, other, first)
 
     def found(self) -> Found:
         """The finding of the part."""
         names = self.groups.names
         best = {names[group]: tuple(ranked) for group, ranked in sorted(self.best.items())}
-        return Found(self.wanted.top, self.candidates, self.feasible, self.removed, best, tuple(self.unfit), self.front)
+        return Found(self.wanted.top, self.candidates, self.feasible, self.removed, best, tuple(self.unfit),
+                     better_than(best, self.near), self.front)  # fmt: skip
 
     def _keep_best(self, block: _Block, objective: Array, first: int) -> None:
-        many = len(self.bounds) > 1
-        group = self._group(block, first) if many else None
-        good = block.feasible & (objective <= (self.bounds[group] if many else self.bounds[0]))
+        group = self._group(block, first) if len(self.bounds) > 1 else None
+        good = block.feasible & (objective <= self.bounds[0 if group is None else group])
         cells = np.flatnonzero(good)
         if not len(cells):
             return
         values, memory = objective.reshape(-1)[cells], block.flat(MEMORY)[cells]
-        own = (
-            np.broadcast_to(group, objective.shape).reshape(-1)[cells] if many else np.zeros(len(cells), dtype=np.intp)
-        )
+        own = np.zeros(len(cells), dtype=np.intp) if group is None else group.reshape(-1)[cells]
         order = _first_of_each(own, values, memory, cells, self.wanted.top)
         touched = set()
         for ranked, which in zip(self._ranked(block, cells[order], values[order], memory[order], first), own[order],
@@ -142,6 +144,7 @@ class Keeper:
         for which in touched:
             kept = list(best_of(self.best[which], self.wanted.top))
             self.best[which] = kept
+            self.least = min(self.least, kept[0].key[0])
             if len(kept) == self.wanted.top:
                 self.bounds[which] = kept[-1].key[0]
 
@@ -155,20 +158,27 @@ class Keeper:
         ranked = self._ranked(block, cells[order], values[order], memory[order], first)
         self.unfit = list(best_of([*self.unfit, *ranked], self.wanted.top))
 
-    def _keep_front(self, block: _Block, first: int) -> None:
-        one, other = (block.values(objective) for objective in self.wanted.front)
-        cells = np.flatnonzero(np.broadcast_to(block.feasible, one.shape))
+    def _keep_near(self, block: _Block, objective: Array, first: int) -> None:
+        good = block.too_large & (objective < self.least)
+        if good.any():
+            memory = np.broadcast_to(block.results.spread(MEMORY), block.shape)
+            self.near = self._fronted(self.near, block, good, objective, memory, first)
+
+    def _fronted(
+        self, front: tuple[Ranked, ...], block: _Block, among: Mask, one: Array, other: Array, first: int
+    ) -> tuple[Ranked, ...]:
+        """A front of two values with the cells of a block: what a known one is as good as goes first."""
+        cells = np.flatnonzero(among)
         x, y = one.reshape(-1)[cells], other.reshape(-1)[cells]
-        if self.front:
-            known = np.array([each.key[:2] for each in self.front])
+        if front:
+            known = np.array([each.key[:2] for each in front])
             place = np.searchsorted(known[:, 0], x, side="right") - 1
             better = (place < 0) | (known[place, 1] > y)
             cells, x, y = cells[better], x[better], y[better]
         order = np.lexsort((cells, y, x))
         least = np.minimum.accumulate(np.concatenate([[np.inf], y[order]]))
         order = order[y[order] < least[:-1]]
-        ranked = self._ranked(block, cells[order], x[order], y[order], first)
-        self.front = front_of([*self.front, *ranked])
+        return front_of([*front, *self._ranked(block, cells[order], x[order], y[order], first)])
 
     def _group(self, block: _Block, first: int) -> NDArray[np.intp]:
         """The group of each cell, the joint axis last."""
@@ -206,9 +216,11 @@ class _Block:
                 keeps = self._lose(name, valid, results.spread(name) > 0) & keeps
         self._check(wanted, keeps)
         fits = self._lose(FITS, keeps, results.spread(FITS) > 0) & keeps
-        wished = [self._lose(wish.written, fits, self._fulfilled(wish)) for wish in wanted.wishes]
-        self.feasible: Mask = np.broadcast_to(self._all(wished) & fits, self.shape)
+        held = [(wish, self._lose(wish.written, fits, self._fulfilled(wish))) for wish in wanted.wishes]
+        wished = self._all([mask for _, mask in held])
+        self.feasible: Mask = np.broadcast_to(wished & fits, self.shape)
         self.unfit: Mask = np.broadcast_to(keeps, self.shape) & ~self.feasible
+        self.too_large: Mask = self.unfit & self._all([mask for wish, mask in held if wish.name != MEMORY])
 
     def _fulfilled(self, wish: Wish) -> Mask:
         if isinstance(wish.value, str):
@@ -264,9 +276,9 @@ def _first_of_each(group: Cells, values: Array, memory: Array, cells: Cells, top
     if len(values) > top and not group.any():
         least = np.partition(values, top - 1)[top - 1]
         few = np.flatnonzero(values <= least)
-        return few[np.lexsort((cells[few], memory[few], values[few]))[:top]]  # type: ignore[no-any-return]
+        return few[np.lexsort((cells[few], memory[few], values[few]))[:top]]
     order = np.lexsort((cells, memory, values, group))
     sorted_group = group[order]
     starts = np.flatnonzero(np.concatenate([[True], sorted_group[1:] != sorted_group[:-1]]))
     place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-    return order[place < top]  # type: ignore[no-any-return]
+    return order[place < top]

@@ -64,7 +64,8 @@ class Sieve:
         joint = JointAxis(columns, tied=self.family.tied)
         results = run(self._plan(rules), self.family.sources.given, joint, {name: values}, frozenset(rules))
         keeps = np.logical_and.reduce([results.whole(rule) > 0 for rule in rules])
-        return values[keeps.any(axis=0)]
+        kept: Array = values[keeps.any(axis=0)]
+        return kept
 
     def _plan(self, rules: tuple[str, ...]) -> Plan:
         if rules not in self._plans:

@@ -13,7 +13,7 @@ from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, Space, parts, who
 from amped.gathering import ROW_NAMES
 from amped.scenario import Scenario
 from amped.sources import Given
-from amped.values import Value, read_value, read_values
+from amped.values import read_values
 
 MICROBATCHES = "number_of_microbatches_per_minibatch"
 SEARCHED = (*wholes(), *parts(), MICROBATCH, MICROBATCHES)
@@ -61,7 +61,7 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
     """
     found, own = Swept(), scenario.sources
     listed, problems = _read(scenario.catalogue, vary)
-    problems += _twice(scenario, listed, vary)
+    problems += _twice(scenario, listed)
     row_names = {category: name for name, category in ROW_NAMES.items()}
     found.rows = {row_names[category]: rows for category, rows in own.row_sweeps.items()}
     found.rows |= {name: values for name, values in listed.items() if name in ROW_NAMES}
@@ -118,7 +118,7 @@ def _rows(values: list[Any] | tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
 
 
-def _twice(scenario: Scenario, listed: Mapping[str, Any], vary: Mapping[str, object]) -> Iterator[Problem]:
+def _twice(scenario: Scenario, listed: Mapping[str, Any]) -> Iterator[Problem]:
     """Names that are set and swept at once."""
     given = {aliases().canonical(name) for name, value in scenario.question.overrides.items() if value is not None}
     for name in listed:
@@ -130,8 +130,3 @@ def _is_set(scenario: Scenario, name: str) -> bool:
     """Whether the caller set the value, and so wants it held."""
     origin = scenario.sources.origins.get(name)
     return isinstance(origin, Given) and origin.where.startswith("--set")
-
-
-def as_value(known: Catalogue, name: str, written: object) -> Value:
-    """The value of a swept name as it stands in a row of the answer."""
-    return str(written) if name in ROW_NAMES else read_value(known[name], written)

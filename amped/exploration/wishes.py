@@ -33,7 +33,7 @@ class Wish:
 
     def holds(self, data: Array) -> NDArray[np.bool_]:
         """Where it is fulfilled."""
-        return COMPARISONS[self.comparison](data, self.value)  # type: ignore[no-any-return]
+        return COMPARISONS[self.comparison](data, self.value)
 
     def chosen(self, choice: str) -> bool:
         """Whether a choice fulfils it."""
