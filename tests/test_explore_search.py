@@ -63,13 +63,20 @@ def test_where_nothing_fits_the_best_that_do_not_are_told() -> None:
     found = explore(SMALL, memory_capacity="0.5 GB", top=5)
     assert (found.feasible, len(found.best)) == (0, 5)
     assert [row["fits_in_memory"] for row in found.best] == [False] * 5
-    assert 0 < found.removed["fits_in_memory"] < found.candidates
+    assert found.removed == {"fits_in_memory": found.candidates}
+    assert found.nearest is not None
+    assert "GB more memory" in found.needs
 
 
 def test_the_rules_that_remove_candidates_are_counted() -> None:
+    found = explore(SMALL, zero_stage=3, top=1)
+    assert 0 < found.removed["sharded_weights_are_not_pipelined"] < found.candidates == explored().candidates
+    assert found.best[0]["pipeline_parallel_degree"] == 1
+
+
+def test_what_does_not_divide_is_no_candidate() -> None:
     found = explore(SMALL, virtual_pipeline_stages=2, top=1)
-    assert found.removed["interleaving_needs_rounds_of_microbatches"] > 0
-    assert found.candidates == explored().candidates
+    assert 0 < found.candidates < explored().candidates
     assert found.best[0]["pipeline_parallel_degree"] > 1
 
 

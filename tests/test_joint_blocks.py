@@ -186,7 +186,7 @@ def combined(axis: JointAxis | JointBlock, names: list[str]) -> tuple[np.ndarray
     for _, own in held:
         mask |= own
     mask = axis.settled(mask)
-    return np.stack([axis.gathered(data, own, mask) * np.ones(axis.length(mask)) for data, own in held], axis=1), mask
+    return np.stack([axis.gathered(data, own, mask) * np.ones(axis.length(mask)) for data, own in held]), mask
 
 
 @given(columns(), st.sampled_from([0.0, 0.1, 0.5, 1.0]), st.data())
@@ -199,10 +199,10 @@ def test_rows_gathered_from_distinct_combinations_are_the_rows_themselves(
     block = JointBlock(whole_axis, start, start + data.draw(st.integers(1, size)))
     assert block.size == min(block.rows.stop, size) - start > 0
     names = data.draw(st.lists(st.sampled_from(sorted(given_columns)), min_size=1, unique=True))
-    direct = np.stack([given_columns[name] for name in names], axis=1)
-    for axis, expected in ((whole_axis, direct), (block, direct[start : start + block.size])):
+    direct = np.stack([given_columns[name] for name in names])
+    for axis, expected in ((whole_axis, direct), (block, direct[:, start : start + block.size])):
         values, mask = combined(axis, names)
-        assert len(values) == axis.length(mask)
+        assert values.shape[-1] == axis.length(mask)
         np.testing.assert_array_equal(axis.gathered(values, mask, axis.full), expected)
 
 

@@ -106,7 +106,7 @@ class Search:
         """The plan of a family; policies of the space that its formulas do not use are not searched."""
         axes = {name: np.array(values, dtype=np.float64) for name, values in self.sweeps.axes.items()}
         family.sources.given.update(dict.fromkeys((*axes, *self.sweeps.beside), 1.0))
-        sieve = Sieve(self.catalogue, family, axes)
+        sieve = Sieve(self.catalogue, family, axes, self.sweeps.beside)
         names = [o.name for o in (self.objective, *self.front)]
         names += [wish.name for wish in self.wishes if not isinstance(wish.value, str)]
         chosen = plan(self.catalogue, dict.fromkeys((*COLUMNS, *names, *sieve.late())), family.sources)

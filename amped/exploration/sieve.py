@@ -23,12 +23,14 @@ CASE = "case"
 class Sieve:
     """The rules of a family that say what divides, each asked as soon as its variables are there."""
 
-    def __init__(self, catalogue: Catalogue, family: Family, axes: Mapping[str, Array]) -> None:
+    def __init__(self, catalogue: Catalogue, family: Family, axes: Mapping[str, Array], beside: Iterable[str]) -> None:
         self.catalogue, self.family, self.axes = catalogue, family, axes
-        self.needs = _needs(plan(catalogue, catalogue.constraints, family.sources), family, axes)
+        self.needs = _needs(
+            plan(catalogue, catalogue.constraints, family.sources), family, {*family.joint, *beside, *axes}
+        )
         self.early = tuple(
             name for name, needed in self.needs.items()
-            if catalogue[name].mark.constrains in DIVIDES and needed and not needed & axes.keys()
+            if catalogue[name].mark.constrains in DIVIDES and not needed & axes.keys()
         )  # fmt: skip
         self.dropped: dict[str, int] = {}
         self._plans: dict[tuple[str, ...], Plan] = {}
@@ -73,10 +75,9 @@ class Sieve:
         return self._plans[rules]
 
 
-def _needs(rules: Plan, family: Family, axes: Mapping[str, Array]) -> dict[str, set[str]]:
+def _needs(rules: Plan, family: Family, variables: set[str]) -> dict[str, set[str]]:
     """For each rule, the variables that it follows from."""
     needs: dict[str, set[str]] = {}
-    variables = {*family.joint, *BESIDE, *axes}
     for leaf in rules.leaves:
         needs[leaf] = {CASE} if leaf in family.tied else {leaf} & variables
     for step in rules.steps:
