@@ -7,7 +7,7 @@ long; in what `Results` hands out it is the first, and each open axis follows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,11 +115,13 @@ def run_in_blocks(
     needed = {name for step in late.values() for name in step.formula.arguments} | keep
     _take([step for step in plan.steps if step.name not in late], once, frozenset(needed))
     held = {name: cell for name, cell in once.cells.items() if name in needed}
+    steps = list(late.values())
+    last_uses = _last_uses(steps)
     for start in range(0, joint.size, rows):
         block = JointBlock(joint, start, start + rows)
         results = Results(plan, block, (block.size, *extents))
         results.cells.update({name: _rows(cell, block) for name, cell in held.items()})
-        _take(late.values(), results, keep)
+        _take(steps, results, keep, last_uses)
         yield results
 
 
@@ -156,10 +158,15 @@ def _cut(value: Any, block: JointBlock) -> Any:
     return value
 
 
-def _take(steps: Iterable[Step], results: Results, keep: frozenset[str] | None) -> None:
+def _take(
+    steps: Sequence[Step],
+    results: Results,
+    keep: frozenset[str] | None,
+    last_uses: Mapping[int, list[str]] | None = None,
+) -> None:
     """Evaluates the steps in their order, and lets go of what is not kept after its last use."""
-    steps, cells = list(steps), results.cells
-    last_use = _last_uses(steps) if keep is not None else {}
+    cells = results.cells
+    last_use = {} if keep is None else _last_uses(steps) if last_uses is None else last_uses
     with np.errstate(all="ignore"):
         for position, step in enumerate(steps):
             cells[step.name] = _evaluated(step.formula, cells, results.joint, len(results.shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -119,7 +120,7 @@ def _as_tuples(vary: Mapping[str, Any]) -> dict[str, Any]:
 
 def answer(search: Search, found: Found, started: float) -> Exploration:
     """What was found in all parts of a search, with every result of the rows that are told."""
-    groups = {group: list(ranked) for group, ranked in found.best.items()}
+    groups = {group: list(found.best[group]) for group in sorted(found.best, key=_in_order)}
     best = groups.pop(ALL, None)
     if best is None:
         best = sorted((each for ranked in groups.values() for each in ranked), key=lambda each: each.key)[: found.top]
@@ -138,6 +139,11 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
         filled[1], filled[2][0] if nearest else None, what_it_needs(search, *filled[2]) if nearest else "", search.objective.name, search.objective.sign < 0,
         tuple(wish.written for wish in search.wishes),
     )  # fmt: skip
+
+
+def _in_order(group: str) -> list[tuple[bool, Any]]:
+    """Groups by the values of their names, numbers before texts."""
+    return [(isinstance(value, str), value) for value in json.loads(group or "[]")]
 
 
 def _completed(search: Search, ranked: Sequence[Ranked]) -> list[Row]:

@@ -73,8 +73,7 @@ class Found:
 
 def merged(one: Found, other: Found) -> Found:
     """What was found in the parts of both."""
-    groups = sorted({*one.best, *other.best})
-    best = {g: best_of([*one.best.get(g, ()), *other.best.get(g, ())], one.top) for g in groups}
+    best = {**one.best, **{g: best_of([*one.best.get(g, ()), *own], one.top) for g, own in other.best.items()}}
     return Found(
         one.top,
         one.candidates + other.candidates,

@@ -28,8 +28,9 @@ from amped.exploration.wishes import read_wishes
 from amped.resolve import Plan, plan
 from amped.scenario import asked_again
 
-# Cells of one evaluation: more would not lie in the cache. Cells of a part. Share of rows worth telling apart.
-BLOCK_CELLS, PART_CELLS, WORTHWHILE = 16_384, 524_288, 0.1
+# Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
+# part. Share of rows worth telling apart.
+BLOCK_CELLS, PART_CELLS, WORTHWHILE = 32_768, 1_048_576, 0.1
 # What is computed of every candidate.
 COLUMNS = (
     "training_time", "step_time", *STEP_PARTS, "tokens_per_second_per_accelerator", "model_flops_utilization",
@@ -131,12 +132,16 @@ class Search:
         for family, mappings in enumerate(self.mappings):
             for first, last in mappings.chunks():
                 for number, region in enumerate(self._regions(family, first, last)):
-                    for slices in _slices(region.axes):
+                    for slices in _slices(region.axes, self._most_cells(region)):
                         cells = int(np.prod([stop - start for start, stop in slices], dtype=np.int64))
                         rows = max(1, PART_CELLS // cells)
                         for start in range(0, region.rows, rows):
                             stop = min(start + rows, region.rows)
                             yield family, first, last, number, start, stop, slices, (stop - start) * cells
+
+    def _most_cells(self, region: _Region) -> int:
+        """Open cells of one part: where they are groups of their own, so few that all mappings of a group lie in it."""
+        return max(1, PART_CELLS // region.rows) if set(self.request.options.each) & region.axes.keys() else PART_CELLS
 
     def _why_empty(self) -> str:
         dropped: dict[str, int] = {}
@@ -220,12 +225,12 @@ class Search:
         return each
 
 
-def _slices(axes: Mapping[str, Array]) -> Iterator[tuple[tuple[int, int], ...]]:
-    """The open axes in pieces of which no product has more cells than a part: the first are cut first."""
+def _slices(axes: Mapping[str, Array], most: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The open axes in pieces of which no product has more cells than that: the first are cut first."""
     lengths, pieces = [len(axis) for axis in axes.values()], []
     for place, length in enumerate(lengths):
         behind = int(np.prod(lengths[place + 1 :], dtype=np.int64))
-        step = min(length, max(1, PART_CELLS // behind))
+        step = min(length, max(1, most // behind))
         pieces.append([(start, min(start + step, length)) for start in range(0, length, step)])
     return product(*pieces)
 
