@@ -27,9 +27,17 @@ class JointAxis:
     Variables that stay the same over many successive rows are looked at once for each such run of rows.
     """
 
-    def __init__(self, columns: Mapping[str, NDArray[np.float64]], worthwhile: float = WORTHWHILE) -> None:
-        """Takes one column of N values for each joint variable, and the largest share of rows worth telling apart."""
-        self.worthwhile = worthwhile
+    def __init__(
+        self,
+        columns: Mapping[str, NDArray[np.float64]],
+        worthwhile: float = WORTHWHILE,
+        tied: Mapping[str, tuple[str, NDArray[np.float64]]] | None = None,
+    ) -> None:
+        """Takes one column of N values for each joint variable, and the largest share of rows worth telling apart.
+
+        `tied` are names with a value for each value 0, 1, 2 … of a column.
+        """
+        self.worthwhile, self.tied = worthwhile, dict(tied or {})
         self.columns = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
         self.size = len(next(iter(self.columns.values()))) if self.columns else 1
         self.masks = {name: 1 << position for position, name in enumerate(self.columns)}
@@ -59,6 +67,10 @@ class JointAxis:
 
     def column(self, name: str) -> tuple[NDArray[np.float64], int]:
         """The values of one joint variable, each distinct one once where that saves work, and their mask."""
+        if name in self.tied:
+            leader, values = self.tied[name]
+            places, mask = self.column(leader)
+            return values[places.astype(np.intp)], mask
         mask = self.settled(self.masks[name])
         rows = self._distinct[mask][0]
         return (self.columns[name] if rows is None else self.columns[name][rows]), mask
@@ -67,7 +79,7 @@ class JointAxis:
         """An array with mask `held`, spread over the rows of mask `wanted` (which contains it)."""
         if held in (0, wanted):
             return data
-        return data[self.index(held, wanted)]
+        return data.take(self.index(held, wanted), axis=-1)
 
     def index(self, held: int, wanted: int) -> Index:
         """For each row of `wanted`, the row of `held` that belongs to it."""
@@ -168,7 +180,7 @@ class JointBlock:
     def __init__(self, whole: JointAxis, start: int, stop: int) -> None:
         self.whole, self.rows = whole, slice(start, min(stop, whole.size))
         self.size = self.rows.stop - start
-        self.columns, self.full = whole.columns, whole.full
+        self.columns, self.tied, self.full = whole.columns, whole.tied, whole.full
         self._between: dict[int, Index] = {}
 
     def settled(self, mask: int) -> int:
@@ -192,4 +204,4 @@ class JointBlock:
             return self.whole.gathered(data, held, wanted)
         if held not in self._between:
             self._between[held] = self.whole.index(held, wanted)[self.rows]
-        return data[self._between[held]]
+        return data.take(self._between[held], axis=-1)

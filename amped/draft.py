@@ -10,7 +10,8 @@ from typing import Any
 from amped.catalogue import Catalogue
 from amped.errors import MappingError
 from amped.estimation import Estimation, estimated
-from amped.exploration.search import explored
+from amped.exploration.answer import explored
+from amped.exploration.request import Options
 from amped.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
 from amped.scenario import read_scenario
 from amped.sources import LookedUp
@@ -52,7 +53,7 @@ def draft(model: str, system: str, nodes: int, tables: Tables, folder: Path | No
     found: list[tuple[float, dict[str, Any]]] = []
     for choice in _choices(tables.row(MODELS, model)):
         config = _config(*names, nodes, batch, choice)
-        result = explored(read_scenario(config, lookup_tables=folder), 1, {})
+        result = explored(read_scenario(config, lookup_tables=folder), Options(1, "degrees"))
         if result.feasible:
             best = {name: int(result.best[0][name]) for name in DRAFTED}
             found.append((result.best[0]["step_time"], _config(*names, nodes, batch, best | choice)))

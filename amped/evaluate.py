@@ -1,12 +1,13 @@
 """Evaluates a plan: one configuration, or a joint axis of many beside open axes, with the same formulas.
 
-A scalar run feeds shape-(1,) float64 arrays. In a grid the joint axis is the first, and each open axis follows.
+A scalar run feeds shape-(1,) float64 arrays. In a grid's cells the joint axis is the last, so that the innermost loops are
+long; in what `Results` hands out it is the first, and each open axis follows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,10 @@ class Results(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         """The value over all joint tuples; axes it does not depend on have length 1."""
+        return np.moveaxis(self.spread(name), -1, 0)
+
+    def spread(self, name: str) -> Array:
+        """The same with the joint axis last, as it lies in memory."""
         data, mask = self.cells[name]
         if self.joint is None or not mask:
             return data  # type: ignore[no-any-return]
@@ -107,38 +112,63 @@ def run_in_blocks(
     """
     extents = tuple(len(column) for column in axes.values())
     once = Results(plan, joint, (joint.size, *extents))
-    leaves = {name: _leaf(name, values, joint, axes) for name in plan.leaves}
-    whole = {name for name, (_, mask) in leaves.items() if mask == joint.full}
-    once.cells.update({name: cell for name, cell in leaves.items() if name not in whole})
-    late = _depending(plan, joint, leaves)
-    _take([step for step in plan.steps if step.name not in late], once, None)
+    once.cells.update({name: _leaf(name, values, joint, axes) for name in plan.leaves})
+    late = _depending(plan, joint, once.cells, rows * math.prod(extents))
     needed = {name for step in late.values() for name in step.formula.arguments} | keep
+    _take([step for step in plan.steps if step.name not in late], once, frozenset(needed))
     held = {name: cell for name, cell in once.cells.items() if name in needed}
+    steps = list(late.values())
+    last_uses = _last_uses(steps)
     for start in range(0, joint.size, rows):
         block = JointBlock(joint, start, start + rows)
         results = Results(plan, block, (block.size, *extents))
-        results.cells.update(held | {name: _leaf(name, values, block, axes) for name in whole})
-        _take(late.values(), results, keep)
+        results.cells.update({name: _rows(cell, block) for name, cell in held.items()})
+        _take(steps, results, keep, last_uses)
         yield results
 
 
-def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Array, int]]) -> dict[str, Step]:
-    """The steps that depend on so many variables that each row is on its own."""
-    masks, late = {name: mask for name, (_, mask) in leaves.items()}, {}
+def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Array, int]], most: int) -> dict[str, Step]:
+    """The steps for which each row is on its own and that have more cells than `most`."""
+    masks = {name: mask for name, (_, mask) in leaves.items()}
+    shapes = {name: data.shape[:-1] for name, (data, _) in leaves.items()}
+    late: dict[str, Step] = {}
     for step in plan.steps:
         mask = 0
         for name in step.formula.arguments:
             mask |= masks[name]
         masks[step.name] = joint.settled(mask)
-        if masks[step.name] == joint.full:
+        shapes[step.name] = np.broadcast_shapes(*(shapes[name] for name in step.formula.arguments))
+        waits = any(name in late for name in step.formula.arguments)
+        if waits or (masks[step.name] == joint.full and joint.size * math.prod(shapes[step.name]) > most):
             late[step.name] = step
     return late
 
 
-def _take(steps: Iterable[Step], results: Results, keep: frozenset[str] | None) -> None:
+def _rows(cell: tuple[Any, int], block: JointBlock) -> tuple[Any, int]:
+    """A cell of the whole axis, cut to the rows of a block where it has one for each."""
+    data, mask = cell
+    if mask != block.full:
+        return cell
+    if isinstance(data, np.ndarray):
+        return data[..., block.rows], mask
+    return tuple(record.mapped(lambda v: _cut(v, block)) for record in data), mask
+
+
+def _cut(value: Any, block: JointBlock) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim and value.shape[-1] == block.whole.size > 1:
+        return value[..., block.rows]
+    return value
+
+
+def _take(
+    steps: Sequence[Step],
+    results: Results,
+    keep: frozenset[str] | None,
+    last_uses: Mapping[int, list[str]] | None = None,
+) -> None:
     """Evaluates the steps in their order, and lets go of what is not kept after its last use."""
-    steps, cells = list(steps), results.cells
-    last_use = _last_uses(steps) if keep is not None else {}
+    cells = results.cells
+    last_use = {} if keep is None else _last_uses(steps) if last_uses is None else last_uses
     with np.errstate(all="ignore"):
         for position, step in enumerate(steps):
             cells[step.name] = _evaluated(step.formula, cells, results.joint, len(results.shape))
@@ -174,11 +204,11 @@ def _leaf(name: str, values: Mapping[str, Any], joint: Joint | None, axes: Mappi
     if isinstance(layout := values.get(name), Layout):
         shares = enumerate(layout.layers)
         return tuple(Share(f"stage {n}", np.full((1,) * dimensions, layers)) for n, layers in shares), 0
-    if joint is not None and name in joint.columns:
+    if joint is not None and (name in joint.columns or name in joint.tied):
         column, mask = joint.column(name)
-        return column.reshape(-1, *[1] * len(axes)), mask
+        return column.reshape(*[1] * len(axes), -1), mask
     if name in axes:
-        place = 1 + list(axes).index(name)
+        place = list(axes).index(name)
         extent = [len(axes[name]) if axis == place else 1 for axis in range(dimensions)]
         return np.asarray(axes[name], dtype=np.float64).reshape(extent), 0
     return np.full((1,) * dimensions, values[name], dtype=np.float64), 0
@@ -215,9 +245,9 @@ def _array(result: Any, mask: int, joint: Joint | None, dimensions: int) -> tupl
     if array.ndim == 0:
         return array.reshape((1,) * dimensions), 0
     rows = joint.length(mask) if joint is not None else 1
-    if array.ndim != dimensions or array.shape[0] not in (1, rows):
+    if array.ndim != dimensions or array.shape[-1] not in (1, rows):
         raise ValueError(f"it returned an array of shape {array.shape}")
-    return array, mask if array.shape[0] == rows else 0
+    return array, mask if array.shape[-1] == rows else 0
 
 
 def _spread(data: Any, held: int, wanted: int, joint: Joint) -> Any:
@@ -231,7 +261,7 @@ def _spread(data: Any, held: int, wanted: int, joint: Joint) -> Any:
 
 def _spread_field(value: Any, held: int, wanted: int, joint: Joint) -> Any:
     """A record's field may be a number or lack the joint axis where it does not depend on it."""
-    if isinstance(value, np.ndarray) and value.ndim and value.shape[0] == joint.length(held):
+    if isinstance(value, np.ndarray) and value.ndim and value.shape[-1] == joint.length(held):
         return joint.gathered(value, held, wanted)
     return value
 

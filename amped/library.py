@@ -11,7 +11,8 @@ from amped.catalogue import catalogue
 from amped.config import Config, read_config
 from amped.estimation import Estimation, estimated
 from amped.explanation import Explanation, explained
-from amped.exploration.search import Exploration, explored
+from amped.exploration.answer import Exploration, explored
+from amped.exploration.request import Options
 from amped.scenario import ConfigSource, formula_module, read_scenario
 from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analysed
 from amped.sensitivities.effects import Sensitivity
@@ -84,21 +85,35 @@ def explore(
     *,
     top: int = 10,
     vary: Mapping[str, Any] | None = None,
+    space: str = "default",
+    where: str | Sequence[str] = (),
+    objective: str = "training_time",
+    largest: bool | None = None,
+    pareto: tuple[str, str] | None = None,
+    each: Sequence[str] = (),
     lookup_tables: str | Path | None = None,
     formulas: ModuleType | str | Path | None = None,
     **overrides: object,
 ) -> Exploration:
-    """Evaluates all valid mappings and ranks them by training time.
+    """Evaluates all valid mappings and ranks them.
 
     Args:
         config: as in `estimate`; a list as a value is a sweep.
         top: how many of the best to return.
-        vary: further sweeps, name to list of values.
+        vary: further sweeps, name to list of values; rows under `model`, `system` and `accelerator`.
+        space: what is searched of itself: "default", "full", or "degrees" (with the micro-batch, and nothing else).
+        where: wishes such as "memory_per_accelerator_bytes < 70 GB".
+        objective: the quantity to rank by.
+        largest: whether more of it is better, where its name does not say so.
+        pareto: two quantities whose front is returned beside.
+        each: swept names; `groups` then has the best of each combination of their values.
         lookup_tables: as in `estimate`.
         formulas: as in `estimate`.
         overrides: as in `estimate`; `number_of_accelerators` is the size of the machine.
     """
-    return explored(read_scenario(config, overrides, lookup_tables, formulas), top, vary or {})
+    wishes = (where,) if isinstance(where, str) else tuple(where)
+    options = Options(top, space, wishes, objective, largest, pareto, tuple(each))
+    return explored(read_scenario(config, overrides, lookup_tables, formulas), options, vary)
 
 
 def sensitivity(

@@ -24,6 +24,16 @@ ConfigSource = str | Path | Mapping[str, Any] | Config
 
 
 @dataclass(frozen=True)
+class Question:
+    """What `read_scenario` was given, to ask it again: elsewhere, or with other overrides."""
+
+    config: Config
+    overrides: Mapping[str, object]
+    lookup_tables: str | Path | None = None
+    formulas: ModuleType | str | Path | None = None
+
+
+@dataclass(frozen=True)
 class Scenario:
     """What is asked: the sources of all values, and the formulas to use."""
 
@@ -31,6 +41,7 @@ class Scenario:
     description: str
     catalogue: Catalogue
     sources: Sources
+    question: Question
 
 
 def read_scenario(
@@ -57,7 +68,18 @@ def read_scenario(
     tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
     read = config if isinstance(config, Config) else read_config(config, known, all_at_once=True)
     sources = build_sources(read, tables, known, overrides)
-    return Scenario(read.label, _title(read, sources, overrides or {}), known, sources)
+    asked = Question(read, dict(overrides or {}), lookup_tables, formulas)
+    return Scenario(read.label, _title(read, sources, overrides or {}), known, sources, asked)
+
+
+def asked_again(question: Question, overrides: Mapping[str, object] | None = None) -> Scenario:
+    """The scenario of a question, with further overrides.
+
+    Raises:
+        AmpedError: with everything that is wrong.
+    """
+    every = {**question.overrides, **(overrides or {})}
+    return read_scenario(question.config, every, question.lookup_tables, question.formulas)
 
 
 def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) -> str:

@@ -64,7 +64,9 @@ def resolve_and_evaluate() -> Callable[[], object]:
 def exploration(batches: list[int]) -> tuple[int, float]:
     import amped
 
-    found = amped.explore("default", number_of_accelerators=15360, vary={"batch_size": batches}, top=10)
+    found = amped.explore(
+        "default", number_of_accelerators=15360, vary={"batch_size": batches}, top=10, space="degrees"
+    )
     return found.candidates, found.elapsed_time
 
 

@@ -4,12 +4,13 @@ import math
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
+from typing import Any
 
 import amped
 from amped.config import Config
 from amped.errors import MappingError
-from amped.exploration.search import Exploration
-from amped.exploration.space import JOINT, PARTS
+from amped.exploration.answer import Exploration
+from amped.exploration.space import PARTS
 
 SMALL = {
     "neural_network_training_parameters": {"parameters": {
@@ -28,6 +29,7 @@ SMALL = {
     },
 }  # fmt: skip
 EVERYTHING = 100_000
+JOINT = (*PARTS, "microbatch_size", "batch_size")
 SAME = ("training_time", "step_time", "memory_per_accelerator_bytes")
 Row = dict[str, float | bool]
 
@@ -45,7 +47,7 @@ def six_degrees(accelerators: int, domain: int, filled: bool) -> Iterator[dict[s
 
 
 def one_by_one(batch: int, filled: bool = True, **values: object) -> tuple[int, list[amped.Estimate]]:
-    """How many candidates there are, and the estimates of those that keep every rule: no broadcasting, a plain loop."""
+    """How many mappings are tried, and the estimates of those that keep every rule: no broadcasting, a plain loop."""
     tried, kept = 0, []
     for degrees in six_degrees(16, 8, filled):
         replicas = int(degrees["intra_node_data_parallel_degree"] * degrees["inter_node_data_parallel_degree"])
@@ -70,7 +72,12 @@ def tried() -> tuple[int, list[amped.Estimate]]:
 
 @cache
 def explored() -> Exploration:
-    return amped.explore(SMALL, top=EVERYTHING)
+    return explore(SMALL, top=EVERYTHING)
+
+
+def explore(config: object = "default", **options: Any) -> Exploration:
+    """Degrees, every placement of them, and the micro-batch; all else as the config has it."""
+    return amped.explore(config, **{"space": "degrees", **options})  # type: ignore[arg-type]
 
 
 def estimate_of(row: Row, *swept: str) -> amped.Estimate:

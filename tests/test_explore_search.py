@@ -5,19 +5,19 @@ import subprocess
 import sys
 
 import numpy as np
-from helpers_explore import EVERYTHING, SAME, SMALL, explored, one_by_one, tried, unequal_rows
+from helpers_explore import EVERYTHING, JOINT, SAME, SMALL, explore, explored, one_by_one, tried, unequal_rows
 from helpers_formulas import page
 
 import amped
-from amped.exploration.space import JOINT, PARTS
+from amped.exploration.space import PARTS
 
 
 def test_the_counts_are_those_of_trying_everything() -> None:
-    candidates, kept = tried()
+    _, kept = tried()
     fitting = [e for e in kept if e["fits_in_memory"]]
     found = explored()
-    assert (found.candidates, found.feasible) == (candidates, len(fitting))
-    assert 0 < found.feasible < len(kept) < found.candidates
+    assert (found.candidates, found.feasible) == (len(kept), len(fitting))
+    assert 0 < found.feasible < found.candidates
     assert found.removed["fits_in_memory"] == len(kept) - len(fitting)
     assert len(found.best) == found.feasible
 
@@ -42,7 +42,7 @@ def test_every_row_is_bit_for_bit_the_estimate_of_its_mapping() -> None:
 
 
 def test_the_rows_of_a_shipped_config_are_bit_for_bit_estimates() -> None:
-    found = amped.explore("default", top=30, number_of_accelerators=256)
+    found = explore("default", top=30, number_of_accelerators=256)
     for row in found.best:
         single = amped.estimate("default", number_of_accelerators=256, **{name: row[name] for name in JOINT})
         assert {name: single[name] for name in SAME} == {name: row[name] for name in SAME}
@@ -50,31 +50,38 @@ def test_the_rows_of_a_shipped_config_are_bit_for_bit_estimates() -> None:
 
 def test_a_shorter_list_is_the_head_of_a_longer_one() -> None:
     for top in (1, 3, 10):
-        assert amped.explore(SMALL, top=top).best == explored().best[:top]
+        assert explore(SMALL, top=top).best == explored().best[:top]
 
 
 def test_ties_go_to_the_smaller_memory_and_then_always_the_same_way() -> None:
-    assert amped.explore(SMALL, top=EVERYTHING).best == explored().best
+    assert explore(SMALL, top=EVERYTHING).best == explored().best
     keys = [(row["training_time"], row["memory_per_accelerator_bytes"]) for row in explored().best]
     assert keys == sorted(keys)
 
 
 def test_where_nothing_fits_the_best_that_do_not_are_told() -> None:
-    found = amped.explore(SMALL, memory_capacity="0.5 GB", top=5)
+    found = explore(SMALL, memory_capacity="0.5 GB", top=5)
     assert (found.feasible, len(found.best)) == (0, 5)
     assert [row["fits_in_memory"] for row in found.best] == [False] * 5
-    assert 0 < found.removed["fits_in_memory"] < found.candidates
+    assert found.removed == {"fits_in_memory": found.candidates}
+    assert found.nearest is not None
+    assert "GB more memory" in found.needs
 
 
 def test_the_rules_that_remove_candidates_are_counted() -> None:
-    found = amped.explore(SMALL, virtual_pipeline_stages=2, top=1)
-    assert found.removed["interleaving_needs_rounds_of_microbatches"] > 0
-    assert found.candidates == explored().candidates
+    found = explore(SMALL, zero_stage=3, top=1)
+    assert 0 < found.removed["sharded_weights_are_not_pipelined"] < found.candidates == explored().candidates
+    assert found.best[0]["pipeline_parallel_degree"] == 1
+
+
+def test_what_does_not_divide_is_no_candidate() -> None:
+    found = explore(SMALL, virtual_pipeline_stages=2, top=1)
+    assert 0 < found.candidates < explored().candidates
     assert found.best[0]["pipeline_parallel_degree"] > 1
 
 
 def test_the_context_degree_of_the_config_is_kept() -> None:
-    found = amped.explore(SMALL, context_parallel_degree=2, top=EVERYTHING)
+    found = explore(SMALL, context_parallel_degree=2, top=EVERYTHING)
     degrees = {tuple(row[name] for name in PARTS) for row in found.best}
     assert {math.prod(parts) for parts in degrees} == {8.0}
     row = found.best[0]
@@ -84,7 +91,7 @@ def test_the_context_degree_of_the_config_is_kept() -> None:
 
 def test_a_formula_may_leave_its_argument_unused() -> None:
     mine = page('@quantity("s")\ndef optimizer_time__operators(weight_bytes):\n    "Source: me."\n    return 3.0')
-    assert amped.explore(SMALL, formulas=mine).best[0]["optimizer_time"] == 3.0
+    assert explore(SMALL, formulas=mine).best[0]["optimizer_time"] == 3.0
 
 
 def test_the_joint_columns_are_floats_that_hold_whole_numbers() -> None:
@@ -95,7 +102,8 @@ def test_the_joint_columns_are_floats_that_hold_whole_numbers() -> None:
 def test_the_space_of_a_million_candidates_stays_small() -> None:
     peak = """
 import resource, amped
-found = amped.explore("default", vary={"memory_bandwidth": [1e12, 2e12], "batch_size": list(range(512, 16384, 64))})
+vary = {"memory_bandwidth": [1e12, 2e12], "batch_size": list(range(512, 16384, 64))}
+found = amped.explore("default", vary=vary, space="degrees")
 print(found.candidates, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
     done = subprocess.run([sys.executable, "-c", peak], capture_output=True, text=True, check=True)

@@ -7,11 +7,11 @@ from helpers_explore import (
     EVERYTHING,
     SAME,
     SMALL,
+    explore,
     explored,
     unequal_rows,
 )
 
-import amped
 from amped.errors import ConfigError
 from amped.exploration.sweeps import parse_vary
 
@@ -19,8 +19,8 @@ from amped.exploration.sweeps import parse_vary
 
 
 def test_a_sweep_of_the_batch_explores_each_size() -> None:
-    found = amped.explore(SMALL, vary={"batch_size": [16, 48]}, top=EVERYTHING)
-    alone = [amped.explore(SMALL, batch_size=size, top=EVERYTHING) for size in (16, 48)]
+    found = explore(SMALL, vary={"batch_size": [16, 48]}, top=EVERYTHING)
+    alone = [explore(SMALL, batch_size=size, top=EVERYTHING) for size in (16, 48)]
     assert found.candidates == sum(each.candidates for each in alone)
     assert {row["batch_size"] for row in found.best} == {16.0, 48.0}
     assert found.best[0]["training_time"] == min(each.best[0]["training_time"] for each in alone)
@@ -28,7 +28,7 @@ def test_a_sweep_of_the_batch_explores_each_size() -> None:
 
 
 def test_a_sweep_of_an_open_axis_multiplies_the_candidates() -> None:
-    found = amped.explore(SMALL, vary={"memory_bandwidth": [1e12, 2e12]}, top=EVERYTHING)
+    found = explore(SMALL, vary={"memory_bandwidth": [1e12, 2e12]}, top=EVERYTHING)
     assert found.candidates == 2 * explored().candidates
     assert {row["memory_bandwidth"] for row in found.best} == {1e12, 2e12}
     assert unequal_rows(found.best[::3], "memory_bandwidth") == []
@@ -36,8 +36,8 @@ def test_a_sweep_of_an_open_axis_multiplies_the_candidates() -> None:
 
 def test_two_open_axes_and_the_batch_are_swept_together() -> None:
     swept = {"memory_bandwidth": [1e12, 2e12], "context": [512, 1024, 2048], "batch_size": [16, 32]}
-    found = amped.explore(SMALL, vary=swept, top=EVERYTHING)
-    per_batch = [amped.explore(SMALL, batch_size=size).candidates for size in (16, 32)]
+    found = explore(SMALL, vary=swept, top=EVERYTHING)
+    per_batch = [explore(SMALL, batch_size=size).candidates for size in (16, 32)]
     assert found.candidates == 6 * sum(per_batch)
     assert unequal_rows(found.best[:: len(found.best) // 50], "memory_bandwidth", "context") == []
 
@@ -46,9 +46,9 @@ def test_a_list_in_the_config_is_a_sweep() -> None:
     listed = json.loads(json.dumps(SMALL))
     listed["neural_network_training_parameters"]["parameters"]["batch_size"] = {"value": [16, 48]}
     listed["accelerator_architecture_parameters"]["parameters"]["memory_bandwidth"] = {"value": ["1 TB/s", "2 TB/s"]}
-    found = amped.explore(listed, top=EVERYTHING)
+    found = explore(listed, top=EVERYTHING)
     swept = {"batch_size": [16, 48], "memory_bandwidth": ["1 TB/s", "2 TB/s"]}
-    assert found.best == amped.explore(SMALL, vary=swept, top=EVERYTHING).best
+    assert found.best == explore(SMALL, vary=swept, top=EVERYTHING).best
 
 
 @pytest.mark.parametrize(
@@ -59,15 +59,15 @@ def test_a_list_in_the_config_is_a_sweep() -> None:
     ],
 )  # fmt: skip
 def test_a_swept_value_takes_the_place_of_what_it_determines(name: str, values: list[float]) -> None:
-    found = amped.explore(SMALL, vary={name: values}, top=EVERYTHING)
+    found = explore(SMALL, vary={name: values}, top=EVERYTHING)
     for value in values:
         best = next(row for row in found.best if row[name] == value)
-        alone = amped.explore(SMALL, **{name: value}, top=1).best[0]
+        alone = explore(SMALL, **{name: value}, top=1).best[0]
         assert {key: best[key] for key in SAME} == {key: alone[key] for key in SAME}
 
 
 def test_a_swept_name_may_be_one_of_the_other_spellings() -> None:
-    assert amped.explore(SMALL, vary={"global_batch_size": [16]}).best == amped.explore(SMALL, batch_size=16).best
+    assert explore(SMALL, vary={"global_batch_size": [16]}).best == explore(SMALL, batch_size=16).best
 
 
 # --- --vary ----------------------------------------------------------------------------------------------------------

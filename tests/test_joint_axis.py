@@ -87,7 +87,7 @@ def pipeline_parts() -> tuple[str, str]:
 
 def test_a_quantity_of_a_few_joint_variables_is_computed_once_for_each_distinct_combination() -> None:
     _, _, grid = the_run()
-    rows = {name: grid.cells[name][0].shape[0] for name in (*RESULTS, PARAMETERS) if name in grid.cells}
+    rows = {name: grid.cells[name][0].shape[-1] for name in (*RESULTS, PARAMETERS) if name in grid.cells}
     tensor = ("intra_node_tensor_parallel_degree", "inter_node_tensor_parallel_degree")
     assert rows["number_of_parameters"] == 1
     assert rows[PARAMETERS] == distinct(*pipeline_parts(), *tensor)
@@ -121,8 +121,8 @@ def test_a_formula_sees_each_distinct_combination_and_no_more() -> None:
 
 def test_an_open_axis_costs_nothing_where_it_is_not_needed() -> None:
     _, _, grid = the_run()
-    assert grid.cells["memory_per_accelerator_bytes"][0].shape[1:] == (1,)
-    assert grid.cells["optimizer_time"][0].shape[1:] == (3,)
+    assert grid["memory_per_accelerator_bytes"].shape[1:] == (1,)
+    assert grid["optimizer_time"].shape[1:] == (3,)
 
 
 @pytest.mark.parametrize("body", ["return 3.0", "return 3.0 + 0 * weight_precision"])

@@ -4,19 +4,18 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from helpers_explore import EVERYTHING, SMALL, explored
+from helpers_explore import EVERYTHING, SMALL, explore, explored
 from helpers_formulas import page
 from helpers_joint import BANDWIDTH, OPEN, TUPLES, alone, joint_columns, planned
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import amped
 from amped.axes import WORTHWHILE, JointAxis, JointBlock
 from amped.catalogue import Catalogue, catalogue
 from amped.errors import EvaluationError
 from amped.estimation import RESULTS
 from amped.evaluate import Results, run, run_in_blocks
-from amped.exploration import search
+from amped.exploration import mappings, search
 
 EVERY = 20
 FEW = TUPLES // EVERY
@@ -146,9 +145,10 @@ def optimizer_time(microbatch_size, tensor_parallel_degree):
 def test_the_best_of_an_exploration_do_not_depend_on_its_blocks(
     monkeypatch: pytest.MonkeyPatch, block: int, chunk: int
 ) -> None:
-    monkeypatch.setattr(search, "BLOCK_ROWS", block)
-    monkeypatch.setattr(search, "CHUNK_ROWS", chunk)
-    found = amped.explore(SMALL, top=EVERYTHING)
+    monkeypatch.setattr(search, "BLOCK_CELLS", block)
+    monkeypatch.setattr(search, "PART_CELLS", chunk)
+    monkeypatch.setattr(mappings, "CHUNK_ROWS", chunk)
+    found = explore(SMALL, top=EVERYTHING)
     assert found.best == explored().best
     assert (found.candidates, found.feasible, found.removed) == (
         explored().candidates, explored().feasible, explored().removed,
@@ -186,7 +186,7 @@ def combined(axis: JointAxis | JointBlock, names: list[str]) -> tuple[np.ndarray
     for _, own in held:
         mask |= own
     mask = axis.settled(mask)
-    return np.stack([axis.gathered(data, own, mask) * np.ones(axis.length(mask)) for data, own in held], axis=1), mask
+    return np.stack([axis.gathered(data, own, mask) * np.ones(axis.length(mask)) for data, own in held]), mask
 
 
 @given(columns(), st.sampled_from([0.0, 0.1, 0.5, 1.0]), st.data())
@@ -199,10 +199,10 @@ def test_rows_gathered_from_distinct_combinations_are_the_rows_themselves(
     block = JointBlock(whole_axis, start, start + data.draw(st.integers(1, size)))
     assert block.size == min(block.rows.stop, size) - start > 0
     names = data.draw(st.lists(st.sampled_from(sorted(given_columns)), min_size=1, unique=True))
-    direct = np.stack([given_columns[name] for name in names], axis=1)
-    for axis, expected in ((whole_axis, direct), (block, direct[start : start + block.size])):
+    direct = np.stack([given_columns[name] for name in names])
+    for axis, expected in ((whole_axis, direct), (block, direct[:, start : start + block.size])):
         values, mask = combined(axis, names)
-        assert len(values) == axis.length(mask)
+        assert values.shape[-1] == axis.length(mask)
         np.testing.assert_array_equal(axis.gathered(values, mask, axis.full), expected)
 
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers_explore import EVERYTHING, SMALL, unequal_rows
+from helpers_explore import EVERYTHING, SMALL, explore, unequal_rows
 from helpers_formulas import sectioned
 
 import amped
@@ -169,7 +169,7 @@ def test_the_link_must_be_known() -> None:
 
 def test_explore_sweeps_shares_as_it_sweeps_numbers() -> None:
     listed = sectioned(TOY | {"optimizer_offload": [0, 0.5, True]})
-    found = amped.explore(listed, top=1000)
+    found = explore(listed, top=1000)
     assert {row["optimizer_offload"] for row in found.best} == {0.0, 0.5, 1.0}
     for row in found.best:
         alone = toy(optimizer_offload=row["optimizer_offload"], microbatch_size=row["microbatch_size"])
@@ -180,7 +180,7 @@ def test_explore_sweeps_shares_as_it_sweeps_numbers() -> None:
 def test_explore_offloads_from_every_mapping_of_a_cluster_as_one_by_one() -> None:
     """Gradients stay where replicas share states alone (ZeRO 1), and weights leave only where there is one replica."""
     swept = {"optimizer_offload": [0, 1], "weight_offload": [0, 0.5], "activation_offload": [0, True]}
-    found = amped.explore(SMALL, vary=swept, top=EVERYTHING)
+    found = explore(SMALL, vary=swept, top=EVERYTHING)
     assert found.removed["offloaded_weights_are_those_updated"] > 0
     assert {row["weight_offload"] for row in found.best} == {0.0, 0.5}
     assert unequal_rows(found.best[:: len(found.best) // 40], *swept) == []

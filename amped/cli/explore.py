@@ -13,7 +13,7 @@ from amped.cli import options
 from amped.errors import ConfigError
 
 if TYPE_CHECKING:
-    from amped.exploration.search import Exploration
+    from amped.exploration.answer import Exploration
     from amped.scenario import Scenario
 
 
@@ -25,6 +25,14 @@ class Format(enum.StrEnum):
     JSON = "json"
 
 
+class SpaceName(enum.StrEnum):
+    """What is searched of itself."""
+
+    DEFAULT = "default"
+    FULL = "full"
+    DEGREES = "degrees"
+
+
 @options.with_scenario
 def explore(
     asked: Scenario,
@@ -33,38 +41,77 @@ def explore(
         typer.Option(
             "--vary",
             metavar="NAME=VALUES",
-            help="Sweep a number: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR; repeatable.",
+            help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT behind; repeatable.",
         ),
+    ] = None,
+    space: Annotated[
+        SpaceName,
+        typer.Option(
+            "--space", help="Searched of itself: default, full (every placement, ZeRO 0-3, overlap), degrees."
+        ),
+    ] = SpaceName.DEFAULT,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="WISH", help='"memory_per_accelerator_bytes < 70 GB and ..."; repeatable.'),
+    ] = None,
+    objective: Annotated[
+        str,
+        typer.Option("--objective", metavar="NAME", help="What to rank by: any quantity, as step_time, cost, memory."),
+    ] = "training_time",
+    largest: Annotated[
+        bool | None, typer.Option("--maximize/--minimize", help="Whether more of it is better; else as its name says.")
+    ] = None,
+    pareto: Annotated[
+        str | None, typer.Option("--pareto", metavar="A,B", help="Show the front of two quantities beside.")
+    ] = None,
+    each: Annotated[
+        str | None, typer.Option("--each", metavar="NAMES", help="Best of each value of these swept names: A or A,B.")
     ] = None,
     top: Annotated[
         int, typer.Option("--top", min=1, max=100_000, metavar="K", help="How many of the best to print.")
     ] = 10,
+    yes: Annotated[bool, typer.Option("--yes", help="Explore even what takes very long.")] = False,
     form: Annotated[Format, typer.Option("--format", help="table, csv or json.")] = Format.TABLE,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")
     ] = None,
     output_dir: options.OutputOption = None,
 ) -> None:
-    """Evaluate every valid mapping and rank them by training time.
+    """Evaluate every valid mapping and rank them.
 
-    Searched are the data, tensor and pipeline degrees inside and across nodes, and the micro-batch; what is set on the
-    command line (--tp 8, --set microbatch_size=1) is held.
+    Searched are degrees, micro-batch, virtual stages, recomputation, ZeRO and sequence parallelism (see --space); what
+    is set on the command line (--tp 8, --set microbatch_size=1) is held, what --vary lists is swept.
 
-    Example: amped explore --model "Llama 3 70B" --system "DGX H100" --gpus 512 --vary batch_size=512:2048:x2
+    Example: amped explore --model "Llama 3 70B" --system "DGX H100" --gpus 512 --where "tensor_parallel_degree <= 8"
     """
-    from amped.exploration.search import explored
+    from amped.exploration.answer import explored
+    from amped.exploration.request import Options
     from amped.exploration.sweeps import parse_vary
 
     for notice in asked.sources.notices:
         typer.echo(f"note: {notice}", err=True)
     if output is not None and output.exists():
         raise ConfigError(f"{output} exists and is not overwritten", "choose another --output")
+    wanted = Options(top, space.value, tuple(where or ()), objective, largest, _two(pareto), _names(each), yes)
     with _Progress() as progress:
-        found = explored(asked, top, parse_vary(vary or []), progress.advance)
+        found = explored(asked, wanted, parse_vary(vary or []), progress.advance)
     if output is None and output_dir is None:
         _show(found, form)
     else:
         _write(found, form, output, output_dir)
+
+
+def _names(listed: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
+
+
+def _two(listed: str | None) -> tuple[str, str] | None:
+    if listed is None:
+        return None
+    names = _names(listed)
+    if len(names) != 2 or names[0] == names[1]:
+        raise ConfigError(f"--pareto {listed!r} is not two quantities", "for example --pareto step_time,cost")
+    return names[0], names[1]
 
 
 def _write(found: Exploration, form: Format, output: Path | None, output_dir: Path | None) -> None:
@@ -91,9 +138,9 @@ class _Progress:
         if self.status:
             self.status.stop()
 
-    def advance(self, candidates: int) -> None:
+    def advance(self, candidates: int, total: int) -> None:
         if self.status:
-            self.status.update(f"exploring: {candidates:,} candidates")
+            self.status.update(f"exploring: {candidates:,} of {total:,} candidates")
 
 
 def _show(found: Exploration, form: Format) -> None:

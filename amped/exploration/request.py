@@ -1,130 +1,47 @@
-"""What is asked of an exploration: the machine to fill, what is swept, what is held, and the sources of all else."""
+"""What is asked of an exploration: plain data, enough to ask it again in another process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-import numpy as np
+from amped.scenario import Question
 
-from amped.aliases import aliases
-from amped.catalogue import Catalogue
-from amped.errors import AmpedError, ConfigError, Problem, did_you_mean, quoted
-from amped.evaluate import Array, run
-from amped.exploration.space import PLACED, Machine
-from amped.resolve import plan
-from amped.scenario import Scenario
-from amped.sources import Given, Sources
-from amped.values import Value, read_values
 
-SEARCHED = (
-    *(f"{place}{kind}_parallel_degree" for kind in PLACED for place in ("", "intra_node_", "inter_node_")),
-    "microbatch_size", "number_of_microbatches_per_minibatch",
-)  # fmt: skip
-# What the space is built from: one value makes one space.
-MACHINE = (
-    "number_of_accelerators", "scale_up_domain_size", "context_parallel_degree", "intra_node_context_parallel_degree",
-)  # fmt: skip
-BUILDS_THE_SPACE = (
-    *MACHINE,
-    "inter_node_context_parallel_degree",
-    "number_of_nodes",
-    "number_of_accelerators_per_node",
-)
+@dataclass(frozen=True)
+class Options:
+    """How an exploration searches and ranks.
+
+    Attributes:
+        top: how many of the best are kept (of each group).
+        space: which names are searched beside what is swept: a name of `space.SPACES`.
+        where: wishes, each a comparison or several joined by "and".
+        objective: the quantity to rank by.
+        largest: whether the largest is the best; where None, what the objective's name means.
+        pareto: two quantities whose front is kept beside.
+        each: swept names; each combination of their values has its own best.
+        yes: whether a space that takes very long is explored all the same.
+    """
+
+    top: int = 10
+    space: str = "default"
+    where: tuple[str, ...] = ()
+    objective: str = "training_time"
+    largest: bool | None = None
+    pareto: tuple[str, str] | None = None
+    each: tuple[str, ...] = ()
+    yes: bool = False
 
 
 @dataclass(frozen=True)
 class Request:
-    """An exploration, ready to run.
+    """An exploration, as it was asked; it can be pickled where `question.formulas` is a file or nothing.
 
     Attributes:
-        sources: everything that is neither searched nor swept.
-        machine: what the mappings fill.
-        batch_sizes: the global batches to search.
-        axes: each other swept name with its values.
-        held: searched names that the caller set, with their values.
+        question: the config, what overrides it, tables and formulas.
+        vary: further sweeps, name to values as written.
     """
 
-    catalogue: Catalogue
-    sources: Sources
-    machine: Machine
-    batch_sizes: tuple[int, ...]
-    axes: Mapping[str, Array]
-    held: Mapping[str, float]
-
-
-def request(scenario: Scenario, vary: Mapping[str, Sequence[object]]) -> Request:
-    """What the scenario and further sweeps ask for.
-
-    Raises:
-        ConfigError: for sweeps that cannot be, all at once; ResolveError if the machine's size is not known.
-    """
-    known, own = scenario.catalogue, scenario.sources
-    swept, problems = _read(known, vary)
-    sweeps = own.sweeps | swept
-    problems += [*_refused(known, sweeps), *(_one_run_each(f"the rows of {c}") for c in own.row_sweeps)]
-    if problems:
-        raise ConfigError(problems, file=scenario.label)
-    dropped = {*SEARCHED, *sweeps, *(name for n in swept for name in known[n].replaces)}
-    given = {name: value for name, value in own.given.items() if name not in dropped}
-    sizes = sweeps.pop("batch_size", None) or _given(own, "batch_size")
-    machine = _machine(scenario, {n: v for n, v in own.given.items() if n not in dropped - set(SEARCHED)})
-    given["number_of_accelerators"] = float(machine.accelerators)
-    axes = {name: np.array(values, dtype=np.float64) for name, values in sweeps.items()}
-    return Request(known, replace(own, given=given), machine, tuple(int(s) for s in sizes), axes, _held(own))
-
-
-def _read(known: Catalogue, vary: Mapping[str, Sequence[object]]) -> tuple[dict[str, tuple[Value, ...]], list[Problem]]:
-    """The further sweeps by canonical name, and what is wrong with them."""
-    sweeps: dict[str, tuple[Value, ...]] = {}
-    problems: list[Problem] = []
-    names = [n for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains]
-    for written, values in vary.items():
-        name = aliases().canonical(written)
-        if name not in names:
-            problems.append(Problem(f"unknown parameter '{written}'", "--vary", did_you_mean(written, names)))
-            continue
-        if not isinstance(values, list | tuple):
-            problems.append(Problem(f"{quoted(values)} is not a list", f"--vary {written}", "give a list of values"))
-            continue
-        try:
-            sweeps[name] = read_values(known[name], values)
-        except AmpedError as error:
-            problems += error.at(f"--vary {written}")
-    return sweeps, problems
-
-
-def _refused(known: Catalogue, sweeps: Mapping[str, Any]) -> Iterator[Problem]:
-    for name in sweeps:
-        if known[name].is_selector or known[name].mark.unit == "layout":
-            yield _one_run_each(f"the choice '{name}'")
-        elif name in BUILDS_THE_SPACE:
-            yield _one_run_each(f"'{name}', which the space is built from,")
-        elif name in SEARCHED:
-            yield Problem(f"'{name}' is always searched", advice="leave its list out; --set holds one value")
-
-
-def _one_run_each(what: str) -> Problem:
-    return Problem(f"a sweep of {what} needs one run for each", advice="give one value, by --set or its own option")
-
-
-def _given(sources: Sources, name: str) -> tuple[float, ...]:
-    if name not in sources.given:
-        raise ConfigError(f"'{name}' is missing", f"give it in the config, with --set {name}=… or --vary {name}=…")
-    return (sources.given[name],)
-
-
-def _machine(scenario: Scenario, given: dict[str, float]) -> Machine:
-    """The size of the machine: given, else from nodes, else what the config's own degrees multiply to."""
-    values = run(plan(scenario.catalogue, MACHINE, replace(scenario.sources, given=given)), given)
-    return Machine(*(int(values.number(name)) for name in MACHINE))
-
-
-def _held(sources: Sources) -> dict[str, float]:
-    """What is searched but was set by the caller, who wants it held."""
-    return {
-        name: sources.given[name]
-        for name in SEARCHED
-        if isinstance(origin := sources.origins.get(name), Given) and origin.where.startswith("--set")
-    }
+    question: Question
+    vary: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    options: Options = Options()

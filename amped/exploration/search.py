@@ -1,207 +1,245 @@
-"""Evaluates the design space in blocks, one broadcast run each, and keeps the best: no loop over candidates."""
+"""An exploration as a list of independent parts, each evaluated in blocks: what any executor runs, in any order."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from amped.axes import JointAxis
-from amped.errors import ConfigError, EvaluationError
+from amped.errors import ConfigError
 from amped.estimation import STEP_PARTS
-from amped.evaluate import Array, Results, run_in_blocks
-from amped.exploration import space
-from amped.exploration.request import Request, request
-from amped.exploration.space import JOINT, blocks, mappings
+from amped.evaluate import Array, run_in_blocks
+from amped.exploration.cases import Family, families
+from amped.exploration.found import Found
+from amped.exploration.mappings import Columns, Mappings, of_rows
+from amped.exploration.objectives import read_objective
+from amped.exploration.request import Request
+from amped.exploration.selection import FITS, MEMORY, Groups, Keeper, Wanted
+from amped.exploration.sieve import CASE, DIVIDES, Sieve
+from amped.exploration.space import IDLE_WITHOUT, space_of
+from amped.exploration.swept import swept
+from amped.exploration.wishes import read_wishes
 from amped.resolve import Plan, plan
-from amped.scenario import Scenario
+from amped.scenario import asked_again
 
-# Rows of one evaluation: more would not lie in the cache. Rows within which distinct combinations are told apart.
-BLOCK_ROWS, CHUNK_ROWS = 16_384, 524_288
-WORTHWHILE = 0.1
+# Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
+# part. Share of rows worth telling apart.
+BLOCK_CELLS, PART_CELLS, WORTHWHILE = 32_768, 1_048_576, 0.1
+# What is computed of every candidate.
 COLUMNS = (
-    "training_time", "step_time", "tokens_per_second_per_accelerator", "model_flops_utilization",
-    "hardware_flop_rate_per_accelerator", "memory_per_accelerator_bytes", "fits_in_memory", "data_parallel_degree",
-    "tensor_parallel_degree", "pipeline_parallel_degree", "number_of_microbatches_per_minibatch", *STEP_PARTS,
+    "training_time", "step_time", *STEP_PARTS, "tokens_per_second_per_accelerator", "model_flops_utilization",
+    "hardware_flop_rate_per_accelerator", MEMORY, FITS,
 )  # fmt: skip
-Row = dict[str, float | bool]
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Exploration:
-    """What an exploration found.
+class Part:
+    """A piece of the space that is evaluated on its own, as plain numbers.
 
     Attributes:
-        candidates: mappings whose degrees multiply and divide, times the swept values; each was evaluated in full.
-        feasible: those that keep every rule and fit in memory.
-        removed: for each rule (and fits_in_memory) how many candidates break it.
-        elapsed_time: seconds.
-        best: the best feasible candidates, every swept parameter and result by name; if none fits, the best that do not.
-        swept: names of the columns that were swept, `units` their canonical units.
+        number: place in the list of parts, from 0.
+        family: which cases; first, last: which of its units.
+        region: which rows of those units, by the degrees that are 1; start, stop: which of these rows.
+        slices: for each open axis, which of its values.
+        candidates: how many cells there are.
     """
 
+    number: int
+    family: int
+    first: int
+    last: int
+    region: int
+    start: int
+    stop: int
+    slices: tuple[tuple[int, int], ...]
     candidates: int
-    feasible: int
-    removed: dict[str, int]
-    elapsed_time: float
-    best: list[Row]
-    swept: tuple[str, ...]
-    units: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Region:
+    """Rows that try the same values of every axis: where a degree is 1, what it switches is not tried."""
+
+    columns: Columns
+    axes: Mapping[str, Array]
 
     @property
-    def columns(self) -> list[str]:
-        """The names of a row of `best`."""
-        return [*self.swept, *COLUMNS]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return {"candidates": self.candidates, "feasible": self.feasible, "removed": self.removed,
-                "elapsed_time": self.elapsed_time, "best": self.best}  # fmt: skip
+    def rows(self) -> int:
+        return len(self.columns[CASE])
 
 
-@dataclass
-class _Best:
-    """The best rows so far, and the counts."""
+class Search:
+    """The space of a request as a list of independent parts, and the evaluation of each.
 
-    top: int
-    rows: list[tuple[tuple[float, ...], Row]] = field(default_factory=list)
-    unfit: list[tuple[tuple[float, ...], Row]] = field(default_factory=list)
-    candidates: int = 0
-    feasible: int = 0
-    removed: dict[str, int] = field(default_factory=dict)
-
-    def bound(self, fits: bool) -> float:
-        """The time that a row must not exceed to be among the best."""
-        kept = self.rows if fits else self.unfit
-        return kept[-1][0][0] if len(kept) == self.top else np.inf
-
-    def take(self, ranked: Iterator[tuple[tuple[float, ...], Row]], fits: bool) -> None:
-        """Merges a block's best; ties go to the smaller memory, then to the earlier candidate."""
-        kept = self.rows if fits else self.unfit
-        kept.extend(ranked)
-        kept.sort(key=lambda pair: pair[0])
-        del kept[self.top :]
-
-
-def explored(
-    scenario: Scenario, top: int, vary: Mapping[str, Sequence[object]], progress: Progress | None = None
-) -> Exploration:
-    """Evaluates every valid mapping of the scenario.
-
-    Args:
-        scenario: the config; its degrees and micro-batch are searched, all else is kept.
-        top: how many of the best to keep.
-        vary: further swept names, over the lists of the config.
-        progress: called with the number of candidates done.
-
-    Raises:
-        ConfigError: for a sweep that cannot be, or if no mapping multiplies and divides.
-        EvaluationError: for a result that is no number.
+    What two processes make of the same request has the same parts, and each part the same finding.
     """
-    started = time.perf_counter()
-    if not isinstance(top, int) or top < 1:
-        raise ConfigError(f"top = {top} asks for nothing", "ask for one at least, a whole number")
-    asked = request(scenario, vary)
-    chosen, best = _plan(asked), _Best(top)
-    cells = int(np.prod([len(axis) for axis in asked.axes.values()], dtype=np.int64))
-    for columns in blocks(_kept(mappings(asked.machine, asked.batch_sizes), asked.held), max(1, CHUNK_ROWS // cells)):
-        joint, rows = JointAxis(columns, WORTHWHILE), max(1, BLOCK_ROWS // cells)
-        wanted = (chosen, asked.sources.given, joint, asked.axes, frozenset(chosen.targets), rows)
-        for start, results in zip(range(0, joint.size, rows), run_in_blocks(*wanted), strict=True):
-            _rank(results, best, {n: c[start : start + rows] for n, c in columns.items()}, asked.axes)
-            if progress:
-                progress(best.candidates)
-    if not best.candidates:
-        held = f"; {', '.join(asked.held)} is held" if asked.held else ""
-        raise ConfigError("no mapping multiplies and divides", f"the batch must divide by a data-parallel degree{held}")
-    found = [row for _, row in (best.rows or best.unfit)]
-    return Exploration(best.candidates, best.feasible, best.removed,
-                       time.perf_counter() - started, found, (*JOINT, *asked.axes),
-                       {name: asked.catalogue[name].mark.unit for name in asked.axes})  # fmt: skip
+
+    def __init__(self, request: Request) -> None:
+        """Reads what is asked.
+
+        Raises:
+            AmpedError: for what cannot be asked.
+        """
+        options = request.options
+        if not isinstance(options.top, int) or options.top < 1:
+            raise ConfigError(f"top = {options.top} asks for nothing", "ask for one at least, a whole number")
+        self.request, self.scenario = request, asked_again(request.question)
+        known, space = self.scenario.catalogue, space_of(options.space)
+        self.catalogue = known
+        self.wishes = read_wishes(options.where, known)
+        self.objective = read_objective(options.objective, options.largest, known)
+        self.front = tuple(read_objective(name, None, known) for name in options.pareto or ())
+        self.sweeps = swept(self.scenario, request.vary, space)
+        self.families = families(self.scenario, self.sweeps, space)
+        self.plans: list[Plan] = []
+        self.axes: list[dict[str, Array]] = []
+        self.mappings: list[Mappings] = []
+        for family in self.families:
+            self._plan(family)
+        self._last: tuple[tuple[int, int, int], list[_Region]] | None = None
+
+    def _plan(self, family: Family) -> None:
+        """The plan of a family; policies of the space that its formulas do not use are not searched."""
+        axes = {name: np.array(values, dtype=np.float64) for name, values in self.sweeps.axes.items()}
+        family.sources.given.update(dict.fromkeys((*axes, *self.sweeps.beside), 1.0))
+        sieve = Sieve(self.catalogue, family, axes, self.sweeps.beside)
+        names = [o.name for o in (self.objective, *self.front)]
+        names += [wish.name for wish in self.wishes if not isinstance(wish.value, str)]
+        chosen = plan(self.catalogue, dict.fromkeys((*COLUMNS, *names, *sieve.late())), family.sources)
+        idle = self.sweeps.policies - set(chosen.leaves)
+        self.plans.append(chosen)
+        self.axes.append({name: values for name, values in axes.items() if name not in idle})
+        self.mappings.append(Mappings(family, self.sweeps, space_of(self.request.options.space), sieve))
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """Every part, in order; their candidates in order are those of the space.
+
+        Raises:
+            ConfigError: if no mapping multiplies and divides.
+        """
+        found = [Part(number, *rest) for number, rest in enumerate(self._parts())]
+        if not found:
+            raise ConfigError("the space is empty: no mapping multiplies and divides", self._why_empty())
+        return found
+
+    def _parts(self) -> Iterator[tuple[Any, ...]]:
+        for family, mappings in enumerate(self.mappings):
+            for first, last in mappings.chunks():
+                for number, region in enumerate(self._regions(family, first, last)):
+                    for slices in _slices(region.axes, self._most_cells(region)):
+                        cells = int(np.prod([stop - start for start, stop in slices], dtype=np.int64))
+                        rows = max(1, PART_CELLS // cells)
+                        for start in range(0, region.rows, rows):
+                            stop = min(start + rows, region.rows)
+                            yield family, first, last, number, start, stop, slices, (stop - start) * cells
+
+    def _most_cells(self, region: _Region) -> int:
+        """Open cells of one part: where they are groups of their own, so few that all mappings of a group lie in it."""
+        return max(1, PART_CELLS // region.rows) if set(self.request.options.each) & region.axes.keys() else PART_CELLS
+
+    def _why_empty(self) -> str:
+        dropped: dict[str, int] = {}
+        for mappings in self.mappings:
+            for name, count in mappings.sieve.dropped.items():
+                dropped[name] = dropped.get(name, 0) + count
+        held = f"; held are {', '.join(self.sweeps.held)}" if self.sweeps.held else ""
+        rules = "; ".join(f"{name} drops {count:,}" for name, count in sorted(dropped.items(), key=lambda i: -i[1]))
+        return (rules or "the batch must divide by a data-parallel degree") + held
+
+    def _regions(self, family: int, first: int, last: int) -> list[_Region]:
+        """The rows of some units, by which of the degrees that switch a policy are 1; the latest are remembered."""
+        if self._last is None or self._last[0] != (family, first, last):
+            columns = self.mappings[family].columns(first, last)
+            self._last = ((family, first, last), list(self._split(family, columns)))
+        return self._last[1]
+
+    def _split(self, family: int, columns: Columns) -> Iterator[_Region]:
+        axes, own = self.axes[family], self.sweeps.policies & self.axes[family].keys()
+        degrees = sorted({IDLE_WITHOUT.get(name, "pipeline_parallel_degree") for name in own})
+        alone = [columns[degree] == 1 for degree in degrees]
+        codes = np.zeros(len(columns[CASE]), dtype=np.intp)
+        for place, mask in enumerate(alone):
+            codes += mask.astype(np.intp) << place
+        for code in np.unique(codes):
+            rows = of_rows(columns, codes == code)
+            idle = {degree for place, degree in enumerate(degrees) if code >> place & 1}
+            values = {name: axis[:1] if name in own and IDLE_WITHOUT.get(name) in idle else axis
+                      for name, axis in axes.items()}  # fmt: skip
+            sieve = self.mappings[family].sieve
+            values |= {n: sieve.kept_values(rows, n) for n in own if len(values[n]) > 1}
+            if all(len(axis) for axis in values.values()):
+                yield _Region(rows, values)
+
+    def evaluate(self, part: Part) -> Found:
+        """What is in one part.
+
+        Raises:
+            EvaluationError: for a result that is no number.
+        """
+        family, chosen = self.families[part.family], self.plans[part.family]
+        region = self._regions(part.family, part.first, part.last)[part.region]
+        columns = of_rows(region.columns, slice(part.start, part.stop))
+        axes = {name: axis[slice(*cut)] for (name, axis), cut in zip(region.axes.items(), part.slices, strict=True)}
+        cells = int(np.prod([len(axis) for axis in axes.values()], dtype=np.int64))
+        joint, rows = JointAxis(columns, WORTHWHILE, family.tied), max(1, BLOCK_CELLS // cells)
+        keeper = self._keeper(part, family, chosen, columns, axes)
+        keep = frozenset(chosen.targets)
+        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, keep, rows)
+        for start, results in zip(range(0, joint.size, rows), blocks, strict=True):
+            keeper.take(results, start)
+        return keeper.found()
+
+    def _keeper(self, part: Part, family: Family, chosen: Plan, columns: Columns, axes: Mapping[str, Array]) -> Keeper:
+        rules = tuple(n for n in chosen.targets if self.catalogue[n].mark.constrains)
+        dividing = frozenset(name for name in rules if self.catalogue[name].mark.constrains in DIVIDES)
+        told = tuple(name for name in chosen.targets if name not in rules)
+        wanted = Wanted(self.request.options.top, self.objective, self.front, self.wishes, rules, dividing, told)
+        rows = {name: columns[name] for name in (*family.told, *self.sweeps.beside)}
+        outer = {name: [case.outer[name] for case in family.cases] for name in family.cases[0].outer}
+        place = columns[CASE].astype(np.intp)
+        rows |= {name: np.array(values)[place] for name, values in outer.items()}
+        groups = Groups.of(rows, axes, self._each(rows, axes), len(place))
+        grid = [len(axis) for axis in axes.values()]
+
+        def rows_of(joint: Any, open_cells: Any) -> Iterator[dict[str, Any]]:
+            """The swept values of cells."""
+            where = dict(zip(axes, np.unravel_index(open_cells, grid) if grid else (), strict=True))
+            own = {name: np.asarray(column)[joint].tolist() for name, column in rows.items()}
+            own |= {name: axes[name][places].tolist() for name, places in where.items()}
+            own["case"] = place[joint].tolist()
+            return (dict(zip(own, values, strict=True)) for values in zip(*own.values(), strict=True))
+
+        return Keeper(wanted, part.number, groups, rows_of)
+
+    def _each(self, rows: Mapping[str, Any], axes: Mapping[str, Array]) -> tuple[str, ...]:
+        each = self.request.options.each
+        unknown = [name for name in each if name not in rows and name not in axes]
+        if unknown:
+            raise ConfigError(f"--each {unknown[0]} is not swept", f"swept are {', '.join([*rows, *axes])}")
+        return each
 
 
-def _kept(mappings: Iterator[dict[str, Array]], held: Mapping[str, float]) -> Iterator[dict[str, Array]]:
-    """The mappings that have what is held."""
-    if not held:
-        yield from mappings
-        return
-    for columns in mappings:
-        known = dict(columns)
-        share = columns["batch_size"] / known["data_parallel_degree"]
-        known["number_of_microbatches_per_minibatch"] = share / columns["microbatch_size"]
-        keep = np.logical_and.reduce([known[name] == value for name, value in held.items()], initial=True)
-        if np.all(keep):
-            yield columns
-        elif np.any(keep):
-            yield {name: column[keep] for name, column in columns.items()}
+def _slices(axes: Mapping[str, Array], most: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The open axes in pieces of which no product has more cells than that: the first are cut first."""
+    lengths, pieces = [len(axis) for axis in axes.values()], []
+    for place, length in enumerate(lengths):
+        behind = int(np.prod(lengths[place + 1 :], dtype=np.int64))
+        step = min(length, max(1, most // behind))
+        pieces.append([(start, min(start + step, length)) for start in range(0, length, step)])
+    return product(*pieces)
 
 
-def _plan(asked: Request) -> Plan:
-    swept = dict.fromkeys((*space.COLUMNS, *asked.axes), 1.0)
-    planned = replace(asked.sources, given=asked.sources.given | swept)
-    return plan(asked.catalogue, (*COLUMNS, *asked.catalogue.constraints), planned)
+@lru_cache(maxsize=1)
+def _search(pickled: bytes) -> Search:
+    return Search(pickle.loads(pickled))
 
 
-def _rank(results: Results, best: _Best, columns: Mapping[str, Any], axes: Mapping[str, Any]) -> None:
-    """Counts what the rules remove, and keeps the block's best."""
-    keeps = np.ones(results.shape, dtype=bool)
-    for name in (n for n in results.plan.targets if n not in COLUMNS):
-        holds = results.whole(name) > 0
-        broken = holds.size - int(np.count_nonzero(holds))
-        if broken:
-            best.removed[name] = best.removed.get(name, 0) + broken
-        keeps &= holds
-    _check_numbers(results, keeps)
-    fits = results.whole("fits_in_memory") > 0
-    if unfit := int(np.count_nonzero(keeps & ~fits)):
-        best.removed["fits_in_memory"] = best.removed.get("fits_in_memory", 0) + unfit
-    best.feasible += int(np.count_nonzero(keeps & fits))
-    for mask, fit in ((keeps & fits, True), (keeps & ~fits, False)):
-        best.take(_block_best(results, mask, best, columns, axes, best.bound(fit)), fit)
-    best.candidates += keeps.size
-
-
-def _check_numbers(results: Results, keeps: NDArray[np.bool_]) -> None:
-    """Refuses results that are no numbers where every rule is kept.
-
-    Raises:
-        EvaluationError: names the first result at fault.
-    """
-    for name in COLUMNS:
-        wrong = keeps & ~np.isfinite(results.whole(name))
-        if wrong.any():
-            value = results.whole(name)[wrong].flat[0]
-            raise EvaluationError(f"'{name}' came out as {value} for {np.count_nonzero(wrong)} mappings that keep every rule",
-                                  "`amped explain` one of them to see which input leads there")  # fmt: skip
-
-
-def _block_best(
-    results: Results,
-    mask: NDArray[np.bool_],
-    best: _Best,
-    columns: Mapping[str, Any],
-    axes: Mapping[str, Any],
-    bound: float,
-) -> Iterator[tuple[tuple[float, ...], Row]]:
-    """The `top` best cells under the mask, with the key by which they are ranked."""
-    every = results.whole("training_time").reshape(-1)
-    cells = np.flatnonzero(mask.reshape(-1) & (every <= bound))
-    times = every[cells]
-    if len(cells) > best.top:
-        least = np.partition(times, best.top - 1)[best.top - 1]
-        cells, times = cells[times <= least], times[times <= least]
-    memory = results.whole("memory_per_accelerator_bytes").reshape(-1)[cells]
-    wholes = {name: results.whole(name) for name in COLUMNS} if len(cells) else {}
-    for place in np.lexsort((cells, memory, times))[: best.top]:
-        cell = int(cells[place])
-        where = np.unravel_index(cell, results.shape)
-        row: Row = {name: float(columns[name][where[0]]) for name in JOINT}
-        row |= {name: float(axis[where[1 + i]]) for i, (name, axis) in enumerate(axes.items())}
-        row |= {name: float(whole[where]) for name, whole in wholes.items()}
-        row["fits_in_memory"] = bool(row["fits_in_memory"])
-        yield (float(times[place]), float(memory[place]), float(best.candidates + cell)), row
+def evaluated(pickled: bytes, part: Part) -> Found:
+    """One part of a pickled request: what an executor sends to another process, where the search stays."""
+    return _search(pickled).evaluate(part)

@@ -4,40 +4,53 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from amped.exploration.search import Exploration, Row
-from amped.exploration.space import JOINT
+from amped.exploration.answer import Exploration
+from amped.exploration.found import Row
+from amped.exploration.space import PLACED as PLACED_KINDS
+from amped.exploration.space import parts, wholes
 from amped.report import human
+
+# Columns that stand in the table under a short head, and so not again among what is swept.
+SHORT = {"activation_recomputation": "recompute", "zero_stage": "ZeRO", "sequence_parallel": "seq. par.",
+         "virtual_pipeline_stages": "chunks"}  # fmt: skip
+PLACED = {*parts(), *wholes(), "microbatch_size", "batch_size"}
+SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
 
 
 def ranking(found: Exploration) -> RenderableType:
-    """The best mappings, one a line, and how many candidates each rule removed."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    swept = [name for name in found.swept if name not in JOINT]
-    batches = len({row["batch_size"] for row in found.best}) > 1
-    heads = ("rank", "training", "step", "MFU", "memory", "data", "tensor", "pipeline", "micro-batch")
-    for head in (*heads, *(["batch"] if batches else [])):
-        table.add_column(head, justify="right", no_wrap=True)
-    for name in swept:
-        table.add_column(name.replace("_", " "), justify="right")
-    for rank, row in enumerate(found.best, 1):
-        extra = [f"{row['batch_size']:g}"] if batches else []
-        table.add_row(str(rank), *_cells(row), *extra, *(human.value(row[name], found.units[name]) for name in swept))
-    parts: list[RenderableType] = [Text(_headline(found)), Text(""), table]
+    """The best mappings, one a line, how many candidates each rule removed, and what stood in the way."""
+    head = [Text(_headline(found)), Text("")]
     if not found.best:
-        return Group(Text(_headline(found)), Text("No candidate keeps every rule.", style="bold red"))
+        return Group(*head, Text("No candidate keeps every rule.", style="bold red"))
     if not found.feasible:
-        told = "No candidate fits in memory; these keep every rule and need least time."
-        parts.insert(1, Text(told, style="bold red"))
-    if batches:
+        told = "No candidate fits and keeps every wish; these keep every rule and are the best of the others."
+        head.append(Text(told, style="bold red"))
+    pieces: list[RenderableType] = [*head, _table(found, found.best)]
+    for group, rows in found.groups.items():
+        pieces += [Text(f"\nbest of {group}"), _table(found, rows)]
+    if found.front:
+        pieces += [Text("\nPareto front", style="bold"), _table(found, found.front)]
+    if found.nearest is not None:
+        pieces.append(Text(f"\n{in_the_way(found, found.nearest)}"))
+    if len({row["batch_size"] for row in found.best}) > 1:
         told = "Batches of different size are different experiments: amped does not know whether both learn as well."
-        parts.append(Text(f"\n{told}", style="yellow"))
-    parts += [Text(""), Text("degrees are whole (inside node x across nodes)", style="dim")]
-    return Group(*parts)
+        pieces.append(Text(f"\n{told}", style="yellow"))
+    return Group(
+        *pieces, Text(""), Text("degrees are inside the node x across nodes; micro is the micro-batch", style="dim")
+    )
+
+
+def in_the_way(found: Exploration, row: Row) -> str:
+    """The best that is not feasible, and what it would need."""
+    told = f"{_words(found.objective)} {human.value(row[found.objective], _unit(found.objective))}"
+    mapping = ", ".join(f"{kind} {row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
+    return f"Better, but not feasible: {told} ({mapping}, micro-batch {row['microbatch_size']:g}). {found.needs}"
 
 
 def as_csv(found: Exploration) -> str:
@@ -49,23 +62,63 @@ def as_csv(found: Exploration) -> str:
     return stream.getvalue()
 
 
-def _cells(row: Row) -> list[str]:
-    degrees = [
-        f"{row[f'{k}_parallel_degree']:g} ({row[f'intra_node_{k}_parallel_degree']:g}x{row[f'inter_node_{k}_parallel_degree']:g})"
-        for k in ("data", "tensor", "pipeline")
-    ]
+def _table(found: Exploration, rows: list[Row]) -> RenderableType:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    swept = [name for name in found.swept if name not in PLACED and name not in SHOWN]
+    alike = [name for name in swept if len(rows) > 1 and len({row[name] for row in rows}) == 1]
+    own = [found.objective] if found.objective not in SHOWN else []
+    degrees = [kind for kind in PLACED_KINDS if kind != "context" or _context(rows)]
+    batches = len({row["batch_size"] for row in rows}) > 1
+    names = ("rank", "training", "step", "MFU", "memory", *degrees, "micro", *(["batch"] if batches else []))
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    told = [*own, *(name for name in swept if name not in alike)]
+    for name in told:
+        table.add_column(SHORT.get(name, _words(name)), justify="right")
+    for rank, row in enumerate(rows, 1):
+        extra = [f"{row['batch_size']:g}"] if batches else []
+        values = (_value(row[name], found.units.get(name, _unit(name))) for name in told)
+        table.add_row(str(rank), *_cells(row, degrees), f"{row['microbatch_size']:g}", *extra, *values)
+    if not alike:
+        return table
+    same = ", ".join(f"{_words(name)} {_value(rows[0][name], found.units.get(name, _unit(name)))}" for name in alike)
+    return Group(table, Text(f"all: {same}", style="dim"))
+
+
+def _context(rows: Iterable[Row]) -> bool:
+    return any(row.get("context_parallel_degree", 1) != 1 for row in rows)
+
+
+def _cells(row: Row, degrees: list[str]) -> list[str]:
+    placed = [f"{row[f'intra_node_{k}_parallel_degree']:g}x{row[f'inter_node_{k}_parallel_degree']:g}" for k in degrees]
     return [
         human.duration(row["training_time"]), human.duration(row["step_time"]),
-        human.percent(row["model_flops_utilization"]), human.value(row["memory_per_accelerator_bytes"], "byte"),
-        *degrees, f"{row['microbatch_size']:g}",
+        human.percent(row["model_flops_utilization"]), human.value(row["memory_per_accelerator_bytes"], "byte"), *placed,
     ]  # fmt: skip
 
 
+def _value(value: object, unit: str) -> str:
+    if isinstance(value, str):
+        return value
+    if unit == "boolean":
+        return "yes" if value else "no"
+    return human.value(float(value), unit)  # type: ignore[arg-type]
+
+
+def _unit(name: str) -> str:
+    from amped.catalogue import catalogue
+
+    return catalogue()[name].mark.unit if name in catalogue() else "1"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _headline(found: Exploration) -> str:
-    lines = [f"{found.candidates:,} candidates, {found.feasible:,} keep every rule and fit in memory "
+    wished = " and every wish" if found.wishes else ""
+    lines = [f"{found.candidates:,} candidates, {found.feasible:,} keep every rule{wished} and fit in memory "
              f"({human.duration(found.elapsed_time)})"]  # fmt: skip
-    lines += [
-        f"  {count:,} broke {name.replace('_', ' ')}"
-        for name, count in sorted(found.removed.items(), key=lambda i: -i[1])
-    ]
+    for name, count in sorted(found.removed.items(), key=lambda i: -i[1]):
+        lines.append(f"  {count:,} broke {name if name in found.wishes else _words(name)}")
     return "\n".join(lines)

@@ -1,0 +1,146 @@
+"""The outer loop: a case for each combination of rows, choices and machines; those of one structure run together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from amped.errors import ConfigError
+from amped.evaluate import Array, run
+from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, PLACED, Space, parts, wholes
+from amped.exploration.splits import divisors
+from amped.exploration.swept import SEARCHED, Swept
+from amped.resolve import plan
+from amped.scenario import Scenario, asked_again
+from amped.sources import Sources
+from amped.values import Value
+
+SIZES = ("number_of_accelerators", "scale_up_domain_size", "context_parallel_degree")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One combination of the outer loop.
+
+    Attributes:
+        outer: its rows, choices and machine numbers by name.
+        sources: everything that is neither searched nor swept.
+        accelerators, domain: what the mappings fill.
+        context_degrees: that are tried.
+        batches: the global batches.
+    """
+
+    outer: Mapping[str, Value]
+    sources: Sources
+    accelerators: int
+    domain: int
+    context_degrees: tuple[int, ...]
+    batches: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Cases that differ in numbers only: one plan, and one joint axis on which `case` is a variable.
+
+    Attributes:
+        kinds: the parallelisms that are placed; `every` as in `Space.every_placement`.
+        sources: of the first case; `given` names everything that is given, joint and open variables too.
+        tied: names whose value differs from case to case, with the values.
+    """
+
+    cases: tuple[Case, ...]
+    kinds: tuple[str, ...]
+    every: bool
+    sources: Sources
+    tied: Mapping[str, tuple[str, Array]]
+    chunks: tuple[float, ...]
+
+    @property
+    def joint(self) -> tuple[str, ...]:
+        """The variables of the joint axis that are inputs of formulas."""
+        degrees = (*parts(self.kinds), *wholes(self.kinds)) if self.every else wholes(self.kinds)
+        return (*degrees, BATCH, *((CHUNKS,) if self.chunks else ()), MICROBATCH)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Those that describe a mapping, in the order in which they are told."""
+        degrees = parts(self.kinds) if self.every else wholes(self.kinds)
+        return (*degrees, MICROBATCH, BATCH, *((CHUNKS,) if self.chunks else ()))
+
+
+def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
+    """All cases, those of one structure together.
+
+    Raises:
+        AmpedError: for rows that are not there, a machine whose size is not known, no batch size.
+    """
+    every = space.every_placement or bool(set(parts()) & set(sweeps.listed))
+    found: dict[object, list[Case]] = {}
+    for case in _cases(scenario, sweeps, space):
+        structure = (frozenset(case.sources.given), tuple(sorted(case.sources.choices.items())))
+        found.setdefault(structure, []).append(case)
+    return [_family(tuple(cases), sweeps, space, every) for cases in found.values()]
+
+
+def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:
+    outer = {**sweeps.rows, **sweeps.choices}
+    for values in product(*outer.values()):
+        own = dict(zip(outer, values, strict=True))
+        asked = asked_again(scenario.question, own) if own else scenario
+        for numbers in product(*sweeps.machines.values()):
+            yield _case(asked, own, dict(zip(sweeps.machines, numbers, strict=True)), sweeps, space)
+
+
+def _case(asked: Scenario, own: dict[str, object], numbers: dict[str, float], sweeps: Swept, space: Space) -> Case:
+    known, given = asked.catalogue, dict(asked.sources.given)
+    for name, number in numbers.items():
+        given = {n: v for n, v in given.items() if n not in known[name].replaces} | {name: number}
+    gone = {name for n in sweeps.names for name in known[n].replaces} - numbers.keys()
+    away = (sweeps.names | gone) - numbers.keys() - set(SEARCHED)
+    sizing = {name: value for name, value in given.items() if name not in away}
+    sized = run(plan(known, SIZES, replace(asked.sources, given=sizing)), sizing)
+    accelerators, domain, context = (int(sized.number(name)) for name in SIZES)
+    dropped = {*SEARCHED, *sweeps.names, *gone} - numbers.keys()
+    kept = {name: value for name, value in given.items() if name not in dropped}
+    kept["number_of_accelerators"] = float(accelerators)
+    batches = sweeps.listed.get(BATCH) or _batch(given)
+    degrees = _context_degrees(accelerators, context, sweeps, space)
+    outer: dict[str, Value] = {n: v if isinstance(v, str) else str(v) for n, v in own.items()}
+    return Case({**outer, **numbers}, replace(asked.sources, given=kept), accelerators, domain, degrees,
+                tuple(int(b) for b in batches))  # fmt: skip
+
+
+def _context_degrees(accelerators: int, given: int, sweeps: Swept, space: Space) -> tuple[int, ...]:
+    listed = sweeps.listed.get("context_parallel_degree")
+    if listed:
+        return tuple(int(degree) for degree in listed)
+    if space.largest_context and not set(parts(("context",))) & set(sweeps.listed):
+        return tuple(d for d in divisors(accelerators) if d <= space.largest_context)
+    return (given,)
+
+
+def _batch(given: Mapping[str, float]) -> tuple[float, ...]:
+    if BATCH not in given:
+        raise ConfigError(f"'{BATCH}' is missing", f"give it in the config, with --set {BATCH}=… or --vary {BATCH}=…")
+    return (given[BATCH],)
+
+
+def _family(cases: tuple[Case, ...], sweeps: Swept, space: Space, every: bool) -> Family:
+    kinds = PLACED if any(case.context_degrees != (1,) for case in cases) else PLACED[:3]
+    first = cases[0].sources
+    values = {name: np.array([case.sources.given[name] for case in cases]) for name in first.given}
+    tied = {name: ("case", column) for name, column in values.items() if np.any(column != column[0])}
+    chunks = tuple(sweeps.listed.get(CHUNKS) or (_chunks(cases, sweeps) if space.chunks else ()))
+    family = Family(cases, kinds, every, first, tied, chunks)
+    planned = dict.fromkeys((*family.joint, *sweeps.axes, *sweeps.beside), 1.0)
+    return replace(family, sources=replace(first, given=first.given | planned))
+
+
+def _chunks(cases: tuple[Case, ...], sweeps: Swept) -> tuple[float, ...]:
+    """Chunks that may divide the layers of a stage: whatever divides the layers."""
+    layers = {case.sources.given["layers"] for case in cases if "layers" in case.sources.given}
+    layers |= set(sweeps.axes.get("layers", ()))
+    return tuple(float(d) for d in sorted({d for number in layers for d in divisors(int(number))}))

@@ -1,0 +1,119 @@
+"""What was found in some parts of a space, small and plain, and how two findings become one.
+
+Merging is associative and does not mind the order: whoever evaluates which parts, and when, the answer is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# Names to numbers, booleans, rows and choices.
+Row = dict[str, Any]
+# What a finding is ranked by: the objective (smaller is better), the memory, the part and the cell in it.
+Key = tuple[float, float, int, int]
+ALL = ""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A candidate, and the key by which it is ranked; part and cell make the key unlike any other.
+
+    `case` is its case in the family of its part.
+    """
+
+    key: Key
+    case: int
+    row: Row
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found in some parts.
+
+    Attributes:
+        top: how many of the best are kept.
+        candidates: mappings whose degrees multiply and divide, times the swept values.
+        feasible: those that keep every rule and wish, and fit in memory.
+        removed: for each rule, wish and fits_in_memory how many candidates break it.
+        best: the best feasible candidates of each group, the best first; one group `ALL` unless more are asked for.
+        unfit: the best of those that keep every rule of the mapping but do not fit or break a wish.
+        near: of those that only lack memory and would beat every feasible one, those than which none is as good and as small.
+        front: the feasible candidates than which none is as good in both objectives.
+        histogram: how many feasible candidates lie in each bin of the objective.
+    """
+
+    top: int
+    candidates: int = 0
+    feasible: int = 0
+    removed: Mapping[str, int] = field(default_factory=dict)
+    best: Mapping[str, tuple[Ranked, ...]] = field(default_factory=dict)
+    unfit: tuple[Ranked, ...] = ()
+    near: tuple[Ranked, ...] = ()
+    front: tuple[Ranked, ...] = ()
+    histogram: Mapping[int, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data for JSON, which loses no bit of a float."""
+        return {
+            "top": self.top, "candidates": self.candidates, "feasible": self.feasible, "removed": dict(self.removed),
+            "best": {group: _plain(ranked) for group, ranked in self.best.items()}, "unfit": _plain(self.unfit), "near": _plain(self.near),
+            "front": _plain(self.front), "histogram": {str(place): count for place, count in self.histogram.items()},
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Found:
+        """What `to_dict` gave."""
+        best = {group: _ranked(ranked) for group, ranked in plain["best"].items()}
+        histogram = {int(place): count for place, count in plain["histogram"].items()}
+        return cls(plain["top"], plain["candidates"], plain["feasible"], plain["removed"], best,
+                   _ranked(plain["unfit"]), _ranked(plain["near"]), _ranked(plain["front"]), histogram)  # fmt: skip
+
+
+def merged(one: Found, other: Found) -> Found:
+    """What was found in the parts of both."""
+    best = {**one.best, **{g: best_of([*one.best.get(g, ()), *own], one.top) for g, own in other.best.items()}}
+    return Found(
+        one.top,
+        one.candidates + other.candidates,
+        one.feasible + other.feasible,
+        _added(one.removed, other.removed),
+        best,
+        best_of([*one.unfit, *other.unfit], one.top),
+        better_than(best, front_of([*one.near, *other.near])),
+        front_of([*one.front, *other.front]),
+        _added(one.histogram, other.histogram),
+    )
+
+
+def best_of(ranked: Iterable[Ranked], top: int) -> tuple[Ranked, ...]:
+    """The best few; ties go to the smaller memory, then to the earlier candidate."""
+    return tuple(sorted(ranked, key=lambda each: each.key)[:top])
+
+
+def front_of(ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
+    """Those than which no other is as good in the first two places of the key, one of each pair of values."""
+    front: list[Ranked] = []
+    for each in sorted(ranked, key=lambda each: each.key):
+        if not front or each.key[1] < front[-1].key[1]:
+            front.append(each)
+    return tuple(front)
+
+
+def better_than(best: Mapping[str, tuple[Ranked, ...]], ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
+    """Those that beat the best of every group."""
+    least = min((kept[0].key[0] for kept in best.values() if kept), default=float("inf"))
+    return tuple(each for each in ranked if each.key[0] < least)
+
+
+def _added(one: Mapping[Any, int], other: Mapping[Any, int]) -> dict[Any, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}
+
+
+def _plain(ranked: Iterable[Ranked]) -> list[list[Any]]:
+    return [[list(each.key), each.case, each.row] for each in ranked]
+
+
+def _ranked(plain: Iterable[Any]) -> tuple[Ranked, ...]:
+    return tuple(Ranked((key[0], key[1], key[2], key[3]), case, row) for key, case, row in plain)

@@ -1,0 +1,125 @@
+"""The valid mappings of a family, as columns: degrees that multiply to the machine, and what divides.
+
+A unit is all that one case places in one way inside the fast domain; a chunk is a run of units, so that the space is never
+held whole. Each step multiplies the rows by one more variable and drops those that break a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from amped.evaluate import Array
+from amped.exploration.cases import Case, Family
+from amped.exploration.sieve import CASE, Sieve
+from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
+from amped.exploration.splits import sizes, splits
+from amped.exploration.swept import MICROBATCHES, Swept
+
+Columns = dict[str, Array]
+# Rows of degrees alone that one chunk starts from.
+CHUNK_ROWS = 8192
+
+
+class Mappings:
+    """The mappings of one family, chunk by chunk."""
+
+    def __init__(self, family: Family, sweeps: Swept, space: Space, sieve: Sieve) -> None:
+        self.family, self.sweeps, self.space, self.sieve = family, sweeps, space, sieve
+
+    def chunks(self) -> Iterator[tuple[int, int]]:
+        """The first unit of each chunk and the one behind its last."""
+        first, rows = 0, 0
+        each = int(np.prod([len(values) for values in self.sweeps.beside.values()], dtype=np.int64))
+        for number, (case, inner) in enumerate(self.units):
+            rows += len(self._degrees(case, inner)[0]) * len(case.batches) * each
+            if rows >= CHUNK_ROWS:
+                yield first, number + 1
+                first, rows = number + 1, 0
+        if rows:
+            yield first, len(self.units)
+
+    def columns(self, first: int, stop: int) -> Columns:
+        """The mappings of the units from `first` to `stop`."""
+        units = self.units[first:stop]
+        found = [self._degrees(case, inner) for case, inner in units]
+        number = {id(case): float(place) for place, case in enumerate(self.family.cases)}
+        names = (
+            (*parts(self.family.kinds), *wholes(self.family.kinds)) if self.family.every else wholes(self.family.kinds)
+        )
+        table = np.concatenate(found, axis=1)
+        columns = dict(zip(names, np.ascontiguousarray(table), strict=True))
+        cases = [np.full(each.shape[1], number[id(case)]) for each, (case, _) in zip(found, units, strict=True)]
+        columns[CASE] = np.concatenate(cases)
+        columns = self._sifted(columns, ())
+        batches = [np.array(case.batches, dtype=np.float64) for case in self.family.cases]
+        columns = self._times(columns, BATCH, columns[CASE].astype(np.intp), batches)
+        chunks = {CHUNKS: self.family.chunks} if self.family.chunks else {}
+        for name, values in (self.sweeps.beside | chunks).items():
+            alike = np.zeros(len(columns[CASE]), dtype=np.intp)
+            columns = self._times(columns, name, alike, [np.array(values, dtype=np.float64)])
+        shares, which = np.unique(columns[BATCH] / columns["data_parallel_degree"], return_inverse=True)
+        return self._counted(self._times(columns, MICROBATCH, which, self._sizes(shares)))
+
+    @cached_property
+    def units(self) -> list[tuple[Case, Array | None]]:
+        """Each case with each way to split its fast domain; where formulas place the degrees, each case."""
+        family, kinds = self.family, len(self.family.kinds)
+        if not family.every:
+            return [(case, None) for case in family.cases]
+        return [(case, inner) for case in family.cases for inner in splits(gcd(case.accelerators, case.domain), kinds)]
+
+    def _degrees(self, case: Case, inner: Array | None) -> Array:
+        """All degrees of one unit: a row for each name, a column for each mapping."""
+        kinds = len(self.family.kinds)
+        if inner is None:
+            found = splits(case.accelerators, kinds).T
+        else:
+            inside = int(np.prod(inner))
+            outer = splits(case.accelerators // inside, kinds).T
+            pairs = [row for value, own in zip(inner, outer, strict=True) for row in (np.full(len(own), value), own)]
+            found = np.concatenate([pairs, outer * inner[:, None]])
+        if kinds == len(parts()) // 2:
+            found = found[:, np.isin(found[-1], case.context_degrees)]
+        return found
+
+    def _times(self, columns: Columns, name: str, which: NDArray[np.intp], values: list[Array]) -> Columns:
+        """Each row with each value of one more variable, of the list which it has, less what breaks a rule."""
+        lengths = np.array([len(each) for each in values], dtype=np.intp)
+        counts = lengths[which]
+        rows = np.repeat(np.arange(len(which)), counts)
+        place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = np.cumsum(lengths) - lengths
+        grown = {known: column[rows] for known, column in columns.items()}
+        grown[name] = np.concatenate([*values, np.empty(0)])[starts[which][rows] + place]
+        return self._sifted(grown, tuple(columns))
+
+    def _sifted(self, columns: Columns, before: tuple[str, ...]) -> Columns:
+        keeps = self.sieve.keeps(columns, before)
+        for name, values in self.sweeps.listed.items():
+            if name in columns and name not in before:
+                keeps = keeps & np.isin(columns[name], values)
+        return columns if keeps.all() else {name: column[keeps] for name, column in columns.items()}
+
+    def _sizes(self, shares: Array) -> list[Array]:
+        """The micro-batches that divide each share of the batch, or of them those listed."""
+        unlimited = MICROBATCH in self.sweeps.listed or MICROBATCHES in self.sweeps.listed
+        largest = float("inf") if unlimited else self.space.largest_microbatch
+        return [sizes(int(share), largest) if share == int(share) else np.empty(0) for share in shares]
+
+    def _counted(self, columns: Columns) -> Columns:
+        """The rows whose number of micro-batches is one of those listed."""
+        if MICROBATCHES not in self.sweeps.listed:
+            return columns
+        number = columns[BATCH] / columns["data_parallel_degree"] / columns[MICROBATCH]
+        keeps = np.isin(number, self.sweeps.listed[MICROBATCHES])
+        return {name: column[keeps] for name, column in columns.items()}
+
+
+def of_rows(columns: Mapping[str, Array], rows: slice) -> Columns:
+    """Some rows of columns."""
+    return {name: column[rows] for name, column in columns.items()}

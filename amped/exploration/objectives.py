@@ -1,0 +1,45 @@
+"""What is best: a quantity, and whether more or less of it is better."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from amped.aliases import aliases
+from amped.catalogue import Catalogue
+from amped.errors import ConfigError, did_you_mean
+
+SHORT = {"memory": "memory_per_accelerator_bytes", "time": "training_time", "mfu": "model_flops_utilization",
+         "hfu": "hardware_flops_utilization", "throughput": "tokens_per_second_per_accelerator"}  # fmt: skip
+# What a name ends in (before any `_per_`) of which more is better.
+_MORE = re.compile(r"(utilization|efficiency|flop_rate|bandwidth|goodput_fraction|largest_microbatch_size|capacity)")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A quantity to rank by; `sign` times its value is smaller where it is better."""
+
+    name: str
+    sign: float
+
+
+def read_objective(written: str, largest: bool | None, catalogue: Catalogue) -> Objective:
+    """The objective of that name; the sense of the name unless it is said.
+
+    Raises:
+        ConfigError: for a name that is no quantity.
+    """
+    name = SHORT.get(written.casefold(), aliases().canonical(written))
+    names = [
+        n for n, q in catalogue.items() if q.mark.kind != "records" and not q.is_selector and not q.mark.constrains
+    ]
+    if name not in names:
+        raise ConfigError(f"there is no quantity '{written}' to rank by", did_you_mean(written, [*SHORT, *names]))
+    more = more_is_better(name) if largest is None else largest
+    return Objective(name, -1.0 if more else 1.0)
+
+
+def more_is_better(name: str) -> bool:
+    """What the name means: throughput, utilization and rates are better where they are larger."""
+    stem = name.split("_per_")[0]
+    return name.startswith("tokens_per_second") or bool(_MORE.search(stem)) or "flops_utilization" in name

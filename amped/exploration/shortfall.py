@@ -1,0 +1,51 @@
+"""What a candidate lacks to be feasible: memory, and the smallest change that saves it, or a wish that it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amped.errors import AmpedError
+from amped.estimation import Estimation, estimated
+from amped.exploration.found import Row
+from amped.exploration.search import Search
+from amped.exploration.wishes import Wish
+from amped.remedies import smallest_change
+from amped.scenario import asked_again
+
+GIGABYTE = 1e9
+
+
+def what_it_needs(search: Search, row: Row) -> str:
+    """What the candidate of a row would need, in words."""
+    return "; ".join([*_memory(search, row), *(_broken(w, row) for w in search.wishes if not _fulfilled(w, row))])
+
+
+def settings(search: Search, row: Row) -> dict[str, object]:
+    """What to set in the config to have the candidate of a row alone."""
+    family = search.families[0]
+    names = (*search.families[0].told, *search.sweeps.beside, *search.axes[0], *family.cases[0].outer)
+    return {name: row[name] for name in dict.fromkeys(names) if name in row}
+
+
+def _memory(search: Search, row: Row) -> Iterator[str]:
+    if row["fits_in_memory"]:
+        return
+    try:
+        e = estimated(asked_again(search.scenario.question, settings(search, row)), Estimation)
+    except AmpedError:  # a mapping that only an exploration can say
+        yield "needs more memory"
+        return
+    lacking = e["memory_per_accelerator_bytes"] - e["available_memory_bytes"]
+    told = f"{lacking / GIGABYTE:.3g} GB more memory for each accelerator" if lacking > 0 else "more memory on the host"
+    yield f"It needs {told}, or {smallest_change(e)}"
+
+
+def _fulfilled(wish: Wish, row: Row) -> bool:
+    if isinstance(wish.value, str):
+        return wish.chosen(str(row.get(wish.name, wish.value)))
+    return bool(wish.holds(row[wish.name]))
+
+
+def _broken(wish: Wish, row: Row) -> str:
+    value = row[wish.name]
+    return f"its {wish.name} is {value if isinstance(value, str) else f'{value:.6g}'}, and {wish.written} was asked for"

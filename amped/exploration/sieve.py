@@ -1,0 +1,85 @@
+"""Divisibility before anything else: which tuples keep the rules, asked of the rules' own formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from amped.axes import JointAxis
+from amped.catalogue import Catalogue
+from amped.evaluate import Array, run
+from amped.exploration.cases import Family
+from amped.exploration.space import BATCH, CHUNKS
+from amped.exploration.swept import BESIDE, SEARCHED
+from amped.resolve import Plan, plan
+
+# Rules on these say that degrees multiply and that things divide: what breaks one is no candidate.
+DIVIDES = frozenset((*SEARCHED, *BESIDE, BATCH, CHUNKS))
+CASE = "case"
+
+
+class Sieve:
+    """The rules of a family that say what divides, each asked as soon as its variables are there."""
+
+    def __init__(self, catalogue: Catalogue, family: Family, axes: Mapping[str, Array], beside: Iterable[str]) -> None:
+        self.catalogue, self.family, self.axes = catalogue, family, axes
+        self.needs = _needs(
+            plan(catalogue, catalogue.constraints, family.sources), family, {*family.joint, *beside, *axes}
+        )
+        self.early = tuple(
+            name for name, needed in self.needs.items()
+            if catalogue[name].mark.constrains in DIVIDES and not needed & axes.keys()
+        )  # fmt: skip
+        self.dropped: dict[str, int] = {}
+        self._plans: dict[tuple[str, ...], Plan] = {}
+
+    def late(self) -> tuple[str, ...]:
+        """The rules that are left for the evaluation."""
+        return tuple(name for name in self.needs if name not in self.early)
+
+    def keeps(self, columns: Mapping[str, Array], before: Iterable[str]) -> NDArray[np.bool_]:
+        """Which rows keep the rules that can be asked now and could not with the columns there were before."""
+        held, known = set(before), columns.keys() | {CASE}
+        ready = tuple(n for n in self.early if self.needs[n] <= known and not (held and self.needs[n] <= held | {CASE}))
+        keeps = np.ones(len(columns[CASE]), dtype=bool)
+        if not ready or not len(keeps):
+            return keeps
+        results = run(self._plan(ready), self.family.sources.given, JointAxis(columns, tied=self.family.tied), {},
+                      frozenset(ready))  # fmt: skip
+        for name in ready:
+            holds = np.broadcast_to(results.spread(name) > 0, keeps.shape)
+            if broken := holds.size - int(np.count_nonzero(holds)):
+                self.dropped[name] = self.dropped.get(name, 0) + broken
+            keeps &= holds
+        return keeps
+
+    def kept_values(self, columns: Mapping[str, Array], name: str) -> Array:
+        """The values of an axis with which some row keeps the rules that depend on that axis alone."""
+        values = self.axes[name]
+        rules = tuple(
+            n for n, needed in self.needs.items() if name in needed and not (needed & self.axes.keys()) - {name}
+        )
+        if not rules:
+            return values
+        joint = JointAxis(columns, tied=self.family.tied)
+        results = run(self._plan(rules), self.family.sources.given, joint, {name: values}, frozenset(rules))
+        keeps = np.logical_and.reduce([results.whole(rule) > 0 for rule in rules])
+        kept: Array = values[keeps.any(axis=0)]
+        return kept
+
+    def _plan(self, rules: tuple[str, ...]) -> Plan:
+        if rules not in self._plans:
+            self._plans[rules] = plan(self.catalogue, rules, self.family.sources)
+        return self._plans[rules]
+
+
+def _needs(rules: Plan, family: Family, variables: set[str]) -> dict[str, set[str]]:
+    """For each rule, the variables that it follows from."""
+    needs: dict[str, set[str]] = {}
+    for leaf in rules.leaves:
+        needs[leaf] = {CASE} if leaf in family.tied else {leaf} & variables
+    for step in rules.steps:
+        needs[step.name] = set().union(*(needs[name] for name in step.formula.arguments))
+    return {name: needs[name] for name in rules.targets}

@@ -1,0 +1,132 @@
+"""What an exploration sweeps, each name in its place: outer loop, joint axis, or an axis of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from amped.aliases import aliases
+from amped.catalogue import Catalogue
+from amped.errors import AmpedError, ConfigError, Problem, did_you_mean, quoted
+from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
+from amped.gathering import ROW_NAMES
+from amped.scenario import Scenario
+from amped.sources import Given
+from amped.values import read_values
+
+MICROBATCHES = "number_of_microbatches_per_minibatch"
+SEARCHED = (*wholes(), *parts(), MICROBATCH, MICROBATCHES)
+# What says how large the machine is and where its fast domains end.
+MACHINE = ("number_of_accelerators", "scale_up_domain_size", "number_of_nodes", "number_of_accelerators_per_node")
+# What else must divide, and so lies on the joint axis where it is listed.
+BESIDE = (
+    "expert_parallel_degree", "intra_node_expert_parallel_degree", "inter_node_expert_parallel_degree",
+    "expert_tensor_parallel_degree", "tensor_parallel_rows", "tensor_parallel_columns",
+    "intra_node_tensor_parallel_rows",
+)  # fmt: skip
+
+
+@dataclass
+class Swept:
+    """The names that have more than one value, by where they lie.
+
+    Attributes:
+        rows, choices: the outer loop, as written; machines: numbers of it.
+        listed: values to which what is searched is restricted, held ones among them.
+        beside: further names on the joint axis; axes: those with an axis of their own.
+        policies: the axes that nobody listed and the space has of itself.
+    """
+
+    rows: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    choices: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    machines: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    listed: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    beside: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    axes: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    policies: frozenset[str] = frozenset()
+    held: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """Every swept name that is a number."""
+        return {*self.machines, *self.listed, *self.beside, *self.axes}
+
+
+def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept:
+    """What the scenario, further sweeps and the space sweep.
+
+    Raises:
+        ConfigError: for sweeps that cannot be, all at once.
+    """
+    found, own = Swept(), scenario.sources
+    listed, problems = _read(scenario.catalogue, vary)
+    problems += _twice(scenario, listed)
+    row_names = {category: name for name, category in ROW_NAMES.items()}
+    found.rows = {row_names[category]: rows for category, rows in own.row_sweeps.items()}
+    found.rows |= {name: values for name, values in listed.items() if name in ROW_NAMES}
+    sweeps = own.sweeps | {name: values for name, values in listed.items() if name not in ROW_NAMES}
+    policies = {n: values for n, values in space.policies.items() if n not in sweeps and not _is_set(scenario, n)}
+    for name, values in (sweeps | policies).items():
+        _place(scenario.catalogue, found, name, values)
+    found.policies = frozenset(found.axes.keys() & policies.keys())
+    held = {n: (own.given[n],) for n in (*SEARCHED, CHUNKS) if n not in found.listed and _is_set(scenario, n)}
+    found.listed |= held
+    found.held = tuple(held)
+    if problems:
+        raise ConfigError(problems, file=scenario.label)
+    return found
+
+
+def _place(known: Catalogue, found: Swept, name: str, values: tuple[Any, ...]) -> None:
+    if known[name].is_selector:
+        found.choices[name] = values
+    elif name in MACHINE:
+        found.machines[name] = values
+    elif name in SEARCHED or name in (CHUNKS, BATCH):
+        found.listed[name] = values
+    elif name in BESIDE:
+        found.beside[name] = values
+    else:
+        found.axes[name] = values
+
+
+def _read(known: Catalogue, vary: Mapping[str, object]) -> tuple[dict[str, tuple[Any, ...]], list[Problem]]:
+    """The further sweeps by canonical name, and what is wrong with them."""
+    sweeps: dict[str, tuple[Any, ...]] = {}
+    problems: list[Problem] = []
+    names = [*(n for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains), *ROW_NAMES]
+    for written, values in vary.items():
+        name = aliases().canonical(written)
+        if name not in names:
+            problems.append(Problem(f"unknown parameter '{written}'", "--vary", did_you_mean(written, names)))
+        elif not isinstance(values, list | tuple):
+            problems.append(Problem(f"{quoted(values)} is not a list", f"--vary {written}", "give a list of values"))
+        elif name in sweeps:
+            problems.append(Problem(f"'{name}' is swept twice", f"--vary {written}", "give all its values at once"))
+        else:
+            try:
+                sweeps[name] = _rows(values) if name in ROW_NAMES else read_values(known[name], values)
+            except AmpedError as error:
+                problems += error.at(f"--vary {written}")
+    return sweeps, problems
+
+
+def _rows(values: list[Any] | tuple[Any, ...]) -> tuple[str, ...]:
+    if not values or len(set(map(str, values))) < len(values):
+        raise ConfigError("the list is empty or has a row twice", "name each row once")
+    return tuple(str(value) for value in values)
+
+
+def _twice(scenario: Scenario, listed: Mapping[str, Any]) -> Iterator[Problem]:
+    """Names that are set and swept at once."""
+    given = {aliases().canonical(name) for name, value in scenario.question.overrides.items() if value is not None}
+    for name in listed:
+        if name in given:
+            yield Problem(f"'{name}' is swept and given one value", f"--vary {name}", "keep one of the two")
+
+
+def _is_set(scenario: Scenario, name: str) -> bool:
+    """Whether the caller set the value, and so wants it held."""
+    origin = scenario.sources.origins.get(name)
+    return isinstance(origin, Given) and origin.where.startswith("--set")
