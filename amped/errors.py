@@ -101,6 +101,11 @@ def quoted(value: object) -> str:
     return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}… ({len(text)} characters)"
 
 
+def one_line(error: AmpedError) -> str:
+    """All problems of an error in one line, for a table."""
+    return "; ".join(str(problem).replace("\n    ", ", ") for problem in error.problems)
+
+
 def plain(name: str) -> str:
     """A name without case, spaces, hyphens and underscores: how names of rows and choices are matched."""
     return "".join(letter for letter in name.casefold() if letter not in " -_")

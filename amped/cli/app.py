@@ -21,6 +21,7 @@ from amped.cli.scenario_summary import scenario_summary
 from amped.cli.schema import schema
 from amped.cli.sensitivity import sensitivity
 from amped.cli.show import show
+from amped.cli.validate import validate
 from amped.errors import AmpedError
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ app.command("estimate")(estimate)
 app.command("explain")(explain)
 app.command("explore")(explore)
 app.command("sensitivity")(sensitivity)
+app.command("validate")(validate)
 app.command("init")(init)
 app.command("compare")(compare)
 app.command("scenario-summary")(scenario_summary)

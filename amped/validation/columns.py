@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from amped.errors import ConfigError, FileError, Problem, did_you_mean, quoted
+from amped.errors import ConfigError, FileError, Problem, did_you_mean, plain, quoted
 from amped.files import read_text
 
 SHIPPED = "published_measurements.csv"
@@ -66,14 +66,21 @@ def read_table(path: str | Path | None = None) -> list[TableRow]:
     label = SHIPPED if path is None else str(path)
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        header, lines = reader.fieldnames or [], [(reader.line_num, raw) for raw in reader]
+        header = reader.fieldnames = [_column(name) for name in reader.fieldnames or []]
+        lines = [(reader.line_num, raw) for raw in reader]
     except csv.Error as error:
         raise FileError(f"is no table of comma-separated values: {error}", file=label) from None
-    problems = [*_header_problems(list(header)), *_twice("id", [raw.get("id") or "" for _, raw in lines])]
+    problems = [*_header_problems(header), *_twice("id", [raw.get("id") or "" for _, raw in lines])]
     problems += [_ragged(line) for line, raw in lines if None in raw or None in raw.values()]
     if problems:
         raise ConfigError(problems, file=label)
     return [_row(line, raw) for line, raw in lines]
+
+
+def _column(head: str) -> str:
+    """The column that a head names, without regard to case, spaces and hyphens; else the head as it stands."""
+    by_plain = {plain(name): name for name in COLUMNS}
+    return by_plain.get(plain(head), head.strip())
 
 
 def _header_problems(header: list[str]) -> Iterator[Problem]:

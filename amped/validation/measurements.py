@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from amped.catalogue import Catalogue, catalogue
-from amped.errors import AmpedError, Problem
+from amped.errors import AmpedError, Problem, one_line
 from amped.estimation import Estimation
 from amped.quantity import ACCELERATOR, CATEGORIES, MAPPING, SYSTEM
 from amped.table_files import ACCELERATORS, SYSTEMS, user_folders
@@ -128,8 +128,8 @@ def measurement(row: TableRow, tables: Tables, known: Catalogue) -> Measurement:
             raise AmpedError(Problem("trains adapters beside frozen weights, for which amped has no formula"))
         translation = translated(row, reading, kind == LAYER, tables)
     except AmpedError as error:
-        told = "; ".join(str(problem).replace("\n    ", ", ") for problem in error.problems)
-        return Measurement(row, kind, None, **own, software=reading.software, unread=_unread(row, reading), reason=told)
+        unread, reason = _unread(row, reading), one_line(error)
+        return Measurement(row, kind, None, **own, software=reading.software, unread=unread, reason=reason)
     missing = {name: value for name, value in translation.values.items() if name not in known}
     return Measurement(
         row, kind, _config(row, translation, known), **own, assumed=translation.assumed, software=reading.software,

@@ -1,0 +1,153 @@
+"""How good predictions are: the errors of many rows in a few numbers.
+
+Errors are of the step's time throughout: where a rate was measured, its error is that of the time it says, so that more is
+slower everywhere. Rows whose inputs are known badly (confidence low) stand apart.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from amped.validation.measurements import MEMORY, TIME
+from amped.validation.residuals import FITS, Residual
+
+TRUSTED, LOW = "high_and_medium_confidence", "low_confidence"
+# Two rows have a rank correlation of 1 or -1 whatever they are.
+FEWEST_RANKED = 3
+
+
+class By(enum.StrEnum):
+    """What rows are grouped by."""
+
+    SOURCE = "source"
+    ACCELERATOR = "accelerator"
+    MODEL = "model"
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The errors of some rows; nothing where there are none.
+
+    Attributes:
+        compared: rows with a prediction and a measurement; `missed` those that could not be modelled.
+        percentile_90_absolute_error_fraction: nine rows of ten are nearer; interpolated between rows.
+        rank_correlation: Spearman's, of tokens per second and accelerator, within each network of three rows or more; the
+            mean of those, weighted by rows.
+    """
+
+    compared: int
+    missed: int
+    mean_absolute_error_fraction: float | None = None
+    median_absolute_error_fraction: float | None = None
+    percentile_90_absolute_error_fraction: float | None = None
+    largest_absolute_error_fraction: float | None = None
+    mean_signed_error_fraction: float | None = None
+    rank_correlation: float | None = None
+
+
+def accuracy(rows: Sequence[Residual]) -> Accuracy:
+    """The errors of rows that compare the same quantity."""
+    errors = np.array([e for r in rows if (e := r.aligned_error) is not None])
+    missed = sum(r.missed for r in rows)
+    if not errors.size:
+        return Accuracy(0, missed)
+    sizes = np.abs(errors)
+    return Accuracy(
+        errors.size, missed, float(np.mean(sizes)), float(np.median(sizes)), float(np.percentile(sizes, 90)),
+        float(np.max(sizes)), float(np.mean(errors)), _rank_correlation_within_models(rows),
+    )  # fmt: skip
+
+
+def groups(rows: Sequence[Residual], by: By) -> Iterator[tuple[str, str, list[Residual]]]:
+    """Rows by what they are grouped by and by confidence, as (name, confidence, rows): in the order of the table."""
+    names = dict.fromkeys((not r.trusted, str(_group_name(r, by))) for r in rows)
+    for low, name in sorted(names, key=lambda key: key[0]):
+        yield name, LOW if low else TRUSTED, [r for r in rows if (not r.trusted, _group_name(r, by)) == (low, name)]
+
+
+def by_confidence(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
+    """The rows to judge by, and those apart."""
+    return {TRUSTED: [r for r in rows if r.trusted], LOW: [r for r in rows if not r.trusted]}
+
+
+def of_time(rows: Sequence[Residual]) -> list[Residual]:
+    """What compares the step's time."""
+    return [r for r in rows if r.of_time]
+
+
+def of_memory(rows: Sequence[Residual]) -> list[Residual]:
+    """What compares memory."""
+    return [r for r in rows if r.quantity == MEMORY]
+
+
+def verdicts(rows: Sequence[Residual]) -> dict[str, int]:
+    """Whether runs fit: those that ran out of memory, those that ran, and how many of each are predicted otherwise."""
+    ended = [r for r in rows if r.quantity == FITS and not r.missed]
+    ran = {r.measurement.id: r for r in rows if not (r.measurement.out_of_memory or r.missed or r.measured is None)}
+    return {
+        "ran_out_of_memory": len(ended), "of_these_predicted_to_fit": sum(bool(r.fits_in_memory) for r in ended),
+        "ran": len(ran), "of_these_predicted_not_to_fit": sum(not r.fits_in_memory for r in ran.values()),
+    }  # fmt: skip
+
+
+def summary(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
+    """Everything in a few numbers, as `amped validate --json` has it."""
+    ids = {r.measurement.id for r in rows}
+    missed = {r.measurement.id for r in rows if r.missed}
+    return {
+        "rows": len(ids), "modelled": len(ids) - len(missed), "missed": len(missed),
+        "errors_are": "predicted / measured - 1, of the step's time also where a rate was measured",
+        TIME: {name: asdict(accuracy(of_time(some))) for name, some in by_confidence(rows).items()},
+        MEMORY: {name: asdict(accuracy(of_memory(some))) for name, some in by_confidence(rows).items()},
+        FITS: verdicts(rows),
+        f"by_{by.value}": [_group(by, *each) for each in groups(rows, by)],
+    }  # fmt: skip
+
+
+def _group(by: By, name: str, confidence: str, rows: list[Residual]) -> dict[str, Any]:
+    head = {by.value: name, "confidence": confidence}
+    return head | {TIME: asdict(accuracy(of_time(rows))), MEMORY: asdict(accuracy(of_memory(rows)))}
+
+
+def _group_name(r: Residual, by: By) -> str:
+    return {By.SOURCE: r.measurement.source or "unnamed", By.ACCELERATOR: r.accelerator, By.MODEL: r.model}[by]
+
+
+def _rank_correlation_within_models(rows: Sequence[Residual]) -> float | None:
+    """How well the faster of several runs of a network are told from the slower."""
+    weighted = weights = 0.0
+    for model in dict.fromkeys(r.model for r in rows):
+        pairs = [pair for r in rows if r.model == model and (pair := _tokens_rates(r))]
+        measured, predicted = np.array(pairs).reshape(-1, 2).T
+        found = rank_correlation(measured, predicted) if len(pairs) >= FEWEST_RANKED else None
+        if found is not None:
+            weighted, weights = weighted + found * len(pairs), weights + len(pairs)
+    return weighted / weights if weights else None
+
+
+def _tokens_rates(r: Residual) -> tuple[float, float] | None:
+    """Tokens per second and accelerator, measured and predicted."""
+    if r.times is None:
+        return None
+    numbers = r.measurement.row.numbers
+    tokens = numbers["global_batch"] * numbers["seq_len"] / numbers["gpus"]
+    return tokens / r.times[0], tokens / r.times[1]
+
+
+def rank_correlation(one: np.ndarray, other: np.ndarray) -> float | None:
+    """Spearman's rank correlation, ties at their mean rank; None where all of one are equal. Source: definition."""
+    ranks = [_ranks(one), _ranks(other)]
+    if any(np.ptp(r) == 0 for r in ranks):
+        return None
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """How many are smaller, and half of those that are equal."""
+    below = np.sum(values[None, :] < values[:, None], axis=1)
+    return np.asarray(below + np.sum(values[None, :] == values[:, None], axis=1) / 2)

@@ -1,0 +1,135 @@
+"""Predictions beside measurements: for each row of a table and each quantity that was measured, how far off.
+
+A row that cannot be modelled stays, with its reason and without a prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from amped.errors import AmpedError, one_line
+from amped.estimation import Estimation, estimated
+from amped.quantity import ACCELERATOR
+from amped.scenario import read_scenario
+from amped.validation.measurements import COMPARED, TIME, Measurement, read_measurements
+
+FITS = "fits_in_memory"
+NOTHING = "nothing was measured"
+ENDED, RAN = "ran out of memory, and is predicted to fit", "ran, and is predicted not to fit in memory"
+
+
+@dataclass(frozen=True)
+class Residual:
+    """One compared quantity of one row, in its canonical unit.
+
+    Attributes:
+        measurement: the row; `quantity` what is compared, `fits_in_memory` for a run that ended for want of memory.
+        measured, predicted: the two values; no prediction where the row cannot be modelled.
+        fits_in_memory: as predicted.
+        step_time: as predicted, for rates: what their error is of the time.
+        reason: why there is no prediction, or what is wrong with the one about memory.
+    """
+
+    measurement: Measurement
+    quantity: str
+    measured: float | None
+    predicted: float | None = None
+    fits_in_memory: bool | None = None
+    step_time: float | None = None
+    reason: str = ""
+
+    @property
+    def missed(self) -> bool:
+        """Whether the row could not be modelled."""
+        return self.predicted is None
+
+    @property
+    def of_time(self) -> bool:
+        """Whether the step's time is compared, by itself or by a rate."""
+        return self.quantity in COMPARED
+
+    @property
+    def error(self) -> float | None:
+        """What is predicted beyond what was measured, as a share of that; definition."""
+        if self.predicted is None or not self.measured or self.quantity == FITS:
+            return None
+        return self.predicted / self.measured - 1
+
+    @property
+    def aligned_error(self) -> float | None:
+        """The error such that more is slower: of the step's time also where a rate was measured, else as it is."""
+        own = self.error
+        return own if own is None or self.quantity == TIME or not self.of_time else 1 / (1 + own) - 1
+
+    @property
+    def times(self) -> tuple[float, float] | None:
+        """The step's time, measured and predicted; a measured rate as the time that it says."""
+        error = self.aligned_error
+        if error is None or self.step_time is None or not self.of_time:
+            return None
+        return self.step_time / (1 + error), self.step_time
+
+    @property
+    def model(self) -> str:
+        """The network's name, which nothing depends on."""
+        return self.measurement.row.text("model_name") or "unnamed"
+
+    @property
+    def accelerator(self) -> str:
+        """The accelerator's row, or what stands in the table where there is none."""
+        config = self.measurement.config
+        row = config[ACCELERATOR]["lookup_config"]["lookup_table_row"] if config else ""
+        return str(row) or self.measurement.row.text("accelerator")
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the inputs are known well enough to judge by: confidence high or medium."""
+        return self.measurement.confidence.casefold() in ("high", "medium")
+
+    def to_dict(self) -> dict[str, str | float | bool | None]:
+        """The residual as `amped validate --json` has it."""
+        return {
+            "id": self.measurement.id, "source": self.measurement.source, "quantity": self.quantity,
+            "measured": self.measured, "predicted": self.predicted, "error_fraction": self.error,
+            "fits_in_memory": self.fits_in_memory, "reason": self.reason,
+        }  # fmt: skip
+
+
+def residuals(table: str | Path | None = None, lookup_tables: str | Path | None = None) -> list[Residual]:
+    """Every measurement of a table beside what amped predicts, those of the table that comes with amped by default.
+
+    Args:
+        table: a file of comma-separated values; see `columns.COLUMNS`.
+        lookup_tables: a folder of lookup tables to layer over the shipped ones.
+
+    Raises:
+        AmpedError: for a table that cannot be read.
+    """
+    return [
+        residual
+        for measurement in read_measurements(table, lookup_tables)
+        for residual in residuals_of(measurement, lookup_tables)
+    ]
+
+
+def residuals_of(m: Measurement, lookup_tables: str | Path | None = None) -> Sequence[Residual]:
+    """The compared quantities of one row."""
+    wanted: list[tuple[str, float | None]] = [*m.measured.items(), *([(FITS, False)] if m.out_of_memory else [])]
+    wanted = wanted or [(TIME, None)]
+    if m.config is None:
+        return [Residual(m, name, value, reason=m.reason) for name, value in wanted]
+    try:
+        estimation = estimated(read_scenario(m.config, lookup_tables=lookup_tables), Estimation)
+        return list(_compared(m, wanted, estimation))
+    except AmpedError as error:
+        return [Residual(m, name, value, reason=one_line(error)) for name, value in wanted]
+
+
+def _compared(m: Measurement, wanted: list[tuple[str, float | None]], e: Estimation) -> Iterator[Residual]:
+    fits = bool(e[FITS])
+    verdict = (ENDED if fits else "") if m.out_of_memory else ("" if fits else RAN)
+    for name, value in wanted:
+        predicted = fits if name == FITS else m.predicted(e, name)
+        yield Residual(m, name, value, predicted, fits, e[TIME], verdict if m.measured or m.out_of_memory else NOTHING)

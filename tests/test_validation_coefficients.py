@@ -1,0 +1,139 @@
+"""Every coefficient and what selects it: an accelerator, a precision, a system, a software stack; never a row or a network."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from amped.catalogue import catalogue
+from amped.errors import plain
+from amped.formulas import efficiencies
+from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS
+from amped.tables import Tables
+from amped.validation.columns import read_table
+from amped.validation.stacks import STACKS, UNKNOWN, defaults_of, stack_of
+
+KNOWN, TABLES = catalogue(), Tables()
+ROOT = Path(__file__).resolve().parent.parent
+# The list. A coefficient that is new stands here with what selects it, or the test fails.
+SELECTED_BY = {
+    "accelerator": {
+        "gemm_ramp_depth", "medium_tile_efficiency", "small_tile_efficiency", "smallest_tile_efficiency",
+        "wave_quantization", "grouped_gemm_efficiency", "memory_bandwidth_efficiency",
+        "normalisation_bandwidth_fraction", "bandwidth_ramp_bytes", "kernel_overhead_time", "kernel_dispatch_time",
+        "attention_forward_efficiency", "attention_backward_efficiency", "attention_ramp_length",
+        "exposed_softmax_fraction", "overlap_slowdown_fraction", "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes",
+        "collective_overhead_time",
+    },
+    "accelerator and precision": {
+        "gemm_sustained_fraction", "fp8_gemm_sustained_fraction", "tf32_gemm_sustained_fraction",
+        "fp32_gemm_sustained_fraction",
+    },
+    "system": {
+        "inter_accelerator_latency", "inter_accelerator_efficiency", "inter_node_latency", "inter_node_efficiency",
+        "in_switch_efficiency", "tree_bandwidth_fraction", "oversubscription", "reserved_memory_bytes",
+        "host_link_efficiency", "host_optimizer_efficiency", "idle_power_fraction", "reconfiguration_time",
+        "hidden_reconfiguration_fraction",
+    },
+    "all alike": {"vector_to_matrix_fraction", "fused_backward_products", "matrix_efficiency"},
+}  # fmt: skip
+# What a coefficient is called, by its last words.
+COEFFICIENT = re.compile(
+    r"(_efficiency|_fraction|_latency|_overhead_time|_dispatch_time|reconfiguration_time|_ramp_(bytes|depth|length)|"
+    r"wave_quantization|oversubscription|reserved_memory_bytes|fused_backward_products)$"
+)
+# Columns that tell of a row and go into no formula.
+ABOUT = {"aliases", "extends", "notes", "sources", "sources_opened", "unverified"}
+ROWS = read_table()
+# Names of networks and rows of measurements; those of one plain word and no digit would be found in any text.
+NAMES = {row.text(column) for row in ROWS for column in ("id", "model_name")} | set(TABLES.names(MODELS))
+NAMES = {plain(name) for name in NAMES if re.search(r"\d", name) and len(name) > 4}
+
+
+def kernel_rows():
+    return [TABLES.row(KERNELS, name) for name in TABLES.names(KERNELS)]
+
+
+def strings_of(path):
+    """Every text in a program that is not a docstring."""
+    tree = ast.parse(path.read_text("utf-8"))
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        n.value
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in prose
+    ]
+
+
+def test_every_coefficient_is_listed_with_what_selects_it():
+    listed = [name for names in SELECTED_BY.values() for name in names]
+    assert len(listed) == len(set(listed))
+    parameters = {
+        n for n, q in KNOWN.items() if q.mark.kind == "parameter" and q.category in (ACCELERATOR, SYSTEM, None)
+    }
+    assert {name for name in parameters if COEFFICIENT.search(name)} == set(listed)
+
+
+def test_columns_of_kernel_efficiencies_are_the_accelerator_s():
+    page = {name for name, function in inspect.getmembers(efficiencies, inspect.isfunction) if name in KNOWN}
+    columns = {column for row in kernel_rows() for column in row.columns} - ABOUT
+    own = SELECTED_BY["accelerator"] | SELECTED_BY["accelerator and precision"]
+    assert columns == page == own
+    assert {KNOWN[name].category for name in own} == {ACCELERATOR}
+    precise = {name for name in own if re.match(r"(fp\d+_|tf32_|)gemm_sustained", name)}
+    assert precise == SELECTED_BY["accelerator and precision"]
+
+
+@pytest.mark.parametrize("row", kernel_rows(), ids=lambda row: row.name)
+def test_a_row_of_kernel_efficiencies_is_an_accelerator_or_its_generation(row):
+    machines = [TABLES.row(ACCELERATORS, name) for name in TABLES.names(ACCELERATORS)]
+    generations = [plain(str(machine.columns.get("architecture", ""))) for machine in machines]
+    names = {plain(machine.name) for machine in machines}
+    fits = plain(row.name) in names or any(g.startswith(plain(row.name)) for g in generations)
+    assert fits or row.name in ("default", "TPE constants")
+
+
+def test_no_table_of_machines_knows_a_network_or_a_measurement():
+    for table in (KERNELS, ACCELERATORS, SYSTEMS):
+        assert [name for name in TABLES.names(table) if plain(name) in NAMES] == []
+
+
+def test_a_network_s_row_has_no_coefficient():
+    columns = {column for name in TABLES.names(MODELS) for column in TABLES.row(MODELS, name).columns}
+    assert [column for column in columns if COEFFICIENT.search(column)] == []
+    own = [n for n, q in KNOWN.items() if q.category == NETWORK and COEFFICIENT.search(n)]
+    assert own == []
+
+
+def test_no_program_mentions_a_network_or_a_measurement():
+    for path in sorted((ROOT / "amped").rglob("*.py")):
+        told = [text for text in strings_of(path) for name in NAMES if name in plain(text)]
+        assert told == [], path
+
+
+def test_a_program_that_did_would_be_seen(tmp_path):
+    page = tmp_path / "page.py"
+    page.write_text('"""About GPT-18.4B."""\nFACTORS = {"GPT-18.4B": 0.9}\n', "utf-8")
+    assert [text for text in strings_of(page) for name in NAMES if name in plain(text)] == ["GPT-18.4B"]
+
+
+# --- software stacks --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stack", [*STACKS, UNKNOWN], ids=lambda stack: stack.name)
+def test_a_stack_says_what_software_does_and_not_how_well(stack):
+    assert stack.sources
+    assert [name for name in stack.defaults if name not in KNOWN or COEFFICIENT.search(name)] == []
+    told = plain(" ".join([stack.name, stack.pattern, *map(str, stack.defaults.values())]))
+    assert [name for name in NAMES if name in told] == []
+
+
+def test_a_stack_is_selected_by_framework_and_era_alone():
+    assert list(inspect.signature(stack_of).parameters) == ["framework", "source"]
+    assert list(inspect.signature(defaults_of).parameters) == ["stack", "gated", "context", "weights_sharded"]
+    used = {stack_of(row.text("framework"), f"{row.text('source')} {row.text('source_ref')}").name for row in ROWS}
+    assert UNKNOWN.name not in used
+    assert [name for name in {row.text("model_name") for row in ROWS} if any(re.search(s.pattern, name.casefold()) for s in STACKS)] == []  # fmt: skip
