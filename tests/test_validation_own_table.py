@@ -185,7 +185,7 @@ def test_a_table_that_is_none_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="the column 'layers' is missing"):
         read_measurements(table(tmp_path, {"id": 1}))
     with pytest.raises(ConfigError, match="did you mean 'seq_len'"):
-        read_measurements(table(tmp_path, MINIMAL | {"seqlen": 1}))
+        read_measurements(table(tmp_path, MINIMAL | {"seq_length": 1}))
     with pytest.raises(ConfigError, match="the id 'mine' stands 2 times"):
         read_measurements(table(tmp_path, MINIMAL, MINIMAL))
     ragged = tmp_path / "ragged.csv"

@@ -56,7 +56,7 @@ def validate(
     that ran out of memory must be predicted not to fit. A row that cannot be modelled is listed with the reason. Columns
     are those of the table that comes with amped; ten are enough.
 
-    Example: amped validate --table my-runs.csv --by model --plot
+    Example: amped validate --by accelerator --plot
     """
     from amped.validation.residuals import residuals
 
