@@ -61,12 +61,12 @@ def resolve_and_evaluate() -> Callable[[], object]:
     return lambda: estimated(asked, Estimation)
 
 
-def exploration(batches: list[int]) -> tuple[int, float]:
+def exploration() -> tuple[int, float]:
+    """Every mapping of GPT-3 175B on 1024 A100, with ZeRO 0 to 3, three switches of overlap and a memory policy."""
     import amped
 
-    found = amped.explore(
-        "default", number_of_accelerators=15360, vary={"batch_size": batches}, top=10, space="degrees"
-    )
+    machine = {"model": "GPT-3 175B", "system": "DGX A100", "number_of_accelerators": 1024, "batch_size": 1536}
+    found = amped.explore("default", space="full", **machine)
     return found.candidates, found.elapsed_time
 
 
@@ -88,17 +88,15 @@ def main() -> None:
     rows.append(("resolve and evaluate one", f"{one * 1e3:.2f} ms", "in-process, after the first", "<= 20 ms"))
     whole = call_time(lambda: amped.estimate("default"), 50)
     rows.append(("amped.estimate, from the config", f"{whole * 1e3:.2f} ms", "config read and checked", ""))
-    million = [720720, 1441440, 360360, 1081080, 2162160]
-    exploration(million)  # the first touches the memory that the next ones have
-    candidates, elapsed = min((exploration(million) for _ in range(3)), key=lambda found: found[1])
+    candidates, elapsed = min((exploration() for _ in range(3)), key=lambda found: found[1])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     rate = candidates / elapsed
     rows.append(
         (
-            f"explore {candidates:,} candidates",
+            f"explore --space full, {candidates:,}",
             f"{rate:,.0f} / s",
             f"{rate * cell:,.0f} x a scalar loop",
-            ">= 1,000,000 / s",
+            ">= 2,000,000 / s",
         )
     )
     rows.append(("resident memory after it", f"{peak:,.0f} MiB", "", "< 1024 MiB"))

@@ -82,3 +82,41 @@ def test_an_empty_space_is_an_error_that_says_why() -> None:
 @pytest.mark.parametrize("wrong", ["a=1", "batch_size=1:2:0", "tensor_parallel_degree=3", "batch_size"])
 def test_a_wrong_sweep_is_the_users_mistake(small: Path, wrong: str) -> None:
     assert command("--config", small, "--vary", wrong, code=2).stderr.startswith("amped: ")
+
+
+def test_rows_wishes_objectives_and_fronts_are_options(small: Path) -> None:
+    done = command("--config", small, "--vary", "system=DGX A100,DGX H100", "--each", "system", "--format", "json",
+                   "--where", "tensor_parallel_degree <= 8",
+                   "-s", "memory_capacity=1 PB", "--objective", "memory", "--pareto", "step_time,cost")  # fmt: skip
+    told = json.loads(done.stdout)
+    assert list(told) == ["candidates", "feasible", "removed", "elapsed_time", "best", "front"]
+    assert len(told["front"]) > 1
+    memory = [row["memory_per_accelerator_bytes"] for row in told["best"]]
+    assert memory == sorted(memory)
+    assert {row["system"] for row in told["best"]} <= {"DGX A100", "DGX H100"}
+    assert all(row["tensor_parallel_degree"] <= 8 for row in [*told["best"], *told["front"]])
+    assert told["removed"]["tensor_parallel_degree <= 8"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--where", "step_tme < 3"), "did you mean 'step_time'"),
+        (("--where", "step_time < 1 s", "--where", "step_time > 2 s"), "contradict"),
+        (("--objective", "speed"), "no quantity 'speed' to rank by"),
+        (("--pareto", "step_time"), "not two quantities"),
+        (("--each", "system"), "is not swept"),
+        (("--vary", "system=DGX A1000"), "has no row"),
+        (("--tp", 3), "the space is empty"),
+        (("--tp", 2, "--vary", "tensor_parallel_degree=1,2"), "swept and given one value"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_with_exit_code_2(small: Path, arguments: tuple[object, ...], told: str) -> None:
+    assert told in command("--config", small, *arguments, code=2).stderr
+
+
+def test_the_default_space_is_searched_unless_another_is_named(small: Path) -> None:
+    line = [sys.executable, "-m", "amped", "explore", "--config", str(small), "--format", "json"]
+    told = json.loads(subprocess.run(line, capture_output=True, text=True, check=True).stdout)
+    assert {"activation_recomputation", "zero_stage", "sequence_parallel"} <= told["best"][0].keys()
+    assert told["candidates"] > explored().candidates

@@ -33,48 +33,52 @@ class SpaceName(enum.StrEnum):
     DEGREES = "degrees"
 
 
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="NAME=VALUES",
+        help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT behind; repeatable.",
+    ),
+]
+Space = Annotated[
+    SpaceName,
+    typer.Option("--space", help="Searched of itself: default, full (every placement, ZeRO 0-3, overlap), degrees."),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="WISH", help='"memory_per_accelerator_bytes < 70 GB and ..."; repeatable.'),
+]
+Objective = Annotated[
+    str, typer.Option("--objective", metavar="NAME", help="What to rank by: any quantity, as step_time, cost, memory.")
+]
+Largest = Annotated[
+    bool | None, typer.Option("--maximize/--minimize", help="Whether more of it is better; else as its name says.")
+]
+Pareto = Annotated[str | None, typer.Option("--pareto", metavar="A,B", help="Show the front of two quantities beside.")]
+Each = Annotated[
+    str | None, typer.Option("--each", metavar="NAMES", help="Best of each value of these swept names: A or A,B.")
+]
+Top = Annotated[int, typer.Option("--top", min=1, max=100_000, metavar="K", help="How many of the best to print.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Explore even what takes very long.")]
+Form = Annotated[Format, typer.Option("--format", help="table, csv or json.")]
+Output = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")]
+
+
 @options.with_scenario
 def explore(
     asked: Scenario,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--vary",
-            metavar="NAME=VALUES",
-            help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT behind; repeatable.",
-        ),
-    ] = None,
-    space: Annotated[
-        SpaceName,
-        typer.Option(
-            "--space", help="Searched of itself: default, full (every placement, ZeRO 0-3, overlap), degrees."
-        ),
-    ] = SpaceName.DEFAULT,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="WISH", help='"memory_per_accelerator_bytes < 70 GB and ..."; repeatable.'),
-    ] = None,
-    objective: Annotated[
-        str,
-        typer.Option("--objective", metavar="NAME", help="What to rank by: any quantity, as step_time, cost, memory."),
-    ] = "training_time",
-    largest: Annotated[
-        bool | None, typer.Option("--maximize/--minimize", help="Whether more of it is better; else as its name says.")
-    ] = None,
-    pareto: Annotated[
-        str | None, typer.Option("--pareto", metavar="A,B", help="Show the front of two quantities beside.")
-    ] = None,
-    each: Annotated[
-        str | None, typer.Option("--each", metavar="NAMES", help="Best of each value of these swept names: A or A,B.")
-    ] = None,
-    top: Annotated[
-        int, typer.Option("--top", min=1, max=100_000, metavar="K", help="How many of the best to print.")
-    ] = 10,
-    yes: Annotated[bool, typer.Option("--yes", help="Explore even what takes very long.")] = False,
-    form: Annotated[Format, typer.Option("--format", help="table, csv or json.")] = Format.TABLE,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")
-    ] = None,
+    vary: Vary = None,
+    space: Space = SpaceName.DEFAULT,
+    where: Where = None,
+    objective: Objective = "training_time",
+    largest: Largest = None,
+    pareto: Pareto = None,
+    each: Each = None,
+    top: Top = 10,
+    yes: Yes = False,
+    form: Form = Format.TABLE,
+    output: Output = None,
     output_dir: options.OutputOption = None,
 ) -> None:
     """Evaluate every valid mapping and rank them.

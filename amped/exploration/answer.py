@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Exploration:
         swept: names of the columns that were swept, `units` their canonical units.
         groups: the best of each group, where groups were asked for, by the group's values as JSON.
         front: the Pareto front, where one was asked for.
-        nearest: what would beat the best and lacks least memory for it, or else only breaks a wish; `needs` says what.
+        nearest: what would beat the best and lacks least memory for it, or else only breaks a wish.
         objective: what was ranked by; `more` whether more of it is better.
     """
 
@@ -57,10 +58,15 @@ class Exploration:
     groups: dict[str, list[Row]] = field(default_factory=dict)
     front: list[Row] = field(default_factory=list)
     nearest: Row | None = None
-    needs: str = ""
     objective: str = "training_time"
     more: bool = False
     wishes: tuple[str, ...] = ()
+    search: Search | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def needs(self) -> str:
+        """What the nearest would need, in words: sought when it is asked for."""
+        return what_it_needs(self.search, self.nearest) if self.search and self.nearest else ""
 
     @property
     def columns(self) -> list[str]:
@@ -71,7 +77,8 @@ class Exploration:
         """The same as plain data."""
         told = {"candidates": self.candidates, "feasible": self.feasible, "removed": self.removed,
                 "elapsed_time": self.elapsed_time, "best": self.best}  # fmt: skip
-        return told | ({"front": self.front} if self.front else {})
+        fronted = self.search is not None and bool(self.search.front)
+        return told | ({"front": self.front} if fronted else {})
 
 
 def explored(
@@ -136,8 +143,8 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
     return Exploration(
         found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, filled[0],
         tuple(dict.fromkeys(names)), units, {group: [next(rows) for _ in ranked] for group, ranked in groups.items()},
-        filled[1], filled[2][0] if nearest else None, what_it_needs(search, *filled[2]) if nearest else "", search.objective.name, search.objective.sign < 0,
-        tuple(wish.written for wish in search.wishes),
+        filled[1], filled[2][0] if nearest else None, search.objective.name, search.objective.sign < 0,
+        tuple(wish.written for wish in search.wishes), search,
     )  # fmt: skip
 
 

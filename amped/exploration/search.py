@@ -31,6 +31,8 @@ from amped.scenario import asked_again
 # Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
 # part. Share of rows worth telling apart.
 BLOCK_CELLS, PART_CELLS, WORTHWHILE = 32_768, 1_048_576, 0.1
+# Mappings that are remembered from the listing of the parts to their evaluation.
+REMEMBERED_ROWS = 262_144
 # What is computed of every candidate.
 COLUMNS = (
     "training_time", "step_time", *STEP_PARTS, "tokens_per_second_per_accelerator", "model_flops_utilization",
@@ -101,7 +103,7 @@ class Search:
         self.mappings: list[Mappings] = []
         for family in self.families:
             self._plan(family)
-        self._last: tuple[tuple[int, int, int], list[_Region]] | None = None
+        self._known: dict[tuple[int, int, int], list[_Region]] = {}
 
     def _plan(self, family: Family) -> None:
         """The plan of a family; policies of the space that its formulas do not use are not searched."""
@@ -154,10 +156,13 @@ class Search:
 
     def _regions(self, family: int, first: int, last: int) -> list[_Region]:
         """The rows of some units, by which of the degrees that switch a policy are 1; the latest are remembered."""
-        if self._last is None or self._last[0] != (family, first, last):
-            columns = self.mappings[family].columns(first, last)
-            self._last = ((family, first, last), list(self._split(family, columns)))
-        return self._last[1]
+        wanted = (family, first, last)
+        if wanted not in self._known:
+            regions = list(self._split(family, self.mappings[family].columns(first, last)))
+            held = sum(region.rows for known in (*self._known.values(), regions) for region in known)
+            self._known = {} if held > REMEMBERED_ROWS else self._known
+            self._known[wanted] = regions
+        return self._known[wanted]
 
     def _split(self, family: int, columns: Columns) -> Iterator[_Region]:
         axes, own = self.axes[family], self.sweeps.policies & self.axes[family].keys()
