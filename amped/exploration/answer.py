@@ -14,6 +14,7 @@ from amped.axes import JointAxis
 from amped.errors import ConfigError
 from amped.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
 from amped.evaluate import run
+from amped.exploration.every import Keep, kinds_of_every
 from amped.exploration.found import ALL, Found, Ranked, Row, merged
 from amped.exploration.request import Options, Request
 from amped.exploration.search import COLUMNS, Search
@@ -79,6 +80,7 @@ def explored(
     options: Options,
     vary: Mapping[str, Sequence[object]] | None = None,
     progress: Progress | None = None,
+    keep: Keep | None = None,
 ) -> Exploration:
     """Evaluates every valid mapping of the scenario, part by part.
 
@@ -87,6 +89,7 @@ def explored(
         options: what is searched, and how it is ranked.
         vary: further swept names, over the lists of the config.
         progress: called with the number of candidates done and of all.
+        keep: shown every candidate.
 
     Raises:
         ConfigError: for a sweep that cannot be, or if no mapping multiplies and divides.
@@ -99,8 +102,10 @@ def explored(
         raise ConfigError(
             _too_many(search, total), "--yes explores them all the same; fewer values or --set make it smaller"
         )
+    if keep is not None:
+        keep.start(kinds_of_every(search))
     for part in search.parts:
-        found = merged(found, search.evaluate(part))
+        found = merged(found, search.evaluate(part, keep))
         if progress:
             progress(found.candidates, total)
     return answer(search, found, started)
@@ -129,9 +134,9 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
     told = best or list(found.unfit)
     rows = iter(_completed(search, [*told, *found.front, *nearest, *(r for ranked in groups.values() for r in ranked)]))
     filled = [[next(rows) for _ in each] for each in (told, found.front, nearest)]
-    axes = [name for axes in search.axes[:1] for name in axes]
-    family = search.families[0]
-    names = (*family.told, *family.cases[0].outer, *search.sweeps.beside, *axes)
+    axes = [name for axes in search.axes for name in axes]
+    own = [name for family in search.families for name in (*family.told, *family.cases[0].outer)]
+    names = (*own, *search.sweeps.beside, *axes)
     units = {n: search.catalogue[n].mark.unit for n in names if n in search.catalogue}
     return Exploration(
         found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, filled[0],

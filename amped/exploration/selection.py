@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from amped.errors import EvaluationError
 from amped.evaluate import Array, Results
+from amped.exploration.every import Column, Keep, every_row
 from amped.exploration.found import ALL, Found, Ranked, best_of, better_than, front_of
 from amped.exploration.objectives import Objective
 from amped.exploration.wishes import Wish
@@ -91,13 +92,14 @@ class Keeper:
     wanted: Wanted
     part: int
     groups: Groups
-    rows_of: Any
+    columns_of: Callable[[Cells, Cells], dict[str, Column]]
     candidates: int = 0
     feasible: int = 0
     removed: dict[str, int] = field(default_factory=dict)
     unfit: list[Ranked] = field(default_factory=list)
     near: tuple[Ranked, ...] = ()
     front: tuple[Ranked, ...] = ()
+    keep: Keep | None = None
 
     def __post_init__(self) -> None:
         """Nothing is kept yet: any time is good enough."""
@@ -119,6 +121,8 @@ class Keeper:
         if self.wanted.front:
             one, other = (block.values(each) for each in self.wanted.front)
             self.front = self._fronted(self.front, block, block.feasible, one, other, first)
+        if self.keep is not None:
+            self.keep.take(self._every(block, first))
 
     def found(self) -> Found:
         """The finding of the part."""
@@ -185,6 +189,16 @@ class Keeper:
         rows = self.groups.of_rows[first : first + block.shape[-1]]
         return self.groups.of_cells.reshape(*block.shape[:-1], 1) + rows
 
+    def _every(self, block: _Block, first: int) -> dict[str, Column]:
+        """Every candidate of the block, the joint axis running fastest."""
+        cells = np.arange(block.size)
+        swept = self.columns_of(cells % block.shape[-1] + first, cells // block.shape[-1])
+        told = {name: block.flat(name) for name in self.wanted.told}
+        told[FITS] = told[FITS] > 0
+        valid = np.broadcast_to(block.valid, block.shape).reshape(-1)
+        del swept["case"]
+        return every_row(swept, told, valid, block.feasible.reshape(-1))
+
     def _ranked(self, block: _Block, cells: Cells, x: Array, y: Array, first: int) -> Iterator[Ranked]:
         """The cells as rows with keys; a cell's number counts joint rows, and within them open cells."""
         if not len(cells):
@@ -192,8 +206,10 @@ class Keeper:
         row = cells % block.shape[-1]
         number = (row + first) * (block.size // block.shape[-1]) + cells // block.shape[-1]
         told = {name: block.flat(name)[cells].tolist() for name in self.wanted.told}
-        swept = self.rows_of(row + first, cells // block.shape[-1])
-        for place, own in enumerate(swept):
+        columns = self.columns_of(row + first, cells // block.shape[-1])
+        swept = zip(*(column.tolist() for column in columns.values()), strict=True)
+        for place, values in enumerate(swept):
+            own = dict(zip(columns, values, strict=True))
             case = int(own.pop("case"))
             filled = own | {name: column[place] for name, column in told.items() if name not in own}
             yield Ranked((float(x[place]), float(y[place]), self.part, int(number[place])), case, filled)
@@ -208,7 +224,7 @@ class _Block:
         self.size = int(np.prod(self.shape, dtype=np.int64))
         self.removed: dict[str, int] = {}
         dividing = [results.spread(name) > 0 for name in wanted.rules if name in wanted.dividing]
-        valid = self._all(dividing)
+        valid = self.valid = self._all(dividing)
         self.candidates = self.count(valid)
         keeps = valid
         for name in wanted.rules:
