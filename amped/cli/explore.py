@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import enum
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from amped.cli import options
+from amped.cli import explore_output, options
 from amped.errors import ConfigError
 
 if TYPE_CHECKING:
-    from amped.exploration.answer import Exploration
     from amped.scenario import Scenario
-
-
-class Format(enum.StrEnum):
-    """How to print the ranking."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
 
 
 class SpaceName(enum.StrEnum):
@@ -71,10 +60,12 @@ def explore(
         int, typer.Option("--top", min=1, max=100_000, metavar="K", help="How many of the best to print.")
     ] = 10,
     yes: Annotated[bool, typer.Option("--yes", help="Explore even what takes very long.")] = False,
-    form: Annotated[Format, typer.Option("--format", help="table, csv or json.")] = Format.TABLE,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")
-    ] = None,
+    form: explore_output.FormatOption = None,
+    output: explore_output.OutputOption = None,
+    keep_all: explore_output.KeepAllOption = False,
+    save_best: explore_output.SaveBestOption = None,
+    plot: explore_output.PlotOption = None,
+    along: explore_output.AlongOption = None,
     output_dir: options.OutputOption = None,
 ) -> None:
     """Evaluate every valid mapping and rank them.
@@ -82,23 +73,32 @@ def explore(
     Searched are degrees, micro-batch, virtual stages, recomputation, ZeRO and sequence parallelism (see --space); what
     is set on the command line (--tp 8, --set microbatch_size=1) is held, what --vary lists is swept.
 
-    Example: amped explore --model "Llama 3 70B" --system "DGX H100" --gpus 512 --where "tensor_parallel_degree <= 8"
-    """
+    Example: amped explore --gpus 512 --where "tensor_parallel_degree <= 8"
+
+    \b
+    Example: amped explore --top 3 --save-best winners
+             amped estimate --config winners/best-01.json
+    Example: amped explore --keep-all --output every.parquet
+    Example: amped explore --vary number_of_accelerators=128:4096:x2 \\
+             --vary "system=Selene,DGX H100" --plot
+    Example: amped explore --plot heatmap \\
+             --along tensor_parallel_degree,pipeline_parallel_degree
+    """  # noqa: D301 (the backspace keeps lines as they are)
     from amped.exploration.answer import explored
     from amped.exploration.request import Options
     from amped.exploration.sweeps import parse_vary
 
     for notice in asked.sources.notices:
         typer.echo(f"note: {notice}", err=True)
-    if output is not None and output.exists():
-        raise ConfigError(f"{output} exists and is not overwritten", "choose another --output")
-    wanted = Options(top, space.value, tuple(where or ()), objective, largest, _two(pareto), _names(each), yes)
-    with _Progress() as progress:
-        found = explored(asked, wanted, parse_vary(vary or []), progress.advance)
-    if output is None and output_dir is None:
-        _show(found, form)
-    else:
-        _write(found, form, output, output_dir)
+    outputs = explore_output.Outputs(form, output, output_dir, keep_all, save_best, plot, _names(along))
+    outputs.check()
+    sweeps, groups, front = parse_vary(vary or []), _names(each), _two(pareto)
+    drawn = outputs.drawing(asked, sweeps, groups, front)
+    shown = (drawn.front or front, drawn.names or groups) if drawn else (front, groups)
+    wanted = Options(top, space.value, tuple(where or ()), objective, largest, *shown, yes)
+    with _Progress() as progress, outputs.every() as keep:
+        found = explored(asked, wanted, sweeps, progress.advance, keep)
+    outputs.tell(asked, found, drawn, bool(groups))
 
 
 def _names(listed: str | None) -> tuple[str, ...]:
@@ -112,14 +112,6 @@ def _two(listed: str | None) -> tuple[str, str] | None:
     if len(names) != 2 or names[0] == names[1]:
         raise ConfigError(f"--pareto {listed!r} is not two quantities", "for example --pareto step_time,cost")
     return names[0], names[1]
-
-
-def _write(found: Exploration, form: Format, output: Path | None, output_dir: Path | None) -> None:
-    from amped.files import output_file, write_atomically
-
-    suffix = "txt" if form is Format.TABLE else form.value
-    path = output if output is not None else output_file(output_dir or Path(), f"explore.{suffix}")
-    typer.echo(f"written to {write_atomically(path, _text(found, form))}", err=True)
 
 
 class _Progress:
@@ -141,21 +133,3 @@ class _Progress:
     def advance(self, candidates: int, total: int) -> None:
         if self.status:
             self.status.update(f"exploring: {candidates:,} of {total:,} candidates")
-
-
-def _show(found: Exploration, form: Format) -> None:
-    from amped.report.ranking import ranking
-
-    if form is Format.TABLE:
-        options.show(ranking(found))
-    else:
-        typer.echo(_text(found, form), nl=False)
-
-
-def _text(found: Exploration, form: Format) -> str:
-    """The exploration as plain text."""
-    if form is Format.JSON:
-        return json.dumps(found.to_dict(), indent=1) + "\n"
-    from amped.report.ranking import as_csv, ranking
-
-    return as_csv(found) if form is Format.CSV else options.plain(ranking(found))
