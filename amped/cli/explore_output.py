@@ -49,9 +49,7 @@ FormatOption = Annotated[
     Format | None,
     typer.Option("--format", help="table, csv, json or parquet; else as --output ends, or a table."),
 ]
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")
-]
+OutputOption = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")]
 KeepAllOption = Annotated[
     bool, typer.Option("--keep-all", help="Write every candidate, not only the best, as csv or parquet.")
 ]
@@ -161,7 +159,10 @@ class Outputs:
         else:
             from amped.files import AtomicFile
 
-            with AtomicFile(self._path(f"explore_all.{self.written.value}")) as file, _closed(self.written, file.stream) as keep:
+            with (
+                AtomicFile(self._path(f"explore_all.{self.written.value}")) as file,
+                _closed(self.written, file.stream) as keep,
+            ):
                 yield keep
             typer.echo(f"every candidate is written to {file.path}", err=True)
 
@@ -233,7 +234,10 @@ def _save(asked: Scenario, found: Exploration, folder: Path) -> None:
     written = save_best(asked, found, folder)
     extras = {"--lookup-tables": asked.question.lookup_tables, "--formulas": asked.question.formulas}
     also = "".join(f" {option} {value}" for option, value in extras.items() if value is not None)
-    typer.echo(f"the best {len(written)} are written to {folder}; run one: amped estimate --config {written[0]}{also}", err=True)
+    typer.echo(
+        f"the best {len(written)} are written to {folder}; run one: amped estimate --config {written[0]}{also}",
+        err=True,
+    )
 
 
 def _image(asked: Scenario, found: Exploration, drawn: Drawing) -> bytes:

@@ -24,7 +24,7 @@ from amped.values import Value, read_value
 
 
 def names_of_winners(count: int) -> list[str]:
-    """best-01.json, best-02.json …"""
+    """Names of the files, in order: best-01.json and so on."""
     width = max(2, len(str(count)))
     return [f"best-{rank:0{width}}.json" for rank in range(1, count + 1)]
 
@@ -66,7 +66,9 @@ def _check(asked: Scenario, config: dict[str, Any], row: Row) -> None:
     again = read_scenario(config, {}, asked.question.lookup_tables, asked.question.formulas)
     step_time = estimated(again, Estimation)["step_time"]
     if step_time != row["step_time"]:
-        raise RuntimeError(f"the config of a winner gives a step of {step_time!r} s, the row has {row['step_time']!r} s")
+        raise RuntimeError(
+            f"the config of a winner gives a step of {step_time!r} s, the row has {row['step_time']!r} s"
+        )
 
 
 def saved_config(asked: Scenario, row: Row, swept: Sequence[str], description: str) -> dict[str, Any]:

@@ -191,8 +191,8 @@ class Search:
         joint, rows = JointAxis(columns, WORTHWHILE, family.tied), max(1, BLOCK_CELLS // cells)
         keeper = self._keeper(part, family, chosen, columns, axes)
         keeper.keep = keep
-        keep = frozenset(chosen.targets)
-        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, keep, rows)
+        targets = frozenset(chosen.targets)
+        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, targets, rows)
         for start, results in zip(range(0, joint.size, rows), blocks, strict=True):
             keeper.take(results, start)
         return keeper.found()

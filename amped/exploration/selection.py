@@ -193,7 +193,7 @@ class Keeper:
         """Every candidate of the block, the joint axis running fastest."""
         cells = np.arange(block.size)
         swept = self.columns_of(cells % block.shape[-1] + first, cells // block.shape[-1])
-        told = {name: block.flat(name) for name in self.wanted.told}
+        told: dict[str, Column] = {name: block.flat(name) for name in self.wanted.told}
         told[FITS] = told[FITS] > 0
         valid = np.broadcast_to(block.valid, block.shape).reshape(-1)
         del swept["case"]

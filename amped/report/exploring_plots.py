@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,27 @@ from amped.report.summary import kind_of
 # Okabe and Ito's palette, which people who see few colours tell apart; yellow is too light for a line.
 LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS, DASHES = "osD^vP*X", ("-", "--", "-.", ":")
+# Bands that can lie over one another, and how far apart bars stand where there are more lines.
+MOST_BANDS, ASIDE = 3, 1.045
 MOST_LINES, MOST_BARS, MOST_NUMBERS = 12, 40, 150
 TIME, STEP, MEMORY, SIZE = "training_time", "step_time", "memory_per_accelerator_bytes", "number_of_accelerators"
 # Times that differ by more than this are drawn on a logarithmic axis.
 WIDE = 10.0
 LEGEND: dict[str, Any] = {"loc": "outside lower center", "fontsize": 9, "frameon": False}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one line of several looks."""
+
+    place: int
+    lines: int
+    label: str
+
+    @property
+    def colour(self) -> str:
+        """Its colour."""
+        return LINE_COLOURS[self.place % len(LINE_COLOURS)]
 
 
 def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Row], objective: str, title: str) -> Any:
@@ -63,8 +80,10 @@ def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objecti
     top = max(len(rows) for rows in own.values())
     for place, line in enumerate(lines):
         groups = sorted((rows for values, rows in own.items() if values[1:] == line), key=lambda rows: rows[0][SIZE])
+        style = Style(place, len(lines), words(names, line) or "best")
         for panel, name in zip(panels, (TIME, MEMORY), strict=True):
-            _band(panel, groups, name, scale(name, [row[name] for row in best])[0], place, words(names, line))
+            x, size = [rows[0][SIZE] for rows in groups], scale(name, [row[name] for row in best])[0]
+            _band(panel, x, groups, name, size, style)
     _ideal(panels[0], best, scale(TIME, [row[TIME] for row in best])[0])
     sizes = sorted({row[SIZE] for row in best})
     panels[0].set(xscale="log", yscale="log", ylabel=scale(TIME, [row[TIME] for row in best])[1])
@@ -74,18 +93,24 @@ def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objecti
     panels[1].set_xticks(sizes[:: -(-len(sizes) // 10)], [f"{n:,.0f}" for n in sizes[:: -(-len(sizes) // 10)]])
     panels[1].minorticks_off()
     _grid(*panels)
-    drawn.suptitle(f"{title}\nbest by {axis_label(objective)}; the bands hold the best {top} of each size", fontsize=10)
+    drawn.suptitle(
+        f"{title}\nbest by {axis_label(objective)}; with the spread of the best {top} of each size", fontsize=10
+    )
     drawn.legend(*panels[0].get_legend_handles_labels(), ncols=2, **LEGEND)
     return drawn
 
 
-def _band(panel: Any, groups: Sequence[Sequence[Row]], name: str, size: float, place: int, label: str) -> None:
-    x = [rows[0][SIZE] for rows in groups]
+def _band(panel: Any, x: list[float], groups: Sequence[Sequence[Row]], name: str, size: float, style: Style) -> None:
+    """The best and the spread of one line: a band, or bars beside one another where bands would hide one another."""
     values = [[row[name] / size for row in rows] for rows in groups]
-    colour = LINE_COLOURS[place % len(LINE_COLOURS)]
-    panel.fill_between(x, [min(v) for v in values], [max(v) for v in values], color=colour, alpha=0.2, linewidth=0)
-    panel.plot(x, [v[0] for v in values], color=colour, marker=MARKERS[place % len(MARKERS)], markersize=5,
-               linestyle=DASHES[place // len(LINE_COLOURS)], label=label or "best")  # fmt: skip
+    low, best, high = [min(v) for v in values], [v[0] for v in values], [max(v) for v in values]
+    if name == MEMORY and style.lines > MOST_BANDS:
+        x = [at * ASIDE ** (style.place - (style.lines - 1) / 2) for at in x]
+        panel.vlines(x, low, high, color=style.colour, linewidth=1.5, alpha=0.6)
+    else:
+        panel.fill_between(x, low, high, color=style.colour, alpha=0.2, linewidth=0)
+    panel.plot(x, best, color=style.colour, marker=MARKERS[style.place % len(MARKERS)], markersize=5,
+               linestyle=DASHES[style.place // len(LINE_COLOURS)], label=style.label)  # fmt: skip
 
 
 def _ideal(panel: Any, best: Sequence[Row], size: float) -> None:
@@ -93,7 +118,9 @@ def _ideal(panel: Any, best: Sequence[Row], size: float) -> None:
     first = min(best, key=lambda row: (row[SIZE], row[TIME]))
     ends = [first[SIZE], max(row[SIZE] for row in best)]
     times = [first[TIME] * first[SIZE] / end / size for end in ends]
-    panel.plot(ends, times, color="0.5", linestyle=":", linewidth=1.2, label="ideal: twice the accelerators, half the time")
+    panel.plot(
+        ends, times, color="0.5", linestyle=":", linewidth=1.2, label="ideal: twice the accelerators, half the time"
+    )
 
 
 def parts(best: dict[Any, Row], name: str, objective: str, title: str) -> Any:
@@ -117,7 +144,9 @@ def parts(best: dict[Any, Row], name: str, objective: str, title: str) -> Any:
     panels[1].set(ylabel="share of the step (%)", ylim=(0, 100))
     degrees = ["data", "tensor", "pipeline"]
     placed = [" x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in degrees) for row in rows]
-    labels = [f"{told(name, v)}\n{p}" if not many else f"{told(name, v)}  ({p})" for v, p in zip(best, placed, strict=True)]
+    labels = [
+        f"{told(name, v)}\n{p}" if not many else f"{told(name, v)}  ({p})" for v, p in zip(best, placed, strict=True)
+    ]
     panels[1].set_xticks(range(len(rows)), labels, fontsize=9, rotation=60 if many else 0, ha="right" if many else "center",
                          rotation_mode="anchor")  # fmt: skip
     panels[1].set_xlabel(f"{axis_label(name)}, with {' x '.join(degrees)} degree of the best")

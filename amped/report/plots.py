@@ -122,7 +122,7 @@ def log_ticks(axis: Any) -> None:
     from matplotlib.ticker import LogLocator
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-    axis.set_major_formatter(lambda value, _: human.digits(value, 3))
+    axis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.set_minor_formatter(lambda *_: "")
 
 

@@ -46,12 +46,12 @@ def pyarrow() -> tuple[ModuleType, ModuleType]:
         ConfigError: where it is not installed.
     """
     try:
-        import pyarrow as arrow
+        import pyarrow as pa
         import pyarrow.parquet as parquet
     except ImportError as error:
         told = f"Parquet is written by pyarrow, which cannot be imported ({error})"
         raise ConfigError(told, "pip install 'amped[parquet]', or use --format csv") from None
-    return arrow, parquet
+    return pa, parquet
 
 
 class CsvStream:
@@ -93,7 +93,8 @@ class ParquetStream:
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.arrow, self.parquet = pyarrow()
-        self.stream, self.writer = stream, None
+        self.stream = stream
+        self.writer: Any = None
         self.held: list[Any] = []
         self.rows = 0
 
