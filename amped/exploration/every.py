@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from amped.exploration.search import Search
+    from amped.exploration.selection import Block
 
 Column = NDArray[Any]
 FEASIBLE, FITS = "feasible", "fits_in_memory"
@@ -29,27 +30,21 @@ def kinds_of_every(search: Search) -> dict[str, type]:
     """The columns that a search hands out: swept values, results, and whether all is kept."""
     kinds: dict[str, type] = {}
     for family in search.families:
-        kinds |= {name: float for name in family.told} | {n: type(v) for n, v in family.cases[0].outer.items()}
-    kinds |= {name: float for name in (*search.sweeps.beside, *(n for axes in search.axes for n in axes))}
+        kinds |= dict.fromkeys(family.told, float) | {n: type(v) for n, v in family.cases[0].outer.items()}
+    kinds |= dict.fromkeys((*search.sweeps.beside, *(n for axes in search.axes for n in axes)), float)
     kinds |= {whole: float for name in kinds if (whole := _whole(name))}
     results = (name for chosen in search.plans for name in chosen.targets)
     kinds |= {n: float for n in results if n not in kinds and not search.catalogue[n].mark.constrains}
     return kinds | {FITS: bool, FEASIBLE: bool}
 
 
-def every_row(
-    swept: Mapping[str, Column], told: Mapping[str, Column], valid: Column, feasible: Column
-) -> dict[str, Column]:
-    """The columns of one block.
-
-    Args:
-        swept: the swept values of each cell; told: the results of each cell.
-        valid: which cells are candidates; feasible: which keep every rule and wish, and fit.
-    """
+def every_row(swept: Mapping[str, Column], block: Block, names: Iterable[str]) -> dict[str, Column]:
+    """The candidates of one block: the swept values of each cell, the results of those names, and whether all is kept."""
     parts = {whole: swept[name] * swept[f"inter{name[5:]}"] for name in swept if (whole := _whole(name))}
-    found = {**swept, **parts, **{name: column for name, column in told.items() if name not in swept}}
-    found[FEASIBLE] = feasible
-    return found if valid.all() else {name: np.asarray(column)[valid] for name, column in found.items()}
+    found = {**swept, **parts, **{name: block.flat(name) for name in names if name not in swept}}
+    found |= {FITS: found[FITS] > 0, FEASIBLE: block.feasible.reshape(-1)}
+    valid = np.broadcast_to(block.valid, block.shape).reshape(-1)
+    return found if valid.all() else {name: column[valid] for name, column in found.items()}
 
 
 def _whole(name: str) -> str:
