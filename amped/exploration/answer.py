@@ -66,7 +66,7 @@ class Exploration:
     @property
     def columns(self) -> list[str]:
         """The names of a row of `best`."""
-        return list(self.best[0]) if self.best else [*self.swept, *COLUMNS]
+        return list(dict.fromkeys(n for row in self.best for n in row)) or [*self.swept, *COLUMNS]
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
