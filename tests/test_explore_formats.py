@@ -42,6 +42,18 @@ def same(written: object, value: object) -> bool:
     return written == (str(value) if isinstance(value, str | bool) else repr(value))
 
 
+@pytest.fixture(scope="module", params=["csv", "parquet"])
+def written(request, tmp_path_factory):
+    """Every row of a space with rows, a choice and an axis, and what the exploration told."""
+    path = tmp_path_factory.mktemp("every") / f"every.{request.param}"
+    vary = {**VARY, "performance_model": ["operators", "amped"]}
+    with AtomicFile(path) as file:
+        stream = {"csv": CsvStream, "parquet": ParquetStream}[request.param](file.stream)
+        told = explored(read_scenario(SMALL), Options(5), vary, keep=stream)
+        stream.close()
+    return told, rows_of(path)
+
+
 class TestTheBest:
     def test_csv_has_a_header_of_names_and_a_line_for_each_row(self, found):
         lines = list(csv.DictReader(io.StringIO(as_csv(found.columns, found.best))))
@@ -66,7 +78,7 @@ class TestTheBest:
         verb("explore", "-c", small, "--output", path, "--top", 2)
         content = path.read_bytes()
         starts = {"csv": b"data_parallel", "json": b"{", "parquet": b"PAR1"}
-        assert content.startswith(starts.get(suffix, b"")) and (suffix != "txt" or b"candidates" in content)
+        assert content.startswith(starts.get(suffix, b"2,478 candidates"))
 
     def test_nothing_feasible_still_makes_a_file_with_its_header(self, small, tmp_path):
         verb("explore", "-c", small, "--set", "memory_capacity=1 MB", "--output", tmp_path / "best.csv")
@@ -79,23 +91,12 @@ class TestTheBest:
     def test_a_redirected_table_is_plain_and_no_wider_than_a_page(self, small, tmp_path, more):
         done = command("explore", "-c", small, *more, folder=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert "\x1b" not in done.stdout and "…" not in done.stdout
+        assert {"\x1b", "…"} & set(done.stdout) == set()
         assert max(map(len, done.stdout.splitlines())) <= 120
         assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
 
 
 class TestEveryCandidate:
-    @pytest.fixture(scope="class", params=["csv", "parquet"])
-    def written(self, request, tmp_path_factory):
-        """Every row of a space with rows, a choice and an axis, and what the exploration told."""
-        path = tmp_path_factory.mktemp("every") / f"every.{request.param}"
-        vary = {**VARY, "performance_model": ["operators", "amped"]}
-        with AtomicFile(path) as file:
-            stream = {"csv": CsvStream, "parquet": ParquetStream}[request.param](file.stream)
-            told = explored(read_scenario(SMALL), Options(5), vary, keep=stream)
-            stream.close()
-        return told, rows_of(path)
-
     def test_there_are_as_many_as_are_counted(self, written):
         told, rows = written
         assert len(rows) == told.candidates > 10_000
@@ -133,13 +134,13 @@ class TestEveryCandidate:
         monkeypatch.setattr(rows_formats, "GROUP_ROWS", 1000)
         stream = io.BytesIO()
         writer = ParquetStream(stream)
-        told = explored(read_scenario(SMALL), Options(1), keep=writer)
-        before = stream.tell()
+        told = explored(read_scenario(SMALL), Options(1), {"memory_bandwidth": [1e12, 2e12, 3e12]}, keep=writer)
+        written_before = stream.tell()
         writer.close()
         groups = parquet.ParquetFile(io.BytesIO(stream.getvalue())).metadata
         assert groups.num_rows == told.candidates > 5000
-        assert groups.num_row_groups >= told.candidates // 16_384
-        assert before > 0, "nothing was written before the end"
+        assert groups.num_row_groups > 2
+        assert written_before > len(stream.getvalue()) / 2
 
     @pytest.mark.parametrize("kind", ["csv", "parquet"])
     def test_an_interrupt_leaves_nothing_behind(self, tmp_path, small, monkeypatch, kind):
@@ -147,13 +148,12 @@ class TestEveryCandidate:
             raise KeyboardInterrupt
 
         monkeypatch.setattr({"csv": CsvStream, "parquet": ParquetStream}[kind], "take", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            verb("explore", "-c", small, "--keep-all", "--output", tmp_path / f"every.{kind}")
+        assert verb("explore", "-c", small, "--keep-all", "--output", tmp_path / f"every.{kind}") == 130
         assert list(tmp_path.iterdir()) == [small]
 
     def test_memory_stays_as_it_is_however_many_rows_there_are(self, tmp_path):
         run = """
-import resource, sys
+import re, sys
 from amped.exploration.answer import explored
 from amped.exploration.request import Options
 from amped.report.rows_formats import ParquetStream
@@ -162,7 +162,7 @@ with open(sys.argv[1], "wb") as file:
     stream = ParquetStream(file)
     found = explored(read_scenario("default"), Options(), {"memory_bandwidth": [1e12 + n * 1e10 for n in range(20)]}, keep=stream)
     stream.close()
-print(found.candidates, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(found.candidates, int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024)
 """
         done = subprocess.run([sys.executable, "-c", run, tmp_path / "x"], capture_output=True, text=True, check=True)
         rows, used = map(int, done.stdout.split())
