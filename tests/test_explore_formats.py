@@ -197,9 +197,13 @@ class TestRefusals:
             verb("explore", "-c", small, *more)
 
     def test_a_full_disk_is_told_and_leaves_nothing(self, tmp_path):
-        with pytest.raises(AmpedError, match="no space left"), AtomicFile(tmp_path / "a.csv") as file:
-            file.stream.write(b"some")
-            raise OSError(28, "No space left on device")
+        def written() -> None:
+            with AtomicFile(tmp_path / "a.csv") as file:
+                file.stream.write(b"some")
+                raise OSError(28, "No space left on device")
+
+        with pytest.raises(AmpedError, match="no space left"):
+            written()
         assert list(tmp_path.iterdir()) == []
 
 

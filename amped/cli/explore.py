@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from amped.cli import explore_output, options
+from amped.cli import options
+from amped.cli.explore_output import Outputs, names, outputs_of
 from amped.errors import ConfigError
 
 if TYPE_CHECKING:
+    from amped.exploration.request import Options
     from amped.scenario import Scenario
 
 
@@ -22,17 +24,7 @@ class SpaceName(enum.StrEnum):
     DEGREES = "degrees"
 
 
-@options.with_scenario
-def explore(
-    asked: Scenario,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--vary",
-            metavar="NAME=VALUES",
-            help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT behind; repeatable.",
-        ),
-    ] = None,
+def wanted_of(
     space: Annotated[
         SpaceName,
         typer.Option(
@@ -56,17 +48,28 @@ def explore(
     each: Annotated[
         str | None, typer.Option("--each", metavar="NAMES", help="Best of each value of these swept names: A or A,B.")
     ] = None,
-    top: Annotated[
-        int, typer.Option("--top", min=1, max=100_000, metavar="K", help="How many of the best to print.")
-    ] = 10,
+    top: Annotated[int, typer.Option(min=1, max=100_000, metavar="K", help="How many of the best to keep.")] = 10,
     yes: Annotated[bool, typer.Option("--yes", help="Explore even what takes very long.")] = False,
-    form: explore_output.FormatOption = None,
-    output: explore_output.OutputOption = None,
-    keep_all: explore_output.KeepAllOption = False,
-    save_best: explore_output.SaveBestOption = None,
-    plot: explore_output.PlotOption = None,
-    along: explore_output.AlongOption = None,
-    output_dir: options.OutputOption = None,
+) -> Options:
+    """How to search and rank."""
+    from amped.exploration.request import Options
+
+    return Options(top, space.value, tuple(where or ()), objective, largest, _two(pareto), names(each), yes)
+
+
+@options.bundled(asked=options.read, wanted=wanted_of, outputs=outputs_of)
+def explore(
+    asked: Scenario,
+    wanted: Options,
+    outputs: Outputs,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            metavar="NAME=VALUES",
+            help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT behind; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Evaluate every valid mapping and rank them.
 
@@ -85,33 +88,25 @@ def explore(
              --along tensor_parallel_degree,pipeline_parallel_degree
     """  # noqa: D301 (the backspace keeps lines as they are)
     from amped.exploration.answer import explored
-    from amped.exploration.request import Options
     from amped.exploration.sweeps import parse_vary
 
     for notice in asked.sources.notices:
         typer.echo(f"note: {notice}", err=True)
-    outputs = explore_output.Outputs(form, output, output_dir, keep_all, save_best, plot, _names(along))
     outputs.check()
-    sweeps, groups, front = parse_vary(vary or []), _names(each), _two(pareto)
-    drawn = outputs.drawing(asked, sweeps, groups, front)
-    shown = (drawn.front or front, drawn.names or groups) if drawn else (front, groups)
-    wanted = Options(top, space.value, tuple(where or ()), objective, largest, *shown, yes)
+    sweeps = parse_vary(vary or [])
+    drawn = outputs.drawing(asked, sweeps, wanted)
     with _Progress() as progress, outputs.every() as keep:
-        found = explored(asked, wanted, sweeps, progress.advance, keep)
-    outputs.tell(asked, found, drawn, bool(groups))
-
-
-def _names(listed: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
+        found = explored(asked, outputs.needed(wanted, drawn), sweeps, progress.advance, keep)
+    outputs.tell(asked, found, drawn, bool(wanted.each))
 
 
 def _two(listed: str | None) -> tuple[str, str] | None:
     if listed is None:
         return None
-    names = _names(listed)
-    if len(names) != 2 or names[0] == names[1]:
+    two = names(listed)
+    if len(two) != 2 or two[0] == two[1]:
         raise ConfigError(f"--pareto {listed!r} is not two quantities", "for example --pareto step_time,cost")
-    return names[0], names[1]
+    return two[0], two[1]
 
 
 class _Progress:

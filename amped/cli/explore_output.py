@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
+from typer import Option
 
 from amped.cli import options
 from amped.errors import ConfigError
@@ -20,6 +21,7 @@ from amped.errors import ConfigError
 if TYPE_CHECKING:
     from amped.exploration.answer import Exploration
     from amped.exploration.every import Keep
+    from amped.exploration.request import Options
     from amped.report.plot_choice import Drawing
     from amped.scenario import Scenario
 
@@ -43,26 +45,6 @@ class Plot(enum.StrEnum):
     PARTS = "parts"
     HEATMAP = "heatmap"
     PARETO = "pareto"
-
-
-FormatOption = Annotated[
-    Format | None,
-    typer.Option("--format", help="table, csv, json or parquet; else as --output ends, or a table."),
-]
-OutputOption = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")]
-KeepAllOption = Annotated[
-    bool, typer.Option("--keep-all", help="Write every candidate, not only the best, as csv or parquet.")
-]
-SaveBestOption = Annotated[
-    Path | None, typer.Option("--save-best", metavar="DIR", help="Write the best as configs: best-01.json ...")
-]
-PlotOption = Annotated[
-    Plot | None,
-    typer.Option("--plot", help="Draw scaling, parts, heatmap or pareto; with no name, what fits the sweep."),
-]
-AlongOption = Annotated[
-    str | None, typer.Option("--along", metavar="NAMES", help="Draw along these searched names: A or A,B.")
-]
 
 
 class BarePlot(typer.core.TyperCommand):
@@ -119,9 +101,7 @@ class Outputs:
 
             refuse_taken(self.save_best)
 
-    def drawing(
-        self, asked: Scenario, vary: Mapping[str, Any], each: tuple[str, ...], front: tuple[str, str] | None
-    ) -> Drawing | None:
+    def drawing(self, asked: Scenario, vary: Mapping[str, Any], wanted: Options) -> Drawing | None:
         """The plot that is wanted, if one is.
 
         Raises:
@@ -135,13 +115,19 @@ class Outputs:
 
         rows = {category: name for name, category in ROW_NAMES.items()}
         own = (*asked.sources.sweeps, *(rows[category] for category in asked.sources.row_sweeps), *vary)
-        named = aliases().canonical
-        along = tuple(named(name) for name in self.along or each)
-        found = drawing(self.plot.value, list(dict.fromkeys(map(named, own))), along, front)
-        if each and found.names and {*map(named, each)} != {*found.names}:
+        each, along = (tuple(map(aliases().canonical, some)) for some in (wanted.each, self.along))
+        swept = list(dict.fromkeys(map(aliases().canonical, own)))
+        found = drawing(self.plot.value, swept, along or each, wanted.pareto)
+        if each and found.names and {*each} != {*found.names}:
             told = f"the plot needs the best of each {', '.join(found.names)}, and --each asks for another"
             raise ConfigError(told, "leave --each out, or name the same by --along")
         return found
+
+    def needed(self, wanted: Options, drawn: Drawing | None) -> Options:
+        """What is wanted, with the groups or the front that the plot shows."""
+        if drawn is None:
+            return wanted
+        return replace(wanted, each=drawn.names or wanted.each, pareto=drawn.front or wanted.pareto)
 
     def _path(self, name: str) -> Path:
         from amped.files import output_file
@@ -190,6 +176,32 @@ class Outputs:
 
         path = self._path(f"explore.{'txt' if form is Format.TABLE else form.value}")
         typer.echo(f"written to {write_atomically(path, _content(found, form))}", err=True)
+
+
+def names(listed: str | None) -> tuple[str, ...]:
+    """`A,B` as names."""
+    return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
+
+
+def outputs_of(
+    form: Annotated[
+        Format | None, Option("--format", help="table, csv, json or parquet; else as --output ends, or a table.")
+    ] = None,
+    output: Annotated[Path | None, Option(metavar="FILE", help="Write there instead of printing.")] = None,
+    keep_all: Annotated[
+        bool, Option("--keep-all", help="Write every candidate, not only the best, as csv or parquet.")
+    ] = False,
+    save_best: Annotated[
+        Path | None, Option(metavar="DIR", help="Write the best as configs that run: best-01.json ...")
+    ] = None,
+    plot: Annotated[
+        Plot | None, Option(help="Draw scaling, parts, heatmap or pareto; with no name, what fits the sweep.")
+    ] = None,
+    along: Annotated[str | None, Option(metavar="NAMES", help="Draw along these searched names: A or A,B.")] = None,
+    output_dir: options.OutputOption = None,
+) -> Outputs:
+    """What to write, and where."""
+    return Outputs(form, output, output_dir, keep_all, save_best, plot, names(along))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from amped.axes import JointAxis
 from amped.errors import ConfigError
 from amped.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
 from amped.evaluate import run
-from amped.exploration.every import Keep, kinds_of_every
+from amped.exploration.every import FEASIBLE, FITS, Keep, whole_of
 from amped.exploration.found import ALL, Found, Ranked, Row, merged
 from amped.exploration.request import Options, Request
 from amped.exploration.search import COLUMNS, Search
@@ -103,12 +103,24 @@ def explored(
             _too_many(search, total), "--yes explores them all the same; fewer values or --set make it smaller"
         )
     if keep is not None:
-        keep.start(kinds_of_every(search))
+        keep.start(_kinds_of_every(search))
     for part in search.parts:
         found = merged(found, search.evaluate(part, keep))
         if progress:
             progress(found.candidates, total)
     return answer(search, found, started)
+
+
+def _kinds_of_every(search: Search) -> dict[str, type]:
+    """The columns that a search hands out: swept values, results, and whether all is kept."""
+    kinds: dict[str, type] = {}
+    for family in search.families:
+        kinds |= dict.fromkeys(family.told, float) | {n: type(v) for n, v in family.cases[0].outer.items()}
+    kinds |= dict.fromkeys((*search.sweeps.beside, *(n for axes in search.axes for n in axes)), float)
+    kinds |= {whole: float for name in kinds if (whole := whole_of(name))}
+    results = (name for chosen in search.plans for name in chosen.targets)
+    kinds |= {n: float for n in results if n not in kinds and not search.catalogue[n].mark.constrains}
+    return kinds | {FITS: bool, FEASIBLE: bool}
 
 
 def _too_many(search: Search, total: int) -> str:

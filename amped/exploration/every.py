@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from amped.exploration.search import Search
-    from amped.exploration.selection import Block
 
 Column = NDArray[Any]
 FEASIBLE, FITS = "feasible", "fits_in_memory"
@@ -26,27 +22,26 @@ class Keep(Protocol):
         """The candidates of a block; all columns are of one length, and a name may be missing."""
 
 
-def kinds_of_every(search: Search) -> dict[str, type]:
-    """The columns that a search hands out: swept values, results, and whether all is kept."""
-    kinds: dict[str, type] = {}
-    for family in search.families:
-        kinds |= dict.fromkeys(family.told, float) | {n: type(v) for n, v in family.cases[0].outer.items()}
-    kinds |= dict.fromkeys((*search.sweeps.beside, *(n for axes in search.axes for n in axes)), float)
-    kinds |= {whole: float for name in kinds if (whole := _whole(name))}
-    results = (name for chosen in search.plans for name in chosen.targets)
-    kinds |= {n: float for n in results if n not in kinds and not search.catalogue[n].mark.constrains}
-    return kinds | {FITS: bool, FEASIBLE: bool}
+class Block(Protocol):
+    """The cells of one evaluation, with the masks of those that are candidates and of those that are feasible."""
+
+    shape: tuple[int, ...]
+    valid: Column
+    feasible: Column
+
+    def flat(self, name: str) -> Column:
+        """A result of each cell."""
 
 
 def every_row(swept: Mapping[str, Column], block: Block, names: Iterable[str]) -> dict[str, Column]:
     """The candidates of one block: the swept values of each cell, the results of those names, and whether all is kept."""
-    parts = {whole: swept[name] * swept[f"inter{name[5:]}"] for name in swept if (whole := _whole(name))}
+    parts = {whole: swept[name] * swept[f"inter{name[5:]}"] for name in swept if (whole := whole_of(name))}
     found = {**swept, **parts, **{name: block.flat(name) for name in names if name not in swept}}
     found |= {FITS: found[FITS] > 0, FEASIBLE: block.feasible.reshape(-1)}
     valid = np.broadcast_to(block.valid, block.shape).reshape(-1)
     return found if valid.all() else {name: column[valid] for name, column in found.items()}
 
 
-def _whole(name: str) -> str:
+def whole_of(name: str) -> str:
     """The degree of which the name is the part inside the node, or nothing."""
     return name[11:] if name.startswith("intra_node_") and name.endswith("_parallel_degree") else ""

@@ -23,7 +23,7 @@ from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
 from amped.exploration.selection import FITS, MEMORY, Groups, Keeper, Wanted
 from amped.exploration.sieve import CASE, DIVIDES, Sieve
-from amped.exploration.space import IDLE_WITHOUT, space_of
+from amped.exploration.space import IDLE_WITHOUT, space_of, wholes
 from amped.exploration.swept import swept
 from amped.exploration.wishes import read_wishes
 from amped.resolve import Plan, plan
@@ -206,7 +206,8 @@ class Search:
         outer = {name: [case.outer[name] for case in family.cases] for name in family.cases[0].outer}
         place = columns[CASE].astype(np.intp)
         rows |= {name: np.array(values)[place] for name, values in outer.items()}
-        groups = Groups.of(rows, axes, self._each(rows, axes), len(place))
+        own = {name: columns[name] for name in wholes() if name in columns} | rows
+        groups = Groups.of(own, axes, self._each(own, axes), len(place))
         grid = [len(axis) for axis in axes.values()]
 
         def columns_of(joint: Any, open_cells: Any) -> dict[str, Column]:

@@ -34,7 +34,8 @@ def axis_label(name: str) -> str:
 def scale(name: str, values: Iterable[float]) -> tuple[float, str]:
     """By what to divide values of a quantity so that the largest is easily read, and what to write on the axis."""
     sizes, largest = _TOLD.get(unit_of(name), ()), max(map(abs, values), default=0.0)
-    size, unit = next((each for each in sizes if largest >= 2 * each[0]), sizes[-1] if sizes else (1.0, ""))
+    least = 2.0 if unit_of(name) == "s" else 1.0  # 30 hours, not 1.2 days
+    size, unit = next((each for each in sizes if largest >= least * each[0]), sizes[-1] if sizes else (1.0, ""))
     return size, f"{axis_label(name)} ({unit})" if unit else axis_label(name)
 
 
