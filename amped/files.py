@@ -108,26 +108,54 @@ def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) 
     Raises:
         FileError: if the folder or the file cannot be written.
     """
-    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.parent / f".amped-{secrets.token_hex(8)}.part"
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what the user's mask takes away
-    except FileExistsError:
-        raise FileError("is a file, not a folder", "choose another --output-dir", str(path.parent)) from None
-    except (OSError, ValueError) as error:
-        raise FileError(f"cannot be written: {_reason(error)}", "choose another --output-dir", str(path)) from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        return _settle(temporary, path, overwrite)
-    except (OSError, ValueError) as error:
-        raise FileError(f"cannot be written: {_reason(error)}", "nothing was left behind", str(path)) from None
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+    with AtomicFile(path, overwrite) as file:
+        file.stream.write(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+    return file.path
+
+
+class AtomicFile:
+    """A file that is written piece by piece and appears, whole, when all is written; else nothing is left behind.
+
+    `with AtomicFile(path) as file: file.stream.write(…)`; then `file.path` is where it lies: `path`, or, without
+    `overwrite` and where that is taken, `path` with -2, -3 … before the suffix. What the disk refuses is a FileError.
+    """
+
+    def __init__(self, path: Path, overwrite: bool = False) -> None:
+        self.path, self.overwrite = path, overwrite
+
+    def __enter__(self) -> AtomicFile:
+        path = self.path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.temporary = path.parent / f".amped-{secrets.token_hex(8)}.part"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            self.stream = os.fdopen(os.open(self.temporary, flags, 0o666), "wb")  # less what the user's mask takes away
+        except FileExistsError:
+            raise FileError("is a file, not a folder", "choose another --output-dir", str(path.parent)) from None
+        except (OSError, ValueError) as error:
+            raise FileError(f"cannot be written: {_reason(error)}", "choose another --output-dir", str(path)) from None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        try:
+            if error is None:
+                self._finish()
+        except (OSError, ValueError) as broken:
+            error = OSError(_reason(broken))
+        finally:
+            with contextlib.suppress(OSError):
+                self.stream.close()
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.temporary)
+        if isinstance(error, OSError):
+            told = f"cannot be written: {_reason(error)}"
+            raise FileError(told, "nothing was left behind", str(self.path)) from None
+
+    def _finish(self) -> None:
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+        self.stream.close()
+        self.path = _settle(self.temporary, self.path, self.overwrite)
 
 
 def _settle(temporary: Path, path: Path, overwrite: bool) -> Path:

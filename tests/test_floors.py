@@ -29,7 +29,7 @@ FLOORS = {
 }  # fmt: skip
 DATA_ROOMS = ("configs", "lookup_tables", "schema")
 ANNEXE_MAY_USE = {"errors", "units", "files", "quantity", "records", "tables"}
-HEAVY = {"numpy", "pint", "jsonschema", "matplotlib", "torch", "rich"}
+HEAVY = {"numpy", "pint", "jsonschema", "matplotlib", "torch", "rich", "pyarrow"}
 VERBS = [command.name for command in app.registered_commands]
 PROMISED = {"estimate", "explain", "explore", "mat-dims", "list"}
 DOOR = [

@@ -13,6 +13,7 @@ from amped.cli.compare import compare
 from amped.cli.estimate import estimate
 from amped.cli.explain import explain
 from amped.cli.explore import explore
+from amped.cli.explore_output import BarePlot
 from amped.cli.init import init
 from amped.cli.listing import listing
 from amped.cli.mat_dims import mat_dims
@@ -35,7 +36,7 @@ app = typer.Typer(
 )
 app.command("estimate")(estimate)
 app.command("explain")(explain)
-app.command("explore")(explore)
+app.command("explore", cls=BarePlot)(explore)
 app.command("sensitivity")(sensitivity)
 app.command("validate")(validate)
 app.command("init")(init)

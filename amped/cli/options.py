@@ -72,21 +72,31 @@ def read(
 
 def with_scenario(verb: Callable[..., None]) -> Callable[..., None]:
     """Gives a verb the options of `read`; the verb takes the scenario as its argument `asked`."""
-    shared = inspect.signature(read).parameters
-    own = {name: p for name, p in inspect.signature(verb).parameters.items() if name != "asked"}
+    return bundled(asked=read)(verb)
 
-    def called(**options: Any) -> None:
-        asked = read(**{name: options.pop(name) for name in shared})
-        verb(asked=asked, **options)
 
-    hints = get_type_hints(read, localns={"Scenario": Any}, include_extras=True)
-    hints |= get_type_hints(verb, localns={"Scenario": Any}, include_extras=True)
-    ordered = sorted((*shared.values(), *own.values()), key=lambda p: p.default is not p.empty)
-    keyword = [p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in ordered]
-    called.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-    called.__annotations__ = {p.name: p.annotation for p in keyword}
-    called.__doc__, called.__name__ = verb.__doc__, verb.__name__
-    return called
+def bundled(**readers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a verb the options of each reader; the verb takes what a reader makes of them as the argument of that name."""
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        shared = {name: list(inspect.signature(reader).parameters) for name, reader in readers.items()}
+
+        def called(**options: Any) -> None:
+            made = {name: readers[name](**{n: options.pop(n) for n in names}) for name, names in shared.items()}
+            verb(**made, **options)
+
+        hints: dict[str, Any] = {}
+        for function in (*readers.values(), verb):
+            hints |= get_type_hints(function, localns={"Scenario": Any, "Options": Any}, include_extras=True)
+        every = [p for f in (*readers.values(), verb) for p in inspect.signature(f).parameters.values()]
+        own = sorted((p for p in every if p.name not in readers), key=lambda p: p.default is not p.empty)
+        keyword = [p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
+        called.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in keyword}
+        called.__doc__, called.__name__ = verb.__doc__, verb.__name__
+        return called
+
+    return decorate
 
 
 def overrides(settings: list[str]) -> dict[str, object]:

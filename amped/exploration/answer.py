@@ -15,6 +15,7 @@ from amped.axes import JointAxis
 from amped.errors import ConfigError
 from amped.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
 from amped.evaluate import run
+from amped.exploration.every import FEASIBLE, FITS, Keep, whole_of
 from amped.exploration.found import ALL, Found, Ranked, Row, merged
 from amped.exploration.request import Options, Request
 from amped.exploration.search import COLUMNS, Search
@@ -71,7 +72,7 @@ class Exploration:
     @property
     def columns(self) -> list[str]:
         """The names of a row of `best`."""
-        return list(self.best[0]) if self.best else [*self.swept, *COLUMNS]
+        return list(dict.fromkeys(n for row in self.best for n in row)) or [*self.swept, *COLUMNS]
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -86,6 +87,7 @@ def explored(
     options: Options,
     vary: Mapping[str, Sequence[object]] | None = None,
     progress: Progress | None = None,
+    keep: Keep | None = None,
 ) -> Exploration:
     """Evaluates every valid mapping of the scenario, part by part.
 
@@ -94,6 +96,7 @@ def explored(
         options: what is searched, and how it is ranked.
         vary: further swept names, over the lists of the config.
         progress: called with the number of candidates done and of all.
+        keep: shown every candidate.
 
     Raises:
         ConfigError: for a sweep that cannot be, or if no mapping multiplies and divides.
@@ -106,11 +109,25 @@ def explored(
         raise ConfigError(
             _too_many(search, total), "--yes explores them all the same; fewer values or --set make it smaller"
         )
+    if keep is not None:
+        keep.start(_kinds_of_every(search))
     for part in search.parts:
-        found = merged(found, search.evaluate(part))
+        found = merged(found, search.evaluate(part, keep))
         if progress:
             progress(found.candidates, total)
     return answer(search, found, started)
+
+
+def _kinds_of_every(search: Search) -> dict[str, type]:
+    """The columns that a search hands out: swept values, results, and whether all is kept."""
+    kinds: dict[str, type] = {}
+    for family in search.families:
+        kinds |= dict.fromkeys(family.told, float) | {n: type(v) for n, v in family.cases[0].outer.items()}
+    kinds |= dict.fromkeys((*search.sweeps.beside, *(n for axes in search.axes for n in axes)), float)
+    kinds |= {whole: float for name in kinds if (whole := whole_of(name))}
+    results = (name for chosen in search.plans for name in chosen.targets)
+    kinds |= {n: float for n in results if n not in kinds and not search.catalogue[n].mark.constrains}
+    return kinds | {FITS: bool, FEASIBLE: bool}
 
 
 def _too_many(search: Search, total: int) -> str:
@@ -136,9 +153,9 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
     told = best or list(found.unfit)
     rows = iter(_completed(search, [*told, *found.front, *nearest, *(r for ranked in groups.values() for r in ranked)]))
     filled = [[next(rows) for _ in each] for each in (told, found.front, nearest)]
-    axes = [name for axes in search.axes[:1] for name in axes]
-    family = search.families[0]
-    names = (*family.told, *family.cases[0].outer, *search.sweeps.beside, *axes)
+    axes = [name for axes in search.axes for name in axes]
+    own = [name for family in search.families for name in (*family.told, *family.cases[0].outer)]
+    names = (*own, *search.sweeps.beside, *axes)
     units = {n: search.catalogue[n].mark.unit for n in names if n in search.catalogue}
     return Exploration(
         found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, filled[0],

@@ -16,13 +16,14 @@ from amped.errors import ConfigError
 from amped.estimation import STEP_PARTS
 from amped.evaluate import Array, run_in_blocks
 from amped.exploration.cases import Family, families
+from amped.exploration.every import Column, Keep
 from amped.exploration.found import Found
 from amped.exploration.mappings import Columns, Mappings, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
 from amped.exploration.selection import FITS, MEMORY, Groups, Keeper, Wanted
 from amped.exploration.sieve import CASE, DIVIDES, Sieve
-from amped.exploration.space import IDLE_WITHOUT, space_of
+from amped.exploration.space import IDLE_WITHOUT, space_of, wholes
 from amped.exploration.swept import swept
 from amped.exploration.wishes import read_wishes
 from amped.resolve import Plan, plan
@@ -181,8 +182,8 @@ class Search:
             if all(len(axis) for axis in values.values()):
                 yield _Region(rows, values)
 
-    def evaluate(self, part: Part) -> Found:
-        """What is in one part.
+    def evaluate(self, part: Part, keep: Keep | None = None) -> Found:
+        """What is in one part; every candidate of it is shown to `keep`.
 
         Raises:
             EvaluationError: for a result that is no number.
@@ -194,8 +195,9 @@ class Search:
         cells = int(np.prod([len(axis) for axis in axes.values()], dtype=np.int64))
         joint, rows = JointAxis(columns, WORTHWHILE, family.tied), max(1, BLOCK_CELLS // cells)
         keeper = self._keeper(part, family, chosen, columns, axes)
-        keep = frozenset(chosen.targets)
-        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, keep, rows)
+        keeper.keep = keep
+        targets = frozenset(chosen.targets)
+        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, targets, rows)
         for start, results in zip(range(0, joint.size, rows), blocks, strict=True):
             keeper.take(results, start)
         return keeper.found()
@@ -209,18 +211,17 @@ class Search:
         outer = {name: [case.outer[name] for case in family.cases] for name in family.cases[0].outer}
         place = columns[CASE].astype(np.intp)
         rows |= {name: np.array(values)[place] for name, values in outer.items()}
-        groups = Groups.of(rows, axes, self._each(rows, axes), len(place))
+        own = {name: columns[name] for name in wholes() if name in columns} | rows
+        groups = Groups.of(own, axes, self._each(own, axes), len(place))
         grid = [len(axis) for axis in axes.values()]
 
-        def rows_of(joint: Any, open_cells: Any) -> Iterator[dict[str, Any]]:
-            """The swept values of cells."""
+        def columns_of(joint: Any, open_cells: Any) -> dict[str, Column]:
+            """The swept values of cells, and their case."""
             where = dict(zip(axes, np.unravel_index(open_cells, grid) if grid else (), strict=True))
-            own = {name: np.asarray(column)[joint].tolist() for name, column in rows.items()}
-            own |= {name: axes[name][places].tolist() for name, places in where.items()}
-            own["case"] = place[joint].tolist()
-            return (dict(zip(own, values, strict=True)) for values in zip(*own.values(), strict=True))
+            own = {name: np.asarray(column)[joint] for name, column in rows.items()}
+            return own | {name: axes[name][places] for name, places in where.items()} | {"case": place[joint]}
 
-        return Keeper(wanted, part.number, groups, rows_of)
+        return Keeper(wanted, part.number, groups, columns_of)
 
     def _each(self, rows: Mapping[str, Any], axes: Mapping[str, Array]) -> tuple[str, ...]:
         each = self.request.options.each

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from amped.errors import EvaluationError
 from amped.evaluate import Array, Results
+from amped.exploration.every import Column, Keep, every_row
 from amped.exploration.found import ALL, Found, Ranked, best_of, better_than, front_of
 from amped.exploration.objectives import Objective
 from amped.exploration.wishes import Wish
@@ -91,13 +92,14 @@ class Keeper:
     wanted: Wanted
     part: int
     groups: Groups
-    rows_of: Any
+    columns_of: Callable[[Cells, Cells], dict[str, Column]]
     candidates: int = 0
     feasible: int = 0
     removed: dict[str, int] = field(default_factory=dict)
     unfit: list[Ranked] = field(default_factory=list)
     near: tuple[Ranked, ...] = ()
     front: tuple[Ranked, ...] = ()
+    keep: Keep | None = None
 
     def __post_init__(self) -> None:
         """Nothing is kept yet: any time is good enough."""
@@ -107,7 +109,7 @@ class Keeper:
 
     def take(self, results: Results, first: int) -> None:
         """Takes in a block whose joint rows are counted from `first`."""
-        block = _Block(results, self.wanted)
+        block = Block(results, self.wanted)
         self.candidates += block.candidates
         for name, count in block.removed.items():
             self.removed[name] = self.removed.get(name, 0) + count
@@ -119,6 +121,8 @@ class Keeper:
         if self.wanted.front:
             one, other = (block.values(each) for each in self.wanted.front)
             self.front = self._fronted(self.front, block, block.feasible, one, other, first)
+        if self.keep is not None:
+            self.keep.take(self._every(block, first))
 
     def found(self) -> Found:
         """The finding of the part."""
@@ -127,7 +131,7 @@ class Keeper:
         return Found(self.wanted.top, self.candidates, self.feasible, self.removed, best, tuple(self.unfit),
                      better_than(best, self.near), self.front)  # fmt: skip
 
-    def _keep_best(self, block: _Block, objective: Array, first: int) -> None:
+    def _keep_best(self, block: Block, objective: Array, first: int) -> None:
         group = self._group(block, first) if len(self.bounds) > 1 else None
         good = block.feasible & (objective <= self.bounds[0 if group is None else group])
         cells = np.flatnonzero(good)
@@ -148,7 +152,7 @@ class Keeper:
             if len(kept) == self.wanted.top:
                 self.bounds[which] = kept[-1].key[0]
 
-    def _keep_unfit(self, block: _Block, objective: Array, first: int) -> None:
+    def _keep_unfit(self, block: Block, objective: Array, first: int) -> None:
         bound = self.unfit[-1].key[0] if len(self.unfit) == self.wanted.top else np.inf
         cells = np.flatnonzero(block.unfit & (objective <= bound))
         if not len(cells):
@@ -158,14 +162,14 @@ class Keeper:
         ranked = self._ranked(block, cells[order], values[order], memory[order], first)
         self.unfit = list(best_of([*self.unfit, *ranked], self.wanted.top))
 
-    def _keep_near(self, block: _Block, objective: Array, first: int) -> None:
+    def _keep_near(self, block: Block, objective: Array, first: int) -> None:
         good = block.too_large & (objective < self.least)
         if good.any():
             memory = np.broadcast_to(block.results.spread(MEMORY), block.shape)
             self.near = self._fronted(self.near, block, good, objective, memory, first)
 
     def _fronted(
-        self, front: tuple[Ranked, ...], block: _Block, among: Mask, one: Array, other: Array, first: int
+        self, front: tuple[Ranked, ...], block: Block, among: Mask, one: Array, other: Array, first: int
     ) -> tuple[Ranked, ...]:
         """A front of two values with the cells of a block: what a known one is as good as goes first."""
         cells = np.flatnonzero(among)
@@ -180,26 +184,35 @@ class Keeper:
         order = order[y[order] < least[:-1]]
         return front_of([*front, *self._ranked(block, cells[order], x[order], y[order], first)])
 
-    def _group(self, block: _Block, first: int) -> NDArray[np.intp]:
+    def _group(self, block: Block, first: int) -> NDArray[np.intp]:
         """The group of each cell, the joint axis last."""
         rows = self.groups.of_rows[first : first + block.shape[-1]]
         return self.groups.of_cells.reshape(*block.shape[:-1], 1) + rows
 
-    def _ranked(self, block: _Block, cells: Cells, x: Array, y: Array, first: int) -> Iterator[Ranked]:
+    def _every(self, block: Block, first: int) -> dict[str, Column]:
+        """Every candidate of the block, the joint axis running fastest."""
+        cells = np.arange(block.size)
+        swept = self.columns_of(cells % block.shape[-1] + first, cells // block.shape[-1])
+        swept.pop("case")
+        return every_row(swept, block, self.wanted.told)
+
+    def _ranked(self, block: Block, cells: Cells, x: Array, y: Array, first: int) -> Iterator[Ranked]:
         """The cells as rows with keys; a cell's number counts joint rows, and within them open cells."""
         if not len(cells):
             return
         row = cells % block.shape[-1]
         number = (row + first) * (block.size // block.shape[-1]) + cells // block.shape[-1]
         told = {name: block.flat(name)[cells].tolist() for name in self.wanted.told}
-        swept = self.rows_of(row + first, cells // block.shape[-1])
-        for place, own in enumerate(swept):
+        columns = self.columns_of(row + first, cells // block.shape[-1])
+        swept = zip(*(column.tolist() for column in columns.values()), strict=True)
+        for place, values in enumerate(swept):
+            own = dict(zip(columns, values, strict=True))
             case = int(own.pop("case"))
             filled = own | {name: column[place] for name, column in told.items() if name not in own}
             yield Ranked((float(x[place]), float(y[place]), self.part, int(number[place])), case, filled)
 
 
-class _Block:
+class Block:
     """The masks of one block, the joint axis last."""
 
     def __init__(self, results: Results, wanted: Wanted) -> None:
@@ -208,7 +221,7 @@ class _Block:
         self.size = int(np.prod(self.shape, dtype=np.int64))
         self.removed: dict[str, int] = {}
         dividing = [results.spread(name) > 0 for name in wanted.rules if name in wanted.dividing]
-        valid = self._all(dividing)
+        valid = self.valid = self._all(dividing)
         self.candidates = self.count(valid)
         keeps = valid
         for name in wanted.rules:

@@ -116,6 +116,29 @@ def panels(width: float, heights: list[float]) -> tuple[Any, list[Any]]:
     return figure, list(grid[:, 0])
 
 
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure that no window knows of, in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def as_image(figure: Any, suffix: str = "png") -> bytes:
+    """A figure as an image file."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=suffix, dpi=150)
+    return buffer.getvalue()
+
+
+def log_ticks(axis: Any) -> None:
+    """Plain numbers at 1, 2 and 5 of each decade."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    axis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.set_minor_formatter(lambda *_: "")
+
+
 def image(figure: Any, suffix: str) -> bytes:
     """The figure as an image file."""
     import matplotlib.pyplot as plt

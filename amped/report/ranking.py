@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 
 from rich.console import Group, RenderableType
@@ -20,6 +18,8 @@ from amped.report import human
 SHORT = {"activation_recomputation": "recompute", "zero_stage": "ZeRO", "sequence_parallel": "seq. par.",
          "virtual_pipeline_stages": "chunks"}  # fmt: skip
 PLACED = {*parts(), *wholes(), "microbatch_size", "batch_size"}
+# What a page, a mail or a narrow terminal takes.
+PAGE = 98
 SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
 
 
@@ -53,36 +53,51 @@ def in_the_way(found: Exploration, row: Row) -> str:
     return f"Better, but not feasible: {told} ({mapping}, micro-batch {row['microbatch_size']:g}). {found.needs}"
 
 
-def as_csv(found: Exploration) -> str:
-    """The best mappings as CSV, every swept parameter and result by name in SI units."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, found.columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(found.best)
-    return stream.getvalue()
-
-
 def _table(found: Exploration, rows: list[Row]) -> RenderableType:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     swept = [name for name in found.swept if name not in PLACED and name not in SHOWN]
-    alike = [name for name in swept if len(rows) > 1 and len({row[name] for row in rows}) == 1]
+    alike = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     own = [found.objective] if found.objective not in SHOWN else []
     degrees = [kind for kind in PLACED_KINDS if kind != "context" or _context(rows)]
-    batches = len({row["batch_size"] for row in rows}) > 1
-    names = ("rank", "training", "step", "MFU", "memory", *degrees, "micro", *(["batch"] if batches else []))
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+    batch = ["batch"] if len({row["batch_size"] for row in rows}) > 1 else []
+    cells = [
+        [*_cells(row, degrees), f"{row['microbatch_size']:g}", *(f"{row['batch_size']:g}" for _ in batch)]
+        for row in rows
+    ]
+    heads = ("training", "step", "MFU", "memory", *degrees, "micro", *batch)
+    columns = [(head, [line[place] for line in cells]) for place, head in enumerate(heads)]
     told = [*own, *(name for name in swept if name not in alike)]
-    for name in told:
-        table.add_column(SHORT.get(name, _words(name)), justify="right")
-    for rank, row in enumerate(rows, 1):
-        extra = [f"{row['batch_size']:g}"] if batches else []
-        values = (_value(row[name], found.units.get(name, _unit(name))) for name in told)
-        table.add_row(str(rank), *_cells(row, degrees), f"{row['microbatch_size']:g}", *extra, *values)
-    if not alike:
-        return table
-    same = ", ".join(f"{_words(name)} {_value(rows[0][name], found.units.get(name, _unit(name)))}" for name in alike)
-    return Group(table, Text(f"all: {same}", style="dim"))
+    columns += [(SHORT.get(name, _words(name)), [_told(found, row, name) for row in rows]) for name in told]
+    tables: list[RenderableType] = list(_fitting(columns, len(rows)))
+    if alike:
+        same = ", ".join(f"{_words(name)} {_told(found, rows[0], name)}" for name in alike)
+        tables.append(Text(f"all: {same}", style="dim"))
+    return Group(*tables)
+
+
+def _fitting(columns: list[tuple[str, list[str]]], rows: int) -> Iterable[Table]:
+    """The columns as a table; what a page has no room for follows in further tables, each with the rank before it."""
+    ranks = ("rank", [str(rank) for rank in range(1, rows + 1)])
+    while columns:
+        taken, room = [ranks], PAGE - 6
+        while columns and (len(taken) == 1 or _width(columns[0]) < room):
+            taken.append(columns.pop(0))
+            room -= _width(taken[-1]) + 1
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+        for head, _ in taken:
+            table.add_column(head, justify="right", overflow="fold")
+        for line in zip(*(cells for _, cells in taken), strict=True):
+            table.add_row(*line)
+        yield table
+
+
+def _width(column: tuple[str, list[str]]) -> int:
+    """The room that a column needs: that of its widest cell, or of the longest word of its head."""
+    return max(map(len, [*column[0].split(), *column[1]]))
+
+
+def _told(found: Exploration, row: Row, name: str) -> str:
+    """A value of a row; a dash where its formulas do not use the name."""
+    return _value(row[name], found.units.get(name, _unit(name))) if name in row else "-"
 
 
 def _context(rows: Iterable[Row]) -> bool:

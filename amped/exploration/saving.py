@@ -1,0 +1,156 @@
+"""A candidate as a config of its own, complete: `amped estimate` of it gives the same numbers, to the last digit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from amped.aliases import aliases
+from amped.catalogue import Quantity
+from amped.draft import as_json, schema_uri
+from amped.errors import AmpedError, ConfigError
+from amped.estimation import Estimation, estimated
+from amped.exploration.answer import Exploration
+from amped.exploration.found import Row
+from amped.exploration.swept import SEARCHED
+from amped.files import write_atomically
+from amped.quantity import CATEGORIES
+from amped.scenario import Scenario, read_scenario
+from amped.sources import Given, LookedUp
+from amped.table_files import KERNELS
+from amped.units import factor
+from amped.values import Value, read_value
+
+
+def names_of_winners(count: int) -> list[str]:
+    """Names of the files, in order: best-01.json and so on."""
+    width = max(2, len(str(count)))
+    return [f"best-{rank:0{width}}.json" for rank in range(1, count + 1)]
+
+
+def refuse_taken(folder: Path) -> None:
+    """Winners are not mixed with those of another exploration.
+
+    Raises:
+        ConfigError: if the folder has some, or is none.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file, not a folder", "choose another --save-best")
+    taken = sorted(path.name for path in folder.glob("best-*.json")) if folder.exists() else []
+    if taken:
+        raise ConfigError(f"{folder} has {taken[0]}, which is not overwritten", "choose another --save-best")
+
+
+def save_best(asked: Scenario, found: Exploration, folder: Path) -> list[Path]:
+    """Writes each of the best as a config that runs; each is read again and estimated before it is written.
+
+    Raises:
+        FileError: if one cannot be written.
+    """
+    refuse_taken(folder)
+    written = []
+    for rank, (name, row) in enumerate(zip(names_of_winners(len(found.best)), found.best, strict=True), 1):
+        config = saved_config(asked, row, found.swept, _told(asked, found, rank))
+        _check(asked, config, row)
+        written.append(write_atomically(folder / name, as_json(config)))
+    return written
+
+
+def _told(asked: Scenario, found: Exploration, rank: int) -> str:
+    place = f"number {rank} of {found.candidates:,} candidates by {found.objective.replace('_', ' ')}"
+    return "; ".join(part for part in (asked.description, place) if part)
+
+
+def _check(asked: Scenario, config: dict[str, Any], row: Row) -> None:
+    again = read_scenario(config, {}, asked.question.lookup_tables, asked.question.formulas)
+    step_time = estimated(again, Estimation)["step_time"]
+    if step_time != row["step_time"]:
+        raise RuntimeError(
+            f"the config of a winner gives a step of {step_time!r} s, the row has {row['step_time']!r} s"
+        )
+
+
+def saved_config(asked: Scenario, row: Row, swept: Sequence[str], description: str) -> dict[str, Any]:
+    """The config of one row: what is swept as the row has it, all else as it was asked.
+
+    Args:
+        asked: what was explored.
+        row: a row of the answer.
+        swept: the names that the row gives; the other names of it are results.
+        description: what the config says of itself.
+    """
+    question = asked.question
+    own = read_scenario(question.config, _given(asked, row, swept), question.lookup_tables, question.formulas)
+    config: dict[str, Any] = {"$schema": schema_uri(), "description": description}
+    config |= {name: value for name, value in own.sources.choices.items() if name == "performance_model"}
+    config |= {category: _section(own, category) for category in CATEGORIES}
+    for name, entry in _entries(own).items():
+        config[_category(own, name)]["parameters"][name] = entry
+    return config
+
+
+def _given(asked: Scenario, row: Row, swept: Sequence[str]) -> dict[str, object]:
+    """What overrides the config: all that did, but what is swept or searched as the row has it."""
+    known, named = asked.catalogue, aliases().canonical
+    own = {name: row[name] for name in swept if name in row}
+    gone = {*own, *SEARCHED, *(other for name in own if name in known for other in known[name].replaces)}
+    kept = {name: value for name, value in asked.question.overrides.items() if named(name) not in gone}
+    return kept | own
+
+
+def _section(own: Scenario, category: str) -> dict[str, Any]:
+    row = own.sources.rows.get(category)
+    lookup = {"lookup_table_name": row.table, "lookup_table_row": row.name} if row else None
+    return {**({"lookup_config": lookup} if lookup else {}), "parameters": {}}
+
+
+def _entries(own: Scenario) -> dict[str, dict[str, object]]:
+    """Every parameter that does not come with a row of itself."""
+    written, sources = own.question.config.entries, own.sources
+    found: dict[str, dict[str, object]] = {}
+    for name, origin in sources.origins.items():
+        if isinstance(origin, Given) and name != "performance_model" and name not in _dropped(own):
+            found[name] = {"value": as_written(own.catalogue[name], origin.value, origin.written)}
+        elif isinstance(origin, LookedUp) and name in written and written[name].kind == "table":
+            other = {} if origin.column == name else {"lookup_name": origin.column}
+            found[name] = {"value": None, "from_lookup_table": True, **other}
+    left = (name for name in sources.calculated if name not in _dropped(own))
+    found |= {name: {"value": None, "calculated": True} for name in left}
+    if KERNELS in written or KERNELS in own.question.overrides:
+        found[KERNELS] = {"value": sources.rows[KERNELS].name}
+    return found
+
+
+def _dropped(own: Scenario) -> set[str]:
+    """What is searched, and the config has: the mapping of the row takes its place."""
+    return set(SEARCHED) - own.question.overrides.keys()
+
+
+def _category(own: Scenario, name: str) -> str:
+    """The section in which the config has a parameter; else that in which it is listed."""
+    entry = own.question.config.entries.get(name)
+    listed = own.catalogue[name].category if name in own.catalogue else None
+    return (entry.category if entry is not None else "") or listed or CATEGORIES[-1 if name == KERNELS else 1]
+
+
+def as_written(quantity: Quantity, value: Value, written: object) -> object:
+    """What reads as exactly that value: as it was written, as a plain number, or as a number with its unit."""
+    unit, bare = quantity.mark.unit, quantity.mark.bare
+    if isinstance(value, str):
+        return value
+    if unit == "boolean":
+        return bool(value)
+    number = value / factor(bare, unit) if bare else value
+    plain = int(number) if number.is_integer() and abs(number) < 2**53 else number
+    for tried in (written if isinstance(written, str) else plain, plain, f"{value!r} {unit}"):
+        if _reads_as(quantity, tried, value):
+            return tried
+    raise RuntimeError(f"{quantity.name} = {value!r} cannot be written so that it is read as such")
+
+
+def _reads_as(quantity: Quantity, written: object, value: Value) -> bool:
+    try:
+        return read_value(quantity, written) == value
+    except AmpedError:
+        return False

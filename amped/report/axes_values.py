@@ -1,0 +1,66 @@
+"""Values on the axes of a plot: in the order of their size, in a unit that fits, with few digits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from amped.catalogue import catalogue
+from amped.exploration.found import Row
+from amped.report import human
+
+# For each unit the sizes in which it is told, the largest first.
+_TOLD = {
+    "s": ((human.YEAR, "years"), (human.DAY, "days"), (human.HOUR, "hours"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
+    "byte": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1.0, "B")),
+    "dollar": ((1e6, "million USD"), (1e3, "thousand USD"), (1.0, "USD")),
+    "J": ((3.6e12, "GWh"), (3.6e9, "MWh"), (3.6e6, "kWh"), (1.0, "J")),
+    "flop/s": ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1.0, "FLOP/s")),
+    "byte/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1.0, "B/s")),
+}
+MOST_TICKS = 14
+
+
+def unit_of(name: str) -> str:
+    """The canonical unit of a name; nothing for rows."""
+    return catalogue()[name].mark.unit if name in catalogue() else ""
+
+
+def axis_label(name: str) -> str:
+    """A name in words."""
+    return name.removesuffix("_bytes").replace("_", " ")
+
+
+def scale(name: str, values: Iterable[float]) -> tuple[float, str]:
+    """By what to divide values of a quantity so that the largest is easily read, and what to write on the axis."""
+    sizes, largest = _TOLD.get(unit_of(name), ()), max(map(abs, values), default=0.0)
+    least = 2.0 if unit_of(name) == "s" else 1.0  # 30 hours, not 1.2 days
+    size, unit = next((each for each in sizes if largest >= least * each[0]), sizes[-1] if sizes else (1.0, ""))
+    return size, f"{axis_label(name)} ({unit})" if unit else axis_label(name)
+
+
+def told(name: str, value: Any) -> str:
+    """A value of a swept name for a tick or a legend."""
+    if isinstance(value, str):
+        return value
+    if unit_of(name) == "count":
+        return f"{value:,.0f}"
+    return human.value(value, unit_of(name))
+
+
+def words(names: Sequence[str], values: Sequence[Any]) -> str:
+    """Values of several names for a legend: texts alone, numbers with their name."""
+    pairs = zip(names, values, strict=True)
+    return ", ".join(v if isinstance(v, str) else f"{axis_label(n)} {told(n, v)}" for n, v in pairs)
+
+
+def by_values(groups: Iterable[Sequence[Row]], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+    """The rows of each group under the values that it is of, in the order of those values."""
+    found = {tuple(rows[0][name] for name in names): list(rows) for rows in groups if rows}
+    return dict(sorted(found.items(), key=lambda item: tuple((isinstance(v, str), v) for v in item[0])))
+
+
+def ticks(axis: Any, labels: Sequence[str], **how: Any) -> None:
+    """Puts labels at 0, 1, 2 …; where there are many, at some of them."""
+    step = -(-len(labels) // MOST_TICKS)
+    axis.set_ticks(range(0, len(labels), step), labels[::step], **how)

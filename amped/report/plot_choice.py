@@ -1,0 +1,60 @@
+"""Which plot of an exploration is drawn, and of which swept names it needs the best of each value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from amped.errors import ConfigError
+
+KINDS = ("scaling", "parts", "heatmap", "pareto")
+AUTO = "auto"
+# What says how large the machine is, the plainest first.
+SIZES = ("number_of_accelerators", "number_of_nodes")
+ALWAYS_SEARCHED = ("tensor_parallel_degree", "pipeline_parallel_degree")
+FRONT = ("training_time", "memory_per_accelerator_bytes")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A plot to be drawn.
+
+    Attributes:
+        kind: one of `KINDS`.
+        names: the swept names; each combination of their values needs its own best. None for a front.
+        front: the two quantities of a front.
+    """
+
+    kind: str
+    names: tuple[str, ...] = ()
+    front: tuple[str, str] | None = None
+
+
+def drawing(kind: str, swept: Sequence[str], along: Sequence[str], front: tuple[str, str] | None) -> Drawing:
+    """The plot that is asked for, or, for "auto", the one that shows what was swept.
+
+    Args:
+        kind: one of `KINDS`, or "auto".
+        swept: the names that the user sweeps.
+        along: the names that the plot is to be drawn along, if the user says so.
+        front: the two quantities of a Pareto front, if the user names them.
+
+    Raises:
+        ConfigError: for a plot that needs another sweep.
+    """
+    own = list(along or swept)
+    size = next((name for name in SIZES if name in own), None)
+    if kind == AUTO:
+        kind = "pareto" if front else "scaling" if size else "parts" if len(own) == 1 else "heatmap"
+    if kind == "pareto":
+        return Drawing(kind, front=front or FRONT)
+    if kind == "scaling":
+        if size is None:
+            raise ConfigError("a plot of scaling needs machines of several sizes",
+                              "for example --vary number_of_accelerators=128:16384:x2 --vary system=A,B")  # fmt: skip
+        return Drawing(kind, (size, *(name for name in own if name not in SIZES)))
+    if kind == "parts":
+        return Drawing(kind, (*(along[:1] or [size or (own or ALWAYS_SEARCHED)[0]]),))
+    if along and len(along) != 2:
+        raise ConfigError(f"a heat map has two sides, and --along names {len(along)}", "for example --along A,B")
+    return Drawing(kind, (*dict.fromkeys((*own, *ALWAYS_SEARCHED)),)[:2])

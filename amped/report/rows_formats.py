@@ -1,0 +1,133 @@
+"""Rows as files for machines: CSV and Parquet, whole or block by block; pyarrow is imported only here and only when used."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import IO, Any
+
+import numpy as np
+
+from amped.errors import ConfigError
+from amped.exploration.every import Column
+
+# Rows that are gathered before they are written as a row group: enough to compress well, little enough to lie in memory.
+GROUP_ROWS = 131_072
+
+
+def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows as CSV: a header of names, then a line each; numbers in SI units, to the last bit."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([row.get(name) for name in names] for row in rows)
+    return stream.getvalue()
+
+
+def as_parquet(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Rows as a Parquet file.
+
+    Raises:
+        ConfigError: where pyarrow is not installed.
+    """
+    arrow, parquet = pyarrow()
+    table = arrow.table({name: [row.get(name) for row in rows] for name in names})
+    stream = io.BytesIO()
+    parquet.write_table(table, stream)
+    return stream.getvalue()
+
+
+def pyarrow() -> tuple[ModuleType, ModuleType]:
+    """What writes Parquet.
+
+    Raises:
+        ConfigError: where it is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        told = f"Parquet is written by pyarrow, which cannot be imported ({error})"
+        raise ConfigError(told, "pip install 'amped[parquet]', or use --format csv") from None
+    return pa, parquet
+
+
+class CsvStream:
+    """Writes every candidate as a line of CSV, as the blocks come."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
+        self.names: list[str] = []
+
+    def start(self, kinds: Mapping[str, type]) -> None:
+        """Writes the header."""
+        self.names = list(kinds)
+        self.stream.write(f"{','.join(self.names)}\n".encode())
+
+    def take(self, columns: Mapping[str, Column]) -> None:
+        """Writes the rows of a block; what a block has not is left empty."""
+        rows = len(next(iter(columns.values())))
+        texts = (_texts(columns[name]) if name in columns else [""] * rows for name in self.names)
+        self.stream.write("".join(f"{','.join(line)}\n" for line in zip(*texts, strict=True)).encode())
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+def _texts(column: Column) -> list[str]:
+    """The cells of a column as CSV has them: each distinct value is written once, as most columns have few."""
+    values, place = np.unique(column, return_inverse=True)
+    written = np.array([_cell(value) for value in values.tolist()], dtype=object)
+    return written[place].tolist()  # type: ignore[no-any-return]
+
+
+def _cell(value: object) -> str:
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
+
+
+class ParquetStream:
+    """Writes every candidate into row groups of a Parquet file, each when enough blocks have come."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.arrow, self.parquet = pyarrow()
+        self.stream = stream
+        self.writer: Any = None
+        self.held: list[Any] = []
+        self.rows = 0
+
+    def start(self, kinds: Mapping[str, type]) -> None:
+        """Fixes the schema: doubles, texts and booleans."""
+        types = {float: self.arrow.float64(), str: self.arrow.string(), bool: self.arrow.bool_()}
+        self.schema = self.arrow.schema([(name, types[kind]) for name, kind in kinds.items()])
+        self.writer = self.parquet.ParquetWriter(self.stream, self.schema)
+
+    def take(self, columns: Mapping[str, Column]) -> None:
+        """Holds a block, and writes what is held when it is enough."""
+        rows = len(next(iter(columns.values())))
+        arrays = [self._array(columns.get(field.name), field.type, rows) for field in self.schema]
+        self.held.append(self.arrow.record_batch(arrays, schema=self.schema))
+        self.rows += rows
+        if self.rows >= GROUP_ROWS:
+            self._write()
+
+    def close(self) -> None:
+        """Writes what is left, and the file's end."""
+        if self.writer is not None:
+            self._write()
+            self.writer.close()
+
+    def _array(self, column: Column | None, kind: Any, rows: int) -> Any:
+        if column is None:
+            return self.arrow.nulls(rows, kind)
+        return self.arrow.array(np.ascontiguousarray(column), type=kind)
+
+    def _write(self) -> None:
+        if self.held and self.writer is not None:
+            self.writer.write_table(self.arrow.Table.from_batches(self.held, self.schema), row_group_size=GROUP_ROWS)
+        self.held, self.rows = [], 0
+
+
+STREAMS: dict[str, type[CsvStream] | type[ParquetStream]] = {"csv": CsvStream, "parquet": ParquetStream}
