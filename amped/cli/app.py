@@ -16,6 +16,7 @@ from amped.cli.explore import explore
 from amped.cli.init import init
 from amped.cli.listing import listing
 from amped.cli.mat_dims import mat_dims
+from amped.cli.merge import merge
 from amped.cli.parameters import parameters
 from amped.cli.scenario_summary import scenario_summary
 from amped.cli.schema import schema
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.command("estimate")(estimate)
 app.command("explain")(explain)
 app.command("explore")(explore)
+app.command("merge")(merge)
 app.command("init")(init)
 app.command("compare")(compare)
 app.command("scenario-summary")(scenario_summary)

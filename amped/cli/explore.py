@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from amped.cli import options
+from amped.cli import options, spreading
 from amped.errors import ConfigError
 
 if TYPE_CHECKING:
     from amped.exploration.answer import Exploration
+    from amped.exploration.request import Options
+    from amped.exploration.running import Run
     from amped.scenario import Scenario
 
 
@@ -80,25 +83,73 @@ def explore(
     form: Form = Format.TABLE,
     output: Output = None,
     output_dir: options.OutputOption = None,
+    workers: spreading.WorkersOption = None,
+    executor: spreading.ExecutorOption = None,
+    scheduler: spreading.SchedulerOption = None,
+    resume: spreading.ResumeOption = None,
+    shard: spreading.ShardOption = None,
 ) -> None:
     """Evaluate every valid mapping and rank them.
 
     Searched are degrees, micro-batch, virtual stages, recomputation, ZeRO and sequence parallelism (see --space); what
     is set on the command line (--tp 8, --set microbatch_size=1) is held, what --vary lists is swept.
 
+    It runs on several cores or machines, with the same answer to the last bit: --workers N, mpirun and --executor mpi
+    (pip install 'amped[mpi]'), --executor dask (pip install 'amped[dask]'), or as a job array of --shard I/N, whose
+    files `amped merge` puts together. With --resume FILE a run that was ended, however, goes on where it was.
+
     Example: amped explore --model "Llama 3 70B" --system "DGX H100" --gpus 512 --where "tensor_parallel_degree <= 8"
+
+    Example: amped explore --space full --workers 8 --resume found.jsonl
+
+    Example: mpirun -np 64 amped explore --space full --executor mpi --resume found.jsonl
+
+    Example: amped explore --space full --executor dask --scheduler tcp://head:8786
+
+    Example: amped explore --space full --shard 3/16, on each node another, then: amped merge explore-shard-*.jsonl
     """
-    from amped.exploration.answer import explored
     from amped.exploration.request import Options
     from amped.exploration.sweeps import parse_vary
 
-    for notice in asked.sources.notices:
-        typer.echo(f"note: {notice}", err=True)
+    wanted = Options(top, space.value, tuple(where or ()), objective, largest, _two(pareto), _names(each), yes)
+    with spreading.running(workers, executor, scheduler, resume, shard, output, output_dir) as run:
+        if run is None:  # another MPI process leads, and tells the answer
+            return
+        for notice in asked.sources.notices:
+            typer.echo(f"note: {notice}", err=True)
+        refuse_existing(output)
+        found = _explored(asked, wanted, parse_vary(vary or []), run, whole=shard is None)
+    if found:
+        tell(found, form, output, output_dir)
+
+
+def _explored(
+    asked: Scenario, wanted: Options, vary: Mapping[str, Sequence[object]], run: Run, whole: bool
+) -> Exploration | None:
+    """The answer; for a shard none, but a file of findings."""
+    from amped.exploration.answer import explored, searched
+    from amped.exploration.running import found_in
+
+    if whole:
+        return explored(asked, wanted, vary, run)
+    search = searched(asked, wanted, vary)
+    found = found_in(search, run)
+    typer.echo(f"{found.candidates:,} candidates; written to {run.findings}, for `amped merge`", err=True)
+    return None
+
+
+def refuse_existing(output: Path | None) -> None:
+    """Nothing is overwritten.
+
+    Raises:
+        ConfigError: if the file exists.
+    """
     if output is not None and output.exists():
         raise ConfigError(f"{output} exists and is not overwritten", "choose another --output")
-    wanted = Options(top, space.value, tuple(where or ()), objective, largest, _two(pareto), _names(each), yes)
-    with _Progress() as progress:
-        found = explored(asked, wanted, parse_vary(vary or []), progress.advance)
+
+
+def tell(found: Exploration, form: Format, output: Path | None, output_dir: Path | None) -> None:
+    """Prints the answer, or writes it to a file."""
     if output is None and output_dir is None:
         _show(found, form)
     else:
@@ -124,27 +175,6 @@ def _write(found: Exploration, form: Format, output: Path | None, output_dir: Pa
     suffix = "txt" if form is Format.TABLE else form.value
     path = output if output is not None else output_file(output_dir or Path(), f"explore.{suffix}")
     typer.echo(f"written to {write_atomically(path, _text(found, form))}", err=True)
-
-
-class _Progress:
-    """A count of candidates on stderr while the search runs, only on a terminal."""
-
-    def __enter__(self) -> _Progress:
-        from rich.console import Console
-
-        console = Console(stderr=True)
-        self.status = console.status("exploring") if console.is_terminal else None
-        if self.status:
-            self.status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.status:
-            self.status.stop()
-
-    def advance(self, candidates: int, total: int) -> None:
-        if self.status:
-            self.status.update(f"exploring: {candidates:,} of {total:,} candidates")
 
 
 def _show(found: Exploration, form: Format) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,8 +15,9 @@ from amped.axes import JointAxis
 from amped.errors import ConfigError
 from amped.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
 from amped.evaluate import run
-from amped.exploration.found import ALL, Found, Ranked, Row, merged
+from amped.exploration.found import ALL, Found, Ranked, Row
 from amped.exploration.request import Options, Request
+from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Search
 from amped.exploration.shortfall import what_it_needs
 from amped.exploration.sieve import CASE
@@ -25,8 +26,6 @@ from amped.scenario import Scenario
 
 # Candidates above which it is asked whether that is meant.
 MOST = 20_000_000_000
-# Called with the candidates done and those there are.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,7 @@ class Exploration:
 
 
 def explored(
-    scenario: Scenario,
-    options: Options,
-    vary: Mapping[str, Sequence[object]] | None = None,
-    progress: Progress | None = None,
+    scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None, run: Run = ALONE
 ) -> Exploration:
     """Evaluates every valid mapping of the scenario, part by part.
 
@@ -93,24 +89,30 @@ def explored(
         scenario: the config; its degrees and micro-batch are searched, with what the space has; all else is kept.
         options: what is searched, and how it is ranked.
         vary: further swept names, over the lists of the config.
-        progress: called with the number of candidates done and of all.
+        run: who evaluates the parts, what is kept of them, and who is told.
 
     Raises:
         ConfigError: for a sweep that cannot be, or if no mapping multiplies and divides.
         EvaluationError: for a result that is no number.
     """
     started = time.perf_counter()
+    search = searched(scenario, options, vary)
+    return answer(search, found_in(search, run), started)
+
+
+def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None) -> Search:
+    """The space to explore; arguments as of `explored`.
+
+    Raises:
+        ConfigError: for a sweep that cannot be, an empty space, or one that takes very long where that is not meant.
+    """
     search = Search(Request(scenario.question, _as_tuples(vary or {}), options))
-    found, total = Found(options.top), sum(part.candidates for part in search.parts)
+    total = sum(part.candidates for part in search.parts)
     if total > MOST and not options.yes:
         raise ConfigError(
             _too_many(search, total), "--yes explores them all the same; fewer values or --set make it smaller"
         )
-    for part in search.parts:
-        found = merged(found, search.evaluate(part))
-        if progress:
-            progress(found.candidates, total)
-    return answer(search, found, started)
+    return search
 
 
 def _too_many(search: Search, total: int) -> str:
