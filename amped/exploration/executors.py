@@ -6,6 +6,7 @@ Each is a `concurrent.futures.Executor`. What they need beyond amped is imported
 from __future__ import annotations
 
 import importlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -174,10 +175,15 @@ def dask(asked: Spread) -> Iterator[Engine]:
 
 
 def _client(distributed: Any, address: str) -> Any:
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what goes wrong is told as our own errors
+    try:
+        importlib.import_module("distributed.comm").get_address_host_port(address)
+    except ValueError as error:
+        raise ConfigError(f"--scheduler {address!r} is no address: {error}", "for example tcp://HOST:8786") from None
     try:
         return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError) as error:  # a time-out is an OSError
-        raise ConfigError(f"no dask scheduler answers at {address} within {PATIENCE} s ({type(error).__name__})",
+    except OSError:  # a time-out is one
+        raise ConfigError(f"no dask scheduler answers at {address} within {PATIENCE} s",
                           "start one (dask scheduler), or mend --scheduler: tcp://HOST:PORT") from None  # fmt: skip
 
 
