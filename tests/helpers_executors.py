@@ -7,8 +7,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
 from helpers_explore import SMALL
 
+import amped.exploration.search as search_module
 from amped.exploration.found import Found
 from amped.exploration.request import Options, Request
 from amped.exploration.running import ALONE, found_in
@@ -49,6 +51,13 @@ def nobody_asks_for_this():
 TOP = 5
 
 
+def small_parts(patch: pytest.MonkeyPatch) -> None:
+    """What the formulas do to this process, until the test is over."""
+    patch.setattr(search_module, "PART_CELLS", 16)
+    patch.setattr(search_module, "BLOCK_CELLS", 16)
+    patch.setattr(Search, "evaluate", Search.evaluate)
+
+
 def files(folder: Path) -> tuple[Path, Path]:
     """A config and formulas."""
     config, formulas = folder / "small.json", folder / "parts.py"
@@ -67,15 +76,26 @@ def search(folder: Path, top: int = TOP, **overrides: object) -> Search:
 def arguments(folder: Path) -> list[str]:
     """The same on the command line."""
     config, formulas = files(folder)
-    asked = ["--config", config, "--formulas", formulas, "--space", "degrees", "--top", TOP, "--pareto", "step_time,memory"]
+    asked = [
+        "--config",
+        config,
+        "--formulas",
+        formulas,
+        "--space",
+        "degrees",
+        "--top",
+        TOP,
+        "--pareto",
+        "step_time,memory",
+    ]
     return ["explore", *map(str, asked), "--format", "json"]
 
 
-def started(folder: Path, *more: object, before: tuple[object, ...] = (), **variables: object) -> subprocess.Popen[str]:
+def started(folder: Path, *more: object, stderr: int = subprocess.PIPE, **variables: object) -> subprocess.Popen[str]:
     """The command in a process of its own, which goes on while the test does."""
-    line = [*map(str, before), sys.executable, "-m", "amped", *arguments(folder), *map(str, more)]
+    line = [sys.executable, "-m", "amped", *arguments(folder), *map(str, more)]
     environment = os.environ | {name: str(value) for name, value in variables.items()}
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=environment)
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=folder, env=environment)
 
 
 @cache

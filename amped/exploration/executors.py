@@ -159,19 +159,23 @@ def dask(asked: Spread) -> Iterator[Engine]:
     distributed = _extra("distributed", "dask")
     if not asked.scheduler:
         raise ConfigError("--executor dask has no scheduler", "give its address: --scheduler tcp://HOST:8786")
+    killed = importlib.import_module("distributed.scheduler").KilledWorker
+    closed = importlib.import_module("distributed.comm").CommClosedError
     client = _client(distributed, asked.scheduler)
     try:
-        client.wait_for_workers(1, timeout=PATIENCE)
-        slots = sum(client.nthreads().values())
-        killed = importlib.import_module("distributed.scheduler").KilledWorker
-        closed = importlib.import_module("distributed.comm").CommClosedError
-        yield Engine(client.get_executor(pure=False), max(16, 2 * slots), elsewhere=True,
-                     lost=(killed, closed, CancelledError))  # fmt: skip
-    except TimeoutError:
-        raise ConfigError(f"the dask scheduler at {asked.scheduler} has no worker after {PATIENCE} s",
-                          f"start some: dask worker {asked.scheduler}") from None  # fmt: skip
+        window = max(16, 2 * _slots(client, asked.scheduler))
+        yield Engine(client.get_executor(pure=False), window, elsewhere=True, lost=(killed, closed, CancelledError))
     finally:
         client.close()
+
+
+def _slots(client: Any, address: str) -> int:
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        raise ConfigError(f"the dask scheduler at {address} has no worker after {PATIENCE} s",
+                          f"start some: dask worker {address}") from None  # fmt: skip
+    return sum(client.nthreads().values())
 
 
 def _client(distributed: Any, address: str) -> Any:
