@@ -99,7 +99,7 @@ def test_dask_finds_the_same(folder: Path) -> None:
     from distributed import LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
         opened(Spread("dask", scheduler=cluster.scheduler_address)) as engine,
     ):
         assert engine is not None
