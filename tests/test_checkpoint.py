@@ -155,6 +155,15 @@ def test_wherever_the_file_was_torn_it_goes_on(folder: Path, kept: Path) -> None
         assert sorted(numbers(kept)) == [part.number for part in asked.parts]
 
 
+def test_what_a_power_cut_leaves_behind_the_last_line_is_taken_away(folder: Path, kept: Path) -> None:
+    found_in(search(folder), Run(findings=kept))
+    whole = kept.read_bytes()
+    kept.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]) + bytes(2 * len(whole)))
+    assert exactly(found_in(search(folder), Run(findings=kept))) == exactly(alone(folder))
+    assert len(kept.read_bytes()) < 1.1 * len(whole)
+    assert sorted(numbers(kept)) == [part.number for part in search(folder).parts]
+
+
 def test_a_finished_run_is_told_again_without_evaluating_anything(
     folder: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from helpers_executors import alone, answer, arguments, exactly, search, small_parts
 
 from amped.errors import ConfigError, EvaluationError, MappingError, Problem
-from amped.exploration import executors
+from amped.exploration import executors, running
 from amped.exploration.executors import Engine, Serial, Spread, opened
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.running import TRIES, Run, Watch, evaluated, found_in
@@ -108,17 +108,20 @@ def test_dask_finds_the_same(folder: Path) -> None:
 
 def test_the_threads_of_a_worker_do_not_mix_their_searches(folder: Path) -> None:
     asked = search(folder)
-    task, wanted, found = pickle.dumps(portable(asked.request)), fingerprint(asked.request), {}
+    task, wanted = pickle.dumps(portable(asked.request)), fingerprint(asked.request)
+    found, searches = {}, []
 
     def work(numbers: range) -> None:
         for number in numbers:
             found[number] = evaluated(task, wanted, asked.parts[number])[0]
+        searches.append(running._searches.search)
 
     threads = [threading.Thread(target=work, args=(range(start, len(asked.parts), 3),)) for start in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    assert len(set(map(id, searches))) == 3
     assert {number: exactly(each) for number, each in found.items()} == {
         part.number: exactly(asked.evaluate(part)) for part in asked.parts
     }

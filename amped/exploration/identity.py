@@ -114,7 +114,7 @@ def _flat(nested: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
 @lru_cache(maxsize=1)
 def code() -> str:
     """A digest of the code and the tables that findings come from: whoever edits a formula gets other findings."""
-    package, tables = Path(amped.__file__).parent, Path(str(resources.files("amped.lookup_tables")))
+    package, tables = Path(__file__).resolve().parent.parent, Path(str(resources.files("amped.lookup_tables")))
     files = [(path.relative_to(package).as_posix(), path) for path in (*package.rglob("*.py"), package / "units.txt")]
     files = [(name, path) for name, path in files if name.split("/")[0] not in NOT_OF_THE_ANSWER]
     files += [(f"lookup_tables/{path.name}", path) for path in tables.glob("*.json")]
