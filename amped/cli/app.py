@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import amped
+from amped.cli import spreading
 from amped.cli.check_tables import check_tables
 from amped.cli.compare import compare
 from amped.cli.estimate import estimate
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 app.command("estimate")(estimate)
 app.command("explain")(explain)
-app.command("explore")(explore)
+app.command("explore", epilog=spreading.EXAMPLES)(explore)
 app.command("merge")(merge)
 app.command("init")(init)
 app.command("compare")(compare)

@@ -68,9 +68,10 @@ Form = Annotated[Format, typer.Option("--format", help="table, csv or json.")]
 Output = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")]
 
 
-@options.with_scenario
+@options.with_options(asked=options.read, place=spreading.place)
 def explore(
     asked: Scenario,
+    place: spreading.Place,
     vary: Vary = None,
     space: Space = SpaceName.DEFAULT,
     where: Where = None,
@@ -83,42 +84,25 @@ def explore(
     form: Form = Format.TABLE,
     output: Output = None,
     output_dir: options.OutputOption = None,
-    workers: spreading.WorkersOption = None,
-    executor: spreading.ExecutorOption = None,
-    scheduler: spreading.SchedulerOption = None,
-    resume: spreading.ResumeOption = None,
-    shard: spreading.ShardOption = None,
 ) -> None:
     """Evaluate every valid mapping and rank them.
 
     Searched are degrees, micro-batch, virtual stages, recomputation, ZeRO and sequence parallelism (see --space); what
     is set on the command line (--tp 8, --set microbatch_size=1) is held, what --vary lists is swept.
 
-    It runs on several cores or machines, with the same answer to the last bit: --workers N, mpirun and --executor mpi
-    (pip install 'amped[mpi]'), --executor dask (pip install 'amped[dask]'), or as a job array of --shard I/N, whose
-    files `amped merge` puts together. With --resume FILE a run that was ended, however, goes on where it was.
-
     Example: amped explore --model "Llama 3 70B" --system "DGX H100" --gpus 512 --where "tensor_parallel_degree <= 8"
-
-    Example: amped explore --space full --workers 8 --resume found.jsonl
-
-    Example: mpirun -np 64 amped explore --space full --executor mpi --resume found.jsonl
-
-    Example: amped explore --space full --executor dask --scheduler tcp://head:8786
-
-    Example: amped explore --space full --shard 3/16, on each node another, then: amped merge explore-shard-*.jsonl
     """
     from amped.exploration.request import Options
     from amped.exploration.sweeps import parse_vary
 
     wanted = Options(top, space.value, tuple(where or ()), objective, largest, _two(pareto), _names(each), yes)
-    with spreading.running(workers, executor, scheduler, resume, shard, output, output_dir) as run:
+    with spreading.running(place, output, output_dir) as run:
         if run is None:  # another MPI process leads, and tells the answer
             return
         for notice in asked.sources.notices:
             typer.echo(f"note: {notice}", err=True)
         refuse_existing(output)
-        found = _explored(asked, wanted, parse_vary(vary or []), run, whole=shard is None)
+        found = _explored(asked, wanted, parse_vary(vary or []), run, whole=place.shard is None)
     if found:
         tell(found, form, output, output_dir)
 

@@ -70,23 +70,34 @@ def read(
     return read_scenario(config, {**given, **named}, lookup_tables, formulas)
 
 
+def with_options(**readers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a verb the options of each reader; what the reader makes of them is the verb's argument of that name."""
+
+    def wrapped(verb: Callable[..., None]) -> Callable[..., None]:
+        shared = {name: inspect.signature(reader).parameters for name, reader in readers.items()}
+        own = [p for name, p in inspect.signature(verb).parameters.items() if name not in readers]
+
+        def called(**options: Any) -> None:
+            read = {name: readers[name](**{n: options.pop(n) for n in taken}) for name, taken in shared.items()}
+            verb(**read, **options)
+
+        hints: dict[str, Any] = {}
+        for each in (*readers.values(), verb):
+            hints |= get_type_hints(each, localns={"Scenario": Any}, include_extras=True)
+        every = (*(p for taken in shared.values() for p in taken.values()), *own)
+        ordered = sorted(every, key=lambda p: p.default is not p.empty)
+        keyword = [p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in ordered]
+        called.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in keyword}
+        called.__doc__, called.__name__ = verb.__doc__, verb.__name__
+        return called
+
+    return wrapped
+
+
 def with_scenario(verb: Callable[..., None]) -> Callable[..., None]:
     """Gives a verb the options of `read`; the verb takes the scenario as its argument `asked`."""
-    shared = inspect.signature(read).parameters
-    own = {name: p for name, p in inspect.signature(verb).parameters.items() if name != "asked"}
-
-    def called(**options: Any) -> None:
-        asked = read(**{name: options.pop(name) for name in shared})
-        verb(asked=asked, **options)
-
-    hints = get_type_hints(read, localns={"Scenario": Any}, include_extras=True)
-    hints |= get_type_hints(verb, localns={"Scenario": Any}, include_extras=True)
-    ordered = sorted((*shared.values(), *own.values()), key=lambda p: p.default is not p.empty)
-    keyword = [p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in ordered]
-    called.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-    called.__annotations__ = {p.name: p.annotation for p in keyword}
-    called.__doc__, called.__name__ = verb.__doc__, verb.__name__
-    return called
+    return with_options(asked=read)(verb)
 
 
 def overrides(settings: list[str]) -> dict[str, object]:

@@ -5,16 +5,34 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from amped.errors import ConfigError
 
 if TYPE_CHECKING:
     from amped.exploration.running import Run, Watch
+
+
+# Shown under the help of the verb.
+EXAMPLES = """Several cores or machines give the same answer, to the last bit (mpi and dask are extras: pip install
+'amped[mpi]', 'amped[dask]'); a run that was ended, in whatever way, goes on with --resume:
+
+    amped explore --space full --workers 8 --resume found.jsonl
+
+    mpirun -np 64 amped explore --space full --executor mpi
+
+    amped explore --space full --executor dask --scheduler tcp://head:8786
+
+    amped explore --space full --shard 3/16     # in a job array, then:
+
+    amped merge explore-shard-*.jsonl
+"""
 
 
 class ExecutorName(enum.StrEnum):
@@ -35,46 +53,53 @@ def _chosen(value: ExecutorName | None) -> ExecutorName | None:
     return value
 
 
-WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes on this machine to evaluate with; else one.")
-]  # fmt: skip
-ExecutorOption = Annotated[
-    ExecutorName | None,
-    typer.Option("--executor", callback=_chosen, is_eager=True,
-                 help="What evaluates: serial, processes, mpi (under mpirun) or dask."),
-]  # fmt: skip
-SchedulerOption = Annotated[
-    str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Scheduler for dask, as tcp://HOST:8786.")
-]
-ResumeOption = Annotated[
-    Path | None,
-    typer.Option("--resume", metavar="FILE", help="Keep what is finished in FILE, and go on from what is in it."),
-]
-ShardOption = Annotated[
-    str | None,
-    typer.Option("--shard", metavar="I/N", help="Evaluate one of N equal shares only, for `amped merge` to put together."),
-]  # fmt: skip
+@dataclass(frozen=True)
+class Place:
+    """Where an exploration runs and what it keeps, as the options say."""
+
+    workers: int | None
+    executor: ExecutorName | None
+    scheduler: str | None
+    resume: Path | None
+    shard: str | None
+
+
+def place(
+    workers: Annotated[
+        int | None, Option("--workers", min=1, metavar="N", help="Processes on this machine; else this one.")
+    ] = None,
+    executor: Annotated[
+        ExecutorName | None,
+        Option("--executor", callback=_chosen, is_eager=True, help="serial, processes, mpi (under mpirun) or dask."),
+    ] = None,
+    scheduler: Annotated[
+        str | None, Option("--scheduler", metavar="ADDRESS", help="Scheduler for dask, as tcp://HOST:8786.")
+    ] = None,
+    resume: Annotated[
+        Path | None, Option("--resume", metavar="FILE", help="Keep what is finished in FILE, and go on from there.")
+    ] = None,
+    shard: Annotated[
+        str | None, Option("--shard", metavar="I/N", help="One of N equal shares only, for `amped merge`.")
+    ] = None,
+) -> Place:
+    """Where to run."""
+    return Place(workers, executor, scheduler, resume, shard)
 
 
 @contextmanager
-def running(
-    workers: int | None,
-    executor: ExecutorName | None,
-    scheduler: str | None,
-    resume: Path | None,
-    shard: str | None,
-    output: Path | None,
-    output_dir: Path | None,
-) -> Iterator[Run | None]:
+def running(asked: Place, output: Path | None, output_dir: Path | None) -> Iterator[Run | None]:
     """The run that the options ask for, with its bar; None in a process that another leads. Ctrl-C ends with 130."""
     from amped.exploration.executors import Spread, opened
     from amped.exploration.running import Run
     from amped.exploration.shards import read_shard
 
-    share = read_shard(shard) if shard is not None else (1, 1)
-    findings = shard_file(share, resume, output, output_dir) if shard is not None else resume
+    share, findings = (1, 1), asked.resume
+    if asked.shard is not None:
+        share = read_shard(asked.shard)
+        findings = shard_file(share, asked.resume, output, output_dir)
+    spread = Spread(asked.executor.value if asked.executor else "", asked.workers, asked.scheduler or "")
     try:
-        with opened(Spread(executor.value if executor else "", workers, scheduler or "")) as engine:
+        with opened(spread) as engine:
             if engine is None:
                 yield None
             else:
