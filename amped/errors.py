@@ -53,6 +53,10 @@ class AmpedError(Exception):
             head = [f"{head[0] if head else ''} {len(self.problems)} problems".strip()]
         return "\n".join([*head, *(("  " if head else "") + str(p) for p in self.problems)])
 
+    def __reduce__(self) -> tuple[type[AmpedError], tuple[tuple[Problem, ...], str, str]]:
+        """Errors come from other processes as they were."""
+        return type(self), (self.problems, "", self.file)
+
     def at(self, where: str) -> list[Problem]:
         """The same problems, told at the place `where`."""
         return [replace(p, where=p.where or where) for p in self.problems]

@@ -12,7 +12,9 @@ from amped.config import Config, read_config
 from amped.estimation import Estimation, estimated
 from amped.explanation import Explanation, explained
 from amped.exploration.answer import Exploration, explored
+from amped.exploration.executors import Spread, opened
 from amped.exploration.request import Options
+from amped.exploration.running import ALONE, Run
 from amped.scenario import ConfigSource, formula_module, read_scenario
 from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analysed
 from amped.sensitivities.effects import Sensitivity
@@ -91,6 +93,8 @@ def explore(
     largest: bool | None = None,
     pareto: tuple[str, str] | None = None,
     each: Sequence[str] = (),
+    workers: int = 1,
+    resume: str | Path | None = None,
     lookup_tables: str | Path | None = None,
     formulas: ModuleType | str | Path | None = None,
     **overrides: object,
@@ -107,13 +111,17 @@ def explore(
         largest: whether more of it is better, where its name does not say so.
         pareto: two quantities whose front is returned beside.
         each: swept names; `groups` then has the best of each combination of their values.
+        workers: processes to evaluate with (a script then needs `if __name__ == "__main__":` around the call).
+        resume: the file that keeps what is finished, and goes on from what is in it.
         lookup_tables: as in `estimate`.
         formulas: as in `estimate`.
         overrides: as in `estimate`; `number_of_accelerators` is the size of the machine.
     """
     wishes = (where,) if isinstance(where, str) else tuple(where)
     options = Options(top, space, wishes, objective, largest, pareto, tuple(each))
-    return explored(read_scenario(config, overrides, lookup_tables, formulas), options, vary)
+    asked = read_scenario(config, overrides, lookup_tables, formulas)
+    with opened(Spread(workers=workers)) as engine:
+        return explored(asked, options, vary, Run(engine or ALONE.engine, Path(resume) if resume else None))
 
 
 def sensitivity(

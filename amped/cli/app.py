@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import amped
+from amped.cli import spreading
 from amped.cli.check_tables import check_tables
 from amped.cli.compare import compare
 from amped.cli.estimate import estimate
@@ -17,6 +18,7 @@ from amped.cli.explore_output import BarePlot
 from amped.cli.init import init
 from amped.cli.listing import listing
 from amped.cli.mat_dims import mat_dims
+from amped.cli.merge import merge
 from amped.cli.parameters import parameters
 from amped.cli.scenario_summary import scenario_summary
 from amped.cli.schema import schema
@@ -36,7 +38,8 @@ app = typer.Typer(
 )
 app.command("estimate")(estimate)
 app.command("explain")(explain)
-app.command("explore", cls=BarePlot)(explore)
+app.command("explore", cls=BarePlot, epilog=spreading.EXAMPLES)(explore)
+app.command("merge")(merge)
 app.command("sensitivity")(sensitivity)
 app.command("validate")(validate)
 app.command("init")(init)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from amped.cli import options
+from amped.cli import options, spreading
 from amped.cli.explore_output import Outputs, names, outputs_of
 from amped.errors import ConfigError
 
 if TYPE_CHECKING:
     from amped.exploration.request import Options
+    from amped.exploration.running import Run
     from amped.scenario import Scenario
 
 
@@ -57,11 +60,12 @@ def wanted_of(
     return Options(top, space.value, tuple(where or ()), objective, largest, _two(pareto), names(each), yes)
 
 
-@options.bundled(asked=options.read, wanted=wanted_of, outputs=outputs_of)
+@options.bundled(asked=options.read, wanted=wanted_of, outputs=outputs_of, place=spreading.place)
 def explore(
     asked: Scenario,
     wanted: Options,
     outputs: Outputs,
+    place: spreading.Place,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,17 +91,54 @@ def explore(
     Example: amped explore --plot heatmap \\
              --along tensor_parallel_degree,pipeline_parallel_degree
     """  # noqa: D301 (the backspace keeps lines as they are)
-    from amped.exploration.answer import explored
     from amped.exploration.sweeps import parse_vary
 
-    for notice in asked.sources.notices:
-        typer.echo(f"note: {notice}", err=True)
+    _refuse_both(outputs, place)
+    with spreading.running(place, outputs.output, outputs.folder) as run:
+        if run is None:  # another MPI process leads, and tells the answer
+            return
+        for notice in asked.sources.notices:
+            typer.echo(f"note: {notice}", err=True)
+        sweeps = parse_vary(vary or [])
+        if place.shard is not None:
+            _share(asked, wanted, sweeps, run)
+        else:
+            _whole(asked, wanted, sweeps, run, outputs)
+
+
+def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
+    """What is written of every candidate is written as it is evaluated, here and once."""
+    spread = {
+        "--workers": place.workers,
+        "--executor": place.executor,
+        "--resume": place.resume,
+        "--shard": place.shard,
+    }
+    elsewhere = [option for option, value in spread.items() if value is not None]
+    if outputs.keep_all and elsewhere:
+        raise ConfigError(f"--keep-all and {elsewhere[0]} do not go together", "leave one of them out")
+    if place.shard is not None and (outputs.save_best or outputs.plot):
+        raise ConfigError("a shard has no winners to save or to plot", "ask `amped merge` of all of them for the best")
+
+
+def _whole(asked: Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run, outputs: Outputs) -> None:
+    """Explores, and writes the answer where it is wanted."""
+    from amped.exploration.answer import explored
+
     outputs.check()
-    sweeps = parse_vary(vary or [])
     drawn = outputs.drawing(asked, sweeps, wanted)
-    with _Progress() as progress, outputs.every() as keep:
-        found = explored(asked, outputs.needed(wanted, drawn), sweeps, progress.advance, keep)
+    with outputs.every() as keep:
+        found = explored(asked, outputs.needed(wanted, drawn), sweeps, replace(run, keep=keep))
     outputs.tell(asked, found, drawn, bool(wanted.each))
+
+
+def _share(asked: Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run) -> None:
+    """Explores one share; it has no answer, but a file of findings."""
+    from amped.exploration.answer import searched
+    from amped.exploration.running import found_in
+
+    found = found_in(searched(asked, wanted, sweeps), run)
+    typer.echo(f"{found.candidates:,} candidates; written to {run.findings}, for `amped merge`", err=True)
 
 
 def _two(listed: str | None) -> tuple[str, str] | None:
@@ -107,24 +148,3 @@ def _two(listed: str | None) -> tuple[str, str] | None:
     if len(two) != 2 or two[0] == two[1]:
         raise ConfigError(f"--pareto {listed!r} is not two quantities", "for example --pareto step_time,cost")
     return two[0], two[1]
-
-
-class _Progress:
-    """A count of candidates on stderr while the search runs, only on a terminal."""
-
-    def __enter__(self) -> _Progress:
-        from rich.console import Console
-
-        console = Console(stderr=True)
-        self.status = console.status("exploring") if console.is_terminal else None
-        if self.status:
-            self.status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.status:
-            self.status.stop()
-
-    def advance(self, candidates: int, total: int) -> None:
-        if self.status:
-            self.status.update(f"exploring: {candidates:,} of {total:,} candidates")

@@ -154,7 +154,7 @@ class Outputs:
 
     def tell(self, asked: Scenario, found: Exploration, drawn: Drawing | None, grouped: bool) -> None:
         """Shows or writes what was found; `grouped` says whether the user asked for groups."""
-        self._tell_ranking(found if grouped else replace(found, groups={}))
+        self.tell_ranking(found if grouped else replace(found, groups={}))
         if (self.save_best is not None or drawn is not None) and not found.feasible:
             raise ConfigError("no candidate is feasible: there is nothing to save or to plot", "see what removes them")
         if self.save_best is not None:
@@ -165,7 +165,8 @@ class Outputs:
             path = output_file(self.folder or DEFAULT_FOLDER, f"explore_{drawn.kind}.png")
             typer.echo(f"the plot is written to {write_atomically(path, _image(asked, found, drawn))}", err=True)
 
-    def _tell_ranking(self, found: Exploration) -> None:
+    def tell_ranking(self, found: Exploration) -> None:
+        """Shows or writes the ranking."""
         if self.keep_all and self.output is None and self.folder is None:
             return  # standard output has every candidate already
         form = Format.TABLE if self.keep_all else self.written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,9 +15,10 @@ from amped.axes import JointAxis
 from amped.errors import ConfigError
 from amped.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
 from amped.evaluate import run
-from amped.exploration.every import FEASIBLE, FITS, Keep, whole_of
-from amped.exploration.found import ALL, Found, Ranked, Row, merged
+from amped.exploration.every import FEASIBLE, FITS, whole_of
+from amped.exploration.found import ALL, Found, Ranked, Row
 from amped.exploration.request import Options, Request
+from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Search
 from amped.exploration.shortfall import what_it_needs
 from amped.exploration.sieve import CASE
@@ -26,8 +27,6 @@ from amped.scenario import Scenario
 
 # Candidates above which it is asked whether that is meant.
 MOST = 20_000_000_000
-# Called with the candidates done and those there are.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Exploration:
     @property
     def columns(self) -> list[str]:
         """The names of a row of `best`."""
-        return list(dict.fromkeys(n for row in self.best for n in row)) or [*self.swept, *COLUMNS]
+        return list(self.best[0]) if self.best else [*self.swept, *COLUMNS]
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -83,11 +82,7 @@ class Exploration:
 
 
 def explored(
-    scenario: Scenario,
-    options: Options,
-    vary: Mapping[str, Sequence[object]] | None = None,
-    progress: Progress | None = None,
-    keep: Keep | None = None,
+    scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None, run: Run = ALONE
 ) -> Exploration:
     """Evaluates every valid mapping of the scenario, part by part.
 
@@ -95,30 +90,35 @@ def explored(
         scenario: the config; its degrees and micro-batch are searched, with what the space has; all else is kept.
         options: what is searched, and how it is ranked.
         vary: further swept names, over the lists of the config.
-        progress: called with the number of candidates done and of all.
-        keep: shown every candidate.
+        run: who evaluates the parts, what is kept of them, and who is told.
 
     Raises:
         ConfigError: for a sweep that cannot be, or if no mapping multiplies and divides.
         EvaluationError: for a result that is no number.
     """
     started = time.perf_counter()
+    search = searched(scenario, options, vary)
+    if run.keep is not None:
+        run.keep.start(kinds_of_every(search))
+    return answer(search, found_in(search, run), started)
+
+
+def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None) -> Search:
+    """The space to explore; arguments as of `explored`.
+
+    Raises:
+        ConfigError: for a sweep that cannot be, an empty space, or one that takes very long where that is not meant.
+    """
     search = Search(Request(scenario.question, _as_tuples(vary or {}), options))
-    found, total = Found(options.top), sum(part.candidates for part in search.parts)
+    total = sum(part.candidates for part in search.parts)
     if total > MOST and not options.yes:
         raise ConfigError(
             _too_many(search, total), "--yes explores them all the same; fewer values or --set make it smaller"
         )
-    if keep is not None:
-        keep.start(_kinds_of_every(search))
-    for part in search.parts:
-        found = merged(found, search.evaluate(part, keep))
-        if progress:
-            progress(found.candidates, total)
-    return answer(search, found, started)
+    return search
 
 
-def _kinds_of_every(search: Search) -> dict[str, type]:
+def kinds_of_every(search: Search) -> dict[str, type]:
     """The columns that a search hands out: swept values, results, and whether all is kept."""
     kinds: dict[str, type] = {}
     for family in search.families:
@@ -153,9 +153,9 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
     told = best or list(found.unfit)
     rows = iter(_completed(search, [*told, *found.front, *nearest, *(r for ranked in groups.values() for r in ranked)]))
     filled = [[next(rows) for _ in each] for each in (told, found.front, nearest)]
-    axes = [name for axes in search.axes for name in axes]
-    own = [name for family in search.families for name in (*family.told, *family.cases[0].outer)]
-    names = (*own, *search.sweeps.beside, *axes)
+    axes = [name for axes in search.axes[:1] for name in axes]
+    family = search.families[0]
+    names = (*family.told, *family.cases[0].outer, *search.sweeps.beside, *axes)
     units = {n: search.catalogue[n].mark.unit for n in names if n in search.catalogue}
     return Exploration(
         found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, filled[0],

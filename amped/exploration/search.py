@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -239,13 +238,3 @@ def _slices(axes: Mapping[str, Array], most: int) -> Iterator[tuple[tuple[int, i
         step = min(length, max(1, most // behind))
         pieces.append([(start, min(start + step, length)) for start in range(0, length, step)])
     return product(*pieces)
-
-
-@lru_cache(maxsize=1)
-def _search(pickled: bytes) -> Search:
-    return Search(pickle.loads(pickled))
-
-
-def evaluated(pickled: bytes, part: Part) -> Found:
-    """One part of a pickled request: what an executor sends to another process, where the search stays."""
-    return _search(pickled).evaluate(part)

@@ -1,0 +1,42 @@
+"""`amped merge`: the findings of shards, put together and ranked."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from amped.cli import options
+from amped.cli.explore_output import Format, Outputs
+
+
+def merge(
+    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="What `amped explore --shard I/N` wrote.")],
+    form: Annotated[
+        Format | None, typer.Option("--format", help="table, csv, json or parquet; else as --output ends, or a table.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")
+    ] = None,
+    output_dir: options.OutputOption = None,
+    formulas: Annotated[
+        Path | None,
+        typer.Option("--formulas", metavar="FILE", help="The formulas of your own that were used. Its code is run."),
+    ] = None,
+) -> None:
+    """Put the findings of shards together and rank them, as one run would have.
+
+    The files may come in any order, and be of whole or interrupted runs, as long as every part is in one of them. The
+    elapsed time is that of all parts together.
+
+    Example: amped merge explore-shard-*.jsonl --format json
+    """
+    from amped.exploration.answer import answer
+    from amped.exploration.shards import put_together
+
+    outputs = Outputs(form, output, output_dir, keep_all=False, save_best=None, plot=None, along=())
+    outputs.check()
+    search, found, seconds = put_together(files, formulas)
+    outputs.tell_ranking(answer(search, found, time.perf_counter() - seconds))

@@ -1,0 +1,168 @@
+"""The options that say where an exploration runs and what it keeps, and the progress bar of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Option
+
+from amped.errors import ConfigError
+
+if TYPE_CHECKING:
+    from amped.exploration.running import Run, Watch
+
+
+# Shown under the help of the verb.
+EXAMPLES = """Several cores or machines give the same answer, to the last bit (mpi and dask are extras: pip install
+'amped[mpi]', 'amped[dask]'); a run that was ended, in whatever way, goes on with --resume:
+
+    amped explore --space full --workers 8 --resume found.jsonl
+
+    mpirun -np 64 amped explore --space full --executor mpi
+
+    amped explore --space full --executor dask --scheduler tcp://head:8786
+
+    amped explore --space full --shard 3/16     # in a job array, then:
+
+    amped merge explore-shard-*.jsonl
+"""
+
+
+class ExecutorName(enum.StrEnum):
+    """What evaluates the parts of the space."""
+
+    SERIAL = "serial"
+    PROCESSES = "processes"
+    MPI = "mpi"
+    DASK = "dask"
+
+
+def _chosen(value: ExecutorName | None) -> ExecutorName | None:
+    """With MPI this process may be the one that evaluates: its libraries are told so before they are loaded."""
+    if value is ExecutorName.MPI:
+        from amped.exploration.executors import one_thread_each
+
+        one_thread_each()
+    return value
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an exploration runs and what it keeps, as the options say."""
+
+    workers: int | None
+    executor: ExecutorName | None
+    scheduler: str | None
+    resume: Path | None
+    shard: str | None
+
+
+def place(
+    workers: Annotated[
+        int | None, Option("--workers", min=1, metavar="N", help="Processes on this machine; else this one.")
+    ] = None,
+    executor: Annotated[
+        ExecutorName | None,
+        Option("--executor", callback=_chosen, is_eager=True, help="serial, processes, mpi (under mpirun) or dask."),
+    ] = None,
+    scheduler: Annotated[
+        str | None, Option("--scheduler", metavar="ADDRESS", help="Scheduler for dask, as tcp://HOST:8786.")
+    ] = None,
+    resume: Annotated[
+        Path | None, Option("--resume", metavar="FILE", help="Keep what is finished in FILE, and go on from there.")
+    ] = None,
+    shard: Annotated[
+        str | None, Option("--shard", metavar="I/N", help="One of N equal shares only, for `amped merge`.")
+    ] = None,
+) -> Place:
+    """Where to run."""
+    return Place(workers, executor, scheduler, resume, shard)
+
+
+@contextmanager
+def running(asked: Place, output: Path | None, output_dir: Path | None) -> Iterator[Run | None]:
+    """The run that the options ask for, with its bar; None in a process that another leads. Ctrl-C ends with 130."""
+    from amped.exploration.executors import Spread, opened
+    from amped.exploration.running import Run
+    from amped.exploration.shards import read_shard
+
+    share, findings = (1, 1), asked.resume
+    if asked.shard is not None:
+        share = read_shard(asked.shard)
+        findings = shard_file(share, asked.resume, output, output_dir)
+    spread = Spread(asked.executor.value if asked.executor else "", asked.workers, asked.scheduler or "")
+    try:
+        with opened(spread) as engine:
+            if engine is None:
+                yield None
+            else:
+                with Bar() as watch:
+                    yield Run(engine, findings, share, watch)
+    except KeyboardInterrupt:
+        kept = f"what is finished is in {findings}: --resume goes on from it" if findings else "--resume FILE keeps it"
+        typer.echo(f"amped: interrupted; {kept}", err=True)
+        raise typer.Exit(130) from None
+
+
+def shard_file(share: tuple[int, int], resume: Path | None, output: Path | None, output_dir: Path | None) -> Path:
+    """The file for what a shard finds.
+
+    Raises:
+        ConfigError: if two are named, or it exists and is not to be resumed.
+    """
+    if resume and output:
+        raise ConfigError("--shard writes one file, and both --resume and --output name it",
+                          "keep --resume to go on from a file, or --output for a new one")  # fmt: skip
+    path = resume or output or (output_dir or Path()) / f"explore-shard-{share[0]}-of-{share[1]}.jsonl"
+    if not resume and path.exists():
+        raise ConfigError(f"{path} exists and is not overwritten", f"--resume {path} goes on with it")
+    return path
+
+
+class Bar:
+    """A bar on stderr with rate and time left, where stderr is a terminal; notes everywhere."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+
+    def __enter__(self) -> Watch:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from amped.exploration.running import Watch
+
+        columns = ("[progress.percentage]{task.percentage:>3.0f}%", "{task.fields[told]}")
+        percent, told = (TextColumn(each) for each in columns)
+        bar = Progress(TextColumn("exploring"), BarColumn(), percent, told, TimeRemainingColumn(), console=self._console,
+                       transient=True, disable=not self._console.is_terminal)  # fmt: skip
+        task = bar.add_task("", total=None, told="")
+
+        class Shown(Watch):
+            def began(self, done: int, candidates: int) -> None:
+                bar.update(task, total=candidates, completed=done, told=f"of {candidates:,} candidates")
+
+            def advanced(self, candidates: int) -> None:
+                bar.advance(task, candidates)
+                speed, total = bar.tasks[0].speed, bar.tasks[0].total
+                if speed:
+                    bar.update(task, told=f"of {total:,.0f} candidates, {speed / 1e6:.2f} million/s")
+
+            def note(self, text: str) -> None:
+                typer.echo(f"note: {text}", err=True)
+
+        self._bar = bar
+        bar.start()
+        return Shown()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()

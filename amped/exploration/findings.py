@@ -1,0 +1,192 @@
+"""The file of findings: what is asked in its first line, then a line for each part that is finished.
+
+Lines are only ever added, so that a process that is killed leaves all it has finished, and at most a torn last line.
+A checkpoint is such a file, and so is what a shard leaves to be merged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from amped.errors import FileError, Problem
+from amped.exploration.found import Found
+from amped.exploration.identity import differences, identity, plain, told
+from amped.exploration.request import Request
+
+FORMAT = "amped findings 1"
+# Seconds between two waits for the disk: a power cut may cost so much, a killed process nothing.
+SYNC_INTERVAL = 1.0
+MOST_DIFFERENCES = 12
+
+
+@dataclass
+class Findings:
+    """What a file holds: its first line, what was found in each part, and where the last whole line ends."""
+
+    header: Mapping[str, Any]
+    found: dict[int, Found] = field(default_factory=dict)
+    seconds: float = 0.0
+    end: int = 0
+
+
+def header(request: Request, parts: int, shard: tuple[int, int]) -> dict[str, Any]:
+    """The first line."""
+    scope = {"parts": parts, "shard": f"{shard[0]}/{shard[1]}"}
+    return {"format": FORMAT, "asked": plain(identity(request)) | scope, "told": told(request)}
+
+
+def read_findings(path: Path) -> Findings:
+    """What a file of findings holds.
+
+    Raises:
+        FileError: if it cannot be read, is no such file, or is damaged before its last line.
+    """
+    try:
+        with path.open("rb") as stream:
+            return _read(stream, str(path))
+    except OSError as error:
+        raise FileError(f"cannot be read: {(error.strerror or str(error)).lower()}", file=str(path)) from None
+
+
+def _read(stream: IO[bytes], file: str) -> Findings:
+    first = stream.readline()
+    top = _line(first)
+    if not isinstance(top, dict) or top.get("format") != FORMAT or not {"asked", "told"} <= top.keys():
+        raise FileError("is not a file of findings", "give one that --resume or --shard of `amped explore` wrote", file)
+    findings = Findings(top, end=len(first))
+    torn = 0
+    for number, line in enumerate(stream, 2):
+        if torn:
+            raise FileError(Problem("is damaged", f"line {torn}", "explore again, into another file"), file=file)
+        entry = _line(line)
+        try:
+            part, seconds, found = int(entry["part"]), float(entry["seconds"]), Found.from_dict(entry["found"])
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            torn = number
+            continue
+        findings.found[part] = found
+        findings.seconds += seconds
+        findings.end += len(line)
+    return findings
+
+
+def _line(line: bytes) -> Any:
+    """The JSON of a whole line; None for a torn one."""
+    try:
+        return json.loads(line) if line.endswith(b"\n") else None
+    except ValueError:
+        return None
+
+
+class Journal:
+    """An open file of findings, to which finished parts are added."""
+
+    def __init__(self, path: Path, stream: IO[bytes], known: Findings) -> None:
+        self.path, self.found = path, known.found
+        self._stream, self._end, self._synced = stream, known.end, time.monotonic()
+
+    def add(self, part: int, found: Found, seconds: float) -> None:
+        """Adds a finished part.
+
+        Raises:
+            FileError: if the disk is full; the file then ends with the part before.
+        """
+        self.write({"part": part, "seconds": seconds, "found": found.to_dict()})
+        self.found[part] = found
+
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Adds a line, whole or not at all."""
+        line = (json.dumps(entry, separators=(",", ":")) + "\n").encode()
+        try:
+            written = 0
+            while written < len(line):
+                written += self._stream.write(line[written:]) or 0
+            if time.monotonic() - self._synced > SYNC_INTERVAL:
+                self.sync()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._stream.truncate(self._end)
+            raise FileError(f"cannot be written: {(error.strerror or str(error)).lower()}",
+                            "what was finished before is in it: make room, then --resume it", str(self.path)) from None  # fmt: skip
+        self._end += len(line)
+
+    def sync(self) -> None:
+        """Waits until the disk has it."""
+        os.fsync(self._stream.fileno())
+        self._synced = time.monotonic()
+
+
+@contextmanager
+def journal(path: Path, top: Mapping[str, Any]) -> Iterator[Journal]:
+    """The file of findings, made with this first line or continued.
+
+    Raises:
+        FileError: if it cannot be written, another run writes to it, or it answers something else.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    except OSError as error:
+        raise FileError(
+            f"cannot be written: {(error.strerror or str(error)).lower()}", "choose another file", str(path)
+        ) from None
+    with os.fdopen(handle, "r+b", buffering=0) as stream:
+        _lock(stream, path)
+        opened = _continued(stream, path, top)
+        try:
+            yield opened
+        finally:
+            with contextlib.suppress(OSError):
+                opened.sync()
+
+
+def _continued(stream: IO[bytes], path: Path, top: Mapping[str, Any]) -> Journal:
+    begun = stream.read(1 << 20)
+    first = (json.dumps(top, separators=(",", ":")) + "\n").encode()
+    if len(begun) < len(first) and first.startswith(begun):  # empty, or killed while it began
+        stream.seek(0)
+        stream.truncate(0)
+        new = Journal(path, stream, Findings(top))
+        new.write(top)
+        return new
+    known = read_findings(path)
+    refuse_other(known.header, top, path)
+    stream.seek(known.end)
+    stream.truncate(known.end)
+    return Journal(path, stream, known)
+
+
+def refuse_other(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -> None:
+    """Findings of another question are not mixed in.
+
+    Raises:
+        FileError: with what differs.
+    """
+    unequal = differences(there["asked"], here["asked"])
+    if unequal:
+        more = [f"and {len(unequal) - MOST_DIFFERENCES} more"] if len(unequal) > MOST_DIFFERENCES else []
+        lines = "".join(f"\n    {line}" for line in [*unequal[:MOST_DIFFERENCES], *more])
+        raise FileError(f"has the findings of another exploration:{lines}",
+                        "ask the same as there, or choose another file", str(path))  # fmt: skip
+
+
+def _lock(stream: IO[bytes], path: Path) -> None:
+    """Keeps other runs off, where the system can."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise FileError("another run writes to it", "wait for it, or choose another file", str(path)) from None

@@ -1,0 +1,145 @@
+"""What determines the answer of an exploration, as plain data: two with the same identity have the same findings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import amped
+from amped.config import Config, Entry
+from amped.errors import ConfigError, quoted
+from amped.exploration.request import Options, Request
+from amped.files import read_text
+from amped.scenario import Question
+from amped.table_files import table_files, user_folders
+
+# Rooms that show and compare, and options that only ask whether it is meant.
+NOT_OF_THE_ANSWER = ("cli", "report", "schema", "validation")
+NOT_OF_THE_IDENTITY = ("yes",)
+
+
+def identity(request: Request) -> dict[str, Any]:
+    """Versions, the code, and everything that was asked, files by a digest of what is in them."""
+    question, config = request.question, request.question.config
+    folders = user_folders(Path(question.lookup_tables) if question.lookup_tables else None)
+    files = [(place, file) for place, folder in enumerate(folders) for file in table_files(folder)]
+    options = {n: v for n, v in asdict(request.options).items() if n not in NOT_OF_THE_IDENTITY}
+    known = {
+        "amped": amped.__version__,
+        "code of amped": code(),
+        "numpy": np.__version__,
+        "config": {name: asdict(entry) for name, entry in config.entries.items()},
+        "lookups": config.lookups,
+        "old_style": config.old_style,
+        "equals": {entry.written_name: asdict(entry) for entry in config.equals},
+        "overrides": question.overrides,
+        "tables": {f"{place}/{file.name}": digest(file.read_bytes()) for place, file in files},
+        "formulas": _digest_of_formulas(question),
+        "vary": request.vary,
+        "options": options,
+    }
+    return dict(plain(known))
+
+
+def fingerprint(request: Request) -> str:
+    """The identity in a few letters."""
+    return digest(json.dumps(identity(request), sort_keys=True).encode())
+
+
+def told(request: Request) -> dict[str, Any]:
+    """What makes no difference to the findings, and is needed to ask again and to tell the answer."""
+    config, tables = request.question.config, request.question.lookup_tables
+    folder = str(Path(tables).resolve()) if tables else None
+    return {"label": config.label, "description": config.description, "notices": [*config.notices],
+            "lookup_tables": folder}  # fmt: skip
+
+
+def request_of(known: Mapping[str, Any], beside: Mapping[str, Any], formulas: Path | None) -> Request:
+    """The request whose `identity` and `told` these are; formulas are code, and only run where the caller names them."""
+    lookups = {category: (table, row) for category, (table, row) in known["lookups"].items()}
+    entries = {name: Entry(**entry) for name, entry in known["config"].items()}
+    equals = tuple(Entry(**entry) for entry in known["equals"].values())
+    config = Config(beside["label"], beside["description"], entries, lookups, known["old_style"], equals,
+                    tuple(beside["notices"]))  # fmt: skip
+    question = Question(config, known["overrides"], beside["lookup_tables"], formulas)
+    options = Options(**{name: _tuples(value) for name, value in known["options"].items()})
+    return Request(question, {name: _tuples(values) for name, values in known["vary"].items()}, options)
+
+
+def portable(request: Request) -> Request:
+    """The same request for another process, which may run in another folder.
+
+    Raises:
+        ConfigError: for formulas that live in this process only.
+    """
+    _digest_of_formulas(request.question)
+    tables, formulas = (
+        Path(str(path)).resolve() if path else None
+        for path in (request.question.lookup_tables, request.question.formulas)
+    )
+    return replace(request, question=replace(request.question, lookup_tables=tables, formulas=formulas))
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """`place: what there, what here`, for each place in which two nested mappings differ."""
+    one, other = dict(_flat(there)), dict(_flat(here))
+    names = [*one, *(name for name in other if name not in one)]
+    return [
+        f"{name}: {_shown(one, name)} there, {_shown(other, name)} here"
+        for name in names
+        if one.get(name, ...) != other.get(name, ...)
+    ]
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    return quoted(values[name]) if name in values else "nothing"
+
+
+def _flat(nested: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in nested.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+@lru_cache(maxsize=1)
+def code() -> str:
+    """A digest of the code and the tables that findings come from: whoever edits a formula gets other findings."""
+    package, tables = Path(__file__).resolve().parent.parent, Path(str(resources.files("amped.lookup_tables")))
+    files = [(path.relative_to(package).as_posix(), path) for path in (*package.rglob("*.py"), package / "units.txt")]
+    files = [(name, path) for name, path in files if name.split("/")[0] not in NOT_OF_THE_ANSWER]
+    files += [(f"lookup_tables/{path.name}", path) for path in tables.glob("*.json")]
+    sums = {name: digest(path.read_bytes()) for name, path in files}
+    return digest(json.dumps(sums, sort_keys=True).encode())
+
+
+def digest(content: bytes) -> str:
+    """Few letters that no other content has."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _digest_of_formulas(question: Question) -> str:
+    if question.formulas is None:
+        return ""
+    if not isinstance(question.formulas, str | Path):
+        raise ConfigError("formulas of a module in memory cannot be asked again elsewhere or later",
+                          "give the file they are in: formulas='mine.py'")  # fmt: skip
+    return digest(read_text(Path(question.formulas)).encode())
+
+
+def plain(value: Any) -> Any:
+    """The value as it comes back from JSON."""
+    return json.loads(json.dumps(value, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value

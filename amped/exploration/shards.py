@@ -1,0 +1,84 @@
+"""Findings of several runs of one exploration, put together: what a job array leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from amped.errors import ConfigError, FileError
+from amped.exploration.findings import Findings, header, read_findings, refuse_other
+from amped.exploration.found import Found, merged
+from amped.exploration.identity import request_of
+from amped.exploration.search import Search
+
+MOST_MISSING = 10
+
+
+def read_shard(text: str) -> tuple[int, int]:
+    """`3/16` as which of how many.
+
+    Raises:
+        ConfigError: for text of another form, or a share that is not there.
+    """
+    share, slash, shares = text.partition("/")
+    if not (slash and share.isdecimal() and shares.isdecimal() and 1 <= int(share) <= int(shares)):
+        raise ConfigError(f"--shard {text!r} is not I/N with I from 1 to N", "for example --shard 3/16")
+    return int(share), int(shares)
+
+
+def put_together(paths: Sequence[Path], formulas: Path | None = None) -> tuple[Search, Found, float]:
+    """The search that files of findings are of, what is in all of its parts, and the seconds they took together.
+
+    Args:
+        paths: the files, in any order.
+        formulas: the user's own formulas, where there were any: they are code, which no file of findings may name.
+
+    Raises:
+        FileError: for files of different explorations, or of other code or tables than those here; ConfigError if a
+            part is in none of them.
+    """
+    files = {path: read_findings(path) for path in paths}
+    first, *others = files
+    for other in others:
+        refuse_other(_whole(files[other]), _whole(files[first]), other)
+    asked, told = files[first].header["asked"], files[first].header["told"]
+    if asked["formulas"] and formulas is None:
+        raise ConfigError("the exploration used formulas of your own", "name their file: --formulas FILE")
+    try:
+        request = request_of(asked, told, formulas)
+        search = Search(request)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise FileError("has a damaged first line", "explore again, into another file", str(first)) from None
+    refuse_other(_whole(files[first]), _whole(Findings(header(request, len(search.parts), (1, 1)))), first)
+    found = _union(files)
+    _refuse_gaps(len(search.parts), found, files)
+    every = Found(request.options.top)
+    for number in sorted(found):
+        every = merged(every, found[number])
+    return search, every, sum(file.seconds for file in files.values())
+
+
+def _whole(findings: Findings) -> dict[str, dict[str, object]]:
+    """The first line without the shard, in which shards differ."""
+    return {"asked": {name: value for name, value in findings.header["asked"].items() if name != "shard"}}
+
+
+def _union(files: dict[Path, Findings]) -> dict[int, Found]:
+    """Every part that is in one of the files."""
+    found: dict[int, Found] = {}
+    for path, file in files.items():
+        for number, own in file.found.items():
+            if found.setdefault(number, own) != own:
+                raise FileError(f"has other findings for part {number} than the files before it",
+                                "the machines they come from do not calculate alike: explore on one kind", str(path))  # fmt: skip
+    return found
+
+
+def _refuse_gaps(parts: int, found: dict[int, Found], files: dict[Path, Findings]) -> None:
+    missing = [number for number in range(parts) if number not in found]
+    if not missing:
+        return
+    shards = sorted({str(file.header["asked"]["shard"]) for file in files.values()}, key=lambda s: int(s.split("/")[0]))
+    shown = ", ".join(map(str, missing[:MOST_MISSING])) + (", …" if len(missing) > MOST_MISSING else "")
+    raise ConfigError(f"{len(missing)} of {parts} parts are in none of the files: {shown}",
+                      f"given are the shards {', '.join(shards)}; run the others, or go on with one by --resume")  # fmt: skip
