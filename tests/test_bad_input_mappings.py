@@ -1,9 +1,6 @@
 """Bad mappings and absurd sizes: told with the nearest that would do, and never computed without end."""
 
-import json
-
 import pytest
-from helpers_cli import verb
 from helpers_config import config
 
 from amped.errors import AmpedError, ConfigError, MappingError, ResolveError
@@ -141,13 +138,9 @@ class TestMappings:
         with pytest.raises(ResolveError, match="did you mean 'step_time'"):
             explain("step_tme")
 
-    @pytest.mark.parametrize("form", ["table", "csv", "json"])
-    def test_an_exploration_without_a_valid_mapping_is_a_result_and_no_crash(self, capsys, form):
-        verb("explore", "--gpus", 7, "--top", 1, "--format", form)
-        told = capsys.readouterr().out
-        if form == "json":
-            assert json.loads(told)["feasible"] == 0
-            assert json.loads(told)["best"] == []
+    def test_an_exploration_without_a_valid_mapping_says_what_drops_all(self):
+        with pytest.raises(ConfigError, match=r"(?s)the space is empty.*the_batch_divides_by_the_data_degree drops"):
+            explore(number_of_accelerators=7)
 
     @pytest.mark.parametrize("values", [[], [256, 256], ["x"], [0], [2.5], [True], [[256]]])
     def test_a_sweep_of_values_that_cannot_be(self, values):

@@ -20,6 +20,8 @@ PAIRS = [
     ("BERT large", "PCIe Gen4 box", 1), ("Qwen3 32B", "MI300X platform (8x, NDR/RoCE 400)", 8),
     ("ViT-22B", "TPU v4 pod", 64), ("T5 3B", "Perlmutter", 16),
 ]  # fmt: skip
+# What an example needs to be there.
+PREPARED = {"merge": [["explore", "--space", "degrees", "--shard", shard] for shard in ("1/2", "2/2")]}
 
 
 @pytest.fixture
@@ -39,6 +41,8 @@ def test_the_example_of_every_verb_runs(amped, verb):
     example = re.split(r"Example: ", VERBS[verb].__doc__)[1]
     words = shlex.split(" ".join(example.split("\n\n")[0].split()).partition(" > ")[0])
     assert words[:2] == ["amped", verb]
+    for command in PREPARED.get(verb, ()):
+        amped(*command)
     assert amped(*words[1:])
 
 

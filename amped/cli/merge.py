@@ -31,7 +31,7 @@ def merge(
     The files may come in any order, and be of whole or interrupted runs, as long as every part is in one of them. The
     elapsed time is that of all parts together.
 
-    Example: amped merge explore-shard-*.jsonl --format json
+    Example: amped merge explore-shard-1-of-2.jsonl explore-shard-2-of-2.jsonl --format json
     """
     from amped.exploration.answer import answer
     from amped.exploration.shards import put_together

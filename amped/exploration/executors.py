@@ -108,6 +108,8 @@ def processes(asked: Spread) -> Iterator[Engine]:
     with _environment(THREADS):
         pool = Renewed(lambda: ProcessPoolExecutor(number, context, _follow_parent))
         try:
+            for _ in range(number):  # they load while the space is laid out here
+                pool.submit(_load)
             yield Engine(pool, 2 * number, elsewhere=True)
             pool.shutdown()
         except BaseException:
@@ -115,6 +117,10 @@ def processes(asked: Spread) -> Iterator[Engine]:
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()  # what it evaluates is wanted no more
             raise
+
+
+def _load() -> None:
+    importlib.import_module("amped.exploration.running")
 
 
 def _follow_parent() -> None:
