@@ -130,7 +130,7 @@ def run_in_blocks(
 def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Array, int]], most: int) -> dict[str, Step]:
     """The steps for which each row is on its own and that have more cells than `most`."""
     masks = {name: mask for name, (_, mask) in leaves.items()}
-    shapes = {name: data.shape[:-1] for name, (data, _) in leaves.items()}
+    shapes = {name: () if isinstance(data, tuple) else data.shape[:-1] for name, (data, _) in leaves.items()}
     late: dict[str, Step] = {}
     for step in plan.steps:
         mask = 0

@@ -17,6 +17,7 @@ import amped
 from amped.errors import AmpedError
 from amped.exploration.answer import explored
 from amped.exploration.request import Options
+from amped.exploration.running import Run
 from amped.files import AtomicFile
 from amped.report import rows_formats
 from amped.report.rows_formats import CsvStream, ParquetStream, as_csv, as_parquet
@@ -49,7 +50,7 @@ def written(request, tmp_path_factory):
     vary = {**VARY, "performance_model": ["operators", "amped"]}
     with AtomicFile(path) as file:
         stream = {"csv": CsvStream, "parquet": ParquetStream}[request.param](file.stream)
-        told = explored(read_scenario(SMALL), Options(5), vary, keep=stream)
+        told = explored(read_scenario(SMALL), Options(5), vary, Run(keep=stream))
         stream.close()
     return told, rows_of(path)
 
@@ -134,7 +135,7 @@ class TestEveryCandidate:
         monkeypatch.setattr(rows_formats, "GROUP_ROWS", 1000)
         stream = io.BytesIO()
         writer = ParquetStream(stream)
-        told = explored(read_scenario(SMALL), Options(1), {"memory_bandwidth": [1e12, 2e12, 3e12]}, keep=writer)
+        told = explored(read_scenario(SMALL), Options(1), {"memory_bandwidth": [1e12, 2e12, 3e12]}, Run(keep=writer))
         written_before = stream.tell()
         writer.close()
         groups = parquet.ParquetFile(io.BytesIO(stream.getvalue())).metadata
@@ -156,11 +157,12 @@ class TestEveryCandidate:
 import re, sys
 from amped.exploration.answer import explored
 from amped.exploration.request import Options
+from amped.exploration.running import Run
 from amped.report.rows_formats import ParquetStream
 from amped.scenario import read_scenario
 with open(sys.argv[1], "wb") as file:
     stream = ParquetStream(file)
-    found = explored(read_scenario("default"), Options(), {"memory_bandwidth": [1e12 + n * 1e10 for n in range(20)]}, keep=stream)
+    found = explored(read_scenario("default"), Options(), {"memory_bandwidth": [1e12 + n * 1e10 for n in range(20)]}, Run(keep=stream))
     stream.close()
 print(found.candidates, int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024)
 """

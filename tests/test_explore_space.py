@@ -16,8 +16,10 @@ from amped.errors import AmpedError, ConfigError
 from amped.exploration import answer
 from amped.exploration.answer import Exploration
 from amped.exploration.found import ALL, Found, front_of, merged
+from amped.exploration.identity import fingerprint, portable
 from amped.exploration.request import Options, Request
-from amped.exploration.search import Search, evaluated
+from amped.exploration.running import evaluated
+from amped.exploration.search import Search
 from amped.scenario import read_scenario
 
 GPT3 = {"model": "GPT-3 175B", "system": "DGX A100", "number_of_accelerators": 1024, "batch_size": 1536}
@@ -180,7 +182,8 @@ def test_a_part_of_a_pickled_request_is_the_same_part() -> None:
     request = searching("default", overrides=GPT3)
     search = Search(request)
     part = random.Random(2).choice(search.parts)
-    assert evaluated(pickle.dumps(request), part) == search.evaluate(part)
+    asked = portable(request)
+    assert evaluated(pickle.dumps(asked), fingerprint(asked), part)[0] == search.evaluate(part)
 
 
 def test_each_group_has_its_own_best() -> None:

@@ -27,6 +27,16 @@ class SpaceName(enum.StrEnum):
     DEGREES = "degrees"
 
 
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="NAME=VALUES",
+        help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT behind; repeatable.",
+    ),
+]
+
+
 def wanted_of(
     space: Annotated[
         SpaceName,
@@ -66,14 +76,7 @@ def explore(
     wanted: Options,
     outputs: Outputs,
     place: spreading.Place,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--vary",
-            metavar="NAME=VALUES",
-            help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT behind; repeatable.",
-        ),
-    ] = None,
+    vary: Vary = None,
 ) -> None:
     """Evaluate every valid mapping and rank them.
 

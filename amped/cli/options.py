@@ -112,11 +112,18 @@ def overrides(settings: list[str]) -> dict[str, object]:
             raise ConfigError(f"--set {setting!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
         if name in found:
             raise ConfigError(f"--set {name} is given twice", "keep one")
-        if _LIST.fullmatch(written):
+        if _LIST.fullmatch(written) and not _is_layout(name):
             told = f"--set {name} takes one value, and {written!r} is a list"
             raise ConfigError(told, f"sweep it: amped explore --vary {name}={written.strip('[] ')}")
         found[name] = {"true": True, "false": False}.get(written.lower(), _number(written))
     return found
+
+
+def _is_layout(name: str) -> bool:
+    """Whether the value of a name lists the layers of stages, which is one text."""
+    from amped.catalogue import catalogue
+
+    return name in catalogue() and catalogue()[name].mark.unit == "layout"
 
 
 def _number(written: str) -> object:

@@ -71,7 +71,7 @@ class Exploration:
     @property
     def columns(self) -> list[str]:
         """The names of a row of `best`."""
-        return list(self.best[0]) if self.best else [*self.swept, *COLUMNS]
+        return list(dict.fromkeys(n for row in self.best for n in row)) or [*self.swept, *COLUMNS]
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -153,9 +153,9 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
     told = best or list(found.unfit)
     rows = iter(_completed(search, [*told, *found.front, *nearest, *(r for ranked in groups.values() for r in ranked)]))
     filled = [[next(rows) for _ in each] for each in (told, found.front, nearest)]
-    axes = [name for axes in search.axes[:1] for name in axes]
-    family = search.families[0]
-    names = (*family.told, *family.cases[0].outer, *search.sweeps.beside, *axes)
+    axes = [name for axes in search.axes for name in axes]
+    own = [name for family in search.families for name in (*family.told, *family.cases[0].outer)]
+    names = (*own, *search.sweeps.beside, *axes)
     units = {n: search.catalogue[n].mark.unit for n in names if n in search.catalogue}
     return Exploration(
         found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, filled[0],

@@ -137,7 +137,8 @@ def _task(search: Search, engine: Engine, keep: Keep | None) -> Callable[[Part],
 
 def _timed(search: Search, keep: Keep | None, part: Part) -> Evaluated:
     started = time.perf_counter()
-    return search.evaluate(part, keep), time.perf_counter() - started
+    found = search.evaluate(part) if keep is None else search.evaluate(part, keep)
+    return found, time.perf_counter() - started
 
 
 class _Searches(threading.local):

@@ -66,6 +66,11 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
     found.rows = {row_names[category]: rows for category, rows in own.row_sweeps.items()}
     found.rows |= {name: values for name, values in listed.items() if name in ROW_NAMES}
     sweeps = own.sweeps | {name: values for name, values in listed.items() if name not in ROW_NAMES}
+    problems += [
+        Problem(f"a sweep of the layout '{name}' needs one run for each", advice="give one by --set")
+        for name in sweeps
+        if scenario.catalogue[name].mark.unit == "layout"
+    ]
     policies = {n: values for n, values in space.policies.items() if n not in sweeps and not _is_set(scenario, n)}
     for name, values in (sweeps | policies).items():
         _place(scenario.catalogue, found, name, values)
