@@ -127,7 +127,7 @@ def run_in_blocks(
         yield results
 
 
-def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Array, int]], most: int) -> dict[str, Step]:
+def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Any, int]], most: int) -> dict[str, Step]:
     """The steps for which each row is on its own and that have more cells than `most`."""
     masks = {name: mask for name, (_, mask) in leaves.items()}
     shapes = {name: () if isinstance(data, tuple) else data.shape[:-1] for name, (data, _) in leaves.items()}
