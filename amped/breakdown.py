@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amped.estimation import Estimation
-from amped.records import Duration, Kernels, Operator, contraction
+from amped.records import WEIGHTED, Duration, Kernels, Operator, contraction
 
 # Ways in which keys and values come to queries.
 EXCHANGES = ("keys_and_values all_gather", "keys_and_values send_receive", "heads all_to_all")
@@ -95,7 +95,7 @@ WAITS_FOR = {
     "head": ("final_norm",),
     "cross_entropy": ("head",),
 }
-CONTRACTIONS = ("contraction", "grouped_contraction", "batched_contraction")
+CONTRACTIONS = (*WEIGHTED, "batched_contraction")
 # A kernel whose overhead is more than this share of its time is bound by its launch.
 MOSTLY = 0.5
 

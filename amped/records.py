@@ -101,6 +101,8 @@ class Duration(Record):
 
 
 Work = tuple[Any, Any, Any]
+# Kinds of products with weights.
+WEIGHTED = ("contraction", "grouped_contraction")
 # Factor on the time of what is not to be used: no minimum takes it.
 UNUSABLE = 1e9
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from amped.estimation import Estimation
     from amped.scenario import Scenario
 
-DEFAULT_OUTPUT = Path("output_files")
-
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object of results, and write no files unless asked.")
@@ -60,7 +58,7 @@ def estimate(
     """
     from amped.estimation import Estimation, estimated
 
-    _refuse_existing(timeline)
+    options.refuse_existing(timeline, "--timeline")
     result = estimated(asked, Estimation)
     if layers:
         _show_layers(result, as_json)
@@ -77,7 +75,7 @@ def estimate(
     gemms, graph = gemm or gemm_old, compute_graph or compute_graph_old
     wants = {"gemm": gemms, "graph": gemms and graph, "plot": plot}
     if output_dir or not as_json or any(wants.values()):
-        _write(result, output_dir or DEFAULT_OUTPUT, wants, quiet=as_json)
+        _write(result, output_dir or options.DEFAULT_FOLDER, wants, quiet=as_json)
     _write_timeline(result, timeline, as_json)
     if graph and not wants["graph"]:
         typer.echo("note: --compute-graph needs --gemm beside it", err=True)
@@ -95,13 +93,6 @@ def _show_layers(result: Estimation, as_json: bool) -> None:
         from amped.report.layers import layer_table
 
         options.show(layer_table(result))
-
-
-def _refuse_existing(timeline: Path | None) -> None:
-    from amped.errors import ConfigError
-
-    if timeline is not None and timeline.exists():
-        raise ConfigError(f"{timeline} exists and is not overwritten", "choose another --timeline, or remove it")
 
 
 def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from amped.report.plot_choice import Drawing
     from amped.scenario import Scenario
 
-DEFAULT_FOLDER = Path("output_files")
-
 
 class Format(enum.StrEnum):
     """How to write the ranking, or every candidate."""
@@ -84,8 +82,7 @@ class Outputs:
             ConfigError: for a file that exists, a format that does not fit, a missing pyarrow.
         """
         form, nowhere = self.written, self.output is None and self.folder is None
-        if self.output is not None and self.output.exists():
-            raise ConfigError(f"{self.output} exists and is not overwritten", "choose another --output")
+        options.refuse_existing(self.output, "--output")
         if self.keep_all and form not in (Format.CSV, Format.PARQUET):
             raise ConfigError(f"--keep-all does not write {form.value}", "--format csv or --format parquet")
         if form is Format.PARQUET:
@@ -110,6 +107,7 @@ class Outputs:
         if self.plot is None:
             return None
         from amped.aliases import aliases
+        from amped.exploration.objectives import quantity_named
         from amped.gathering import ROW_NAMES
         from amped.report.plot_choice import drawing
 
@@ -117,7 +115,8 @@ class Outputs:
         own = (*asked.sources.sweeps, *(rows[category] for category in asked.sources.row_sweeps), *vary)
         each, along = (tuple(map(aliases().canonical, some)) for some in (wanted.each, self.along))
         swept = list(dict.fromkeys(map(aliases().canonical, own)))
-        found = drawing(self.plot.value, swept, along or each, wanted.pareto)
+        front = (quantity_named(wanted.pareto[0]), quantity_named(wanted.pareto[1])) if wanted.pareto else None
+        found = drawing(self.plot.value, swept, along or each, front)
         if each and found.names and {*each} != {*found.names}:
             told = f"the plot needs the best of each {', '.join(found.names)}, and --each asks for another"
             raise ConfigError(told, "leave --each out, or name the same by --along")
@@ -162,7 +161,7 @@ class Outputs:
         if drawn is not None:
             from amped.files import output_file, write_atomically
 
-            path = output_file(self.folder or DEFAULT_FOLDER, f"explore_{drawn.kind}.png")
+            path = output_file(self.folder or options.DEFAULT_FOLDER, f"explore_{drawn.kind}.png")
             typer.echo(f"the plot is written to {write_atomically(path, _image(asked, found, drawn))}", err=True)
 
     def tell_ranking(self, found: Exploration) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -28,5 +27,5 @@ def mat_dims(
 
     content = dimensions(estimated(asked, Estimation))
     typer.echo(content, nl=False)
-    path = write_atomically(output_file(output_dir or Path("output_files"), "mat_dims.txt"), content)
+    path = write_atomically(output_file(output_dir or options.DEFAULT_FOLDER, "mat_dims.txt"), content)
     typer.echo(f"written to {path}", err=True)

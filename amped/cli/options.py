@@ -23,6 +23,8 @@ PLAIN_WIDTH = 100
 # What --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
 _LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
 
+# Where files go that nobody sends elsewhere.
+DEFAULT_FOLDER = Path("output_files")
 Option = typer.Option
 OutputOption = Annotated[
     Path | None, Option("--output-dir", metavar="DIR", help="Folder for files; by default output_files.")
@@ -153,3 +155,13 @@ def plain(renderable: RenderableType) -> str:
     stream = io.StringIO()
     Console(file=stream, width=PLAIN_WIDTH, color_system=None, highlight=False).print(renderable)
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
+
+
+def refuse_existing(path: Path | None, option: str) -> None:
+    """Nothing is overwritten.
+
+    Raises:
+        ConfigError: if the file exists.
+    """
+    if path is not None and path.exists():
+        raise ConfigError(f"{path} exists and is not overwritten", f"choose another {option}, or remove it")

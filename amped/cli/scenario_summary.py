@@ -38,7 +38,7 @@ def scenario_summary(
 
     asked = configs or ["default"]
     found = [estimated(read_scenario(config, {}, lookup_tables), Estimation) for config in asked]
-    folder = output_dir or Path("output_files")
+    folder = output_dir or options.DEFAULT_FOLDER
     drawn = [
         (f"scenario_summary_{Path(c).stem}", plots.pie_charts(e, form.value)) for c, e in zip(asked, found, strict=True)
     ]

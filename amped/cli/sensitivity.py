@@ -55,7 +55,7 @@ def sensitivity(
 
         options.show(sensitivity_tables(found, top))
     if plot:
-        _draw(found, top, output_dir or Path("output_files"))
+        _draw(found, top, output_dir or options.DEFAULT_FOLDER)
 
 
 def _draw(found: Sensitivity, top: int, folder: Path) -> None:

@@ -61,8 +61,7 @@ def validate(
     from amped.validation.residuals import residuals
 
     form = _form(as_json, as_csv, as_markdown, output)
-    if output is not None and output.exists():
-        raise ConfigError(f"{output} exists and is not overwritten", "choose another --output")
+    options.refuse_existing(output, "--output")
     rows = residuals(table, lookup_tables)
     if output is not None:
         from amped.files import write_atomically
@@ -76,7 +75,7 @@ def validate(
     else:
         typer.echo(_text(rows, form, by, assumed), nl=False)
     if plot:
-        _draw(rows, output_dir or Path("output_files"))
+        _draw(rows, output_dir or options.DEFAULT_FOLDER)
 
 
 def _form(as_json: bool, as_csv: bool, as_markdown: bool, output: Path | None) -> str:

@@ -29,7 +29,7 @@ def read_objective(written: str, largest: bool | None, catalogue: Catalogue) -> 
     Raises:
         ConfigError: for a name that is no quantity.
     """
-    name = SHORT.get(written.casefold(), aliases().canonical(written))
+    name = quantity_named(written)
     names = [
         n for n, q in catalogue.items() if q.mark.kind != "records" and not q.is_selector and not q.mark.constrains
     ]
@@ -37,6 +37,11 @@ def read_objective(written: str, largest: bool | None, catalogue: Catalogue) -> 
         raise ConfigError(f"there is no quantity '{written}' to rank by", did_you_mean(written, [*SHORT, *names]))
     more = more_is_better(name) if largest is None else largest
     return Objective(name, -1.0 if more else 1.0)
+
+
+def quantity_named(written: str) -> str:
+    """The canonical name of a quantity that may be written short, as memory."""
+    return SHORT.get(written.casefold(), aliases().canonical(written))
 
 
 def more_is_better(name: str) -> bool:

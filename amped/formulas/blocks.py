@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.quantity import parameter, quantity, records
-from amped.records import activation_work, contraction, streamed
+from amped.records import WEIGHTED, activation_work, contraction, streamed
 
 
 @quantity("1")
@@ -177,7 +177,7 @@ def quantization_operators__fp8(
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433. Assumes that weights are cast for each micro-batch.
     """
     every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
-    products = [o for o in every if o.kind in ("contraction", "grouped_contraction")]
+    products = [o for o in every if o.kind in WEIGHTED]
     rows, columns = output_width_split_degree, weight_split_degree / tensor_parallel_rows
     flop, twice = flops_per_elementary_operation, 2 * fp8_precision
     casts = [

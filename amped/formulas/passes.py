@@ -3,11 +3,10 @@
 import numpy as np
 
 from amped.quantity import MAPPING, parameter, quantity
-from amped.records import of_phase, total
+from amped.records import WEIGHTED, of_phase, total
 
 CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "fused_attention")
 STREAMING = ("normalisation", "element_wise")
-PRODUCTS = ("contraction", "grouped_contraction")
 
 
 def pass_time(phase, durations, rates):
@@ -55,7 +54,7 @@ def core_gradient_time_per_layer(layer_durations, kernel_rates):
 @quantity("s")
 def product_forward_time_per_layer(layer_durations, kernel_rates):
     """Forward time of a layer's products with weights. Source: arXiv 2410.00273, section 3."""
-    return pass_time("forward", [d for d in layer_durations if d.kind in PRODUCTS], kernel_rates)
+    return pass_time("forward", [d for d in layer_durations if d.kind in WEIGHTED], kernel_rates)
 
 
 @quantity("s")
@@ -207,7 +206,7 @@ def end_communication_time(tensor_durations, has_vocabulary, sequence_parallel):
     return has_vocabulary * (halves + total(d.time for d in once if d.kind == "all_reduce") * (1 - sequence_parallel))
 
 
-# --- experts ---------------------------------------------------------------------------------------------
+# --- experts ---------------------------------------------------------------------------------------------------------
 
 
 @quantity("s")
