@@ -124,5 +124,5 @@ def test_the_default_space_is_searched_unless_another_is_named(small: Path) -> N
 
 def test_a_front_by_short_names_is_drawn(small: Path, tmp_path: Path) -> None:
     done = command("--config", small, "--plot", "pareto", "--pareto", "step_time,memory", "--output-dir", str(tmp_path))
-    assert done.exit_code == 0
+    assert done.returncode == 0
     assert len(list(tmp_path.glob("*_explore_pareto.png"))) == 1
