@@ -11,6 +11,8 @@ from functools import reduce
 from operator import add
 from typing import Any, Self
 
+import numpy as np
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -199,6 +201,11 @@ class Kernels(Record):
 def total(values: Iterable[Any]) -> Any:
     """The sum, added left to right so that an array gives bit for bit what its elements give alone."""
     return reduce(add, values)
+
+
+def latest(times: Iterable[Any]) -> Any:
+    """The latest of several times, element by element."""
+    return reduce(np.maximum, times)
 
 
 def of_phase(phase: str, durations: Iterable[Duration]) -> Any:

@@ -53,3 +53,11 @@ class PassTimes(Record):
     def behind(self, stage: Stage) -> Any:
         """Seconds on all stages behind one."""
         return stage.behind * self.layer + (1 - stage.heads) * self.head
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTimes(Record):
+    """Seconds that a micro-batch takes in a chunk of layers, forward and in both gradients, with what a hand-over holds up."""
+
+    forward: Any
+    backward: Any

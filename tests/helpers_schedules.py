@@ -66,7 +66,10 @@ def computed(pipe: Pipeline) -> Results:
         "overlap_pipeline_communication": float(pipe.overlapped),
         "state_bytes_per_layer": 0.0, "kept_activation_bytes_per_layer": 1.0,
     }  # fmt: skip
-    if len(set(pipe.layers)) > 1:
+    if len(set(pipe.layers)) > 1 and pipe.chunks > 1 and pipe.schedule == "1f1b":
+        ends = {"number_of_first_stage_layers": pipe.layers[0], "number_of_last_stage_layers": pipe.layers[-1]}
+        given |= {name: float(layers) for name, layers in ends.items()}
+    elif len(set(pipe.layers)) > 1:
         given["pipeline_layout"] = Layout(",".join(map(str, pipe.layers)))
     sources = Sources(given=given, choices={"pipeline_schedule": pipe.schedule})
     return run(plan(catalogue(), TARGETS, sources), given)
@@ -81,7 +84,9 @@ def computed_time(pipe: Pipeline) -> float:
 
 
 def drawn(random: Random, schedule: str, chunks: int = 1) -> Pipeline:
-    """A random step: even stages, ends beside them, or (with one chunk) a layout; sends of up to 3 % of a chunk's work.
+    """A random step: even stages, ends beside them, or a layout (with chunks: of the first and the last stage).
+
+    Sends take up to 3 % of a stage's work.
 
     Input gradients take as long as forward passes or longer, twice as long where all is computed again; weight gradients
     are no longer than forward passes.
@@ -89,10 +94,11 @@ def drawn(random: Random, schedule: str, chunks: int = 1) -> Pipeline:
     p = random.choice([2, 2, 3, 4, 4, 5, 6, 8])
     least = {"gpipe": 1, "1f1b": 1, "zero_bubble_h1": p, "zero_bubble_v": 2 * p - 1}[schedule]
     m = p * random.randint(1, 8) if chunks > 1 and schedule == "1f1b" else random.randint(least, 8 * p)
-    kind = random.choice(["even", "ends", "layout"] if chunks == 1 else ["even", "ends"])
+    kind = random.choice(["even", "ends"] if schedule == "zero_bubble_v" else ["even", "ends", "layout"])
     most = random.randint(2, 6)
     spread = (most - 1, most, most + 1) if kind == "layout" else (most,)
-    layers = tuple(chunks * random.choice(spread) for _ in range(p))
+    alike = chunks > 1  # all between the first and the last
+    layers = tuple(chunks * (most if alike and 0 < n < p - 1 else random.choice(spread)) for n in range(p))
     layer = Work(1.0, random.uniform(1.0, 1.3) + random.choice([0, 0, 1]), random.uniform(0.7, 1.0))
     ends = kind != "even"
     first, last = ends * random.uniform(0, 0.3), ends * random.uniform(0, 2.5)

@@ -87,9 +87,16 @@ def test_the_stages_of_a_v_have_all_parameters_and_tied_embeddings_once():
         assert whole == e["number_of_parameters"]
 
 
-def test_a_v_hands_every_micro_batch_over_twice_as_often():
-    """Down and up, but not where it turns."""
-    assert zero_bubble("v")["pipeline_communication_time"] == 2 * pipe()["pipeline_communication_time"]
+def test_the_first_stage_of_a_v_hands_over_a_micro_batch_twice():
+    """Forward down the first leg and back up the second; those between do so on both legs, and wait longer where held."""
+    v, plain = zero_bubble("v"), pipe()
+    assert v["pipeline_communication_time"] == plain["pipeline_communication_time"] == 2 * 8 * v["boundary_time"]
+
+
+def test_chunks_go_round_so_that_two_stages_hand_over_both_ways():
+    one, two = (pipe(p=2, virtual_pipeline_stages=v) for v in (1, 2))
+    assert one["pipeline_communication_time"] == 8 * one["boundary_time"]
+    assert two["pipeline_communication_time"] == 2 * 8 * 2 * two["boundary_time"]
 
 
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "zero_bubble_h1", "zero_bubble_v"])

@@ -5,7 +5,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from helpers_schedules import HELD, Pipeline, computed, computed_time, drawn, drawn_of_all
+from helpers_schedules import HELD, Pipeline, computed, computed_time, drawn_of_all
 
 from amped.errors import MappingError
 from amped.schedules import BACKWARD, FORWARD, INPUT, WEIGHT, Pass, Pipe, scheduled
@@ -143,8 +143,8 @@ def test_closed_forms_of_time_hold_over_500_random_schedules():
     assert max(map(abs, off)) < TOLERANCE
     exact = [abs(each) < 1e-9 for each in off]
     assert [pipe for pipe, is_exact in zip(cases, exact, strict=True) if is_promised_exact(pipe) and not is_exact] == []
-    assert sum(map(is_promised_exact, cases)) == 273
-    assert sum(exact) == 332
+    assert sum(map(is_promised_exact, cases)) == 238
+    assert sum(exact) == 350
 
 
 def test_closed_forms_of_memory_are_exact_over_500_random_schedules():
@@ -162,16 +162,3 @@ def test_closed_forms_of_memory_are_exact_over_500_random_schedules():
         if len(pipe.layers) == 2:  # there is none between
             held, told = held[::2], told[::2]
         assert told == pytest.approx(held, rel=1e-12), pipe
-
-
-def test_interleaved_stages_of_uneven_layers_have_no_close_form():
-    """A slow chunk of one stage waits for a slow one of another, which the closed form leaves out: up to 15 % seen."""
-    random, off = Random(7), []
-    for _ in range(100):
-        pipe = drawn(random, "1f1b", random.choice([2, 3, 4]))
-        fewer = tuple(n - pipe.chunks * (n > pipe.chunks and stage in (0, len(pipe.layers) - 1))
-                      for stage, n in enumerate(pipe.layers))  # fmt: skip
-        pipe = pipe._replace(layers=fewer)
-        off.append(computed_time(pipe) / pipe.executed().makespan - 1)
-    assert -0.17 < min(off) < -TOLERANCE
-    assert max(off) < TOLERANCE

@@ -16,11 +16,13 @@ from amped.report.trace import MOST_SPANS, THREADS, as_trace
 # What the format asks for by phase: complete events, counters, metadata.
 REQUIRED = {"X": {"name", "cat", "ph", "ts", "dur", "pid", "tid", "args"}, "C": {"name", "ph", "ts", "pid", "args"},
             "M": {"name", "ph", "pid", "args"}}  # fmt: skip
-ZERO = {"virtual_pipeline_stages": 1}
+ZERO, TWO = {"virtual_pipeline_stages": 1}, {"virtual_pipeline_stages": 2}
 CASES = {
     "interleaved": {}, "1f1b": ZERO, "gpipe": ZERO | {"pipeline_schedule": "gpipe"},
     "zero_bubble_h1": ZERO | {"pipeline_schedule": "zero_bubble_h1"},
     "zero_bubble_v": ZERO | {"pipeline_schedule": "zero_bubble_v"},
+    "short ends": TWO | {"number_of_first_stage_layers": 16, "number_of_last_stage_layers": 16},
+    "a long start": TWO | {"number_of_first_stage_layers": 24, "number_of_last_stage_layers": 16},
     "a layout": ZERO | {"pipeline_layout": "19,21,22,18"},
     "hand-overs overlap": {"overlap_pipeline_communication": True},
     "one stage": ZERO | {"pipeline_parallel_degree": 1},

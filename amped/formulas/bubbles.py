@@ -8,7 +8,7 @@ An event-driven twin (`amped/timeline.py`) executes the same schedules; a test h
 import numpy as np
 
 from amped.quantity import quantity, records
-from amped.records import total
+from amped.records import latest, total
 from amped.stage_records import PassTimes
 
 
@@ -60,14 +60,6 @@ def pacing_stage_time(layer_time, pacing_stage_layers, embedding_time, head_time
 def held_boundary_time(boundary_time, overlap_pipeline_communication):
     """Time that a hand-over keeps a stage from computing. Source: Megatron-Core, --overlap-p2p-communication."""
     return boundary_time * (1 - overlap_pipeline_communication)
-
-
-def latest(times):
-    """The latest of several times. Source: definition."""
-    found = times[0]
-    for each in times[1:]:
-        found = np.maximum(found, each)
-    return found
 
 
 def waits(behind, passes, forward, backward):
@@ -147,34 +139,6 @@ def turned(work, there, behind, others, m, held):
     return np.maximum(one, other) + (m > others) * np.minimum(one, other)
 
 
-@quantity("s")
-def interleaved_waiting_time(
-    pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
-    held_boundary_time, virtual_pipeline_stages, pipeline_parallel_degree,
-):  # fmt: skip
-    """Waiting in a step of interleaved chunks: (p−1)/v stages' work where they are equal.
-
-    Assumes stages of as many layers; of uneven ones a slow chunk may wait for a slow chunk elsewhere, which is left out.
-    Source: arXiv 2104.04473, section 2.2.2; Megatron-Core, schedules.py (warm-up).
-    """
-    forward, back, weight = pass_times
-    v, m, found = virtual_pipeline_stages, number_of_microbatches_per_minibatch, []
-    for s in pipeline_stages:
-        there, again = forward.of(s), back.of(s) + weight.of(s)
-        warm = 2 * s.after + (v - 1) * pipeline_parallel_degree
-        sent = warm * boundary_time
-        behind = total(s.behind * p.layer / v + (1 - s.heads) * p.head for p in pass_times) + sent
-        chunks, start = (v - 1) / v * (s.layers + s.before + s.behind), 1 * s.embeds
-        down = behind + chunks * forward.layer + start * forward.embedding
-        up = behind + chunks * (back.layer + weight.layer) + start * (back.embedding + weight.embedding)
-        idle = np.maximum(down - warm * (there / v + held_boundary_time), 0)
-        idle = idle + np.maximum(up - warm * (again / v + held_boundary_time), 0)
-        before = total(s.before * p.layer / v + (1 - s.embeds) * p.embedding for p in pass_times)
-        before = before + 2 * s.place * boundary_time
-        found.append(before + idle + m * (there + again - pacing_stage_time))
-    return latest(found)
-
-
 @quantity("s", choice="pipeline_schedule", value="zero_bubble_h1")
 def pipeline_waiting_time__zero_bubble_h1(
     pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
@@ -199,11 +163,11 @@ def pipeline_waiting_time__zero_bubble_h1(
 @quantity("s", choice="pipeline_schedule", value="zero_bubble_v")
 def pipeline_waiting_time__zero_bubble_v(
     pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
-    pipeline_parallel_degree,
+    held_boundary_time, pipeline_parallel_degree,
 ):  # fmt: skip
     """Waiting in a step of a V of chunks: little where F = B = W; the first stage, with both ends, may hide that of the others.
 
-    Fitted to the event-driven twin, and exact there for equal stages with W and F no longer than B.
+    Stages between hand over twice as often as the ends. Fitted to the event-driven twin, and exact there for equal stages with W and F no longer than B.
     Source: arXiv 2405.15362, section 3 (V-ZB).
     """
     p, s = pipeline_parallel_degree, pipeline_stages[0]
@@ -211,7 +175,8 @@ def pipeline_waiting_time__zero_bubble_v(
     more = pacing_stage_time - 2 * (f + b + w)
     alike = np.maximum((p - 1) * np.maximum(b, 2 * b - 2 * w), f + (p - 2) * np.maximum(2 * f - b, w))
     ahead = np.maximum(np.maximum((p - 2) * w, (p - 1) * (b - w) - w), 0)
-    others = alike - (number_of_microbatches_per_minibatch - (p - 1)) * more
+    sent = 2 * number_of_microbatches_per_minibatch * held_boundary_time * (p > 2)
+    others = alike + sent - (number_of_microbatches_per_minibatch - (p - 1)) * more
     return np.maximum(others, ahead) + 2 * (p - 1) * boundary_time
 
 

@@ -16,6 +16,17 @@ def chunks_per_stage__zero_bubble_v():
     return 2
 
 
+@quantity("s", **V)
+def pipeline_communication_time__zero_bubble_v(
+    boundary_time, number_of_microbatches_per_minibatch, pipeline_parallel_degree
+):
+    """Time that the first stage sends: each micro-batch forward from one chunk and backward from the other.
+
+    Source: arXiv 2405.15362, section 3.
+    """
+    return 2 * number_of_microbatches_per_minibatch * boundary_time * (pipeline_parallel_degree > 1)
+
+
 @quantity("count", **V)
 def first_stage_parameters__zero_bubble_v(
     first_stage_layers, shared_parameters_per_layer, embedding_parameters, head_parameters
