@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Index = NDArray[np.integer[Any]]
+# Names with a value for each value 0, 1, 2 … of a column, and that column.
+Tied = Mapping[str, tuple[str, NDArray[np.float64]]]
 # Above this share of distinct rows, telling them apart costs more than it saves.
 WORTHWHILE = 0.5
 # Rows looked at before all are, and the share of them that must not differ for a closer look.
@@ -31,14 +33,15 @@ class JointAxis:
         self,
         columns: Mapping[str, NDArray[np.float64]],
         worthwhile: float = WORTHWHILE,
-        tied: Mapping[str, tuple[str, NDArray[np.float64]]] | None = None,
+        tied: Tied | None = None,
     ) -> None:
         """Takes one column of N values for each joint variable, and the largest share of rows worth telling apart.
 
         `tied` are names with a value for each value 0, 1, 2 … of a column.
         """
-        self.worthwhile, self.tied = worthwhile, dict(tied or {})
+        self.worthwhile = worthwhile
         self.columns = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
+        self.tied = self._followers(tied or {})
         self.size = len(next(iter(self.columns.values()))) if self.columns else 1
         self.masks = {name: 1 << position for position, name in enumerate(self.columns)}
         self.full = (1 << len(self.columns)) - 1
@@ -49,6 +52,20 @@ class JointAxis:
         # For each settled mask: a row of each distinct combination, and each row's combination (None: every row).
         self._distinct: dict[int, tuple[Index | None, Index | None]] = {self.full: (None, None)}
         self._between: dict[tuple[int, int], Index] = {}
+
+    def _followers(self, tied: Tied) -> dict[str, tuple[str, NDArray[np.float64]]]:
+        """The tied names, each behind a column that tells no more rows apart than its values do.
+
+        Names that differ alike share a column, which is added to the others.
+        """
+        found, alike = {}, dict[tuple[str, bytes], str]()
+        for name, (leader, values) in tied.items():
+            levels, which = np.unique(values, return_inverse=True)
+            follower = alike.setdefault((leader, which.tobytes()), f"{leader} {len(alike)}")
+            if follower not in self.columns:
+                self.columns[follower] = which[self.columns[leader].astype(np.intp)].astype(np.float64)
+            found[name] = follower, levels
+        return found
 
     def settled(self, mask: int) -> int:
         """The mask to compute with: `mask`, or the full one where telling rows apart would save little."""
@@ -107,15 +124,15 @@ class JointAxis:
             return True
         few = np.arange(0, self.size, self.size // SAMPLE)
         run = np.searchsorted(self._starts, few, side="right") - 1
-        code = np.zeros(len(few), dtype=np.int64)
+        code: tuple[Index, int] = np.zeros(len(few), dtype=np.int64), 1
         for variable in (m for m in self.masks.values() if m & mask):
             levels, number = self._code(variable)
-            code = np.unique(code, return_inverse=True)[1] * number + levels[run if variable & self._steady else few]
-        return len(np.unique(code)) < OFTEN * len(code)
+            code = _combined(code, (levels[run if variable & self._steady else few], number))
+        return len(np.unique(code[0])) < OFTEN * len(few)
 
     def _find(self, mask: int) -> tuple[Index, Index]:
         """A row of each distinct combination, and for each of the N rows which combination it is."""
-        rows, inverse = _distinct(*self._code(mask))
+        rows, inverse = distinct(*self._code(mask))
         if mask & ~self._steady:
             return rows, inverse
         return self._starts[rows], np.repeat(inverse, self._lengths)
@@ -148,7 +165,7 @@ def _combined(one: tuple[Index, int], other: tuple[Index, int]) -> tuple[Index, 
     return fitting * fitting.dtype.type(width) + second, width * space
 
 
-def _distinct(code: Index, space: int) -> tuple[Index, Index]:
+def distinct(code: Index, space: int) -> tuple[Index, Index]:
     """The place of one of each code, and for each which it is; counted through the space of codes where that is small."""
     if space > 8 * len(code) + 1024:
         _, rows, inverse = np.unique(code, return_index=True, return_inverse=True)

@@ -195,10 +195,11 @@ def _results(search: Search, number: int, ranked: Sequence[Ranked]) -> Iterable[
     given = {n: v for n, v in family.sources.given.items() if n in columns or n not in names}
     chosen = plan(known, wanted, replace(family.sources, given=given), OPTIONAL_RESULTS)
     results = run(chosen, given, JointAxis(columns, tied=family.tied), keep=frozenset(chosen.targets))
-    told = {name: results.whole(name).tolist() for name in chosen.targets}
-    for place, each in enumerate(ranked):
-        values = {name: column[place] for name, column in told.items()}
-        yield each.row | {n: bool(v) if known[n].mark.unit == "boolean" else v for n, v in values.items()}
+    truths = {name for name in chosen.targets if known[name].mark.unit == "boolean"}
+    found = {n: results.whole(n) for n in chosen.targets}
+    told = [(column > 0 if name in truths else column).tolist() for name, column in found.items()]
+    for each, *values in zip(ranked, *told, strict=True):
+        yield each.row | dict(zip(found, values, strict=True))
 
 
 def _wholes(columns: Mapping[str, Any]) -> dict[str, Any]:

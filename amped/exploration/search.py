@@ -20,7 +20,7 @@ from amped.exploration.found import Found
 from amped.exploration.mappings import Columns, Mappings, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
-from amped.exploration.selection import FITS, MEMORY, Groups, Keeper, Wanted
+from amped.exploration.selection import FITS, MEMORY, Groups, Keeper, OfCases, Wanted
 from amped.exploration.sieve import CASE, DIVIDES, Sieve
 from amped.exploration.space import IDLE_WITHOUT, space_of, wholes
 from amped.exploration.swept import swept
@@ -30,7 +30,7 @@ from amped.scenario import asked_again
 
 # Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
 # part. Share of rows worth telling apart.
-BLOCK_CELLS, PART_CELLS, WORTHWHILE = 32_768, 1_048_576, 0.1
+BLOCK_CELLS, PART_CELLS, WORTHWHILE = 65_536, 1_048_576, 0.3
 # Mappings that are remembered from the listing of the parts to their evaluation.
 REMEMBERED_ROWS = 262_144
 # What is computed of every candidate.
@@ -206,10 +206,10 @@ class Search:
         dividing = frozenset(name for name in rules if self.catalogue[name].mark.constrains in DIVIDES)
         told = tuple(name for name in chosen.targets if name not in rules)
         wanted = Wanted(self.request.options.top, self.objective, self.front, self.wishes, rules, dividing, told)
-        rows = {name: columns[name] for name in (*family.told, *self.sweeps.beside)}
-        outer = {name: [case.outer[name] for case in family.cases] for name in family.cases[0].outer}
+        rows: dict[str, Any] = {name: columns[name] for name in (*family.told, *self.sweeps.beside)}
         place = columns[CASE].astype(np.intp)
-        rows |= {name: np.array(values)[place] for name, values in outer.items()}
+        for name in family.cases[0].outer:
+            rows[name] = OfCases(np.array([case.outer[name] for case in family.cases]), place)
         own = {name: columns[name] for name in wholes() if name in columns} | rows
         groups = Groups.of(own, axes, self._each(own, axes), len(place))
         grid = [len(axis) for axis in axes.values()]
@@ -217,7 +217,7 @@ class Search:
         def columns_of(joint: Any, open_cells: Any) -> dict[str, Column]:
             """The swept values of cells, and their case."""
             where = dict(zip(axes, np.unravel_index(open_cells, grid) if grid else (), strict=True))
-            own = {name: np.asarray(column)[joint] for name, column in rows.items()}
+            own = {name: column[joint] for name, column in rows.items()}
             return own | {name: axes[name][places] for name, places in where.items()} | {"case": place[joint]}
 
         return Keeper(wanted, part.number, groups, columns_of)

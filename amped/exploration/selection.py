@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from amped.axes import distinct
 from amped.errors import EvaluationError
 from amped.evaluate import Array, Results
 from amped.exploration.every import Column, Keep, every_row
@@ -39,6 +41,17 @@ class Wanted:
     rules: tuple[str, ...]
     dividing: frozenset[str]
     told: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OfCases:
+    """A column of which all rows of a case have the same value: the value of each case, and the case of each row."""
+
+    values: NDArray[Any]
+    case: NDArray[np.intp]
+
+    def __getitem__(self, rows: Cells) -> NDArray[Any]:
+        return self.values[self.case[rows]]
 
 
 @dataclass
@@ -71,12 +84,13 @@ def _distinct(columns: list[Any], size: int) -> tuple[list[tuple[Any, ...]], NDA
     """The distinct combinations of a few columns, and which each row has."""
     codes, levels = np.zeros(size, dtype=np.intp), []
     for column in columns:
-        values, own = np.unique(column, return_inverse=True)
+        few = column.values if isinstance(column, OfCases) else column
+        values, own = np.unique(few, return_inverse=True)
         levels.append(values.tolist())
-        codes = codes * len(values) + own
-    present, which = np.unique(codes, return_inverse=True)
+        codes = codes * len(values) + (own[column.case] if isinstance(column, OfCases) else own)
+    first, which = distinct(codes, math.prod(map(len, levels)))
     kinds = []
-    for code in present.tolist():
+    for code in codes[first].tolist():
         kind = []
         for values in reversed(levels):
             code, place = divmod(code, len(values))
