@@ -128,7 +128,7 @@ class JointAxis:
         for variable in (m for m in self.masks.values() if m & mask):
             levels, number = self._code(variable)
             code = _combined(code, (levels[run if variable & self._steady else few], number))
-        return len(np.unique(code[0])) < OFTEN * len(few)
+        return len(distinct(*code)[0]) < OFTEN * len(few)
 
     def _find(self, mask: int) -> tuple[Index, Index]:
         """A row of each distinct combination, and for each of the N rows which combination it is."""

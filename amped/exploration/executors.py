@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
@@ -104,9 +104,10 @@ def serial(_: Spread) -> Iterator[Engine]:
 def processes(asked: Spread) -> Iterator[Engine]:
     """Processes on this machine, started afresh (spawn): nothing is inherited that could make them differ."""
     number = asked.workers or os.cpu_count() or 1
+    pools: Any = importlib.import_module("concurrent.futures.process")  # it takes a while, and most runs need none
     context, before = multiprocessing.get_context("spawn"), set(multiprocessing.active_children())
     with _environment(THREADS):
-        pool = Renewed(lambda: ProcessPoolExecutor(number, context, _follow_parent))
+        pool = Renewed(lambda: pools.ProcessPoolExecutor(number, context, _follow_parent))
         try:
             for _ in range(number):  # they load while the space is laid out here
                 pool.submit(_load)

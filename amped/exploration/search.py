@@ -17,10 +17,11 @@ from amped.evaluate import Array, run_in_blocks
 from amped.exploration.cases import Family, families
 from amped.exploration.every import Column, Keep
 from amped.exploration.found import Found
+from amped.exploration.grouping import Groups, OfCases
 from amped.exploration.mappings import Columns, Mappings, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
-from amped.exploration.selection import FITS, MEMORY, Groups, Keeper, OfCases, Wanted
+from amped.exploration.selection import FITS, MEMORY, Keeper, Wanted
 from amped.exploration.sieve import CASE, DIVIDES, Sieve
 from amped.exploration.space import IDLE_WITHOUT, space_of, wholes
 from amped.exploration.swept import swept
@@ -171,7 +172,7 @@ class Search:
         codes = np.zeros(len(columns[CASE]), dtype=np.intp)
         for place, mask in enumerate(alone):
             codes += mask.astype(np.intp) << place
-        for code in np.unique(codes):
+        for code in np.flatnonzero(np.bincount(codes)):
             rows = of_rows(columns, codes == code)
             idle = {degree for place, degree in enumerate(degrees) if code >> place & 1}
             values = {name: axis[:1] if name in own and IDLE_WITHOUT.get(name) in idle else axis
