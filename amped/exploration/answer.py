@@ -17,6 +17,7 @@ from amped.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
 from amped.evaluate import run
 from amped.exploration.every import FEASIBLE, FITS, whole_of
 from amped.exploration.found import ALL, Found, Ranked, Row
+from amped.exploration.histogram import bins
 from amped.exploration.request import Options, Request
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Search
@@ -46,6 +47,7 @@ class Exploration:
         front: the Pareto front, where one was asked for.
         nearest: what would beat the best and lacks least memory for it, or else only breaks a wish.
         objective: what was ranked by; `more` whether more of it is better.
+        histogram: how the feasible candidates lie by the objective: where each bin begins and ends, and how many it has.
     """
 
     candidates: int
@@ -61,6 +63,7 @@ class Exploration:
     objective: str = "training_time"
     more: bool = False
     wishes: tuple[str, ...] = ()
+    histogram: list[tuple[float, float, int]] = field(default_factory=list)
     search: Search | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -161,7 +164,7 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
         found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, filled[0],
         tuple(dict.fromkeys(names)), units, {group: [next(rows) for _ in ranked] for group, ranked in groups.items()},
         filled[1], filled[2][0] if nearest else None, search.objective.name, search.objective.sign < 0,
-        tuple(wish.written for wish in search.wishes), search,
+        tuple(wish.written for wish in search.wishes), bins(found.histogram), search,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from amped.evaluate import Array, Results
 from amped.exploration.every import Column, Keep, every_row
 from amped.exploration.found import Found, Ranked, best_of, better_than, front_of
 from amped.exploration.grouping import Groups
+from amped.exploration.histogram import BINS, counted
 from amped.exploration.objectives import Objective
 from amped.exploration.wishes import Wish
 
@@ -59,6 +60,7 @@ class Keeper:
     def __post_init__(self) -> None:
         """Nothing is kept yet: any time is good enough."""
         self.best: dict[int, list[Ranked]] = {}
+        self.counts = np.zeros(BINS, dtype=np.int64)
         self.bounds = np.full(len(self.groups.names), np.inf)
         self.least = np.inf
 
@@ -70,6 +72,7 @@ class Keeper:
             self.removed[name] = self.removed.get(name, 0) + count
         self.feasible += block.count(block.feasible)
         objective = block.values(self.wanted.objective)
+        self.counts += counted(self.wanted.objective.sign * objective[block.feasible])
         self._keep_best(block, objective, first)
         self._keep_unfit(block, objective, first)
         self._keep_near(block, objective, first)
@@ -83,8 +86,9 @@ class Keeper:
         """The finding of the part."""
         names = self.groups.names
         best = {names[group]: tuple(ranked) for group, ranked in sorted(self.best.items())}
+        histogram = {place: int(self.counts[place]) for place in np.flatnonzero(self.counts).tolist()}
         return Found(self.wanted.top, self.candidates, self.feasible, self.removed, best, tuple(self.unfit),
-                     better_than(best, self.near), self.front)  # fmt: skip
+                     better_than(best, self.near), self.front, histogram)  # fmt: skip
 
     def _keep_best(self, block: Block, objective: Array, first: int) -> None:
         group = self._group(block, first) if len(self.bounds) > 1 else None
