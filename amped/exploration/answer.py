@@ -113,11 +113,8 @@ def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[o
         ConfigError: for a sweep that cannot be, an empty space, or one that takes very long where that is not meant.
     """
     search = Search(Request(scenario.question, _as_tuples(vary or {}), options))
-    total = sum(part.candidates for part in search.parts)
-    if total > MOST and not options.yes:
-        raise ConfigError(
-            _too_many(search, total), "--yes explores them all the same; fewer values or --set make it smaller"
-        )
+    if search.candidates > MOST and not options.yes:
+        raise ConfigError(_too_many(search), "--yes explores them all the same; fewer values or --set make it smaller")
     return search
 
 
@@ -133,12 +130,12 @@ def kinds_of_every(search: Search) -> dict[str, type]:
     return kinds | {FITS: bool, FEASIBLE: bool}
 
 
-def _too_many(search: Search, total: int) -> str:
-    """The size of a space, and the time it would take by that of one of its parts."""
-    started, part = time.perf_counter(), search.parts[0]
+def _too_many(search: Search) -> str:
+    """The size of a space, and the time it would take by that of a piece of it."""
+    started, part = time.perf_counter(), search.sample()
     search.evaluate(part)
-    hours = total / part.candidates * (time.perf_counter() - started) / 3600
-    return f"the space has {total:,} candidates, which take about {hours:,.1f} hours on one core"
+    hours = search.candidates / part.candidates * (time.perf_counter() - started) / 3600
+    return f"the space has {search.candidates:,} candidates, which take about {hours:,.1f} hours on one core"
 
 
 def _as_tuples(vary: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ from amped.scenario import asked_again
 # Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
 # part. Share of rows worth telling apart.
 BLOCK_CELLS, PART_CELLS, WORTHWHILE = 65_536, 1_048_576, 0.3
+# Cells from whose time that of the whole is told.
+SAMPLE_CELLS = 262_144
 # Mappings that are remembered from the listing of the parts to their evaluation.
 REMEMBERED_ROWS = 262_144
 # What is computed of every candidate.
@@ -126,10 +129,35 @@ class Search:
         Raises:
             ConfigError: if no mapping multiplies and divides.
         """
-        found = [Part(number, *rest) for number, rest in enumerate(self._parts())]
-        if not found:
+        return [Part(n, *rest) for n, rest in enumerate(self._parts())] if self.candidates else []
+
+    def sample(self) -> Part:
+        """A piece of the first part, to see how long the whole takes."""
+        part = Part(0, *next(self._parts()))
+        cuts = [(part.start, part.stop), *part.slices]
+        for place, (start, stop) in enumerate(cuts):
+            others = prod(last - first for first, last in (*cuts[:place], *cuts[place + 1 :]))
+            cuts[place] = start, min(stop, start + max(1, SAMPLE_CELLS // others))
+        (start, stop), *slices = cuts
+        cells = prod(last - first for first, last in cuts)
+        return replace(part, start=start, stop=stop, slices=tuple(slices), candidates=cells)
+
+    @cached_property
+    def candidates(self) -> int:
+        """How many cells the parts have, counted without listing them.
+
+        Raises:
+            ConfigError: if no mapping multiplies and divides.
+        """
+        rows = [
+            (r.rows, r.axes)
+            for f, m in enumerate(self.mappings)
+            for chunk in m.chunks()
+            for r in self._regions(f, *chunk)
+        ]
+        if not rows:
             raise ConfigError("the space is empty: no mapping multiplies and divides", self._why_empty())
-        return found
+        return sum(number * prod(len(axis) for axis in axes.values()) for number, axes in rows)
 
     def _parts(self) -> Iterator[tuple[Any, ...]]:
         for family, mappings in enumerate(self.mappings):

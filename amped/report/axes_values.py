@@ -61,9 +61,7 @@ def title(asked: Scenario, swept: Mapping[str, Sequence[Any]]) -> str:
     """What was explored: the config's own words, or, where more than that is swept, what is swept and what else is kept."""
     if not swept:
         return asked.description or asked.label
-    return (
-        f"{'; '.join(f'{axis_label(n)} {_several(n, v)}' for n, v in swept.items())}\nall else as config {asked.label}"
-    )
+    return f"{'; '.join(f'{axis_label(n)} {_several(n, v)}' for n, v in swept.items())}\nall else as in: {asked.description or asked.label}"
 
 
 def _several(name: str, values: Sequence[Any]) -> str:
