@@ -49,7 +49,7 @@ class JointAxis:
         self._lengths = np.diff(self._starts, append=self.size)
         self._codes: dict[int, tuple[Index, int]] = {}
         self._settled: dict[int, int] = {0: 0, self.full: self.full}
-        # For each settled mask: a row of each distinct combination, and each row's combination (None: every row).
+        # For each settled mask: a row of each distinct combination, and each row's (each run's) combination (None: every row).
         self._distinct: dict[int, tuple[Index | None, Index | None]] = {self.full: (None, None)}
         self._between: dict[tuple[int, int], Index] = {}
 
@@ -104,8 +104,16 @@ class JointAxis:
         if key not in self._between:
             inverse, rows = self._distinct[held][1], self._distinct[wanted][0]
             each: Index = np.arange(self.size) if inverse is None else inverse
-            self._between[key] = each if rows is None else each[rows]
+            steady = inverse is not None and not held & ~self._steady
+            if rows is None:
+                self._between[key] = np.repeat(each, self._lengths) if steady else each
+            else:
+                self._between[key] = each[self._run_of(rows) if steady else rows]
         return self._between[key]
+
+    def _run_of(self, rows: Index) -> Index:
+        """The run that each row lies in."""
+        return np.searchsorted(self._starts, rows, side="right") - 1
 
     def _runs(self) -> tuple[int, Index]:
         """The mask of the variables that change seldom, and the rows at which one of them does."""
@@ -123,7 +131,7 @@ class JointAxis:
         if self.size <= SAMPLE or not mask & ~self._steady:
             return True
         few = np.arange(0, self.size, self.size // SAMPLE)
-        run = np.searchsorted(self._starts, few, side="right") - 1
+        run = self._run_of(few)
         code: tuple[Index, int] = np.zeros(len(few), dtype=np.int64), 1
         for variable in (m for m in self.masks.values() if m & mask):
             levels, number = self._code(variable)
@@ -131,11 +139,9 @@ class JointAxis:
         return len(distinct(*code)[0]) < OFTEN * len(few)
 
     def _find(self, mask: int) -> tuple[Index, Index]:
-        """A row of each distinct combination, and for each of the N rows which combination it is."""
+        """A row of each distinct combination, and for each of the N rows (each run, of steady variables) which it is."""
         rows, inverse = distinct(*self._code(mask))
-        if mask & ~self._steady:
-            return rows, inverse
-        return self._starts[rows], np.repeat(inverse, self._lengths)
+        return (rows if mask & ~self._steady else self._starts[rows]), inverse
 
     def _code(self, mask: int) -> tuple[Index, int]:
         """One integer for each row (each run, of steady variables alone), equal where the variables of the mask are.
