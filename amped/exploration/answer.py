@@ -190,7 +190,11 @@ def _results(search: Search, number: int, ranked: Sequence[Ranked]) -> Iterable[
     columns = {name: np.array([each.row[name] for each in ranked]) for name in swept}
     columns |= _wholes(columns)
     columns[CASE] = np.array([float(each.case) for each in ranked])
-    own = (search.objective.name, *(o.name for o in search.front), *(w.name for w in search.wishes))
+    own = (
+        search.objective.name,
+        *(o.name for o in search.front),
+        *(n for w in search.wishes for n in (w.name, *w.quantities)),
+    )
     wanted = dict.fromkeys((*COLUMNS, *RESULTS, *MAPPING_ECHO, *(n for n in own if not known[n].is_selector)))
     given = {n: v for n, v in family.sources.given.items() if n in columns or n not in names}
     chosen = plan(known, wanted, replace(family.sources, given=given), OPTIONAL_RESULTS)

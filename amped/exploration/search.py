@@ -115,7 +115,7 @@ class Search:
         family.sources.given.update(dict.fromkeys((*axes, *self.sweeps.beside), 1.0))
         sieve = Sieve(self.catalogue, family, axes, self.sweeps.beside)
         names = [o.name for o in (self.objective, *self.front)]
-        names += [wish.name for wish in self.wishes if not isinstance(wish.value, str)]
+        names += [name for wish in self.wishes for name in wish.quantities]
         chosen = plan(self.catalogue, dict.fromkeys((*COLUMNS, *names, *sieve.late())), family.sources)
         idle = self.sweeps.policies - set(chosen.leaves)
         self.plans.append(chosen)

@@ -192,12 +192,12 @@ class Block:
         wished = self._all([mask for _, mask in held])
         self.feasible: Mask = np.broadcast_to(wished & fits, self.shape)
         self.unfit: Mask = np.broadcast_to(keeps, self.shape) & ~self.feasible
-        self.too_large: Mask = self.unfit & self._all([mask for wish, mask in held if wish.name != MEMORY])
+        self.too_large: Mask = self.unfit & self._all([mask for wish, mask in held if MEMORY not in wish.quantities])
 
     def _fulfilled(self, wish: Wish) -> Mask:
         if isinstance(wish.value, str):
             return np.full((1,) * len(self.shape), wish.chosen(self.results.plan.choices[wish.name]))
-        return wish.holds(self.results.spread(wish.name))
+        return wish.holds(self.results.spread)
 
     def values(self, objective: Objective) -> Array:
         """The objective, smaller where it is better."""
