@@ -145,7 +145,7 @@ def _task(search: Search, run: Run, spooled: Spool | None) -> Callable[[Part], E
     if not run.engine.elsewhere:
         return partial(_timed, search, run.keep)
     asked = portable(search.request)
-    return partial(evaluated, pickle.dumps(asked), fingerprint(asked), spooled.folder if spooled else "")
+    return partial(evaluated, pickle.dumps(asked), fingerprint(asked), folder=spooled.folder if spooled else "")
 
 
 def _timed(search: Search, keep: Keep | None, part: Part) -> Evaluated:
@@ -164,7 +164,7 @@ class _Searches(threading.local):
 _searches = _Searches()
 
 
-def evaluated(pickled: bytes, wanted: str, folder: str, part: Part) -> Evaluated:
+def evaluated(pickled: bytes, wanted: str, part: Part, folder: str = "") -> Evaluated:
     """One part of a pickled request: what an executor sends to another process, where the search stays.
 
     Its candidates are written to the folder, where one is named.
