@@ -77,8 +77,8 @@ def test_parts_wait_for_those_before_them(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there_is_told() -> None:
-    with pytest.raises(FileError, match="every worker must reach"), written("/nowhere", 1):
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="every worker must reach"), written(str(tmp_path / "gone"), 1):
         pass
 
 

@@ -121,7 +121,9 @@ class Mappings:
         keeps = self.sieve.keeps(columns, before)
         for name, values in self.sweeps.listed.items():
             if name in columns and name not in before:
-                keeps = keeps & np.isin(columns[name], values)
+                holds = np.isin(columns[name], values)
+                self.sieve.drop(f"{name} = {', '.join(f'{v:g}' for v in values)}", keeps & ~holds)
+                keeps = keeps & holds
         return columns if keeps.all() else {name: column[keeps] for name, column in columns.items()}
 
     def _sizes(self, shares: Array) -> list[Array]:
