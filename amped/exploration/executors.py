@@ -82,12 +82,13 @@ class Renewed(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """A future of the executor that works now."""
-        try:
-            return self._own.submit(fn, *args, **kwargs)
-        except BrokenExecutor:
-            self._own.shutdown(wait=False)
-            self._own = self._new()
-            return self._own.submit(fn, *args, **kwargs)
+        with _without_interrupt():  # a submit may start workers
+            try:
+                return self._own.submit(fn, *args, **kwargs)
+            except BrokenExecutor:
+                self._own.shutdown(wait=False)
+                self._own = self._new()
+                return self._own.submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the executor that works now."""
@@ -118,6 +119,19 @@ def processes(asked: Spread) -> Iterator[Engine]:
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()  # what it evaluates is wanted no more
             raise
+
+
+@contextmanager
+def _without_interrupt() -> Iterator[None]:
+    """Ctrl-C waits, and processes started meanwhile never hear it: not even before they can say so themselves."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _load() -> None:
