@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Index = NDArray[np.integer[Any]]
+# Names with a value for each value 0, 1, 2 … of a column, and that column.
+Tied = Mapping[str, tuple[str, NDArray[np.float64]]]
 # Above this share of distinct rows, telling them apart costs more than it saves.
 WORTHWHILE = 0.5
 # Rows looked at before all are, and the share of them that must not differ for a closer look.
@@ -31,14 +33,15 @@ class JointAxis:
         self,
         columns: Mapping[str, NDArray[np.float64]],
         worthwhile: float = WORTHWHILE,
-        tied: Mapping[str, tuple[str, NDArray[np.float64]]] | None = None,
+        tied: Tied | None = None,
     ) -> None:
         """Takes one column of N values for each joint variable, and the largest share of rows worth telling apart.
 
         `tied` are names with a value for each value 0, 1, 2 … of a column.
         """
-        self.worthwhile, self.tied = worthwhile, dict(tied or {})
+        self.worthwhile = worthwhile
         self.columns = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
+        self.tied = self._followers(tied or {})
         self.size = len(next(iter(self.columns.values()))) if self.columns else 1
         self.masks = {name: 1 << position for position, name in enumerate(self.columns)}
         self.full = (1 << len(self.columns)) - 1
@@ -46,9 +49,23 @@ class JointAxis:
         self._lengths = np.diff(self._starts, append=self.size)
         self._codes: dict[int, tuple[Index, int]] = {}
         self._settled: dict[int, int] = {0: 0, self.full: self.full}
-        # For each settled mask: a row of each distinct combination, and each row's combination (None: every row).
+        # For each settled mask: a row of each distinct combination, and each row's (each run's) combination (None: every row).
         self._distinct: dict[int, tuple[Index | None, Index | None]] = {self.full: (None, None)}
         self._between: dict[tuple[int, int], Index] = {}
+
+    def _followers(self, tied: Tied) -> dict[str, tuple[str, NDArray[np.float64]]]:
+        """The tied names, each behind a column that tells no more rows apart than its values do.
+
+        Names that differ alike share a column, which is added to the others.
+        """
+        found, alike = {}, dict[tuple[str, bytes], str]()
+        for name, (leader, values) in tied.items():
+            levels, which = np.unique(values, return_inverse=True)
+            follower = alike.setdefault((leader, which.tobytes()), f"{leader} {len(alike)}")
+            if follower not in self.columns:
+                self.columns[follower] = which[self.columns[leader].astype(np.intp)].astype(np.float64)
+            found[name] = follower, levels
+        return found
 
     def settled(self, mask: int) -> int:
         """The mask to compute with: `mask`, or the full one where telling rows apart would save little."""
@@ -87,8 +104,16 @@ class JointAxis:
         if key not in self._between:
             inverse, rows = self._distinct[held][1], self._distinct[wanted][0]
             each: Index = np.arange(self.size) if inverse is None else inverse
-            self._between[key] = each if rows is None else each[rows]
+            steady = inverse is not None and not held & ~self._steady
+            if rows is None:
+                self._between[key] = np.repeat(each, self._lengths) if steady else each
+            else:
+                self._between[key] = each[self._run_of(rows) if steady else rows]
         return self._between[key]
+
+    def _run_of(self, rows: Index) -> Index:
+        """The run that each row lies in."""
+        return np.searchsorted(self._starts, rows, side="right") - 1
 
     def _runs(self) -> tuple[int, Index]:
         """The mask of the variables that change seldom, and the rows at which one of them does."""
@@ -106,19 +131,17 @@ class JointAxis:
         if self.size <= SAMPLE or not mask & ~self._steady:
             return True
         few = np.arange(0, self.size, self.size // SAMPLE)
-        run = np.searchsorted(self._starts, few, side="right") - 1
-        code = np.zeros(len(few), dtype=np.int64)
+        run = self._run_of(few)
+        code: tuple[Index, int] = np.zeros(len(few), dtype=np.int64), 1
         for variable in (m for m in self.masks.values() if m & mask):
             levels, number = self._code(variable)
-            code = np.unique(code, return_inverse=True)[1] * number + levels[run if variable & self._steady else few]
-        return len(np.unique(code)) < OFTEN * len(code)
+            code = _combined(code, (levels[run if variable & self._steady else few], number))
+        return len(distinct(*code)[0]) < OFTEN * len(few)
 
     def _find(self, mask: int) -> tuple[Index, Index]:
-        """A row of each distinct combination, and for each of the N rows which combination it is."""
-        rows, inverse = _distinct(*self._code(mask))
-        if mask & ~self._steady:
-            return rows, inverse
-        return self._starts[rows], np.repeat(inverse, self._lengths)
+        """A row of each distinct combination, and for each of the N rows (each run, of steady variables) which it is."""
+        rows, inverse = distinct(*self._code(mask))
+        return (rows if mask & ~self._steady else self._starts[rows]), inverse
 
     def _code(self, mask: int) -> tuple[Index, int]:
         """One integer for each row (each run, of steady variables alone), equal where the variables of the mask are.
@@ -148,7 +171,7 @@ def _combined(one: tuple[Index, int], other: tuple[Index, int]) -> tuple[Index, 
     return fitting * fitting.dtype.type(width) + second, width * space
 
 
-def _distinct(code: Index, space: int) -> tuple[Index, Index]:
+def distinct(code: Index, space: int) -> tuple[Index, Index]:
     """The place of one of each code, and for each which it is; counted through the space of codes where that is small."""
     if space > 8 * len(code) + 1024:
         _, rows, inverse = np.unique(code, return_index=True, return_inverse=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ CATEGORIES = (NETWORK, MAPPING, SYSTEM, ACCELERATOR)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mark:
     """What a marked function says about itself.
 
@@ -61,7 +62,7 @@ class Mark:
     constrains: str | None = None
     or_boolean: bool = False
 
-    @property
+    @cached_property
     def clauses(self) -> tuple[frozenset[str], ...]:
         """The sets of given names, each of which is enough for this alternative; the largest that applies counts."""
         least = [frozenset(self.when_given) | {name} for name in self.when_any_given] or [frozenset(self.when_given)]

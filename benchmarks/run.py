@@ -1,19 +1,45 @@
-"""Speed as ratios in one run: start-up, one estimate, exploration. See README.md beside this file."""
+"""Speed in one table: start-up, one estimate, explorations, each beside its goal. See README.md beside this file."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tpe
 
 PASS = [sys.executable, "-c", "pass"]
 HELP = [sys.executable, "-m", "amped", "--help"]
 ESTIMATE = [sys.executable, "-m", "amped", "estimate"]
+# GPT-3 175B on 1024 A100: 18.2 million candidates with --space full.
+MACHINE = {"model": "GPT-3 175B", "system": "DGX A100", "number_of_accelerators": 1024, "batch_size": 1536}
+# Full evaluations that Calculon does in a second on one core; the tool of TPE in tpe.py.
+CALCULON = 120.0
+POINTS = 100
+WIDTHS = (32, 11, 31, 12, 6)
+
+
+class Row(NamedTuple):
+    """A line of the table: what was measured, beside what, its goal, and whether that is met (None: there is none)."""
+
+    name: str
+    result: str
+    beside: str = ""
+    goal: str = ""
+    met: bool | None = None
+
+    def __str__(self) -> str:
+        cells = (*self[:4], {None: "", True: "met", False: "missed"}[self.met])
+        return "  ".join(f"{cell:{width}}" for cell, width in zip(cells, WIDTHS, strict=True)).rstrip()
 
 
 def process_time(command: list[str], folder: str) -> float:
@@ -61,48 +87,99 @@ def resolve_and_evaluate() -> Callable[[], object]:
     return lambda: estimated(asked, Estimation)
 
 
-def exploration() -> tuple[int, float]:
-    """Every mapping of GPT-3 175B on 1024 A100, with ZeRO 0 to 3, three switches of overlap and a memory policy."""
+def alone(*arguments: object) -> tuple[dict[str, Any], float]:
+    """What this file printed last in a process of its own, and the seconds of one core that the process took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return json.loads(done.stdout.splitlines()[-1]), spent
+
+
+def explored(what: str) -> None:
+    """One exploration in this process; prints what it took."""
+    import numpy as np
+
     import amped
 
-    machine = {"model": "GPT-3 175B", "system": "DGX A100", "number_of_accelerators": 1024, "batch_size": 1536}
-    found = amped.explore("default", space="full", **machine)
-    return found.candidates, found.elapsed_time
+    sweep = {"memory_bandwidth": np.linspace(1e12, 8e12, POINTS).tolist(),
+             "inter_accelerator_bandwidth": np.linspace(1e11, 9e11, POINTS).tolist()}  # fmt: skip
+    swept: dict[str, Any] = {"vary": sweep, "each": tuple(sweep), "top": 1, "space": "degrees"}
+    options = {"sweep": swept, "full": {"space": "full"}, "two": {"space": "full", "workers": 2}}[what]
+    amped.estimate("default")  # the formulas are read
+    started, clock = time.process_time(), time.perf_counter()
+    found = amped.explore("default", **options, **MACHINE)
+    took = {"cpu": time.process_time() - started, "wall": time.perf_counter() - clock}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"candidates": found.candidates, "points": len(found.groups), "memory": peak} | took))
+
+
+def small(runs: int) -> Iterator[Row]:
+    """Start-up and one estimate."""
+    import amped
+
+    for name, command, goal in (("amped --help", HELP, 10), ("amped estimate", ESTIMATE, 40)):
+        seconds, base, times = ratio(command, PASS, runs)
+        beside = f"{times:.1f} x python -c pass ({base * 1e3:.0f} ms)"
+        yield Row(name, f"{seconds * 1e3:.0f} ms", beside, f"<= {goal} x", times <= goal)
+    one = call_time(resolve_and_evaluate(), 50)
+    yield Row("resolve and evaluate one", f"{one * 1e3:.2f} ms", "in-process, after the first", "<= 20 ms", one <= 0.02)
+    whole = call_time(lambda: amped.estimate("default"), 50)
+    yield Row("amped.estimate, from the config", f"{whole * 1e3:.2f} ms", "config read and checked")
+
+
+def headline(cell: float, runs: int) -> Iterator[Row]:
+    """The study of TPE; the tool's seconds are those of as many candidates at its own rate."""
+    again = [alone(tpe.__file__, 6)[0] for _ in range(runs)]
+    number, spent = again[0]["candidates"], min(each["cpu"] for each in again)
+    fresh = min(alone(tpe.__file__)[1] for _ in range(runs))
+    tool = tpe.TOOL_SECONDS / tpe.TOOL_CANDIDATES * number
+    yield Row(f"TPE's study, {number:,} candidates", f"{spent:.2f} s", f"{number * cell / spent:,.0f} x a scalar loop")
+    yield Row("  in-process", f"{number / spent:,.0f} / s", f"{tool / spent:,.0f} x the tool's {tool:.0f} s", ">= 1,000 x",
+              tool / spent >= 1000)  # fmt: skip
+    yield Row("  with start-up", f"{fresh:.2f} s", f"{tool / fresh:,.0f} x the tool's {tool:.0f} s", ">= 300 x",
+              tool / fresh >= 300)  # fmt: skip
+
+
+def explorations(cell: float, runs: int) -> Iterator[Row]:
+    """Large spaces: rate, memory, two processes, and a sweep of hardware."""
+    here = str(Path(__file__))
+    full = min((alone(here, "--explore", "full")[0] for _ in range(runs)), key=lambda each: each["cpu"])
+    number, spent = full["candidates"], full["cpu"]
+    rate = number / spent
+    yield Row(
+        f"--space full, {number:,}", f"{spent:.1f} s", f"{rate * cell:,.0f} x a scalar loop", "< 20 s", spent < 20
+    )
+    yield Row("  candidates a second and core", f"{rate:,.0f}", f"{rate / CALCULON:,.0f} x Calculon's {CALCULON:.0f}",
+              ">= 2,000,000", rate >= 2e6)  # fmt: skip
+    yield Row("  resident memory", f"{full['memory']:,.0f} MiB", "", "< 1,536 MiB", full["memory"] < 1536)
+    pairs = [[alone(here, "--explore", name)[0]["wall"] for name in ("full", "two")] for _ in range(runs)]
+    times = max(one / two for one, two in pairs)
+    beside = " / ".join(f"{each:.1f} s" for each in min(pairs, key=lambda pair: pair[1] / pair[0]))
+    yield Row("  two processes", f"{times:.2f} x", f"{beside}, by the clock", ">= 1.6 x", times >= 1.6)
+    sweep = alone(here, "--explore", "sweep")[0]
+    points = f"{sweep['candidates']:,} candidates"
+    yield Row(
+        f"hardware sweep, {sweep['points']:,} optima", f"{sweep['cpu']:.1f} s", points, "< 60 s", sweep["cpu"] < 60
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=9)
-    runs = parser.parse_args().runs
-    rows = []
-    for name, command, goal in (("amped --help", HELP, 10), ("amped estimate", ESTIMATE, 40)):
-        seconds, base, times = ratio(command, PASS, runs)
-        rows.append(
-            (name, f"{seconds * 1e3:.0f} ms", f"{times:.1f} x `python -c pass` ({base * 1e3:.0f} ms)", f"<= {goal} x")
-        )
-
-    import amped
-
-    cell = call_time(evaluate_alone(), 200)
-    one = call_time(resolve_and_evaluate(), 50)
-    rows.append(("resolve and evaluate one", f"{one * 1e3:.2f} ms", "in-process, after the first", "<= 20 ms"))
-    whole = call_time(lambda: amped.estimate("default"), 50)
-    rows.append(("amped.estimate, from the config", f"{whole * 1e3:.2f} ms", "config read and checked", ""))
-    candidates, elapsed = min((exploration() for _ in range(3)), key=lambda found: found[1])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rate = candidates / elapsed
-    rows.append(
-        (
-            f"explore --space full, {candidates:,}",
-            f"{rate:,.0f} / s",
-            f"{rate * cell:,.0f} x a scalar loop",
-            ">= 2,000,000 / s",
-        )
-    )
-    rows.append(("resident memory after it", f"{peak:,.0f} MiB", "", "< 1024 MiB"))
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    for row in rows:
-        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    parser.add_argument("--runs", type=int, default=9, help="of short commands; of long ones a third")
+    parser.add_argument("--explore", choices=["full", "two", "sweep"], help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.explore:
+        explored(chosen.explore)
+        return
+    cell, few = call_time(evaluate_alone(), 200), max(1, chosen.runs // 3)
+    print(Row("", "result", "beside", "goal"))
+    for rows in (small(chosen.runs), headline(cell, few), explorations(cell, few)):
+        for row in rows:
+            print(row, flush=True)
 
 
 if __name__ == "__main__":

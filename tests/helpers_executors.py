@@ -29,13 +29,13 @@ from amped.quantity import MAPPING, parameter
 search.PART_CELLS = search.BLOCK_CELLS = 16
 own = search.Search.evaluate
 
-def evaluate(self, part):
+def evaluate(self, part, *keep):
     flag = os.environ.get("FLAG")
     if part.number == 4 and flag and not Path(flag).exists():
         Path(flag).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(float(os.environ.get("PAUSE", 0)))
-    found = own(self, part)
+    found = own(self, part, *keep)
     if "LOG" in os.environ:
         with open(os.environ["LOG"], "a") as log:
             log.write(f"{part.number}\\n")

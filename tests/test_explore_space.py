@@ -209,6 +209,9 @@ def test_each_group_has_its_own_best() -> None:
         ("zero_stage = 1", lambda r: r["zero_stage"] == 1),
         ("activation_recomputation != full", lambda r: r["activation_recomputation"] != "full"),
         ("micro_batch_size > 1", lambda r: r["microbatch_size"] > 1),
+        ("2 GB > memory_per_accelerator_bytes", lambda r: r["memory_per_accelerator_bytes"] < 2e9),
+        ("full != activation_recomputation", lambda r: r["activation_recomputation"] != "full"),
+        ("tensor_parallel_degree >= pipeline_parallel_degree", lambda r: r["tensor_parallel_degree"] >= r["pipeline_parallel_degree"]),
     ],
 )  # fmt: skip
 def test_a_wish_keeps_what_fulfils_it(wish: str, holds) -> None:  # type: ignore[no-untyped-def]
@@ -230,6 +233,10 @@ def test_a_wish_keeps_what_fulfils_it(wish: str, holds) -> None:  # type: ignore
         ("zero_stage = 1 and zero_stage != 1", "contradict"),
         ("activation_recomputation < full", "compare it by"),
         ("step_time", "is not NAME < VALUE"),
+        ("1 < step_time < 2", "is not NAME < VALUE"),
+        ("1 < 2", "there is no quantity '1'"),
+        ("tensor_parallel_degree < step_time", "numbers of one unit"),
+        ("step_time < trainig_time", "did you mean 'training_time'"),
     ],
 )
 def test_a_wrong_wish_is_refused_with_what_to_do(wish: str, told: str) -> None:

@@ -110,16 +110,12 @@ def explore(
 
 
 def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
-    """What is written of every candidate is written as it is evaluated, here and once."""
-    spread = {
-        "--workers": place.workers,
-        "--executor": place.executor,
-        "--resume": place.resume,
-        "--shard": place.shard,
-    }
-    elsewhere = [option for option, value in spread.items() if value is not None]
-    if outputs.keep_all and elsewhere:
-        raise ConfigError(f"--keep-all and {elsewhere[0]} do not go together", "leave one of them out")
+    """What is written of every candidate is written as all are evaluated, from the first to the last."""
+    partial = {"--resume": place.resume, "--shard": place.shard}
+    of_some = [option for option, value in partial.items() if value is not None]
+    if outputs.keep_all and of_some:
+        told = f"--keep-all and {of_some[0]} do not go together: a file of findings has the best of each part, not every row"
+        raise ConfigError(told, "leave one of them out")
     if place.shard is not None and (outputs.save_best or outputs.plot):
         raise ConfigError("a shard has no winners to save or to plot", "ask `amped merge` of all of them for the best")
 
@@ -131,7 +127,8 @@ def _whole(asked: Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run
     outputs.check()
     drawn = outputs.drawing(asked, sweeps, wanted)
     with outputs.every() as keep:
-        found = explored(asked, outputs.needed(wanted, drawn), sweeps, replace(run, keep=keep))
+        beside = outputs.output.parent if outputs.output else outputs.folder
+        found = explored(asked, outputs.needed(wanted, drawn), sweeps, replace(run, keep=keep, beside=beside))
     outputs.tell(asked, found, drawn, bool(wanted.each))
 
 

@@ -43,6 +43,7 @@ class Plot(enum.StrEnum):
     PARTS = "parts"
     HEATMAP = "heatmap"
     PARETO = "pareto"
+    HISTOGRAM = "histogram"
 
 
 class BarePlot(typer.core.TyperCommand):
@@ -195,7 +196,8 @@ def outputs_of(
         Path | None, Option(metavar="DIR", help="Write the best as configs that run: best-01.json ...")
     ] = None,
     plot: Annotated[
-        Plot | None, Option(help="Draw scaling, parts, heatmap or pareto; with no name, what fits the sweep.")
+        Plot | None,
+        Option(help="Draw scaling, parts, heatmap, pareto or histogram; with no name, what fits the sweep."),
     ] = None,
     along: Annotated[str | None, Option(metavar="NAMES", help="Draw along these searched names: A or A,B.")] = None,
     output_dir: options.OutputOption = None,
@@ -253,8 +255,12 @@ def _save(asked: Scenario, found: Exploration, folder: Path) -> None:
 
 
 def _image(asked: Scenario, found: Exploration, drawn: Drawing) -> bytes:
+    from amped.report.axes_values import title
+    from amped.report.distribution_plot import distribution
     from amped.report.exploring_plots import figure
     from amped.report.plots import as_image
 
-    title = asked.description or asked.label
-    return as_image(figure(drawn, found.groups.values(), found.front, found.objective, title))
+    told = title(asked, found.search.sweeps.by_user if found.search else {})
+    if drawn.kind == "histogram":
+        return as_image(distribution(found.histogram, found.objective, found.best[0][found.objective], told))
+    return as_image(figure(drawn, found.groups.values(), found.front, found.objective, told))

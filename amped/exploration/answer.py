@@ -17,6 +17,7 @@ from amped.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
 from amped.evaluate import run
 from amped.exploration.every import FEASIBLE, FITS, whole_of
 from amped.exploration.found import ALL, Found, Ranked, Row
+from amped.exploration.histogram import bins
 from amped.exploration.request import Options, Request
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Search
@@ -46,6 +47,7 @@ class Exploration:
         front: the Pareto front, where one was asked for.
         nearest: what would beat the best and lacks least memory for it, or else only breaks a wish.
         objective: what was ranked by; `more` whether more of it is better.
+        histogram: how the feasible candidates lie by the objective: where each bin begins and ends, and how many it has.
     """
 
     candidates: int
@@ -61,6 +63,7 @@ class Exploration:
     objective: str = "training_time"
     more: bool = False
     wishes: tuple[str, ...] = ()
+    histogram: list[tuple[float, float, int]] = field(default_factory=list)
     search: Search | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -110,11 +113,8 @@ def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[o
         ConfigError: for a sweep that cannot be, an empty space, or one that takes very long where that is not meant.
     """
     search = Search(Request(scenario.question, _as_tuples(vary or {}), options))
-    total = sum(part.candidates for part in search.parts)
-    if total > MOST and not options.yes:
-        raise ConfigError(
-            _too_many(search, total), "--yes explores them all the same; fewer values or --set make it smaller"
-        )
+    if search.candidates > MOST and not options.yes:
+        raise ConfigError(_too_many(search), "--yes explores them all the same; fewer values or --set make it smaller")
     return search
 
 
@@ -130,12 +130,12 @@ def kinds_of_every(search: Search) -> dict[str, type]:
     return kinds | {FITS: bool, FEASIBLE: bool}
 
 
-def _too_many(search: Search, total: int) -> str:
-    """The size of a space, and the time it would take by that of one of its parts."""
-    started, part = time.perf_counter(), search.parts[0]
+def _too_many(search: Search) -> str:
+    """The size of a space, and the time it would take by that of a piece of it."""
+    started, part = time.perf_counter(), search.sample()
     search.evaluate(part)
-    hours = total / part.candidates * (time.perf_counter() - started) / 3600
-    return f"the space has {total:,} candidates, which take about {hours:,.1f} hours on one core"
+    hours = search.candidates / part.candidates * (time.perf_counter() - started) / 3600
+    return f"the space has {search.candidates:,} candidates, which take about {hours:,.1f} hours on one core"
 
 
 def _as_tuples(vary: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
         found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, filled[0],
         tuple(dict.fromkeys(names)), units, {group: [next(rows) for _ in ranked] for group, ranked in groups.items()},
         filled[1], filled[2][0] if nearest else None, search.objective.name, search.objective.sign < 0,
-        tuple(wish.written for wish in search.wishes), search,
+        tuple(wish.written for wish in search.wishes), bins(found.histogram), search,
     )  # fmt: skip
 
 
@@ -190,15 +190,20 @@ def _results(search: Search, number: int, ranked: Sequence[Ranked]) -> Iterable[
     columns = {name: np.array([each.row[name] for each in ranked]) for name in swept}
     columns |= _wholes(columns)
     columns[CASE] = np.array([float(each.case) for each in ranked])
-    own = (search.objective.name, *(o.name for o in search.front), *(w.name for w in search.wishes))
+    own = (
+        search.objective.name,
+        *(o.name for o in search.front),
+        *(n for w in search.wishes for n in (w.name, *w.quantities)),
+    )
     wanted = dict.fromkeys((*COLUMNS, *RESULTS, *MAPPING_ECHO, *(n for n in own if not known[n].is_selector)))
     given = {n: v for n, v in family.sources.given.items() if n in columns or n not in names}
     chosen = plan(known, wanted, replace(family.sources, given=given), OPTIONAL_RESULTS)
     results = run(chosen, given, JointAxis(columns, tied=family.tied), keep=frozenset(chosen.targets))
-    told = {name: results.whole(name).tolist() for name in chosen.targets}
-    for place, each in enumerate(ranked):
-        values = {name: column[place] for name, column in told.items()}
-        yield each.row | {n: bool(v) if known[n].mark.unit == "boolean" else v for n, v in values.items()}
+    truths = {name for name in chosen.targets if known[name].mark.unit == "boolean"}
+    found = {n: results.whole(n) for n in chosen.targets}
+    told = [(column > 0 if name in truths else column).tolist() for name, column in found.items()]
+    for each, *values in zip(ranked, *told, strict=True):
+        yield each.row | dict(zip(found, values, strict=True))
 
 
 def _wholes(columns: Mapping[str, Any]) -> dict[str, Any]:

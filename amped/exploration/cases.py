@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 
+from amped.axes import JointAxis
 from amped.errors import ConfigError
 from amped.evaluate import Array, run
 from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, PLACED, Space, parts, wholes
@@ -87,30 +88,36 @@ def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
 
 def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:
     outer = {**sweeps.rows, **sweeps.choices}
+    machines = np.array(list(product(*sweeps.machines.values())), dtype=np.float64).T
+    numbers = dict(zip(sweeps.machines, machines, strict=False))
     for values in product(*outer.values()):
         own = dict(zip(outer, values, strict=True))
         asked = asked_again(scenario.question, own) if own else scenario
-        for numbers in product(*sweeps.machines.values()):
-            yield _case(asked, own, dict(zip(sweeps.machines, numbers, strict=True)), sweeps, space)
+        told: dict[str, Value] = {n: v if isinstance(v, str) else str(v) for n, v in own.items()}
+        yield from _cases_of(asked, told, numbers, sweeps, space)
 
 
-def _case(asked: Scenario, own: dict[str, object], numbers: dict[str, float], sweeps: Swept, space: Space) -> Case:
-    known, given = asked.catalogue, dict(asked.sources.given)
-    for name, number in numbers.items():
-        given = {n: v for n, v in given.items() if n not in known[name].replaces} | {name: number}
+def _cases_of(
+    asked: Scenario, own: Mapping[str, Value], numbers: Mapping[str, Array], sweeps: Swept, space: Space
+) -> Iterator[Case]:
+    """The cases of all machines, whose sizes are computed together."""
+    known = asked.catalogue
+    replaced = {other for name in numbers for other in known[name].replaces}
+    given = {n: v for n, v in asked.sources.given.items() if n not in replaced} | dict.fromkeys(numbers, 0.0)
     gone = {name for n in sweeps.names for name in known[n].replaces} - numbers.keys()
-    away = (sweeps.names | gone) - numbers.keys() - set(SEARCHED)
-    sizing = {name: value for name, value in given.items() if name not in away}
-    sized = run(plan(known, SIZES, replace(asked.sources, given=sizing)), sizing)
-    accelerators, domain, context = (int(sized.number(name)) for name in SIZES)
-    dropped = {*SEARCHED, *sweeps.names, *gone} - numbers.keys()
+    away = (sweeps.names | gone) - numbers.keys()
+    dropped = {*SEARCHED, *away} - numbers.keys()
+    sizing = {name: value for name, value in given.items() if name not in away - set(SEARCHED)}
+    joint = JointAxis(numbers)
+    sized = run(plan(known, SIZES, replace(asked.sources, given=sizing)), sizing, joint)
     kept = {name: value for name, value in given.items() if name not in dropped}
-    kept["number_of_accelerators"] = float(accelerators)
-    batches = sweeps.listed.get(BATCH) or _batch(given)
-    degrees = _context_degrees(accelerators, context, sweeps, space)
-    outer: dict[str, Value] = {n: v if isinstance(v, str) else str(v) for n, v in own.items()}
-    return Case({**outer, **numbers}, replace(asked.sources, given=kept), accelerators, domain, degrees,
-                tuple(int(b) for b in batches))  # fmt: skip
+    batches = tuple(int(batch) for batch in sweeps.listed.get(BATCH) or _batch(given))
+    sizes = zip(*(sized.whole(name).astype(int).tolist() for name in SIZES), strict=True)
+    for place, (accelerators, domain, context) in enumerate(sizes):
+        machine: dict[str, Value] = {name: float(column[place]) for name, column in numbers.items()}
+        sources = replace(asked.sources, given={**kept, **machine, "number_of_accelerators": float(accelerators)})
+        degrees = _context_degrees(accelerators, context, sweeps, space)
+        yield Case({**own, **machine}, sources, accelerators, domain, degrees, batches)
 
 
 def _context_degrees(accelerators: int, given: int, sweeps: Swept, space: Space) -> tuple[int, ...]:

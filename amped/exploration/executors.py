@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
@@ -82,12 +82,13 @@ class Renewed(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """A future of the executor that works now."""
-        try:
-            return self._own.submit(fn, *args, **kwargs)
-        except BrokenExecutor:
-            self._own.shutdown(wait=False)
-            self._own = self._new()
-            return self._own.submit(fn, *args, **kwargs)
+        with _without_interrupt():  # a submit may start workers
+            try:
+                return self._own.submit(fn, *args, **kwargs)
+            except BrokenExecutor:
+                self._own.shutdown(wait=False)
+                self._own = self._new()
+                return self._own.submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the executor that works now."""
@@ -104,9 +105,10 @@ def serial(_: Spread) -> Iterator[Engine]:
 def processes(asked: Spread) -> Iterator[Engine]:
     """Processes on this machine, started afresh (spawn): nothing is inherited that could make them differ."""
     number = asked.workers or os.cpu_count() or 1
+    pools: Any = importlib.import_module("concurrent.futures.process")  # it takes a while, and most runs need none
     context, before = multiprocessing.get_context("spawn"), set(multiprocessing.active_children())
     with _environment(THREADS):
-        pool = Renewed(lambda: ProcessPoolExecutor(number, context, _follow_parent))
+        pool = Renewed(lambda: pools.ProcessPoolExecutor(number, context, _follow_parent))
         try:
             for _ in range(number):  # they load while the space is laid out here
                 pool.submit(_load)
@@ -117,6 +119,19 @@ def processes(asked: Spread) -> Iterator[Engine]:
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()  # what it evaluates is wanted no more
             raise
+
+
+@contextmanager
+def _without_interrupt() -> Iterator[None]:
+    """Ctrl-C waits, and processes started meanwhile never hear it: not even before they can say so themselves."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _load() -> None:

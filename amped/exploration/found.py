@@ -41,7 +41,7 @@ class Found:
         unfit: the best of those that keep every rule of the mapping but do not fit or break a wish.
         near: of those that only lack memory and would beat every feasible one, those than which none is as good and as small.
         front: the feasible candidates than which none is as good in both objectives.
-        histogram: how many feasible candidates lie in each bin of the objective.
+        histogram: how many feasible candidates lie in each bin of the objective, by `histogram.py`.
     """
 
     top: int

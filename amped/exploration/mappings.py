@@ -1,14 +1,15 @@
 """The valid mappings of a family, as columns: degrees that multiply to the machine, and what divides.
 
-A unit is all that one case places in one way inside the fast domain; a chunk is a run of units, so that the space is never
-held whole. Each step multiplies the rows by one more variable and drops those that break a rule.
+A unit is what one case places across domains in one way, or in a few ways inside the fast domain; a chunk is a run of
+units, so that the space is never held whole. Each step multiplies the rows by one more variable and drops those that
+break a rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,10 @@ from amped.exploration.splits import sizes, splits
 from amped.exploration.swept import MICROBATCHES, Swept
 
 Columns = dict[str, Array]
-# Rows of degrees alone that one chunk starts from.
-CHUNK_ROWS = 8192
+# Rows that one chunk starts from, before the micro-batches and the rules.
+CHUNK_ROWS = 32_768
+# A case, and the ways to split its fast domain: a row each.
+Unit = tuple[Case, Array | None]
 
 
 class Mappings:
@@ -34,9 +37,8 @@ class Mappings:
     def chunks(self) -> Iterator[tuple[int, int]]:
         """The first unit of each chunk and the one behind its last."""
         first, rows = 0, 0
-        each = int(np.prod([len(values) for values in self.sweeps.beside.values()], dtype=np.int64))
-        for number, (case, inner) in enumerate(self.units):
-            rows += len(self._degrees(case, inner)[0]) * len(case.batches) * each
+        for number, unit in enumerate(self.units):
+            rows += self._most_rows(unit)
             if rows >= CHUNK_ROWS:
                 yield first, number + 1
                 first, rows = number + 1, 0
@@ -66,12 +68,30 @@ class Mappings:
         return self._counted(self._times(columns, MICROBATCH, which, self._sizes(shares)))
 
     @cached_property
-    def units(self) -> list[tuple[Case, Array | None]]:
-        """Each case with each way to split its fast domain; where formulas place the degrees, each case."""
-        family, kinds = self.family, len(self.family.kinds)
-        if not family.every:
-            return [(case, None) for case in family.cases]
-        return [(case, inner) for case in family.cases for inner in splits(gcd(case.accelerators, case.domain), kinds)]
+    def units(self) -> list[Unit]:
+        """Each case with some ways to split its fast domain; where formulas place the degrees, each case."""
+        return [unit for case in self.family.cases for unit in self._units(case)]
+
+    def _units(self, case: Case) -> Iterator[Unit]:
+        if not self.family.every:
+            yield case, None
+            return
+        kinds, domain = len(self.family.kinds), gcd(case.accelerators, case.domain)
+        inner, outer = splits(domain, kinds), splits(case.accelerators // domain, kinds)
+        step = max(1, CHUNK_ROWS // (len(outer) * self._beside(case)))
+        yield from ((case, inner[start : start + step]) for start in range(0, len(inner), step))
+
+    def _most_rows(self, unit: Unit) -> int:
+        """Rows of a unit before any rule is asked."""
+        case, inner = unit
+        inside = 1 if inner is None else int(np.prod(inner[0]))
+        ways = len(splits(case.accelerators // inside, len(self.family.kinds))) * (1 if inner is None else len(inner))
+        return ways * self._beside(case)
+
+    def _beside(self, case: Case) -> int:
+        """Values that each way to place the degrees is tried with."""
+        chunks = len(self.family.chunks) or 1
+        return len(case.batches) * chunks * prod(len(values) for values in self.sweeps.beside.values())
 
     def _degrees(self, case: Case, inner: Array | None) -> Array:
         """All degrees of one unit: a row for each name, a column for each mapping."""
@@ -79,10 +99,9 @@ class Mappings:
         if inner is None:
             found = splits(case.accelerators, kinds).T
         else:
-            inside = int(np.prod(inner))
-            outer = splits(case.accelerators // inside, kinds).T
-            pairs = [row for value, own in zip(inner, outer, strict=True) for row in (np.full(len(own), value), own)]
-            found = np.concatenate([pairs, outer * inner[:, None]])
+            outer = splits(case.accelerators // int(np.prod(inner[0])), kinds)
+            inside, across = np.repeat(inner, len(outer), axis=0).T, np.tile(outer, (len(inner), 1)).T
+            found = np.concatenate([np.stack([inside, across], axis=1).reshape(2 * kinds, -1), inside * across])
         if kinds == len(parts()) // 2:
             found = found[:, np.isin(found[-1], case.context_degrees)]
         return found
@@ -102,7 +121,9 @@ class Mappings:
         keeps = self.sieve.keeps(columns, before)
         for name, values in self.sweeps.listed.items():
             if name in columns and name not in before:
-                keeps = keeps & np.isin(columns[name], values)
+                holds = np.isin(columns[name], values)
+                self.sieve.drop(f"{name} = {', '.join(f'{v:g}' for v in values)}", keeps & ~holds)
+                keeps = keeps & holds
         return columns if keeps.all() else {name: column[keeps] for name, column in columns.items()}
 
     def _sizes(self, shares: Array) -> list[Array]:

@@ -21,6 +21,7 @@ from amped.exploration.findings import Journal, header, journal
 from amped.exploration.found import Found, merged
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.search import Part, Search
+from amped.exploration.spool import Spool, spool, written
 
 # How often a worker may die over a part before the part is given up.
 TRIES = 3
@@ -49,7 +50,8 @@ class Run:
         findings: the file that keeps what is finished, or goes on from it.
         shard: which of how many equal shares of the parts, counted from 1.
         watch: is told how it goes.
-        keep: shown every candidate, where they are evaluated in this process and nothing was found before.
+        keep: shown every candidate, in their order, where nothing was found before.
+        beside: the folder in which other processes leave candidates for `keep`; all must reach it.
     """
 
     engine: Engine = field(default_factory=lambda: Engine(Serial(), 1, elsewhere=False))
@@ -57,6 +59,7 @@ class Run:
     shard: tuple[int, int] = (1, 1)
     watch: Watch = field(default_factory=Watch)
     keep: Keep | None = None
+    beside: Path | None = None
 
 
 # In this process, and nothing is kept.
@@ -72,15 +75,17 @@ def found_in(search: Search, run: Run = ALONE) -> Found:
     """
     share, shares = run.shard
     parts = search.parts[share - 1 :: shares]
-    with _kept(search, run) as kept:
+    with _kept(search, run) as kept, _spooled(run, parts) as spooled:
         done = kept.found if kept else {}
         found = Found(search.request.options.top)
         for number in sorted(done):
             found = merged(found, done[number])
         run.watch.began(found.candidates, sum(part.candidates for part in parts))
-        for part, (own, seconds) in _evaluated(search, run, [p for p in parts if p.number not in done]):
+        for part, (own, seconds) in _evaluated(search, run, [p for p in parts if p.number not in done], spooled):
             if kept:
                 kept.add(part.number, own, seconds)
+            if spooled:
+                spooled.finished(part.number)
             found = merged(found, own)
             run.watch.advanced(part.candidates)
     return found
@@ -92,9 +97,17 @@ def _kept(search: Search, run: Run) -> AbstractContextManager[Journal | None]:
     return journal(run.findings, header(search.request, len(search.parts), run.shard))
 
 
-def _evaluated(search: Search, run: Run, parts: Iterable[Part]) -> Iterable[tuple[Part, Evaluated]]:
+def _spooled(run: Run, parts: Iterable[Part]) -> AbstractContextManager[Spool | None]:
+    if run.keep is None or not run.engine.elsewhere:
+        return contextlib.nullcontext()
+    return spool(run.beside, run.keep, [part.number for part in parts])
+
+
+def _evaluated(
+    search: Search, run: Run, parts: Iterable[Part], spooled: Spool | None
+) -> Iterable[tuple[Part, Evaluated]]:
     """Each part with what is in it, as they are finished."""
-    evaluate, engine = _task(search, run.engine, run.keep), run.engine
+    evaluate, engine = _task(search, run, spooled), run.engine
     waiting, flying, deaths = deque(parts), dict[Future[Evaluated], Part](), Counter[int]()
     while waiting or flying:
         while waiting and len(flying) < engine.window:
@@ -128,11 +141,11 @@ def _count_deaths(orphaned: list[Part], deaths: Counter[int]) -> None:
                               'a script of your own needs if __name__ == "__main__": around the call')  # fmt: skip
 
 
-def _task(search: Search, engine: Engine, keep: Keep | None) -> Callable[[Part], Evaluated]:
-    if not engine.elsewhere:
-        return partial(_timed, search, keep)
+def _task(search: Search, run: Run, spooled: Spool | None) -> Callable[[Part], Evaluated]:
+    if not run.engine.elsewhere:
+        return partial(_timed, search, run.keep)
     asked = portable(search.request)
-    return partial(evaluated, pickle.dumps(asked), fingerprint(asked))
+    return partial(evaluated, pickle.dumps(asked), fingerprint(asked), folder=spooled.folder if spooled else "")
 
 
 def _timed(search: Search, keep: Keep | None, part: Part) -> Evaluated:
@@ -151,8 +164,10 @@ class _Searches(threading.local):
 _searches = _Searches()
 
 
-def evaluated(pickled: bytes, wanted: str, part: Part) -> Evaluated:
+def evaluated(pickled: bytes, wanted: str, part: Part, folder: str = "") -> Evaluated:
     """One part of a pickled request: what an executor sends to another process, where the search stays.
+
+    Its candidates are written to the folder, where one is named.
 
     Raises:
         ConfigError: if what is asked means something else here: another version, other tables or formulas.
@@ -163,4 +178,7 @@ def evaluated(pickled: bytes, wanted: str, part: Part) -> Evaluated:
             raise ConfigError("a worker has another version of amped or numpy, or other tables or formulas, than who leads it",
                               "install the same, and share the files and the folder it runs in")  # fmt: skip
         _searches.search, _searches.asked = Search(request), pickled
-    return _timed(_searches.search, None, part)
+    if not folder:
+        return _timed(_searches.search, None, part)
+    with written(folder, part.number) as keep:
+        return _timed(_searches.search, keep, part)

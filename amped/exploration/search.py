@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from amped.evaluate import Array, run_in_blocks
 from amped.exploration.cases import Family, families
 from amped.exploration.every import Column, Keep
 from amped.exploration.found import Found
+from amped.exploration.grouping import Groups, OfCases
 from amped.exploration.mappings import Columns, Mappings, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
-from amped.exploration.selection import FITS, MEMORY, Groups, Keeper, Wanted
+from amped.exploration.selection import FITS, MEMORY, Keeper, Wanted
 from amped.exploration.sieve import CASE, DIVIDES, Sieve
 from amped.exploration.space import IDLE_WITHOUT, space_of, wholes
 from amped.exploration.swept import swept
@@ -30,7 +32,9 @@ from amped.scenario import asked_again
 
 # Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
 # part. Share of rows worth telling apart.
-BLOCK_CELLS, PART_CELLS, WORTHWHILE = 32_768, 1_048_576, 0.1
+BLOCK_CELLS, PART_CELLS, WORTHWHILE = 65_536, 1_048_576, 0.3
+# Cells from whose time that of the whole is told.
+SAMPLE_CELLS = 262_144
 # Mappings that are remembered from the listing of the parts to their evaluation.
 REMEMBERED_ROWS = 262_144
 # What is computed of every candidate.
@@ -111,7 +115,7 @@ class Search:
         family.sources.given.update(dict.fromkeys((*axes, *self.sweeps.beside), 1.0))
         sieve = Sieve(self.catalogue, family, axes, self.sweeps.beside)
         names = [o.name for o in (self.objective, *self.front)]
-        names += [wish.name for wish in self.wishes if not isinstance(wish.value, str)]
+        names += [name for wish in self.wishes for name in wish.quantities]
         chosen = plan(self.catalogue, dict.fromkeys((*COLUMNS, *names, *sieve.late())), family.sources)
         idle = self.sweeps.policies - set(chosen.leaves)
         self.plans.append(chosen)
@@ -125,10 +129,35 @@ class Search:
         Raises:
             ConfigError: if no mapping multiplies and divides.
         """
-        found = [Part(number, *rest) for number, rest in enumerate(self._parts())]
-        if not found:
+        return [Part(n, *rest) for n, rest in enumerate(self._parts())] if self.candidates else []
+
+    def sample(self) -> Part:
+        """A piece of the first part, to see how long the whole takes."""
+        part = Part(0, *next(self._parts()))
+        cuts = [(part.start, part.stop), *part.slices]
+        for place, (start, stop) in enumerate(cuts):
+            others = prod(last - first for first, last in (*cuts[:place], *cuts[place + 1 :]))
+            cuts[place] = start, min(stop, start + max(1, SAMPLE_CELLS // others))
+        (start, stop), *slices = cuts
+        cells = prod(last - first for first, last in cuts)
+        return replace(part, start=start, stop=stop, slices=tuple(slices), candidates=cells)
+
+    @cached_property
+    def candidates(self) -> int:
+        """How many cells the parts have, counted without listing them.
+
+        Raises:
+            ConfigError: if no mapping multiplies and divides.
+        """
+        rows = [
+            (r.rows, r.axes)
+            for f, m in enumerate(self.mappings)
+            for chunk in m.chunks()
+            for r in self._regions(f, *chunk)
+        ]
+        if not rows:
             raise ConfigError("the space is empty: no mapping multiplies and divides", self._why_empty())
-        return found
+        return sum(number * prod(len(axis) for axis in axes.values()) for number, axes in rows)
 
     def _parts(self) -> Iterator[tuple[Any, ...]]:
         for family, mappings in enumerate(self.mappings):
@@ -171,7 +200,7 @@ class Search:
         codes = np.zeros(len(columns[CASE]), dtype=np.intp)
         for place, mask in enumerate(alone):
             codes += mask.astype(np.intp) << place
-        for code in np.unique(codes):
+        for code in np.flatnonzero(np.bincount(codes)):
             rows = of_rows(columns, codes == code)
             idle = {degree for place, degree in enumerate(degrees) if code >> place & 1}
             values = {name: axis[:1] if name in own and IDLE_WITHOUT.get(name) in idle else axis
@@ -206,10 +235,10 @@ class Search:
         dividing = frozenset(name for name in rules if self.catalogue[name].mark.constrains in DIVIDES)
         told = tuple(name for name in chosen.targets if name not in rules)
         wanted = Wanted(self.request.options.top, self.objective, self.front, self.wishes, rules, dividing, told)
-        rows = {name: columns[name] for name in (*family.told, *self.sweeps.beside)}
-        outer = {name: [case.outer[name] for case in family.cases] for name in family.cases[0].outer}
+        rows: dict[str, Any] = {name: columns[name] for name in (*family.told, *self.sweeps.beside)}
         place = columns[CASE].astype(np.intp)
-        rows |= {name: np.array(values)[place] for name, values in outer.items()}
+        for name in family.cases[0].outer:
+            rows[name] = OfCases(np.array([case.outer[name] for case in family.cases]), place)
         own = {name: columns[name] for name in wholes() if name in columns} | rows
         groups = Groups.of(own, axes, self._each(own, axes), len(place))
         grid = [len(axis) for axis in axes.values()]
@@ -217,7 +246,7 @@ class Search:
         def columns_of(joint: Any, open_cells: Any) -> dict[str, Column]:
             """The swept values of cells, and their case."""
             where = dict(zip(axes, np.unravel_index(open_cells, grid) if grid else (), strict=True))
-            own = {name: np.asarray(column)[joint] for name, column in rows.items()}
+            own = {name: column[joint] for name, column in rows.items()}
             return own | {name: axes[name][places] for name, places in where.items()} | {"case": place[joint]}
 
         return Keeper(wanted, part.number, groups, columns_of)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +11,9 @@ from numpy.typing import NDArray
 from amped.errors import EvaluationError
 from amped.evaluate import Array, Results
 from amped.exploration.every import Column, Keep, every_row
-from amped.exploration.found import ALL, Found, Ranked, best_of, better_than, front_of
+from amped.exploration.found import Found, Ranked, best_of, better_than, front_of
+from amped.exploration.grouping import Groups
+from amped.exploration.histogram import BINS, counted
 from amped.exploration.objectives import Objective
 from amped.exploration.wishes import Wish
 
@@ -42,50 +42,6 @@ class Wanted:
 
 
 @dataclass
-class Groups:
-    """Which group each cell is in: one number for each joint row and one for each cell of the open axes."""
-
-    names: list[str]
-    of_rows: NDArray[np.intp]
-    of_cells: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, rows: Mapping[str, Any], axes: Mapping[str, Array], each: tuple[str, ...], size: int) -> Groups:
-        """The groups of a part: `rows` are the columns of joint rows by name, texts too."""
-        own = [name for name in each if name in rows]
-        kinds, of_rows = _distinct([rows[name] for name in own], size)
-        other = [name for name in each if name not in rows]
-        grids = np.meshgrid(*axes.values(), indexing="ij") if axes else []
-        grid = {name: g.reshape(-1) for name, g in zip(axes, grids, strict=True)}
-        cells = int(np.prod([len(axis) for axis in axes.values()], dtype=np.int64))
-        more, of_cells = _distinct([grid[name] for name in other], cells)
-        names = []
-        for cell in more:
-            for row in kinds:
-                values = dict(zip((*own, *other), (*row, *cell), strict=True))
-                names.append(json.dumps([values[name] for name in each]) if each else ALL)
-        return cls(names, of_rows, of_cells * len(kinds))
-
-
-def _distinct(columns: list[Any], size: int) -> tuple[list[tuple[Any, ...]], NDArray[np.intp]]:
-    """The distinct combinations of a few columns, and which each row has."""
-    codes, levels = np.zeros(size, dtype=np.intp), []
-    for column in columns:
-        values, own = np.unique(column, return_inverse=True)
-        levels.append(values.tolist())
-        codes = codes * len(values) + own
-    present, which = np.unique(codes, return_inverse=True)
-    kinds = []
-    for code in present.tolist():
-        kind = []
-        for values in reversed(levels):
-            code, place = divmod(code, len(values))
-            kind.append(values[place])
-        kinds.append(tuple(reversed(kind)))
-    return kinds, which.astype(np.intp)
-
-
-@dataclass
 class Keeper:
     """What was kept so far of one part."""
 
@@ -104,6 +60,7 @@ class Keeper:
     def __post_init__(self) -> None:
         """Nothing is kept yet: any time is good enough."""
         self.best: dict[int, list[Ranked]] = {}
+        self.counts = np.zeros(BINS, dtype=np.int64)
         self.bounds = np.full(len(self.groups.names), np.inf)
         self.least = np.inf
 
@@ -115,6 +72,7 @@ class Keeper:
             self.removed[name] = self.removed.get(name, 0) + count
         self.feasible += block.count(block.feasible)
         objective = block.values(self.wanted.objective)
+        self.counts += counted(self.wanted.objective.sign * objective[block.feasible])
         self._keep_best(block, objective, first)
         self._keep_unfit(block, objective, first)
         self._keep_near(block, objective, first)
@@ -128,8 +86,9 @@ class Keeper:
         """The finding of the part."""
         names = self.groups.names
         best = {names[group]: tuple(ranked) for group, ranked in sorted(self.best.items())}
+        histogram = {place: int(self.counts[place]) for place in np.flatnonzero(self.counts).tolist()}
         return Found(self.wanted.top, self.candidates, self.feasible, self.removed, best, tuple(self.unfit),
-                     better_than(best, self.near), self.front)  # fmt: skip
+                     better_than(best, self.near), self.front, histogram)  # fmt: skip
 
     def _keep_best(self, block: Block, objective: Array, first: int) -> None:
         group = self._group(block, first) if len(self.bounds) > 1 else None
@@ -233,12 +192,12 @@ class Block:
         wished = self._all([mask for _, mask in held])
         self.feasible: Mask = np.broadcast_to(wished & fits, self.shape)
         self.unfit: Mask = np.broadcast_to(keeps, self.shape) & ~self.feasible
-        self.too_large: Mask = self.unfit & self._all([mask for wish, mask in held if wish.name != MEMORY])
+        self.too_large: Mask = self.unfit & self._all([mask for wish, mask in held if MEMORY not in wish.quantities])
 
     def _fulfilled(self, wish: Wish) -> Mask:
         if isinstance(wish.value, str):
             return np.full((1,) * len(self.shape), wish.chosen(self.results.plan.choices[wish.name]))
-        return wish.holds(self.results.spread(wish.name))
+        return wish.holds(self.results.spread)
 
     def values(self, objective: Objective) -> Array:
         """The objective, smaller where it is better."""

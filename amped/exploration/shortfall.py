@@ -43,9 +43,9 @@ def _memory(search: Search, row: Row) -> Iterator[str]:
 def _fulfilled(wish: Wish, row: Row) -> bool:
     if isinstance(wish.value, str):
         return wish.chosen(str(row.get(wish.name, wish.value)))
-    return bool(wish.holds(row[wish.name]))
+    return bool(wish.holds(row.__getitem__))
 
 
 def _broken(wish: Wish, row: Row) -> str:
-    value = row[wish.name]
-    return f"its {wish.name} is {value if isinstance(value, str) else f'{value:.6g}'}, and {wish.written} was asked for"
+    told = (f"its {n} is {v if isinstance(v := row[n], str) else f'{v:.6g}'}" for n in wish.quantities or (wish.name,))
+    return f"{', '.join(told)}, and {wish.written} was asked for"

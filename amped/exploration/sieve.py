@@ -50,10 +50,14 @@ class Sieve:
                       frozenset(ready))  # fmt: skip
         for name in ready:
             holds = np.broadcast_to(results.spread(name) > 0, keeps.shape)
-            if broken := holds.size - int(np.count_nonzero(holds)):
-                self.dropped[name] = self.dropped.get(name, 0) + broken
+            self.drop(name, ~holds)
             keeps &= holds
         return keeps
+
+    def drop(self, name: str, rows: NDArray[np.bool_]) -> None:
+        """Counts rows that something drops, to tell why a space is empty."""
+        if dropped := int(np.count_nonzero(rows)):
+            self.dropped[name] = self.dropped.get(name, 0) + dropped
 
     def kept_values(self, columns: Mapping[str, Array], name: str) -> Array:
         """The values of an axis with which some row keeps the rules that depend on that axis alone."""

@@ -36,6 +36,7 @@ class Swept:
         listed: values to which what is searched is restricted, held ones among them.
         beside: further names on the joint axis; axes: those with an axis of their own.
         policies: the axes that nobody listed and the space has of itself.
+        written: the names that the user sweeps, in order.
     """
 
     rows: dict[str, tuple[object, ...]] = field(default_factory=dict)
@@ -46,11 +47,18 @@ class Swept:
     axes: dict[str, tuple[float, ...]] = field(default_factory=dict)
     policies: frozenset[str] = frozenset()
     held: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
 
     @property
     def names(self) -> set[str]:
         """Every swept name that is a number."""
         return {*self.machines, *self.listed, *self.beside, *self.axes}
+
+    @property
+    def by_user(self) -> dict[str, tuple[object, ...]]:
+        """What the user sweeps, and its values: not what the space searches of itself."""
+        every = {**self.rows, **self.choices, **self.machines, **self.listed, **self.beside, **self.axes}
+        return {name: every[name] for name in self.written if name in every}
 
 
 def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept:
@@ -71,6 +79,7 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
         for name in sweeps
         if scenario.catalogue[name].mark.unit == "layout"
     ]
+    found.written = (*found.rows, *sweeps)
     policies = {n: values for n, values in space.policies.items() if n not in sweeps and not _is_set(scenario, n)}
     for name, values in (sweeps | policies).items():
         _place(scenario.catalogue, found, name, values)

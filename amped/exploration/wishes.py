@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,28 +13,39 @@ from numpy.typing import NDArray
 from amped.aliases import aliases
 from amped.catalogue import Catalogue
 from amped.errors import AmpedError, ConfigError, Problem, did_you_mean
-from amped.evaluate import Array
 from amped.units import parse
 
 COMPARISONS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater,
                "==": np.equal, "!=": np.not_equal}  # fmt: skip
-_WISH = re.compile(r"\s*([A-Za-z_]\w*)\s*(<=|>=|==|!=|=|<|>)\s*(\S.*?)\s*")
+# The same with its sides exchanged.
+TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "==": "==", "!=": "!="}
+_WISH = re.compile(r"\s*([^<>=!]*[^<>=!\s])\s*(<=|>=|==|!=|=|<|>)\s*([^<>=!\s][^<>=!]*?)\s*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _AND = re.compile(r"\s+and\s+|\s*&&\s*", re.IGNORECASE)
 LONGEST = 1000
 
 
 @dataclass(frozen=True)
 class Wish:
-    """One comparison of a quantity with a value in its canonical unit, or of a choice with a text."""
+    """One comparison of a quantity with a value in its canonical unit, with another quantity, or of a choice with a text."""
 
     name: str
     comparison: str
     value: float | str
     written: str
+    other: str = ""
 
-    def holds(self, data: Array) -> NDArray[np.bool_]:
-        """Where it is fulfilled."""
-        return COMPARISONS[self.comparison](data, self.value)
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """The names of the numbers that it compares."""
+        return () if isinstance(self.value, str) else tuple(name for name in (self.name, self.other) if name)
+
+    def holds(self, of: Callable[[str], Any]) -> NDArray[np.bool_]:
+        """Where it is fulfilled; `of` gives the values of a quantity."""
+        holds: NDArray[np.bool_] = COMPARISONS[self.comparison](
+            of(self.name), of(self.other) if self.other else self.value
+        )
+        return holds
 
     def chosen(self, choice: str) -> bool:
         """Whether a choice fulfils it."""
@@ -65,13 +77,28 @@ def _read(text: str, catalogue: Catalogue) -> Wish:
     match = _WISH.fullmatch(text)
     if match is None:
         raise ConfigError(f"{text!r} is not NAME < VALUE", 'for example "memory_per_accelerator_bytes < 70 GB"')
-    written, comparison, value = match.groups()
-    name, comparison = aliases().canonical(written), comparison.replace("==", "=").replace("=", "==")
-    comparison = {"<==": "<=", ">==": ">=", "!==": "!="}.get(comparison, comparison)
+    left, comparison, right = match.groups()
+    comparison = "==" if comparison == "=" else comparison
     names = [n for n, q in catalogue.items() if q.mark.kind != "records"]
-    if name not in names:
-        raise ConfigError(f"there is no quantity '{written}'", did_you_mean(written, names))
-    return Wish(name, comparison, _value(catalogue, name, comparison, value), f"{name} {comparison} {value}")
+    one, other = (aliases().canonical(side) for side in (left, right))
+    if one not in names and other in names:
+        left, right, one, other, comparison = right, left, other, one, TURNED[comparison]
+    if one not in names:
+        raise ConfigError(f"there is no quantity '{left}'", did_you_mean(left, names))
+    if other in names:
+        return _of_two(catalogue, one, comparison, other)
+    meant = did_you_mean(right, names) if _NAME.fullmatch(right) and catalogue[one].mark.unit != "choice" else ""
+    if meant:
+        raise ConfigError(f"there is no quantity '{right}'", meant)
+    return Wish(one, comparison, _value(catalogue, one, comparison, right), f"{one} {comparison} {right}")
+
+
+def _of_two(catalogue: Catalogue, one: str, comparison: str, other: str) -> Wish:
+    units = [catalogue[name].mark.unit for name in (one, other)]
+    if units[0] != units[1] or "choice" in units:
+        told = ", ".join(f"'{n}' is in {u}" for n, u in zip((one, other), units, strict=True))
+        raise ConfigError(f"only numbers of one unit are compared: {told}", "compare each with a value")
+    return Wish(one, comparison, 0.0, f"{one} {comparison} {other}", other)
 
 
 def _value(catalogue: Catalogue, name: str, comparison: str, text: str) -> float | str:
@@ -89,7 +116,8 @@ def _value(catalogue: Catalogue, name: str, comparison: str, text: str) -> float
 def _by_name(wishes: Iterable[Wish]) -> Mapping[str, list[Wish]]:
     named: dict[str, list[Wish]] = {}
     for wish in wishes:
-        named.setdefault(wish.name, []).append(wish)
+        if not wish.other:
+            named.setdefault(wish.name, []).append(wish)
     return named
 
 
@@ -100,4 +128,4 @@ def _contradict(wishes: list[Wish]) -> bool:
         return not any(all(w.chosen(o) for w in wishes) for o in options)
     ends = np.unique([float(w.value) for w in wishes])
     tried = np.concatenate([ends, (ends[1:] + ends[:-1]) / 2, [-np.inf, np.inf]])
-    return not np.logical_and.reduce([w.holds(tried) for w in wishes]).any()
+    return not np.logical_and.reduce([w.holds(lambda _: tried) for w in wishes]).any()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amped.catalogue import catalogue
 from amped.exploration.found import Row
 from amped.report import human
+from amped.scenario import Scenario
 
 # For each unit the sizes in which it is told, the largest first.
 _TOLD = {
@@ -19,6 +20,8 @@ _TOLD = {
     "byte/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1.0, "B/s")),
 }
 MOST_TICKS = 14
+# Values that a title tells one by one.
+MOST_TOLD = 4
 
 
 def unit_of(name: str) -> str:
@@ -52,6 +55,19 @@ def words(names: Sequence[str], values: Sequence[Any]) -> str:
     """Values of several names for a legend: texts alone, numbers with their name."""
     pairs = zip(names, values, strict=True)
     return ", ".join(v if isinstance(v, str) else f"{axis_label(n)} {told(n, v)}" for n, v in pairs)
+
+
+def title(asked: Scenario, swept: Mapping[str, Sequence[Any]]) -> str:
+    """What was explored: the config's own words, or, where more than that is swept, what is swept and what else is kept."""
+    if not swept:
+        return asked.description or asked.label
+    return f"{'; '.join(f'{axis_label(n)} {_several(n, v)}' for n, v in swept.items())}\nall else as in: {asked.description or asked.label}"
+
+
+def _several(name: str, values: Sequence[Any]) -> str:
+    """A few values, or the first and the last of many."""
+    few = [told(name, value) for value in values]
+    return ", ".join(few) if len(few) <= MOST_TOLD else f"{few[0]} … {few[-1]}"
 
 
 def by_values(groups: Iterable[Sequence[Row]], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:

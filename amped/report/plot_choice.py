@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from amped.errors import ConfigError
 
-KINDS = ("scaling", "parts", "heatmap", "pareto")
+KINDS = ("scaling", "parts", "heatmap", "pareto", "histogram")
 AUTO = "auto"
 # What says how large the machine is, the plainest first.
 SIZES = ("number_of_accelerators", "number_of_nodes")
@@ -21,7 +21,7 @@ class Drawing:
 
     Attributes:
         kind: one of `KINDS`.
-        names: the swept names; each combination of their values needs its own best. None for a front.
+        names: the swept names; each combination of their values needs its own best. None for a front or a histogram.
         front: the two quantities of a front.
     """
 
@@ -48,6 +48,8 @@ def drawing(kind: str, swept: Sequence[str], along: Sequence[str], front: tuple[
         kind = "pareto" if front else "scaling" if size else "parts" if len(own) == 1 else "heatmap"
     if kind == "pareto":
         return Drawing(kind, front=front or FRONT)
+    if kind == "histogram":
+        return Drawing(kind)
     if kind == "scaling":
         if size is None:
             raise ConfigError("a plot of scaling needs machines of several sizes",
