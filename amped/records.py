@@ -103,6 +103,8 @@ class Duration(Record):
 Work = tuple[Any, Any, Any]
 # Kinds of products with weights.
 WEIGHTED = ("contraction", "grouped_contraction")
+# Kinds that pass over memory and multiply no matrices.
+STREAMING = ("normalisation", "element_wise")
 # Factor on the time of what is not to be used: no minimum takes it.
 UNUSABLE = 1e9
 
@@ -167,8 +169,8 @@ class Kernels(Record):
             with one for each group of rows, and of activations.
         fused_forward_rate, fused_backward_rate: flop/s of a fused attention over long sequences.
         vector_rate: flop/s of everything else; softmax_time: seconds of a score that products do not hide.
-        bandwidth: byte/s that large kernels reach, those that reduce rows `normalisation` of it; bandwidth_ramp: bytes of
-            time lost by each.
+        bandwidth: byte/s that large kernels reach, those that reduce rows `normalisation` of it; passes: over the memory
+            of norms and element-wise operators, for each of fused ones; bandwidth_ramp: bytes of time lost by each.
         ramp_depth, ramp_length: k of a product, and length of a sequence, lost to filling the pipeline.
         medium, small, smallest: efficiency of smaller tiles; quantization: share of partly filled tiles and waves lost.
         cores: that share out the tiles of a product.
@@ -184,6 +186,7 @@ class Kernels(Record):
     softmax_time: Any
     bandwidth: Any
     normalisation: Any
+    passes: Any
     bandwidth_ramp: Any
     ramp_depth: Any
     ramp_length: Any

@@ -200,7 +200,7 @@ def quantization_operators__fp8(
 def layer_operators(
     norm_operators, projection_operators, projection_bias_operators, rotary_operators, unfused_attention_operators,
     fused_attention_operators, head_permutation_operators, attention_output_operators, residual_operators,
-    feedforward_operators, expert_operators, quantization_operators,
+    feedforward_operators, expert_operators, quantization_operators, accumulation_operators,
 ):  # fmt: skip
     """All operators of one layer, each followed by its gradients.
 
@@ -209,4 +209,4 @@ def layer_operators(
     attention = norm_operators + projection_operators + projection_bias_operators + rotary_operators
     attention = attention + unfused_attention_operators + fused_attention_operators + head_permutation_operators
     attention = attention + attention_output_operators
-    return attention + residual_operators + feedforward_operators + expert_operators + quantization_operators
+    return attention + residual_operators + feedforward_operators + expert_operators + quantization_operators + accumulation_operators

@@ -7,7 +7,7 @@ library's tiles and splits of k is taken. Everything else streams through memory
 import numpy as np
 
 from amped.quantity import records
-from amped.records import UNUSABLE, Duration
+from amped.records import STREAMING, UNUSABLE, Duration
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
 # library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
@@ -53,7 +53,8 @@ def kernel_time(o, c):
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
     reached = {"normalisation": c.normalisation}.get(o.kind, 1.0)
-    traffic = (o.bytes + c.bandwidth_ramp) / (c.bandwidth * reached)
+    passes = c.passes if o.kind in STREAMING and o.phase != "update" else 1.0
+    traffic = (o.bytes * passes + c.bandwidth_ramp) / (c.bandwidth * reached)
     return c.overhead + np.maximum(WORK[o.kind](o, c), traffic)
 
 

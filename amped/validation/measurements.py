@@ -15,7 +15,7 @@ from amped.catalogue import Catalogue, catalogue
 from amped.errors import AmpedError, Problem, one_line
 from amped.estimation import Estimation
 from amped.quantity import ACCELERATOR, CATEGORIES, MAPPING, SYSTEM
-from amped.table_files import ACCELERATORS, SYSTEMS, user_folders
+from amped.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, user_folders
 from amped.tables import Tables
 from amped.validation.columns import NEEDED, TableRow, read_table
 from amped.validation.notes import Reading, read_notes
@@ -89,6 +89,8 @@ class Measurement:
         """What an estimate of this row's config says of a measured quantity."""
         if name == MEMORY and self.memory_of == "last stage":
             return sum(estimation[part] for part in LAST_STAGE)
+        if name == MEMORY and self.memory_is == "reserved":
+            return estimation["held_by_allocator_bytes"]
         if name == "forward_time":
             return estimation["compute_forward_time"] + _forward_communication(estimation)
         if name == "backward_time":
@@ -164,6 +166,7 @@ def _config(row: TableRow, translation: Translation, known: Catalogue) -> dict[s
     config[ACCELERATOR]["lookup_config"] = {
         "lookup_table_name": ACCELERATORS, "lookup_table_row": translation.accelerator
     }  # fmt: skip
+    config[MAPPING]["lookup_config"] = {"lookup_table_name": SOFTWARE, "lookup_table_row": translation.software}
     if translation.system:
         config[SYSTEM]["lookup_config"] = {"lookup_table_name": SYSTEMS, "lookup_table_row": translation.system}
     names = [row.text(column) for column in ("id", "source", "model_name") if row.text(column)]
