@@ -62,8 +62,8 @@ class Collective(Record):
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
 
-    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows), batched_contraction (of
-    activations), fused_attention, normalisation or element_wise; `phase` is forward, input_gradient, weight_gradient or
+    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows), head_contraction (in 16 bit), batched_contraction (of
+    activations), fused_attention, normalisation, element_wise or loss; `phase` is forward, input_gradient, weight_gradient or
     update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
     entries are worked on. `read` and `written` are the bytes that must move, `stash` those kept for the backward pass.
     `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`.
@@ -105,6 +105,8 @@ Work = tuple[Any, Any, Any]
 WEIGHTED = ("contraction", "grouped_contraction")
 # Kinds that pass over memory and multiply no matrices.
 STREAMING = ("normalisation", "element_wise")
+# Kinds that add up rows.
+REDUCING = ("normalisation", "loss")
 # Factor on the time of what is not to be used: no minimum takes it.
 UNUSABLE = 1e9
 

@@ -7,7 +7,7 @@ library's tiles and splits of k is taken. Everything else streams through memory
 import numpy as np
 
 from amped.quantity import records
-from amped.records import STREAMING, UNUSABLE, Duration
+from amped.records import REDUCING, STREAMING, UNUSABLE, Duration
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
 # library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
@@ -52,7 +52,7 @@ def kernel_time(o, c):
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
-    reached = {"normalisation": c.normalisation}.get(o.kind, 1.0)
+    reached = c.normalisation if o.kind in REDUCING else 1.0
     passes = c.passes if o.kind in STREAMING and o.phase != "update" else 1.0
     traffic = (o.bytes * passes + c.bandwidth_ramp) / (c.bandwidth * reached)
     return c.overhead + np.maximum(WORK[o.kind](o, c), traffic)
@@ -70,9 +70,11 @@ def fused_time(o, c):
 WORK = {
     "contraction": lambda o, c: product_time(o, c, c.matrix_time),
     "grouped_contraction": lambda o, c: product_time(o, c, c.grouped_time),
+    "head_contraction": lambda o, c: product_time(o, c, c.batched_time),
     "batched_contraction": lambda o, c: product_time(o, c, c.batched_time),
     "fused_attention": fused_time,
     "normalisation": lambda o, c: o.flops / c.vector_rate,
+    "loss": lambda o, c: o.flops / c.vector_rate,
     "element_wise": lambda o, c: o.flops / c.vector_rate,
 }
 

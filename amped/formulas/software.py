@@ -66,10 +66,29 @@ def attention_dropout_fraction():
     return 1
 
 
+@parameter("1", category=MAPPING)
+def attention_head_ramp():
+    """Width of a head at which a fused attention reaches half of what endless width would give it.
+
+    Source: arXiv 2407.08608, figures 5 and 6 (H100, widths of 64 and 128: forward 0.66 to 0.9, backward 0.83 to 0.9).
+    """
+    return 28
+
+
 @quantity("1")
-def attention_software_fraction(attention_kernel_fraction, attention_dropout_fraction, dropout):
+def head_width_fraction(score_dimension, attention_head_ramp):
+    """Rate of a fused attention as a share of that at a width of 128, at which it is measured.
+
+    Source: arXiv 2407.08608, figure 5.
+    """
+    return (1 + attention_head_ramp / 128) / (1 + attention_head_ramp / score_dimension)
+
+
+@quantity("1")
+def attention_software_fraction(attention_kernel_fraction, attention_dropout_fraction, dropout, head_width_fraction):
     """Share of the newest kernel's rate that the framework's attention has. Source: definition."""
-    return attention_kernel_fraction * np.where(dropout > 0, attention_dropout_fraction, 1.0)
+    dropped = np.where(dropout > 0, attention_dropout_fraction, 1.0)
+    return attention_kernel_fraction * dropped * head_width_fraction
 
 
 @quantity("flop/s")
@@ -139,6 +158,26 @@ def accumulation_operators__separate(
     )  # fmt: skip
 
 
+# --- experts ---------------------------------------------------------------------------------------------------------
+
+
+@parameter("boolean", category=MAPPING)
+def deduplicated_dispatch():
+    """Whether a token goes once to an accelerator with several of its experts, from where it lies. Source: DeepEP."""
+    return 0
+
+
+@quantity("1")
+def distinct_visit_fraction(deduplicated_dispatch, expert_parallel_degree, experts_per_token):
+    """Accelerators that a token is sent to for each of its experts, where each is as likely as the others.
+
+    Source: definition, G·(1 − (1 − 1/G)^k) of G accelerators have one of k experts.
+    """
+    missed = np.exp(experts_per_token * np.log1p(-1 / np.maximum(expert_parallel_degree, 1 + 1e-9)))
+    distinct = expert_parallel_degree * (1 - missed) / np.maximum(experts_per_token, 1)
+    return np.where(deduplicated_dispatch > 0, distinct, 1.0)
+
+
 # --- the host --------------------------------------------------------------------------------------------------------
 
 
@@ -183,5 +222,14 @@ def cross_entropy_copies():
     """Copies of the logits in full precision that the loss needs beyond those that a fused one works on.
 
     Source: Megatron-LM, vocab_parallel_cross_entropy (works in place, 0); PyTorch, log_softmax and nll_loss (1).
+    """
+    return 0
+
+
+@parameter("boolean", category=MAPPING)
+def fused_cross_entropy():
+    """Whether the loss is one kernel that reads the logits as the head wrote them, and writes their gradient over them.
+
+    Source: Dao-AILab/flash-attention, losses/cross_entropy (inplace_backward); NVIDIA Transformer Engine, parallel_cross_entropy.
     """
     return 0

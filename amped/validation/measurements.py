@@ -19,6 +19,7 @@ from amped.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, user_folders
 from amped.tables import Tables
 from amped.validation.columns import NEEDED, TableRow, read_table
 from amped.validation.notes import Reading, read_notes
+from amped.validation.recipes import MICROBATCH, STAGES, WHOSE, tuned
 from amped.validation.translation import Translation, translated
 
 TIME, THROUGHPUT, FLOP_RATE = "step_time", "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator"
@@ -114,10 +115,12 @@ def read_measurements(table: str | Path | None = None, lookup_tables: str | Path
         AmpedError: for a table that cannot be read. A row that cannot be modelled is returned with its reason.
     """
     tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
-    return [measurement(row, tables, catalogue()) for row in read_table(table)]
+    return [measurement(row, tables, catalogue(), lookup_tables) for row in read_table(table)]
 
 
-def measurement(row: TableRow, tables: Tables, known: Catalogue) -> Measurement:
+def measurement(
+    row: TableRow, tables: Tables, known: Catalogue, lookup_tables: str | Path | None = None
+) -> Measurement:
     """One row as a measurement."""
     reading = read_notes(row.text("notes"), row.text("audit"), known)
     kind = row.text("row_kind") or reading.measured.get("row_kind", STEP)
@@ -132,9 +135,14 @@ def measurement(row: TableRow, tables: Tables, known: Catalogue) -> Measurement:
     except AmpedError as error:
         unread, reason = _unread(row, reading), one_line(error)
         return Measurement(row, kind, None, **own, software=reading.software, unread=unread, reason=reason)
+    config = _config(row, translation, known)
+    blank = {name for name in (MICROBATCH, STAGES) if name in translation.assumed and kind == STEP}
+    for name, value in tuned(config, translation.values, blank, lookup_tables).items():
+        translation.assume(name, value, WHOSE)
+        config[MAPPING]["parameters"][name] = {"value": value}
     missing = {name: value for name, value in translation.values.items() if name not in known}
     return Measurement(
-        row, kind, _config(row, translation, known), **own, assumed=translation.assumed, software=reading.software,
+        row, kind, config, **own, assumed=translation.assumed, software=reading.software,
         missing=missing, expected=translation.expected, unread=_unread(row, reading),
     )  # fmt: skip
 

@@ -49,6 +49,7 @@ SAID_OF_STACKS = ("network_family", "selective_recomputation", "vocabulary_paddi
 HOW_WELL = (
     "attention_kernel", "attention_dropout_fraction", "streaming_traffic_factor", "gradient_accumulation",
     "host_time_per_layer", "host_time_per_step", "allocator_reserve_fraction", "cross_entropy_copies",
+    "fused_cross_entropy", "deduplicated_dispatch",
 )  # fmt: skip
 RECOMPUTATION = {"none": "none", "full": "full", "selective": "selective"}
 FULL_PRECISION = ("fp32", "tf32")
