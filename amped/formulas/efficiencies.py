@@ -166,6 +166,14 @@ def flash_1_attention_fraction():
     """
 
 
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def deterministic_kernel_fraction():
+    """Rate of the newest attention kernel that can be deterministic as a share of that of the newest.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
 @parameter("1", category=ACCELERATOR)
 def attention_ramp_length():
     """Length of a sequence at which a fused attention reaches half of that.

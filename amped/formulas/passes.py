@@ -70,13 +70,23 @@ def streaming_forward_time_per_layer(layer_durations, kernel_rates):
 
 
 @quantity("s")
+def last_product_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of the product that ends a dense layer, whose output nothing in the layer needs. Source: definition."""
+    return pass_time("forward", [d for d in layer_durations if d.name == "feedforward_down"], kernel_rates)
+
+
+@quantity("s")
 def recomputation_time_per_layer(
     forward_time_per_layer, core_forward_time_per_layer, product_forward_time_per_layer,
-    streaming_forward_time_per_layer, recomputed_layer_fraction, recomputed_core_fraction, recomputed_product_fraction,
-    recomputed_streaming_fraction,
+    streaming_forward_time_per_layer, last_product_forward_time_per_layer, recomputed_layer_fraction,
+    recomputed_core_fraction, recomputed_product_fraction, recomputed_streaming_fraction, recomputation_stops_early,
 ):  # fmt: skip
-    """Time to compute a layer's activations again, averaged over the layers. Source: arXiv 2205.05198, section 5."""
-    whole = recomputed_layer_fraction * forward_time_per_layer + recomputed_core_fraction * core_forward_time_per_layer
+    """Time to compute a layer's activations again, averaged over the layers; or only as far as the last that is needed.
+
+    Source: arXiv 2205.05198, section 5; PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
+    """
+    again = forward_time_per_layer - recomputation_stops_early * last_product_forward_time_per_layer
+    whole = recomputed_layer_fraction * again + recomputed_core_fraction * core_forward_time_per_layer
     products = recomputed_product_fraction * product_forward_time_per_layer
     return whole + products + recomputed_streaming_fraction * streaming_forward_time_per_layer
 

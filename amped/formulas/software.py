@@ -22,12 +22,12 @@ def attention_kernel():
 
 
 @quantity("1")
-def attention_kernel_fraction(flash_2_attention_fraction, deterministic):
-    """Rate of the fused attention as a share of the newest one's; where it must be deterministic, FlashAttention-2's.
+def attention_kernel_fraction(deterministic, deterministic_kernel_fraction):
+    """Rate of the fused attention as a share of the newest one's, or of the newest that can be deterministic.
 
-    Source: definition; NVIDIA Transformer Engine, get_attention_backend (newer kernels are not deterministic).
+    Source: definition; NVIDIA Transformer Engine, get_attention_backend.
     """
-    return np.where(deterministic > 0, flash_2_attention_fraction, 1.0)
+    return np.where(deterministic > 0, deterministic_kernel_fraction, 1.0)
 
 
 @quantity("1", choice="attention_kernel", value="flash_2")
@@ -156,6 +156,15 @@ def accumulation_operators__separate(
                  entries * activation_precision, 0.0 * entries, 1.0, o.count)
         for o in products for entries in (o.m * o.n * o.batch,)
     )  # fmt: skip
+
+
+@parameter("boolean", category=MAPPING)
+def recomputation_stops_early():
+    """Whether recomputing a layer stops as soon as all that its backward pass needs is there: before its last product.
+
+    Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop, without reentry); Megatron-LM's runs to the end.
+    """
+    return 0
 
 
 # --- experts ---------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ SAID_OF_STACKS = ("network_family", "selective_recomputation", "vocabulary_paddi
 HOW_WELL = (
     "attention_kernel", "attention_dropout_fraction", "streaming_traffic_factor", "gradient_accumulation",
     "host_time_per_layer", "host_time_per_step", "allocator_reserve_fraction", "cross_entropy_copies",
-    "fused_cross_entropy", "deduplicated_dispatch",
+    "fused_cross_entropy", "deduplicated_dispatch", "recomputation_stops_early",
 )  # fmt: skip
 RECOMPUTATION = {"none": "none", "full": "full", "selective": "selective"}
 FULL_PRECISION = ("fp32", "tf32")
