@@ -19,7 +19,7 @@ from amped.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, user_folders
 from amped.tables import Tables
 from amped.validation.columns import NEEDED, TableRow, read_table
 from amped.validation.notes import Reading, read_notes
-from amped.validation.recipes import MICROBATCH, STAGES, WHOSE, tuned
+from amped.validation.recipes import OPEN, WHOSE, tuned
 from amped.validation.translation import Translation, translated
 
 TIME, THROUGHPUT, FLOP_RATE = "step_time", "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator"
@@ -136,7 +136,7 @@ def measurement(
         unread, reason = _unread(row, reading), one_line(error)
         return Measurement(row, kind, None, **own, software=reading.software, unread=unread, reason=reason)
     config = _config(row, translation, known)
-    blank = {name for name in (MICROBATCH, STAGES) if name in translation.assumed and kind == STEP}
+    blank = {name for name in OPEN if name in translation.assumed and kind == STEP}
     for name, value in tuned(config, translation.values, blank, lookup_tables).items():
         translation.assume(name, value, WHOSE)
         config[MAPPING]["parameters"][name] = {"value": value}

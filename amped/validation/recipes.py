@@ -1,6 +1,7 @@
 """What a source that wrote no recipe is taken to have run: of what its columns leave open, the fastest that fits.
 
-Published throughputs are of tuned runs. Only micro-batch and virtual stages are chosen so, and the row tells it.
+Published throughputs are of tuned runs. Only micro-batch, virtual stages and, with them, the overlap of data parallelism
+are chosen so, and the row tells it.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ from amped.estimation import Estimation, estimated
 from amped.quantity import MAPPING
 from amped.scenario import read_scenario
 
-MICROBATCH, STAGES = "microbatch_size", "virtual_pipeline_stages"
+MICROBATCH, STAGES, OVERLAP = "microbatch_size", "virtual_pipeline_stages", "overlap_data_communication"
+OPEN = (MICROBATCH, STAGES, OVERLAP)
 WHOSE = "not stated; the fastest that fits"
 
 
 def tuned(
     config: Mapping[str, Any], values: Mapping[str, Any], blank: set[str], tables: str | Path | None
 ) -> dict[str, int]:
-    """Micro-batch and virtual stages where they are blank: those of the fastest estimate that fits; none where none does.
+    """What a recipe would say where it is blank, as the fastest estimate that fits has it; nothing where none does.
 
     Args:
         config: the config of the row; `values` its parameters by name.
-        blank: which of both the row leaves open.
+        blank: which of `OPEN` the row leaves open.
         tables: a folder of lookup tables to layer over the shipped ones.
     """
     best: dict[str, int] = {}
@@ -53,8 +55,9 @@ def _choices(values: Mapping[str, Any], blank: set[str]) -> Iterator[dict[str, i
     sizes = [n for n in (1, 2, 4, 8, 16, 32) if sequences % n == 0] if MICROBATCH in blank else [None]
     each = values["layers"] // stages
     chunks = sorted({1, each}) if STAGES in blank and stages > 1 else [None]
-    if sizes == chunks == [None]:
+    if not blank & {MICROBATCH, STAGES}:
         return
-    for size, chunk in product(sizes, chunks):
-        choice = {MICROBATCH: size, STAGES: chunk}
+    overlaps = [True] if OVERLAP in blank else [None]
+    for size, chunk, overlap in product(sizes, chunks, overlaps):
+        choice = {MICROBATCH: size, STAGES: chunk, OVERLAP: overlap}
         yield {name: value for name, value in choice.items() if value is not None}

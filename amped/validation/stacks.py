@@ -32,8 +32,8 @@ STACKS: tuple[tuple[str, int, str], ...] = (
     (r"megatron-lm$", 2021, "Megatron-LM 2021"),
     (r"megatron-lm$", 2022, "Megatron-LM 2022"),
     (r"megatron-core .*layer", 9999, "Megatron-Core layers"),
-    (r"^pytorch$", 9999, "PyTorch"),
     (r"megatron", 9999, "Megatron-Core"),
+    (r"torch|hugging ?face|transformers|lightning", 9999, "PyTorch"),
 )
 UNKNOWN = "default"
 COMPILED = "{}, compiled"
