@@ -52,8 +52,8 @@ def kernel_time(o, c):
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
-    reached = c.normalisation if o.kind in REDUCING else 1.0
-    passes = c.passes if o.kind in STREAMING and o.phase != "update" else 1.0
+    reached = dict.fromkeys(REDUCING, c.normalisation).get(o.kind, 1.0)
+    passes = {"update": 1.0}.get(o.phase, dict.fromkeys(STREAMING, c.passes).get(o.kind, 1.0))
     traffic = (o.bytes * passes + c.bandwidth_ramp) / (c.bandwidth * reached)
     return c.overhead + np.maximum(WORK[o.kind](o, c), traffic)
 

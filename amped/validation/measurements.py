@@ -136,7 +136,8 @@ def measurement(
         unread, reason = _unread(row, reading), one_line(error)
         return Measurement(row, kind, None, **own, software=reading.software, unread=unread, reason=reason)
     config = _config(row, translation, known)
-    blank = {name for name in OPEN if name in translation.assumed and kind == STEP}
+    tunable = kind == STEP and not own["out_of_memory"]
+    blank = {name for name in OPEN if name in translation.assumed and tunable}
     for name, value in tuned(config, translation.values, blank, lookup_tables).items():
         translation.assume(name, value, WHOSE)
         config[MAPPING]["parameters"][name] = {"value": value}

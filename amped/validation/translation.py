@@ -14,7 +14,7 @@ from amped.validation.columns import COLUMNS as KINDS
 from amped.validation.columns import FLAG, TableRow
 from amped.validation.networks import bandwidth_per_accelerator, says_something, systems_of
 from amped.validation.notes import Reading
-from amped.validation.stacks import shape_of, stack_of
+from amped.validation.stacks import UNKNOWN, shape_of, stack_of
 
 # Columns that are one parameter each.
 DIRECT = {
@@ -58,7 +58,7 @@ CHECKED = ("number_of_parameters", "expert_data_degree")
 # What is assumed of the machine, of which a config names the row and not the value.
 MACHINE = ("system", "inter_accelerator_bandwidth", "inter_node_bandwidth")
 # What a single layer is without: an optimizer, what stands around the layers, other replicas.
-ALONE = {"optimizer": "none", "vocabulary_size": 0, "final_norm": False, "position_table": 0,
+ALONE = {"optimizer": "none", "vocabulary_size": 0, "final_norm": False, "position_table": 0, "host_time_per_step": 0,
          "gradient_communication_time": 0, "weight_communication_time": 0}  # fmt: skip
 
 
@@ -114,14 +114,15 @@ def translated(row: TableRow, reading: Reading, layer_alone: bool, tables: Table
 
 def _take_defaults(row: TableRow, stack: Row, result: Translation) -> None:
     """What the framework does unless told otherwise, for blank columns too."""
+    whose = "default of " + ("an unknown framework" if stack.name == UNKNOWN else stack.name)
     own = {name: value for name, value in stack.columns.items() if name not in (*ABOUT, *HOW_WELL)}
     own |= {DIRECT[column]: value for column, value in BLANK.items() if column != "ep" or "num_experts" in row.texts}
     given = {DIRECT[column] for column in row.texts if column in DIRECT}
     for name, value in own.items():
         if name not in given and name not in SAID_OF_STACKS:
-            result.assume(name, value, f"default of {stack.name}")
+            result.assume(name, value, whose)
     for name, value in shape_of(stack, bool(row.numbers.get("gated_mlp")), row.numbers["seq_len"]).items():
-        result.assume(name, value, f"default of {stack.name}")
+        result.assume(name, value, whose)
 
 
 def _take_columns(row: TableRow, stack: Row, result: Translation) -> None:
