@@ -216,6 +216,6 @@ def _bound(o: Operator, time: float, rates: Kernels) -> str:
     if rates.overhead > MOSTLY * time:
         return "launch"
     reached = rates.normalisation if o.kind in REDUCING else 1.0
-    passes = rates.passes if o.kind in STREAMING and o.phase != "update" else 1.0
+    passes = rates.passes if o.kind in STREAMING and o.phase in ("forward", "input_gradient") else 1.0
     traffic = (o.bytes * passes + rates.bandwidth_ramp) / (rates.bandwidth * reached)
     return "memory" if traffic >= (time - rates.overhead) * (1 - 1e-9) else "compute"

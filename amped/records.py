@@ -66,7 +66,8 @@ class Operator(Record):
     activations), fused_attention, normalisation, element_wise or loss; `phase` is forward, input_gradient, weight_gradient or
     update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
     entries are worked on. `read` and `written` are the bytes that must move, `stash` those kept for the backward pass.
-    `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`.
+    `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`. A
+    fused attention has heads of a `width`, and 1 as `dropped` where it drops scores out.
     """
 
     kind: str
@@ -82,6 +83,8 @@ class Operator(Record):
     kernels: Any
     count: Any
     panels: Any = 1.0
+    width: Any = 1.0
+    dropped: Any = 0.0
 
     @property
     def bytes(self) -> Any:
@@ -173,7 +176,8 @@ class Kernels(Record):
         vector_rate: flop/s of everything else; softmax_time: seconds of a score that products do not hide.
         bandwidth: byte/s that large kernels reach, those that reduce rows `normalisation` of it; passes: over the memory
             of norms and element-wise operators, for each of fused ones; bandwidth_ramp: bytes of time lost by each.
-        ramp_depth, ramp_length: k of a product, and length of a sequence, lost to filling the pipeline.
+        ramp_depth, ramp_length, ramp_width: k of a product, length of a sequence, and width of a head, lost to filling
+            the pipeline; dropping: rate of an attention with dropout as a share of one without.
         medium, small, smallest: efficiency of smaller tiles; quantization: share of partly filled tiles and waves lost.
         cores: that share out the tiles of a product.
         overhead, dispatch: seconds between two kernels on the device, and to launch one from the host.
@@ -192,6 +196,8 @@ class Kernels(Record):
     bandwidth_ramp: Any
     ramp_depth: Any
     ramp_length: Any
+    ramp_width: Any
+    dropping: Any
     medium: Any
     small: Any
     smallest: Any

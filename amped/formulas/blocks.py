@@ -1,5 +1,7 @@
 """The operators of attention's core, of feed-forward networks, and the list of a whole layer."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from amped.quantity import parameter, quantity, records
@@ -117,7 +119,7 @@ def fused_backward_products():
 @records()
 def fused_attention_operators(
     attention_gemms, query_bytes, key_bytes, value_bytes, softmax_statistic_precision, computed_score_fraction,
-    fused_backward_products, flops_per_multiply_accumulate, fused_attentions_per_layer,
+    fused_backward_products, flops_per_multiply_accumulate, fused_attentions_per_layer, dropout,
 ):  # fmt: skip
     """Attention as one kernel that keeps no scores; its softmax counts in its efficiency.
 
@@ -132,7 +134,8 @@ def fused_attention_operators(
     forward = (flops, inputs, output + statistics)
     backward = (flops * fused_backward_products, inputs + 2 * output + statistics, inputs)
     shape = ("fused_attention", "fused_attention", rows, scores.n)
-    return streamed(*shape, forward, backward, inputs + statistics, fused_attentions_per_layer)
+    pair = streamed(*shape, forward, backward, inputs + statistics, fused_attentions_per_layer)
+    return tuple(replace(o, width=scores.k, dropped=1.0 * (dropout > 0)) for o in pair)
 
 
 @records()

@@ -91,7 +91,8 @@ def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_e
 @records()
 def kernel_rates(
     flops_per_multiply_accumulate, sustained_matrix_flop_rate, grouped_gemm_efficiency, sustained_batched_flop_rate, fused_forward_flop_rate,
-    fused_backward_flop_rate, attention_ramp_length, streaming_traffic_factor, vector_flop_rate,
+    fused_backward_flop_rate, attention_ramp_length, attention_head_ramp, attention_dropout_fraction,
+    streaming_traffic_factor, vector_flop_rate,
     exposed_softmax_time, achieved_memory_bandwidth, normalisation_bandwidth_fraction, bandwidth_ramp_bytes,
     gemm_ramp_depth, medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency, wave_quantization,
     cores_sharing_tiles, kernel_overhead_time, kernel_dispatch_time,
@@ -106,6 +107,7 @@ def kernel_rates(
         vector_rate=vector_flop_rate, softmax_time=exposed_softmax_time,
         bandwidth=achieved_memory_bandwidth, normalisation=normalisation_bandwidth_fraction,
         passes=streaming_traffic_factor, bandwidth_ramp=bandwidth_ramp_bytes, ramp_depth=gemm_ramp_depth, ramp_length=attention_ramp_length,
+        ramp_width=attention_head_ramp, dropping=attention_dropout_fraction,
         medium=medium_tile_efficiency, small=small_tile_efficiency, smallest=smallest_tile_efficiency,
         quantization=wave_quantization, cores=cores_sharing_tiles,
         overhead=kernel_overhead_time, dispatch=kernel_dispatch_time,

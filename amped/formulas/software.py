@@ -75,40 +75,24 @@ def attention_head_ramp():
     return 28
 
 
-@quantity("1")
-def head_width_fraction(score_dimension, attention_head_ramp):
-    """Rate of a fused attention as a share of that at a width of 128, at which it is measured.
-
-    Source: arXiv 2407.08608, figure 5.
-    """
-    return (1 + attention_head_ramp / 128) / (1 + attention_head_ramp / score_dimension)
-
-
-@quantity("1")
-def attention_software_fraction(attention_kernel_fraction, attention_dropout_fraction, dropout, head_width_fraction):
-    """Share of the newest kernel's rate that the framework's attention has. Source: definition."""
-    dropped = np.where(dropout > 0, attention_dropout_fraction, 1.0)
-    return attention_kernel_fraction * dropped * head_width_fraction
-
-
 @quantity("flop/s")
 def fused_forward_flop_rate(
-    attention_peak_flop_rate, attention_forward_efficiency, attention_software_fraction, training_clock_fraction
+    attention_peak_flop_rate, attention_forward_efficiency, attention_kernel_fraction, training_clock_fraction
 ):
     """Rate of a fused attention forward over long sequences. Source: the row of kernel_efficiencies."""
     sustained = attention_peak_flop_rate * attention_forward_efficiency * training_clock_fraction
-    return sustained * attention_software_fraction
+    return sustained * attention_kernel_fraction
 
 
 @quantity("flop/s")
 def fused_backward_flop_rate(
-    attention_peak_flop_rate, attention_backward_efficiency, attention_software_fraction, training_clock_fraction,
+    attention_peak_flop_rate, attention_backward_efficiency, attention_kernel_fraction, training_clock_fraction,
     deterministic, deterministic_attention_fraction,
 ):  # fmt: skip
     """Rate of a fused attention backward over long sequences. Source: the row of kernel_efficiencies."""
     sustained = attention_peak_flop_rate * attention_backward_efficiency * training_clock_fraction
     ordered = np.where(deterministic > 0, deterministic_attention_fraction, 1.0)
-    return sustained * attention_software_fraction * ordered
+    return sustained * attention_kernel_fraction * ordered
 
 
 # --- what is not fused -----------------------------------------------------------------------------------------------
