@@ -6,7 +6,7 @@ A record's text fields are structure, its other fields are float64 arrays; `mapp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import add
 from typing import Any, Self
@@ -90,6 +90,10 @@ class Operator(Record):
     def bytes(self) -> Any:
         """Bytes that must move in one call: what is read and what is written."""
         return self.read + self.written
+
+    def with_heads(self, width: Any, dropped: Any) -> Operator:
+        """The same attention, with heads of a width and with or without dropout."""
+        return replace(self, width=width, dropped=dropped)
 
 
 @dataclass(frozen=True, slots=True)

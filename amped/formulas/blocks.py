@@ -1,7 +1,5 @@
 """The operators of attention's core, of feed-forward networks, and the list of a whole layer."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from amped.quantity import parameter, quantity, records
@@ -135,7 +133,7 @@ def fused_attention_operators(
     backward = (flops * fused_backward_products, inputs + 2 * output + statistics, inputs)
     shape = ("fused_attention", "fused_attention", rows, scores.n)
     pair = streamed(*shape, forward, backward, inputs + statistics, fused_attentions_per_layer)
-    return tuple(replace(o, width=scores.k, dropped=1.0 * (dropout > 0)) for o in pair)
+    return tuple(o.with_heads(scores.k, 1.0 * (dropout > 0)) for o in pair)
 
 
 @records()
