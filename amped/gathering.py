@@ -135,7 +135,7 @@ class _Builder:
         self.sources.rows[category] = row
         section = ACCELERATOR if category == KERNELS else category
         dropped = [e for e in self.entries.values() if e.category == section and e.name in row.columns]
-        if overriding and dropped:
+        if overriding and dropped and category != MAPPING:  # software has defaults, of which mappings choose others
             for entry in dropped:
                 del self.entries[entry.name]
             names = ", ".join(e.name for e in dropped)

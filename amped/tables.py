@@ -175,7 +175,7 @@ def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
         for told in ("unverified", "fitted")
     )
     sources = [*(own.get("sources") or ()), *base.sources]
-    told = {"unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
+    told: dict[str, Any] = {"unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
     if fitted:
         told["fitted_on"] = "; ".join(row["fitted_on"] for row in (own, base.columns) if row.get("fitted_on"))
     columns = {**inherited, **own, **told}

@@ -218,7 +218,9 @@ def optimizer(p: dict, held: float) -> float:
     states = p["optimizer_states_per_parameter"] * s
     parts = ((1, g + s), (2, s), (1, 2 * s), (15, s + 2 * states), (0, s + p["weight_precision"]), (0, g))
     work = ((operations * held / p["vector_flop_rate"], moved * held) for operations, moved in parts)
-    return p["host_time_per_step"] + fsum(kernel(p, "optimizer", "update", seconds, moved).seconds for seconds, moved in work)
+    return p["host_time_per_step"] + fsum(
+        kernel(p, "optimizer", "update", seconds, moved).seconds for seconds, moved in work
+    )
 
 
 def phase_seconds(p: dict, kernels: list[Kernel], phase: str) -> float:

@@ -261,7 +261,11 @@ CONFIGURATIONS = {
 
 
 # Leaves that nothing in a plan may ask for, and what the twin takes then.
-UNASKED = {"flash_1_attention_fraction": None, "flash_2_attention_fraction": None, "deterministic_kernel_fraction": None}
+UNASKED = {
+    "flash_1_attention_fraction": None,
+    "flash_2_attention_fraction": None,
+    "deterministic_kernel_fraction": None,
+}
 
 
 def leaf(estimate, name):

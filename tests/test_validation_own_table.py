@@ -11,7 +11,6 @@ from amped.table_files import ACCELERATORS
 from amped.tables import Tables
 from amped.validation.measurements import MEMORY, measurement, read_measurements
 from amped.validation.networks import bandwidth_per_accelerator, says_something, systems_of
-from amped.tables import Tables
 from amped.validation.stacks import stack_of
 
 MINIMAL = {"id": "mine", "layers": 32, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 32000, "seq_len": 4096,

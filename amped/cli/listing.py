@@ -52,7 +52,8 @@ def listing(
     what: Annotated[
         What,
         typer.Argument(
-            metavar="accelerators|models|systems|links|kernel-efficiencies|software|parameters|configs", help="What to list."
+            metavar="accelerators|models|systems|links|kernel-efficiencies|software|parameters|configs",
+            help="What to list.",
         ),
     ],
     filter_text: Annotated[str, typer.Option("--filter", "-f", metavar="TEXT", help="Only lines with this text.")] = "",

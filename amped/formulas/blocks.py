@@ -210,4 +210,11 @@ def layer_operators(
     attention = norm_operators + projection_operators + projection_bias_operators + rotary_operators
     attention = attention + unfused_attention_operators + fused_attention_operators + head_permutation_operators
     attention = attention + attention_output_operators
-    return attention + residual_operators + feedforward_operators + expert_operators + quantization_operators + accumulation_operators
+    return (
+        attention
+        + residual_operators
+        + feedforward_operators
+        + expert_operators
+        + quantization_operators
+        + accumulation_operators
+    )

@@ -63,8 +63,15 @@ def head_operators(
     return (
         *streamed("final_norm", "normalisation", residual_tokens, dimensionality, *norm, residual_bytes, norms),
         *contraction(head, *entry, residual_bytes, has_vocabulary * times, "head_contraction"),
-        *streamed("cross_entropy", "loss", head.m, head.n, *loss, apart * wide + fused_cross_entropy * narrow,
-                  has_vocabulary * times),
+        *streamed(
+            "cross_entropy",
+            "loss",
+            head.m,
+            head.n,
+            *loss,
+            apart * wide + fused_cross_entropy * narrow,
+            has_vocabulary * times,
+        ),
         *prediction_operators,
     )
 

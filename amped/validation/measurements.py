@@ -137,8 +137,8 @@ def measurement(
         return Measurement(row, kind, None, **own, software=reading.software, unread=unread, reason=reason)
     config = _config(row, translation, known)
     tunable = kind == STEP and not own["out_of_memory"]
-    blank = {name for name in OPEN if name in translation.assumed and tunable}
-    for name, value in tuned(config, translation.values, blank, lookup_tables).items():
+    open_to = {name for name in OPEN if name in translation.assumed and tunable}
+    for name, value in tuned(config, translation.values, open_to, lookup_tables).items():
         translation.assume(name, value, WHOSE)
         config[MAPPING]["parameters"][name] = {"value": value}
     missing = {name: value for name, value in translation.values.items() if name not in known}

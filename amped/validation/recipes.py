@@ -28,7 +28,8 @@ def tuned(
     """What a recipe would say where it is blank, as the fastest estimate that fits has it; nothing where none does.
 
     Args:
-        config: the config of the row; `values` its parameters by name.
+        config: the config of the row.
+        values: its parameters by name.
         blank: which of `OPEN` the row leaves open.
         tables: a folder of lookup tables to layer over the shipped ones.
     """
