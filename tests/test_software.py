@@ -68,7 +68,7 @@ class TestChoosingARow:
 
     def test_several_are_explored_like_accelerators(self):
         found = amped.explore("default", vary={"software": ["Megatron-Core", "Megatron-LM 2021"]}, each=("software",))
-        told = {winner["software"] for winner in found.winners["software"]}
+        told = {candidate["software"] for group in found.groups.values() for candidate in group}
         assert told == {"Megatron-Core", "Megatron-LM 2021"}
 
 
