@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amped.estimation import Estimation
-from amped.records import WEIGHTED, Duration, Kernels, Operator, contraction
+from amped.records import REDUCING, STREAMING, WEIGHTED, Duration, Kernels, Operator, contraction
 
 # Ways in which keys and values come to queries.
 EXCHANGES = ("keys_and_values all_gather", "keys_and_values send_receive", "heads all_to_all")
@@ -95,7 +95,7 @@ WAITS_FOR = {
     "head": ("final_norm",),
     "cross_entropy": ("head",),
 }
-CONTRACTIONS = (*WEIGHTED, "batched_contraction")
+CONTRACTIONS = (*WEIGHTED, "head_contraction", "batched_contraction")
 # A kernel whose overhead is more than this share of its time is bound by its launch.
 MOSTLY = 0.5
 
@@ -215,6 +215,7 @@ def _bound(o: Operator, time: float, rates: Kernels) -> str:
     """What the kernel waits for: its overhead, its traffic, or its work."""
     if rates.overhead > MOSTLY * time:
         return "launch"
-    reached = rates.normalisation if o.kind == "normalisation" else 1.0
-    traffic = (o.bytes + rates.bandwidth_ramp) / (rates.bandwidth * reached)
+    reached = rates.normalisation if o.kind in REDUCING else 1.0
+    passes = rates.passes if o.kind in STREAMING and o.phase in ("forward", "input_gradient") else 1.0
+    traffic = (o.bytes * passes + rates.bandwidth_ramp) / (rates.bandwidth * reached)
     return "memory" if traffic >= (time - rates.overhead) * (1 - 1e-9) else "compute"

@@ -17,11 +17,11 @@ from amped.quantity import Mark, mark_of
 
 PAGES = (
     "transformer", "parameters", "training", "degrees", "placement", "grid", "system", "accelerator", "efficiencies",
-    "rates", "scores", "gemms", "recomputation", "policies", "operators", "encoder", "blocks", "experts", "prediction",
-    "ends", "kernels", "compute", "network", "optical", "communication", "context", "columns", "summa", "collectives",
-    "circuits", "gradients", "sharding", "pipeline", "stages", "layouts", "v_shape", "bubbles", "chunks", "passes",
-    "hiding", "steps", "activations", "states", "memory", "capacity", "host", "offload", "streaming", "goodput",
-    "totals", "cost", "deepflow", "constraints", "schedule_rules",
+    "software", "rates", "scores", "gemms", "recomputation", "policies", "operators", "encoder", "blocks", "experts",
+    "prediction", "ends", "kernels", "compute", "network", "optical", "communication", "context", "columns", "summa",
+    "collectives", "circuits", "gradients", "sharding", "pipeline", "stages", "layouts", "v_shape", "bubbles", "chunks",
+    "passes", "hiding", "steps", "activations", "states", "memory", "capacity", "host", "offload", "streaming",
+    "goodput", "totals", "cost", "deepflow", "constraints", "schedule_rules",
 )  # fmt: skip
 
 

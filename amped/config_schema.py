@@ -12,7 +12,7 @@ from typing import Any
 from amped.aliases import aliases
 from amped.catalogue import Catalogue, Quantity
 from amped.errors import Problem, did_you_mean, quoted
-from amped.quantity import CATEGORIES, MAPPING
+from amped.quantity import CATEGORIES
 from amped.table_files import KERNELS
 
 VERSION = 1
@@ -33,8 +33,7 @@ def structure() -> dict[str, Any]:
     parameters = {"type": "object", "additionalProperties": _object(_PARAMETER_KEYS)}
     category = _object({"description": _TEXT, "lookup_config": lookup, "parameters": parameters})
     top = {"$schema": _TEXT, "description": _TEXT, "performance_model": _TEXT}
-    mapping = _object({"description": _TEXT, "parameters": parameters})  # no table to look in
-    return _object(top | dict.fromkeys(CATEGORIES, category) | {MAPPING: mapping})
+    return _object(top | dict.fromkeys(CATEGORIES, category))
 
 
 def config_schema(known: Catalogue) -> dict[str, Any]:

@@ -29,7 +29,7 @@ RESULTS = (
     "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "hardware_flop_rate_per_accelerator",
     "model_flops_utilization", "hardware_flops_utilization",
     *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),
-    "memory_per_accelerator_bytes", *MEMORY_PARTS, "host_memory_bytes",
+    "memory_per_accelerator_bytes", *MEMORY_PARTS, "held_by_allocator_bytes", "host_memory_bytes",
     "fits_in_memory", "fits_in_host_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
 )  # fmt: skip
 OPTIONAL_RESULTS = ("energy", "cost")

@@ -9,14 +9,16 @@ from amped.aliases import aliases
 from amped.catalogue import Catalogue, Quantity
 from amped.config import Config, Entry
 from amped.errors import AmpedError, ConfigError, Problem, TableError, did_you_mean, quoted
-from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from amped.sources import Calculated, Given, LookedUp, Sources
-from amped.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS
+from amped.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables import Row, Tables
 from amped.values import read_value, read_values
 
-TABLE_OF = {NETWORK: MODELS, SYSTEM: SYSTEMS, ACCELERATOR: ACCELERATORS}
-ROW_NAMES = {"model": NETWORK, "system": SYSTEM, "accelerator": ACCELERATOR, KERNELS: KERNELS}
+TABLE_OF = {NETWORK: MODELS, SYSTEM: SYSTEMS, ACCELERATOR: ACCELERATORS, MAPPING: SOFTWARE}
+ROW_NAMES = {
+    "model": NETWORK, "system": SYSTEM, "accelerator": ACCELERATOR, "software": MAPPING, KERNELS: KERNELS,
+}  # fmt: skip
 # The row of kernel_efficiencies for an accelerator of which nothing is known.
 ANY_ACCELERATOR = "default"
 
@@ -33,7 +35,7 @@ def build_sources(
         config: the config as written.
         tables: the lookup tables.
         catalogue: all quantities.
-        overrides: values by name, and rows under "model", "system" and "accelerator".
+        overrides: values by name, and rows under "model", "system", "accelerator" and "software".
 
     Raises:
         ConfigError, TableError: with everything that is wrong.
@@ -133,7 +135,7 @@ class _Builder:
         self.sources.rows[category] = row
         section = ACCELERATOR if category == KERNELS else category
         dropped = [e for e in self.entries.values() if e.category == section and e.name in row.columns]
-        if overriding and dropped:
+        if overriding and dropped and category != MAPPING:  # software has defaults, of which mappings choose others
             for entry in dropped:
                 del self.entries[entry.name]
             names = ", ".join(e.name for e in dropped)
@@ -222,9 +224,10 @@ class _Builder:
         return row
 
     def fill_from_rows(self) -> None:
-        """What the config leaves out and a row has, unless something given determines it."""
+        """What the config leaves out and a row has, unless something given determines it; the software's row comes last."""
         taken = self.sources.origins.keys() | self.sources.calculated.keys() | self.sources.sweeps.keys()
-        for row in self.sources.rows.values():
+        for category, row in sorted(self.sources.rows.items(), key=lambda each: each[0] == MAPPING):
+            taken = taken | self.sources.origins.keys() if category == MAPPING else taken
             silenced = [c for c in _known_columns(row, self.catalogue) if c in self.replaced and c not in taken]
             if silenced:
                 told = f"what is given takes the place of {', '.join(silenced)} of row '{row.name}'"

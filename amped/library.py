@@ -104,7 +104,7 @@ def explore(
     Args:
         config: as in `estimate`; a list as a value is a sweep.
         top: how many of the best to return.
-        vary: further sweeps, name to list of values; rows under `model`, `system` and `accelerator`.
+        vary: further sweeps, name to list of values; rows under `model`, `system`, `accelerator` and `software`.
         space: what is searched of itself: "default", "full", or "degrees" (with the micro-batch, and nothing else).
         where: wishes such as "memory_per_accelerator_bytes < 70 GB".
         objective: the quantity to rank by.

@@ -6,7 +6,7 @@ A record's text fields are structure, its other fields are float64 arrays; `mapp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import add
 from typing import Any, Self
@@ -64,11 +64,12 @@ class Collective(Record):
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
 
-    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows), batched_contraction (of
-    activations), fused_attention, normalisation or element_wise; `phase` is forward, input_gradient, weight_gradient or
+    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows), head_contraction (in 16 bit), batched_contraction (of
+    activations), fused_attention, normalisation, element_wise or loss; `phase` is forward, input_gradient, weight_gradient or
     update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
     entries are worked on. `read` and `written` are the bytes that must move, `stash` those kept for the backward pass.
-    `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`.
+    `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`. A
+    fused attention has heads of a `width`, and 1 as `dropped` where it drops scores out.
     """
 
     kind: str
@@ -84,11 +85,17 @@ class Operator(Record):
     kernels: Any
     count: Any
     panels: Any = 1.0
+    width: Any = 1.0
+    dropped: Any = 0.0
 
     @property
     def bytes(self) -> Any:
         """Bytes that must move in one call: what is read and what is written."""
         return self.read + self.written
+
+    def with_heads(self, width: Any, dropped: Any) -> Operator:
+        """The same attention, with heads of a width and with or without dropout."""
+        return replace(self, width=width, dropped=dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,10 @@ class Duration(Record):
 Work = tuple[Any, Any, Any]
 # Kinds of products with weights.
 WEIGHTED = ("contraction", "grouped_contraction")
+# Kinds that pass over memory and multiply no matrices.
+STREAMING = ("normalisation", "element_wise")
+# Kinds that add up rows.
+REDUCING = ("normalisation", "loss")
 # Factor on the time of what is not to be used: no minimum takes it.
 UNUSABLE = 1e9
 
@@ -169,9 +180,10 @@ class Kernels(Record):
             with one for each group of rows, and of activations.
         fused_forward_rate, fused_backward_rate: flop/s of a fused attention over long sequences.
         vector_rate: flop/s of everything else; softmax_time: seconds of a score that products do not hide.
-        bandwidth: byte/s that large kernels reach, those that reduce rows `normalisation` of it; bandwidth_ramp: bytes of
-            time lost by each.
-        ramp_depth, ramp_length: k of a product, and length of a sequence, lost to filling the pipeline.
+        bandwidth: byte/s that large kernels reach, those that reduce rows `normalisation` of it; passes: over the memory
+            of norms and element-wise operators, for each of fused ones; bandwidth_ramp: bytes of time lost by each.
+        ramp_depth, ramp_length, ramp_width: k of a product, length of a sequence, and width of a head, lost to filling
+            the pipeline; dropping: rate of an attention with dropout as a share of one without.
         medium, small, smallest: efficiency of smaller tiles; quantization: share of partly filled tiles and waves lost.
         cores: that share out the tiles of a product.
         overhead, dispatch: seconds between two kernels on the device, and to launch one from the host.
@@ -186,9 +198,12 @@ class Kernels(Record):
     softmax_time: Any
     bandwidth: Any
     normalisation: Any
+    passes: Any
     bandwidth_ramp: Any
     ramp_depth: Any
     ramp_length: Any
+    ramp_width: Any
+    dropping: Any
     medium: Any
     small: Any
     smallest: Any

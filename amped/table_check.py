@@ -11,7 +11,7 @@ from amped.evaluate import run
 from amped.gathering import ANY_ACCELERATOR
 from amped.resolve import plan
 from amped.sources import Sources
-from amped.table_files import ABOUT, ACCELERATORS, KERNELS, LINKS, MODELS, SYSTEMS
+from amped.table_files import ABOUT, ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables import Row, Tables
 from amped.units import DIMENSIONLESS, expected, parse
 from amped.values import read_value
@@ -39,6 +39,7 @@ TEXTS = {
     MODELS: ("family", "release_year", "architecture", "activation_function", "maximum_context", "normalization",
              "positions", "parallel_blocks", "MoE_layer_pattern", "parameters_computed",
              "parameters_published", "parameters_exact", "active_parameters_published"),
+    SOFTWARE: ("network_family", "selective_recomputation", "vocabulary_padding"),
     LINKS: ("link_class", "bandwidth_of", "lanes_or_links", "all_reduce_efficiency", "all_gather_efficiency",
             "reduce_scatter_efficiency", "all_to_all_efficiency", "point_to_point_efficiency", "efficiency_basis"),
 }  # fmt: skip
@@ -100,11 +101,11 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
         numeric = isinstance(value, int | float) and not isinstance(value, bool)
         if numeric and unit not in (*DIMENSIONLESS, "choice", "layout", "bit"):
             yield Problem(f"{quoted(value)} has no unit", where, expected(unit))
-    yield from (
-        Problem(f"'{c}' is doubted and not there", _where(row, "unverified"))
-        for c in row.unverified
-        if c not in row.columns
-    )
+    for told, names in (("doubted", row.unverified), ("fitted", row.fitted)):
+        where = _where(row, "unverified" if told == "doubted" else "fitted")
+        yield from (Problem(f"'{c}' is {told} and not there", where) for c in names if c not in row.columns)
+    if row.fitted and not row.columns.get("fitted_on"):
+        yield Problem("nobody says on what", _where(row, "fitted"), "name the measurements in 'fitted_on'")
     if not row.sources:
         yield Problem("the row has no source", _where(row, "sources"), "say where its facts come from")
 

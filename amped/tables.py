@@ -21,6 +21,7 @@ from amped.table_files import (
     LINKS,
     MODELS,
     SHIPPED,
+    SOFTWARE,
     SYSTEMS,
     Rows,
     canonical_column,
@@ -36,6 +37,7 @@ LISTED = {
     SYSTEMS: "systems",
     LINKS: "links",
     KERNELS: "kernel-efficiencies",
+    SOFTWARE: "software",
 }
 
 
@@ -77,6 +79,11 @@ class Row:
     def unverified(self) -> tuple[str, ...]:
         """Columns whose value was not confirmed by a source that was read."""
         return tuple(self.columns.get("unverified") or ())
+
+    @property
+    def fitted(self) -> tuple[str, ...]:
+        """Columns whose value was fitted to measured training steps."""
+        return tuple(self.columns.get("fitted") or ())
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -163,9 +170,15 @@ def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
     """A row on top of another: its own columns, the other's for the rest, the sources of both."""
     gone = {companion for column in own for companion in COMPANIONS.get(column, ())}
     inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *own, *gone}}
-    unverified = [*(own.get("unverified") or ()), *(c for c in base.unverified if c in inherited)]
+    unverified, fitted = (
+        [*(own.get(told) or ()), *(c for c in base.columns.get(told) or () if c in inherited)]
+        for told in ("unverified", "fitted")
+    )
     sources = [*(own.get("sources") or ()), *base.sources]
-    columns = {**inherited, **own, "unverified": unverified, "sources": list(dict.fromkeys(sources))}
+    told: dict[str, Any] = {"unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
+    if fitted:
+        told["fitted_on"] = "; ".join(row["fitted_on"] for row in (own, base.columns) if row.get("fitted_on"))
+    columns = {**inherited, **own, **told}
     return Row(base.table, name, columns, file, frozenset(inherited), (base.name, *base.ancestors))
 
 

@@ -91,6 +91,7 @@ def machine(name):
         "vector_flop_rate": tool["vector_flops_fp16"] * 1e12,
         "memory_bandwidth": tool["hbm_bandwidth"] * 1e9,
         "memory_capacity": tool["hbm_capacity"] * 1e9,
+        "attention_head_ramp": 0,  # its attention is as fast whatever the width of a head
     }
 
 

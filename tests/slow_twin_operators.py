@@ -43,7 +43,8 @@ def kernel(p: dict, name: str, phase: str, work: float, moved: float) -> Kernel:
 
 def product_seconds(p: dict, m: float, n: float, k: float, batch: float, written: float) -> float:
     """Waves of tiles over the cores; each core multiplies one tile's share of k, and the ramp."""
-    peak, best = p["matrix_peak_flop_rate"] * p["gemm_sustained_fraction"], inf
+    peak = p["matrix_peak_flop_rate"] * p["gemm_sustained_fraction"] * p["training_clock_fraction"]
+    best = inf
     bandwidth = p["memory_bandwidth"] * p["memory_bandwidth_efficiency"]
     for rows, columns, efficiency, cuts in TILES:
         begun, exact = ceil(m / rows) * ceil(n / columns), m * n / (rows * columns)
@@ -59,6 +60,15 @@ def product_seconds(p: dict, m: float, n: float, k: float, batch: float, written
                 seconds += parts * 2 * written / bandwidth
             best = min(best, seconds)
     return best
+
+
+def linear(p: dict, name: str, m: float, n: float, k: float) -> list[Kernel]:
+    """A product with a weight; a kernel of its own may add up the weight's gradients, which are written and read once more."""
+    found, entries = product(p, name, m, n, k), k * n
+    if p["gradient_accumulation"] == "fused":
+        return found
+    moved = 2 * entries * p["activation_precision"]
+    return [*found, kernel(p, f"{name} sum", "weight_gradient", entries / p["vector_flop_rate"], moved)]
 
 
 def product(p: dict, name: str, m: float, n: float, k: float, batch: float = 1, weight: bool = True) -> list[Kernel]:
@@ -78,7 +88,21 @@ def product(p: dict, name: str, m: float, n: float, k: float, batch: float = 1, 
 def streamed(p: dict, name: str, forward: tuple | None, backward: tuple | None) -> list[Kernel]:
     """Kernels that pass over their tensors once: operations and bytes, forward and backward."""
     works = (("forward", forward), ("input_gradient", backward))
-    return [kernel(p, name, phase, work[0] / p["vector_flop_rate"], work[1]) for phase, work in works if work]
+    again = 1 if name == "cross_entropy" else p["streaming_traffic_factor"]  # what is not fused goes to memory and back
+    return [kernel(p, name, phase, work[0] / p["vector_flop_rate"], again * work[1]) for phase, work in works if work]
+
+
+def attention_rate(p: dict, way: str) -> float:
+    """What a framework's attention sustains: of the newest kernel's rate what its own has, in order, and dropping out."""
+    rate = p["matrix_peak_flop_rate"] * p[f"attention_{way}_efficiency"] * p["training_clock_fraction"]
+    newest = p["deterministic_kernel_fraction"] if p["deterministic"] else 1
+    rate *= {"newest": newest}.get(p["attention_kernel"]) or p[f"{p['attention_kernel']}_attention_fraction"]
+    if p["deterministic"] and way == "backward":
+        rate *= p["deterministic_attention_fraction"]
+    if p["dropout"] > 0:
+        rate *= p["attention_dropout_fraction"]
+    ramp = p["attention_head_ramp"]  # coefficients are of heads 128 wide
+    return rate * (p["head_dimension"] / (p["head_dimension"] + ramp)) / (128 / (128 + ramp))
 
 
 # --- the kernels of a layer, of both ends, and of the optimizer ------------------------------------------------------
@@ -116,8 +140,7 @@ def flash(p: dict) -> list[Kernel]:
     keys = 2 * queries * p["key_value_heads"] / p["attention_heads"]  # and values
     ramped = 1 + p["attention_ramp_length"] / context
     softmax = rows * context * p["exposed_softmax_fraction"] * 4 / p["vector_flop_rate"]
-    there, back = (flops * ramped / (p["matrix_peak_flop_rate"] * p[f"attention_{way}_efficiency"])
-                   for way in ("forward", "backward"))  # fmt: skip
+    there, back = (flops * ramped / attention_rate(p, way) for way in ("forward", "backward"))
     back = p["fused_backward_products"] * back + softmax
     forward = kernel(p, "flash", "forward", there + softmax, 2 * queries + keys + sums)
     return [forward, kernel(p, "flash", "input_gradient", back, 4 * queries + 2 * keys + sums)]
@@ -141,7 +164,7 @@ def unfused(p: dict) -> list[Kernel]:
 def attention(p: dict) -> list[Kernel]:
     t, d, tp, a = microbatch_tokens(p), p["dimensionality"], p["tensor_parallel_degree"], p["activation_precision"]
     queries, keys = (p[f"{kind}_heads"] * p["head_dimension"] / tp for kind in ("attention", "key_value"))
-    found = norm(p, "attention_norm") + product(p, "query_key_value", t, queries + 2 * keys, d)
+    found = norm(p, "attention_norm") + linear(p, "query_key_value", t, queries + 2 * keys, d)
     if p["query_key_value_bias"]:  # forward the product itself adds it
         width = queries + 2 * keys
         found += streamed(p, "bias", None, (t * width, (t + 1) * width * a))
@@ -149,7 +172,7 @@ def attention(p: dict) -> list[Kernel]:
         turned = t * (queries + keys)
         found += streamed(p, "rotary", (3 * turned, 2 * turned * a), (3 * turned, 2 * turned * a))
     found += flash(p) if p["flash_attention"] else unfused(p)
-    found += product(p, "attention_output", t, d, queries)
+    found += linear(p, "attention_output", t, d, queries)
     return found + residual(p, "attention_residual", p["attention_output_bias"])
 
 
@@ -158,9 +181,9 @@ def feedforward(p: dict) -> list[Kernel]:
     hidden, ups = p["feedforward_dimension"] / p["tensor_parallel_degree"], 2 if p["gated_mlp"] else 1
     inputs, output = ups * t * hidden * a, t * hidden * a
     back = 2 * inputs + output + (inputs if p["mlp_bias"] else 0)
-    found = norm(p, "feedforward_norm") + product(p, "feedforward_up", t, ups * hidden, d)
+    found = norm(p, "feedforward_norm") + linear(p, "feedforward_up", t, ups * hidden, d)
     found += streamed(p, "activation_function", (9 * t * hidden, inputs + output), (14 * t * hidden, back))
-    found += product(p, "feedforward_down", t, d, hidden)
+    found += linear(p, "feedforward_down", t, d, hidden)
     return found + residual(p, "feedforward_residual", p["mlp_bias"])
 
 
@@ -181,6 +204,8 @@ def head(p: dict) -> list[Kernel]:
     logits, a, wide = microbatch_tokens(p) * words, p["activation_precision"], p["logits_precision"]
     there = (kernels * logits, logits * (a + (kernels - 2) * wide + (kernels - 3) * wide))
     back = (3 * logits, logits * (3 * wide + 2 * wide + a))
+    if p["fused_cross_entropy"]:  # reads what the head wrote, and writes the gradient over it
+        there, back = (kernels * logits, logits * a), (3 * logits, 2 * logits * a)
     found = norm(p, "final_norm") + product(p, "head", microbatch_tokens(p), words, p["dimensionality"])
     return found + streamed(p, "cross_entropy", there, back)
 
@@ -193,7 +218,9 @@ def optimizer(p: dict, held: float) -> float:
     states = p["optimizer_states_per_parameter"] * s
     parts = ((1, g + s), (2, s), (1, 2 * s), (15, s + 2 * states), (0, s + p["weight_precision"]), (0, g))
     work = ((operations * held / p["vector_flop_rate"], moved * held) for operations, moved in parts)
-    return fsum(kernel(p, "optimizer", "update", seconds, moved).seconds for seconds, moved in work)
+    return p["host_time_per_step"] + fsum(
+        kernel(p, "optimizer", "update", seconds, moved).seconds for seconds, moved in work
+    )
 
 
 def phase_seconds(p: dict, kernels: list[Kernel], phase: str) -> float:

@@ -184,10 +184,12 @@ class TestStructure:
     def test_a_mapping_whose_keys_are_not_text(self, written):
         assert "unknown" in str(refused(written)[0])
 
-    def test_mapping_has_no_table_to_look_in(self):
+    def test_mapping_looks_in_the_table_of_software_alone(self):
         written = config()
         written[MAPPING]["lookup_config"] = {"lookup_table_row": "A100"}
-        assert "lookup_config" in str(the_problem(written))
+        told = str(the_problem(written))
+        assert "lookup_config" in told
+        assert "software_specifications has no row 'A100'" in told
 
     def test_the_file_stands_before_all_its_problems(self, tmp_path):
         path = tmp_path / "mine.json"

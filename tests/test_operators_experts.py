@@ -5,7 +5,7 @@ from math import fsum
 import pytest
 from slow_twin_experts import mixture, mixture_stash, visits_of_busiest
 from slow_twin_operators import attention, phase_seconds
-from test_operators_twin import CHOICES, LEAVES
+from test_operators_twin import CHOICES, LEAVES, leaf
 
 import amped
 
@@ -30,7 +30,7 @@ def mixtral(**overrides):
 
 
 def leaves(e):
-    p = {name: e[name] for name in (*LEAVES, *MORE_LEAVES)} | {name: e.choices[name] for name in CHOICES}
+    p = {name: leaf(e, name) for name in (*LEAVES, *MORE_LEAVES)} | {name: e.choices[name] for name in CHOICES}
     return p | {"matrix_peak_flop_rate": e["bf16_peak_flop_rate"]}
 
 

@@ -44,9 +44,13 @@ def layer(p):
     """Seconds of one layer for one micro-batch, by part of the step."""
     kernels = twin.attention(p) + twin.feedforward(p)
     forward, backward, update = (twin.phase_seconds(p, kernels, phase) for phase in twin.PHASES)
+    host = p["host_time_per_layer"]
+    forward, backward, update = max(forward, host), max(backward, host / 2), max(update, host / 2)
     core = twin.phase_seconds(p, [k for k in kernels if k.name in twin.CORE], "forward")
     full = p["activation_recomputation"] == "full"
-    again = {"none": 0.0, "selective": core, "full": forward}[p["activation_recomputation"]]
+    last = twin.phase_seconds(p, [k for k in kernels if k.name == "feedforward_down"], "forward")
+    needed = forward - (last if p["recomputation_stops_early"] else 0.0)
+    again = {"none": 0.0, "selective": core, "full": needed}[p["activation_recomputation"]]
     there, gathers, scatters = tensor_communication(p)
     waits = there * (2 if full else 1) + there + gathers  # backward gathers its inputs once more
     hidden = min(gathers, backward)  # the inputs gathered again
@@ -187,10 +191,13 @@ LEAVES = (
     "inter_accelerator_bandwidth", "inter_accelerator_efficiency", "inter_accelerator_latency",
     "number_of_network_cards_per_node", "bandwidth_per_network_card", "oversubscription",
     "number_of_accelerators_per_node", "inter_node_efficiency", "inter_node_latency", "overlap_tensor_communication",
-    "overlap_pipeline_communication", "overlap_data_communication",
+    "overlap_pipeline_communication", "overlap_data_communication", "training_clock_fraction",
+    "flash_1_attention_fraction", "flash_2_attention_fraction", "deterministic_kernel_fraction", "deterministic",
+    "deterministic_attention_fraction", "attention_dropout_fraction", "attention_head_ramp", "streaming_traffic_factor",
+    "fused_cross_entropy", "recomputation_stops_early", "host_time_per_layer", "host_time_per_step",
     *(f"{part}{kind}_parallel_degree" for kind in KINDS for part in ("", "intra_node_", "inter_node_")),
 )  # fmt: skip
-CHOICES = ("activation_recomputation", "positions", "collective_algorithm")
+CHOICES = ("activation_recomputation", "positions", "collective_algorithm", "attention_kernel", "gradient_accumulation")
 H100 = {"system": "DGX H100", "accelerator": "H100 SXM"}
 SMALL = {"model": "GPT-2 small", "batch_size": 16, "number_of_accelerators": 1, "tensor_parallel_degree": 1,
          "pipeline_parallel_degree": 1}  # fmt: skip
@@ -235,6 +242,16 @@ CONFIGURATIONS = {
         "llama-3-70b", {**LLAMA, "tensor_parallel_degree": 16, "flash_attention": False, "zero_stage": 1,
                         "activation_recomputation": "selective", "overlap_data_communication": True},
     ),
+    "gpt3_by_eager_pytorch": (
+        "default", {"software": "Composer FSDP", "tensor_parallel_degree": 2, "pipeline_parallel_degree": 2, "zero_stage": 1},
+    ),
+    "gpt3_in_order_with_dropout": (
+        "default", {"software": "Megatron-Core", **H100, "deterministic": True, "dropout": 0.1, "activation_recomputation": "full",
+                    "gradient_accumulation": "separate"},
+    ),
+    "llama_by_a_slow_host": (
+        "llama-3-70b", {**LLAMA, "software": "PyTorch", "attention_kernel": "flash_1", "host_time_per_layer": "40 ms"},
+    ),
     "gpt2_on_one_a100": ("default", {**SMALL, "activation_recomputation": "none"}),
     "gpt2_on_one_h100_bound_by_launches": (
         "default", {**SMALL, **H100, "batch_size": 2, "flash_attention": True, "activation_recomputation": "none"},
@@ -244,9 +261,21 @@ CONFIGURATIONS = {
 }  # fmt: skip
 
 
+# Leaves that nothing in a plan may ask for, and what the twin takes then.
+UNASKED = {
+    "flash_1_attention_fraction": None,
+    "flash_2_attention_fraction": None,
+    "deterministic_kernel_fraction": None,
+}
+
+
+def leaf(estimate, name):
+    return UNASKED[name] if name in UNASKED and name not in estimate else estimate[name]
+
+
 def leaves(estimate):
     """The twin's inputs: values that are given or looked up, degrees, and no result of the model."""
-    p = {name: estimate[name] for name in LEAVES} | {name: estimate.choices[name] for name in CHOICES}
+    p = {name: leaf(estimate, name) for name in LEAVES} | {name: estimate.choices[name] for name in CHOICES}
     p["matrix_peak_flop_rate"] = estimate[f"{estimate.choices['matrix_precision']}_peak_flop_rate"]
     p["optimizer_states_per_parameter"] = estimate["optimizer_states_per_parameter"]
     return p

@@ -25,8 +25,8 @@ def test_an_override_remembers_the_option_it_came_by() -> None:
 
 def test_a_looked_up_value_remembers_its_row() -> None:
     told = explained("memory_capacity")
-    assert (told.origin, told.value) == ("table row", 80e9)
-    assert told.where == "accelerator_specifications, row 'A100 SXM 80GB': 80 GB"
+    assert (told.origin, told.value) == ("table row", 79.25 * 2**30)
+    assert told.where == "accelerator_specifications, row 'A100 SXM 80GB': 79.25 GiB"
 
 
 def test_a_default_remembers_its_source() -> None:

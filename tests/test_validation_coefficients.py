@@ -9,12 +9,15 @@ import pytest
 
 from amped.catalogue import catalogue
 from amped.errors import plain
-from amped.formulas import efficiencies
-from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
-from amped.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS
+from amped.formulas import efficiencies, software
+from amped.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables import Tables
 from amped.validation.columns import read_table
-from amped.validation.stacks import STACKS, UNKNOWN, defaults_of, stack_of
+from amped.validation.measurements import read_measurements
+from amped.validation.stacks import STACKS, UNKNOWN, shape_of, stack_of
+from amped.validation.translation import HOW_WELL
+from amped.values import read_value
 
 KNOWN, TABLES = catalogue(), Tables()
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,7 +29,12 @@ SELECTED_BY = {
         "normalisation_bandwidth_fraction", "bandwidth_ramp_bytes", "kernel_overhead_time", "kernel_dispatch_time",
         "attention_forward_efficiency", "attention_backward_efficiency", "attention_ramp_length",
         "exposed_softmax_fraction", "overlap_slowdown_fraction", "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes",
-        "collective_overhead_time",
+        "collective_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
+        "flash_2_attention_fraction", "deterministic_kernel_fraction",
+    },
+    "software": {
+        "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
+        "allocator_reserve_fraction", "cross_entropy_copies",
     },
     "accelerator and precision": {
         "gemm_sustained_fraction", "fp8_gemm_sustained_fraction", "tf32_gemm_sustained_fraction",
@@ -38,15 +46,19 @@ SELECTED_BY = {
         "host_link_efficiency", "host_optimizer_efficiency", "idle_power_fraction", "reconfiguration_time",
         "hidden_reconfiguration_fraction",
     },
-    "all alike": {"vector_to_matrix_fraction", "fused_backward_products", "matrix_efficiency"},
+    "all alike": {
+        "vector_to_matrix_fraction", "fused_backward_products", "matrix_efficiency", "attention_head_ramp",
+        "deterministic_attention_fraction", "exposed_bubble_fraction",
+    },
 }  # fmt: skip
 # What a coefficient is called, by its last words.
 COEFFICIENT = re.compile(
     r"(_efficiency|_fraction|_latency|_overhead_time|_dispatch_time|reconfiguration_time|_ramp_(bytes|depth|length)|"
-    r"wave_quantization|oversubscription|reserved_memory_bytes|fused_backward_products)$"
+    r"wave_quantization|oversubscription|reserved_memory_bytes|fused_backward_products|_traffic_factor|_copies|_head_ramp|"
+    r"host_time_per_(layer|step))$"
 )
 # Columns that tell of a row and go into no formula.
-ABOUT = {"aliases", "extends", "notes", "sources", "sources_opened", "unverified"}
+ABOUT = {"aliases", "extends", "fitted", "fitted_on", "notes", "sources", "sources_opened", "unverified"}
 ROWS = read_table()
 # Names of networks and rows of measurements; those of one plain word and no digit would be found in any text.
 NAMES = {row.text(column) for row in ROWS for column in ("id", "model_name")} | set(TABLES.names(MODELS))
@@ -55,6 +67,10 @@ NAMES = {plain(name) for name in NAMES if re.search(r"\d", name) and len(name) >
 
 def kernel_rows():
     return [TABLES.row(KERNELS, name) for name in TABLES.names(KERNELS)]
+
+
+def software_rows():
+    return [TABLES.row(SOFTWARE, name) for name in TABLES.names(SOFTWARE)]
 
 
 def strings_of(path):
@@ -72,7 +88,7 @@ def test_every_coefficient_is_listed_with_what_selects_it():
     listed = [name for names in SELECTED_BY.values() for name in names]
     assert len(listed) == len(set(listed))
     parameters = {
-        n for n, q in KNOWN.items() if q.mark.kind == "parameter" and q.category in (ACCELERATOR, SYSTEM, None)
+        n for n, q in KNOWN.items() if q.mark.kind == "parameter" and q.category in (ACCELERATOR, SYSTEM, MAPPING, None)
     }
     assert {name for name in parameters if COEFFICIENT.search(name)} == set(listed)
 
@@ -97,7 +113,7 @@ def test_a_row_of_kernel_efficiencies_is_an_accelerator_or_its_generation(row):
 
 
 def test_no_table_of_machines_knows_a_network_or_a_measurement():
-    for table in (KERNELS, ACCELERATORS, SYSTEMS):
+    for table in (KERNELS, ACCELERATORS, SYSTEMS, SOFTWARE):
         assert [name for name in TABLES.names(table) if plain(name) in NAMES] == []
 
 
@@ -123,17 +139,57 @@ def test_a_program_that_did_would_be_seen(tmp_path):
 # --- software stacks --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stack", [*STACKS, UNKNOWN], ids=lambda stack: stack.name)
-def test_a_stack_says_what_software_does_and_not_how_well(stack):
-    assert stack.sources
-    assert [name for name in stack.defaults if name not in KNOWN or COEFFICIENT.search(name)] == []
-    told = plain(" ".join([stack.name, stack.pattern, *map(str, stack.defaults.values())]))
-    assert [name for name in NAMES if name in told] == []
+def test_a_stack_is_selected_by_framework_era_and_compiler_alone():
+    assert list(inspect.signature(stack_of).parameters) == ["framework", "source", "tables", "compiled"]
+    assert list(inspect.signature(shape_of).parameters) == ["stack", "gated", "context"]
+    used = {stack_of(r.text("framework"), f"{r.text('source')} {r.text('source_ref')}", TABLES).name for r in ROWS}
+    assert UNKNOWN not in used
+    assert [name for name in {row.text("model_name") for row in ROWS} if any(re.search(p, name.casefold()) for p, *_ in STACKS)] == []  # fmt: skip
 
 
-def test_a_stack_is_selected_by_framework_and_era_alone():
-    assert list(inspect.signature(stack_of).parameters) == ["framework", "source"]
-    assert list(inspect.signature(defaults_of).parameters) == ["stack", "gated", "context", "weights_sharded"]
-    used = {stack_of(row.text("framework"), f"{row.text('source')} {row.text('source_ref')}").name for row in ROWS}
-    assert UNKNOWN.name not in used
-    assert [name for name in {row.text("model_name") for row in ROWS} if any(re.search(s.pattern, name.casefold()) for s in STACKS)] == []  # fmt: skip
+def test_every_stack_has_a_row_and_every_row_a_stack():
+    named = {row for _, _, row in STACKS} | {UNKNOWN}
+    others = {name for name in TABLES.names(SOFTWARE) if name not in named}
+    assert named <= set(TABLES.names(SOFTWARE))
+    assert others == {"torchtitan, compiled"}  # chosen by torch.compile
+
+
+def test_what_a_stack_has_beside_defaults_is_the_page_of_software():
+    page = {n for n, _ in inspect.getmembers(software, inspect.isfunction) if n in KNOWN and KNOWN[n].category}
+    columns = {column for row in software_rows() for column in row.columns} - ABOUT
+    assert page - columns == {"deterministic", "deterministic_attention_fraction", "attention_head_ramp"}
+    assert page & columns == set(HOW_WELL)
+    assert [c for c in columns - page if c in KNOWN and COEFFICIENT.search(c)] == []
+
+
+def test_the_row_of_no_software_repeats_the_defaults_of_its_parameters():
+    row = TABLES.row(SOFTWARE, UNKNOWN)
+    assert {c for c in row.columns if c in KNOWN} == set(HOW_WELL)
+    for column in HOW_WELL:
+        (formula,) = KNOWN[column].formulas
+        assert read_value(KNOWN[column], row.columns[column]) == formula.function(), column
+
+
+# --- fitted numbers ---------------------------------------------------------------------------------------------------
+
+
+def test_fitted_columns_are_told_with_what_they_were_fitted_on():
+    for row in (*kernel_rows(), *software_rows()):
+        assert set(row.fitted) <= row.columns.keys() - ABOUT
+        assert not set(row.fitted) & set(row.unverified)
+        assert bool(row.fitted) == bool(row.columns.get("fitted_on"))
+
+
+@pytest.mark.parametrize(("rows", "most"), [(kernel_rows(), 12), (software_rows(), 6)], ids=["accelerators", "stacks"])
+def test_few_numbers_are_fitted(rows, most):
+    assert any(row.fitted for row in rows)
+    assert max(len(row.fitted) for row in rows) <= most
+
+
+def test_a_measurement_gives_no_coefficient_of_its_own():
+    allowed = set(HOW_WELL) & {"attention_kernel", "gradient_accumulation", "deduplicated_dispatch"}
+    for m in read_measurements():
+        sections = [s["parameters"] for s in m.config.values() if isinstance(s, dict)]
+        given = {name for section in sections for name in section}
+        own = {n for n in given if COEFFICIENT.search(n) or n in HOW_WELL}
+        assert own - allowed - ({"host_time_per_step"} if m.kind == "layer" else set()) == set(), m.id

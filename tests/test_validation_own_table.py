@@ -54,24 +54,26 @@ def test_a_row_tells_what_it_assumed_and_whose_default_that_is(read):
     )
     assert m.assumed["inter_node_bandwidth"] == "inter_node_bandwidth as in DGX H100"
     assert "an unknown framework" in m.assumed["microbatch_size"]
+    assert m.config["mapping_parameters"]["lookup_config"]["lookup_table_row"] == "default"
     assert read(micro_batch=4).assumed.keys() == m.assumed.keys() - {"microbatch_size"}
 
 
 @pytest.mark.parametrize(
     ("framework", "source", "expected"),
     [
-        ("Megatron-LM", "arXiv 2104.04473", "Megatron-LM, 2021"),
-        ("Megatron-LM", "Korthikanti2022", "Megatron-LM, 2022"),
+        ("Megatron-LM", "arXiv 2104.04473", "Megatron-LM 2021"),
+        ("Megatron-LM", "Korthikanti2022", "Megatron-LM 2022"),
         ("Megatron-LM", "a run of 2025", "Megatron-Core"),
         ("Megatron-LM (MCore r0.8.0)", "Megatron-README-H100", "Megatron-Core"),
         ("Megatron-DeepSpeed", "vTrain", "Megatron-DeepSpeed"),
         ("NeMo AutoModel (PyTorch FSDP2)", "NeMo", "NeMo AutoModel"),
         ("torchtitan (FSDP2)", "", "torchtitan"),
-        ("JAX", "", "an unknown framework"),
+        ("Hugging Face Transformers", "", "PyTorch"),
+        ("JAX", "", "default"),
     ],
 )
 def test_a_stack_is_a_framework_of_an_era(framework, source, expected):
-    assert stack_of(framework, source).name == expected
+    assert stack_of(framework, source, Tables()).name == expected
 
 
 def test_what_is_measured_is_the_time_else_tokens_else_flops(read):

@@ -17,9 +17,8 @@ from amped.validation.translation import CHECKED, DIRECT, OTHERWISE, PROVENANCE
 
 # Parameters that rows have values for and amped does not have yet, and what they change.
 AWAITED: dict[str, str] = {}
-# What stacks do that no parameter says: for `software_specifications`.
-SOFTWARE_KNOWN = {"attention_kernel", "compiled", "deterministic", "gradient_accumulation_fusion", "logs_norms", "fp8_scaling",
-                  "expert_dispatch"}  # fmt: skip
+# What stacks do that no parameter says: it selects a row of `software_specifications`, or nothing yet.
+SOFTWARE_KNOWN = {"compiled", "logs_norms", "fp8_scaling"}
 # Facts that are told relative to the row; where they go.
 BECOMES = {"recomputed_layers_fraction": "number_of_recomputed_layers", "windowed_layer_fraction": "number_of_windowed_layers",
            "attention_precision": "attention_peak_flop_rate"}  # fmt: skip

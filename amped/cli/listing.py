@@ -23,6 +23,7 @@ class What(enum.StrEnum):
     SYSTEMS = "systems"
     LINKS = "links"
     KERNELS = "kernel-efficiencies"
+    SOFTWARE = "software"
     PARAMETERS = "parameters"
     CONFIGS = "configs"
 
@@ -41,6 +42,9 @@ COLUMNS = {
     What.KERNELS: {"gemm_sustained_fraction": "products", "memory_bandwidth_efficiency": "bandwidth",
                    "attention_forward_efficiency": "attention", "kernel_overhead_time": "overhead",
                    "kernel_dispatch_time": "dispatch"},
+    What.SOFTWARE: {"attention_kernel": "attention", "streaming_traffic_factor": "traffic",
+                    "gradient_accumulation": "accumulation", "zero_stage": "ZeRO",
+                    "allocator_reserve_fraction": "reserve"},
 }  # fmt: skip
 
 
@@ -48,14 +52,15 @@ def listing(
     what: Annotated[
         What,
         typer.Argument(
-            metavar="accelerators|models|systems|links|kernel-efficiencies|parameters|configs", help="What to list."
+            metavar="accelerators|models|systems|links|kernel-efficiencies|software|parameters|configs",
+            help="What to list.",
         ),
     ],
     filter_text: Annotated[str, typer.Option("--filter", "-f", metavar="TEXT", help="Only lines with this text.")] = "",
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> None:
-    """List the accelerators, models, systems, links, parameters or configs there are.
+    """List the accelerators, models, systems, links, software, parameters or configs there are.
 
     Example: amped list models --filter llama
     """
@@ -94,10 +99,10 @@ def _lines(what: What, lookup_tables: Path | None) -> list[dict[str, str]]:
 
 
 def _rows(what: What, tables: Tables) -> list[dict[str, str]]:
-    from amped.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SYSTEMS
+    from amped.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS
 
     table = {What.ACCELERATORS: ACCELERATORS, What.MODELS: MODELS, What.SYSTEMS: SYSTEMS, What.LINKS: LINKS,
-             What.KERNELS: KERNELS}[what]  # fmt: skip
+             What.KERNELS: KERNELS, What.SOFTWARE: SOFTWARE}[what]  # fmt: skip
     lines = []
     for name in tables.names(table):
         columns = tables.row(table, name).columns

@@ -45,6 +45,7 @@ def read(
     model: Annotated[str | None, Option(metavar="ROW", help="Transformer to train (`amped list models`).")] = None,
     accelerator: Annotated[str | None, Option(metavar="ROW", help="Accelerator (`amped list accelerators`).")] = None,
     system: Annotated[str | None, Option(metavar="ROW", help="Nodes and networks (`amped list systems`).")] = None,
+    software: Annotated[str | None, Option(metavar="ROW", help="Training framework (`amped list software`).")] = None,
     gpus: Annotated[
         int | None, Option("--gpus", metavar="N", help="Number of accelerators; else the config's.")
     ] = None,
@@ -64,7 +65,8 @@ def read(
     given = overrides(settings or [])
     degrees = {"data": dp, "tensor": tp, "pipeline": pp, "context": cp, "expert": ep}
     own: dict[str, object] = {f"{kind}_parallel_degree": degree for kind, degree in degrees.items()}
-    own |= {"number_of_accelerators": gpus, "model": model, "accelerator": accelerator, "system": system}
+    own |= {"number_of_accelerators": gpus, "model": model, "accelerator": accelerator, "system": system,
+            "software": software}  # fmt: skip
     named = {name: value for name, value in own.items() if value is not None}
     twice = named.keys() & given.keys()
     if twice:

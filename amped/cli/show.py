@@ -17,7 +17,8 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="ROW", help="An accelerator, a model, a system, a link, or a row of kernel efficiencies."
+            metavar="ROW",
+            help="An accelerator, a model, a system, a link, a software, or a row of kernel efficiencies.",
         ),
     ],
     lookup_tables: options.TablesOption = None,

@@ -120,12 +120,16 @@ def head_activation_bytes(head_operators, kept_activation_bytes_per_layer, multi
 
 
 @quantity("byte")
-def logits_gradient_bytes(head_gemms, activation_precision):
-    """Logits of a micro-batch before the loss and their gradient, in the precision of activations.
+def logits_gradient_bytes(
+    head_gemms, activation_precision, logits_precision, cross_entropy_copies, fused_cross_entropy
+):
+    """Logits of a micro-batch before the loss and their gradient, in the precision of activations, and further copies.
 
+    A fused loss works in place on the logits that the head keeps.
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
-    return total(2 * gemm.m * gemm.n for gemm in head_gemms) * activation_precision
+    each = 2 * activation_precision + cross_entropy_copies * logits_precision
+    return total(gemm.m * gemm.n for gemm in head_gemms) * each * (1 - fused_cross_entropy)
 
 
 @quantity("byte")

@@ -117,7 +117,7 @@ def fused_backward_products():
 @records()
 def fused_attention_operators(
     attention_gemms, query_bytes, key_bytes, value_bytes, softmax_statistic_precision, computed_score_fraction,
-    fused_backward_products, flops_per_multiply_accumulate, fused_attentions_per_layer,
+    fused_backward_products, flops_per_multiply_accumulate, fused_attentions_per_layer, dropout,
 ):  # fmt: skip
     """Attention as one kernel that keeps no scores; its softmax counts in its efficiency.
 
@@ -132,7 +132,8 @@ def fused_attention_operators(
     forward = (flops, inputs, output + statistics)
     backward = (flops * fused_backward_products, inputs + 2 * output + statistics, inputs)
     shape = ("fused_attention", "fused_attention", rows, scores.n)
-    return streamed(*shape, forward, backward, inputs + statistics, fused_attentions_per_layer)
+    pair = streamed(*shape, forward, backward, inputs + statistics, fused_attentions_per_layer)
+    return tuple(o.with_heads(scores.k, 1.0 * (dropout > 0)) for o in pair)
 
 
 @records()
@@ -200,7 +201,7 @@ def quantization_operators__fp8(
 def layer_operators(
     norm_operators, projection_operators, projection_bias_operators, rotary_operators, unfused_attention_operators,
     fused_attention_operators, head_permutation_operators, attention_output_operators, residual_operators,
-    feedforward_operators, expert_operators, quantization_operators,
+    feedforward_operators, expert_operators, quantization_operators, accumulation_operators,
 ):  # fmt: skip
     """All operators of one layer, each followed by its gradients.
 
@@ -209,4 +210,11 @@ def layer_operators(
     attention = norm_operators + projection_operators + projection_bias_operators + rotary_operators
     attention = attention + unfused_attention_operators + fused_attention_operators + head_permutation_operators
     attention = attention + attention_output_operators
-    return attention + residual_operators + feedforward_operators + expert_operators + quantization_operators
+    return (
+        attention
+        + residual_operators
+        + feedforward_operators
+        + expert_operators
+        + quantization_operators
+        + accumulation_operators
+    )

@@ -172,18 +172,19 @@ def expert_visit_bytes(microbatch_bytes, experts_per_token, tensor_parallel_rows
 
 @records()
 def expert_collectives(
-    expert_visit_bytes, intra_node_expert_parallel_degree, inter_node_expert_parallel_degree, MoE_fraction,
-    communicating_passes,
+    expert_visit_bytes, distinct_visit_fraction, intra_node_expert_parallel_degree, inter_node_expert_parallel_degree,
+    MoE_fraction, communicating_passes, recomputed_layer_fraction, recomputation_stops_early,
 ):  # fmt: skip
     """Dispatch to and combine from the experts in each pass: four all-to-alls for a forward and backward pair.
 
-    Source: AMPeD, mixture-of-experts communication.
+    Nothing needs what is combined again, where recomputation stops early. Source: AMPeD, mixture-of-experts communication.
     """
     group = (intra_node_expert_parallel_degree, inter_node_expert_parallel_degree)
-    calls = MoE_fraction * communicating_passes
+    calls, sent = MoE_fraction * communicating_passes, expert_visit_bytes * distinct_visit_fraction
+    unneeded = recomputed_layer_fraction * recomputation_stops_early
     return (
-        Collective("expert_dispatch", "all_to_all", expert_visit_bytes, *group, calls),
-        Collective("expert_combine", "all_to_all", expert_visit_bytes, *group, calls),
+        Collective("expert_dispatch", "all_to_all", sent, *group, calls),
+        Collective("expert_combine", "all_to_all", sent, *group, calls - MoE_fraction * unneeded),
     )
 
 

@@ -38,6 +38,14 @@ def fp32_gemm_sustained_fraction():
     """
 
 
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def training_clock_fraction():
+    """Clock that power and heat leave in a training run as a share of that in a benchmark of single kernels.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
 @parameter("1", category=ACCELERATOR)
 def gemm_ramp_depth():
     """Depth k of a product lost to filling a tile's pipeline.
@@ -137,6 +145,30 @@ def attention_forward_efficiency():
 @parameter("1", category=ACCELERATOR, above=0, at_most=1)
 def attention_backward_efficiency():
     """Share of the matrix peak that a fused attention sustains backward over long sequences.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def flash_2_attention_fraction():
+    """Rate of FlashAttention-2 as a share of that of the newest kernel.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def flash_1_attention_fraction():
+    """Rate of FlashAttention-1 as a share of that of the newest kernel.
+
+    Source: the row of kernel_efficiencies.
+    """
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def deterministic_kernel_fraction():
+    """Rate of the newest attention kernel that can be deterministic as a share of that of the newest.
 
     Source: the row of kernel_efficiencies.
     """

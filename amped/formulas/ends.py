@@ -42,12 +42,13 @@ def cross_entropy_kernels():
 @records()
 def head_operators(
     head_gemms, residual_tokens, residual_bytes, dimensionality, final_norm, norm_vectors, activation_precision,
-    matrix_operand_precision, gradient_precision, logits_precision, has_vocabulary, cross_entropy_kernels,
+    gradient_precision, logits_precision, has_vocabulary, cross_entropy_kernels, fused_cross_entropy,
     flops_per_multiply_accumulate, flops_per_elementary_operation, multi_token_prediction_layers, prediction_operators,
 ):  # fmt: skip
     """Final norm, output head, and the cross-entropy over its share of the vocabulary, in full precision.
 
-    Source: arXiv 2205.05198, section 4.3; Megatron-LM, vocab_parallel_cross_entropy. Each keeps its input.
+    The head keeps 16 bit where layers have fp8. Source: arXiv 2205.05198, section 4.3; Megatron-LM,
+    vocab_parallel_cross_entropy; NVIDIA Transformer Engine, fp8 (the output layer stays out). Each keeps its input.
     """
     (head,), flop, times = head_gemms, flops_per_elementary_operation, 1 + multi_token_prediction_layers
     norms = final_norm + 3 * multi_token_prediction_layers
@@ -55,14 +56,22 @@ def head_operators(
     norm = ((7 * size * flop, residual_bytes + weights, residual_bytes),
             (13 * size * flop, 4 * residual_bytes + weights, residual_bytes + weights))  # fmt: skip
     logits, wide = head.m * head.n, head.m * head.n * logits_precision
-    narrow, passes = logits * activation_precision, cross_entropy_kernels
-    loss = ((passes * logits * flop, narrow + (passes - 2) * wide, (passes - 3) * wide),
-            (3 * logits * flop, 3 * wide, 2 * wide + narrow))  # fmt: skip
-    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
+    narrow, passes, apart = logits * activation_precision, cross_entropy_kernels, 1 - fused_cross_entropy
+    loss = ((passes * logits * flop, narrow + apart * (passes - 2) * wide, apart * (passes - 3) * wide),
+            (3 * logits * flop, apart * 3 * wide + fused_cross_entropy * narrow, apart * 2 * wide + narrow))  # fmt: skip
+    entry = (flops_per_multiply_accumulate, activation_precision, activation_precision, gradient_precision)
     return (
         *streamed("final_norm", "normalisation", residual_tokens, dimensionality, *norm, residual_bytes, norms),
-        *contraction(head, *entry, residual_bytes, has_vocabulary * times),
-        *streamed("cross_entropy", "normalisation", head.m, head.n, *loss, wide, has_vocabulary * times),
+        *contraction(head, *entry, residual_bytes, has_vocabulary * times, "head_contraction"),
+        *streamed(
+            "cross_entropy",
+            "loss",
+            head.m,
+            head.n,
+            *loss,
+            apart * wide + fused_cross_entropy * narrow,
+            has_vocabulary * times,
+        ),
         *prediction_operators,
     )
 

@@ -7,7 +7,7 @@ library's tiles and splits of k is taken. Everything else streams through memory
 import numpy as np
 
 from amped.quantity import records
-from amped.records import UNUSABLE, Duration
+from amped.records import REDUCING, STREAMING, UNUSABLE, Duration
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
 # library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
@@ -18,6 +18,10 @@ TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (256, 64
 TILE_ROWS, TILE_COLUMNS, TILE_CLASS, PARTS = (np.ascontiguousarray(column) for column in TILES.T)
 IS_LARGE, IS_MEDIUM, IS_SMALL, IS_SMALLEST = (1.0 * (i == TILE_CLASS) for i in range(4))
 IS_CUT = 1.0 * (PARTS > 1)
+# Phases whose traffic no fusion lessens: what adds up gradients, and the optimizer.
+EXACT = {"weight_gradient": 1.0, "update": 1.0}
+# The width of a head at which attention kernels are measured. Source: `kernel_efficiencies`, conventions.
+MEASURED_WIDTH = 128
 # The least k of a part.
 LEAST_DEPTH = 512
 
@@ -52,26 +56,32 @@ def kernel_time(o, c):
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
-    reached = {"normalisation": c.normalisation}.get(o.kind, 1.0)
-    traffic = (o.bytes + c.bandwidth_ramp) / (c.bandwidth * reached)
+    reached = dict.fromkeys(REDUCING, c.normalisation).get(o.kind, 1.0)
+    passes = EXACT.get(o.phase, dict.fromkeys(STREAMING, c.passes).get(o.kind, 1.0))
+    traffic = (o.bytes * passes + c.bandwidth_ramp) / (c.bandwidth * reached)
     return c.overhead + np.maximum(WORK[o.kind](o, c), traffic)
 
 
 def fused_time(o, c):
     """Time of a fused attention: its products at the rate of its length, and what softmax they do not hide.
 
-    Source: arXiv 2307.08691, section 4.1 (rates that grow with the length); arXiv 2410.00273, section 3 (softmax).
+    Narrow heads fill the units less, and dropout takes its time. Source: arXiv 2307.08691, section 4.1 (rates that grow
+    with the length); arXiv 2407.08608, figure 5 (with the width of a head); arXiv 2410.00273, section 3 (softmax).
     """
     rates = {"forward": c.fused_forward_rate, "input_gradient": c.fused_backward_rate}
-    return o.flops * (1 + c.ramp_length / o.n) / rates[o.phase] + o.m * o.n * c.softmax_time
+    reached = rates[o.phase] * (1 + c.ramp_width / MEASURED_WIDTH) / (1 + c.ramp_width / o.width)
+    reached = reached * (1 - o.dropped * (1 - c.dropping))
+    return o.flops * (1 + c.ramp_length / o.n) / reached + o.m * o.n * c.softmax_time
 
 
 WORK = {
     "contraction": lambda o, c: product_time(o, c, c.matrix_time),
     "grouped_contraction": lambda o, c: product_time(o, c, c.grouped_time),
+    "head_contraction": lambda o, c: product_time(o, c, c.batched_time),
     "batched_contraction": lambda o, c: product_time(o, c, c.batched_time),
     "fused_attention": fused_time,
     "normalisation": lambda o, c: o.flops / c.vector_rate,
+    "loss": lambda o, c: o.flops / c.vector_rate,
     "element_wise": lambda o, c: o.flops / c.vector_rate,
 }
 

@@ -3,10 +3,9 @@
 import numpy as np
 
 from amped.quantity import MAPPING, parameter, quantity
-from amped.records import WEIGHTED, of_phase, total
+from amped.records import STREAMING, WEIGHTED, of_phase, total
 
 CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "fused_attention")
-STREAMING = ("normalisation", "element_wise")
 
 
 def pass_time(phase, durations, rates):
@@ -19,21 +18,27 @@ def pass_time(phase, durations, rates):
 
 
 @quantity("s")
-def forward_time_per_layer(layer_durations, kernel_rates):
-    """Forward time of a micro-batch in one layer. Source: arXiv 2410.00273, section 3."""
-    return pass_time("forward", layer_durations, kernel_rates)
+def forward_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
+    """Forward time of a micro-batch in one layer, no less than the host needs. Source: arXiv 2410.00273, section 3."""
+    return np.maximum(pass_time("forward", layer_durations, kernel_rates), host_time_per_layer)
 
 
 @quantity("s")
-def input_gradient_time_per_layer(layer_durations, kernel_rates):
-    """Time of the gradients of a layer's activations for a micro-batch. Source: arXiv 2410.00273, section 3."""
-    return pass_time("input_gradient", layer_durations, kernel_rates)
+def input_gradient_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
+    """Time of the gradients of a layer's activations for a micro-batch; half of the host's time backward is theirs.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return np.maximum(pass_time("input_gradient", layer_durations, kernel_rates), host_time_per_layer / 2)
 
 
 @quantity("s")
-def weight_gradient_time_per_layer(layer_durations, kernel_rates):
-    """Time of the gradients of a layer's weights for a micro-batch. Source: arXiv 2410.00273, section 3."""
-    return pass_time("weight_gradient", layer_durations, kernel_rates)
+def weight_gradient_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
+    """Time of the gradients of a layer's weights for a micro-batch; half of the host's time backward is theirs.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return np.maximum(pass_time("weight_gradient", layer_durations, kernel_rates), host_time_per_layer / 2)
 
 
 @quantity("s")
@@ -65,13 +70,23 @@ def streaming_forward_time_per_layer(layer_durations, kernel_rates):
 
 
 @quantity("s")
+def last_product_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of the product that ends a dense layer, whose output nothing in the layer needs. Source: definition."""
+    return pass_time("forward", [d for d in layer_durations if d.name == "feedforward_down"], kernel_rates)
+
+
+@quantity("s")
 def recomputation_time_per_layer(
     forward_time_per_layer, core_forward_time_per_layer, product_forward_time_per_layer,
-    streaming_forward_time_per_layer, recomputed_layer_fraction, recomputed_core_fraction, recomputed_product_fraction,
-    recomputed_streaming_fraction,
+    streaming_forward_time_per_layer, last_product_forward_time_per_layer, recomputed_layer_fraction,
+    recomputed_core_fraction, recomputed_product_fraction, recomputed_streaming_fraction, recomputation_stops_early,
 ):  # fmt: skip
-    """Time to compute a layer's activations again, averaged over the layers. Source: arXiv 2205.05198, section 5."""
-    whole = recomputed_layer_fraction * forward_time_per_layer + recomputed_core_fraction * core_forward_time_per_layer
+    """Time to compute a layer's activations again, averaged over the layers; or only as far as the last that is needed.
+
+    Source: arXiv 2205.05198, section 5; PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
+    """
+    again = forward_time_per_layer - recomputation_stops_early * last_product_forward_time_per_layer
+    whole = recomputed_layer_fraction * again + recomputed_core_fraction * core_forward_time_per_layer
     products = recomputed_product_fraction * product_forward_time_per_layer
     return whole + products + recomputed_streaming_fraction * streaming_forward_time_per_layer
 

@@ -29,9 +29,9 @@ def sustained_matrix_fraction__fp32(fp32_gemm_sustained_fraction):
 
 
 @quantity("flop/s")
-def sustained_matrix_flop_rate(matrix_peak_flop_rate, sustained_matrix_fraction):
+def sustained_matrix_flop_rate(matrix_peak_flop_rate, sustained_matrix_fraction, training_clock_fraction):
     """Rate of the largest products with a weight. Source: definition."""
-    return matrix_peak_flop_rate * sustained_matrix_fraction
+    return matrix_peak_flop_rate * sustained_matrix_fraction * training_clock_fraction
 
 
 @quantity("flop/s")
@@ -53,12 +53,12 @@ def sustained_batched_flop_rate(sustained_matrix_flop_rate):
 
 
 @quantity("flop/s", choice="matrix_precision", value="fp8")
-def sustained_batched_flop_rate__fp8(attention_peak_flop_rate, gemm_sustained_fraction):
+def sustained_batched_flop_rate__fp8(attention_peak_flop_rate, gemm_sustained_fraction, training_clock_fraction):
     """Rate of the largest products of activations, which stay in 16 bit.
 
     Source: NVIDIA Transformer Engine, fp8 recipes.
     """
-    return attention_peak_flop_rate * gemm_sustained_fraction
+    return attention_peak_flop_rate * gemm_sustained_fraction * training_clock_fraction
 
 
 @quantity("byte/s")
@@ -90,8 +90,9 @@ def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_e
 
 @records()
 def kernel_rates(
-    flops_per_multiply_accumulate, sustained_matrix_flop_rate, grouped_gemm_efficiency, sustained_batched_flop_rate, attention_peak_flop_rate,
-    attention_forward_efficiency, attention_backward_efficiency, attention_ramp_length, vector_flop_rate,
+    flops_per_multiply_accumulate, sustained_matrix_flop_rate, grouped_gemm_efficiency, sustained_batched_flop_rate, fused_forward_flop_rate,
+    fused_backward_flop_rate, attention_ramp_length, attention_head_ramp, attention_dropout_fraction,
+    streaming_traffic_factor, vector_flop_rate,
     exposed_softmax_time, achieved_memory_bandwidth, normalisation_bandwidth_fraction, bandwidth_ramp_bytes,
     gemm_ramp_depth, medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency, wave_quantization,
     cores_sharing_tiles, kernel_overhead_time, kernel_dispatch_time,
@@ -102,11 +103,11 @@ def kernel_rates(
         matrix_time=flops_per_multiply_accumulate / sustained_matrix_flop_rate,
         grouped_time=flops_per_multiply_accumulate / (sustained_matrix_flop_rate * grouped_gemm_efficiency),
         batched_time=flops_per_multiply_accumulate / sustained_batched_flop_rate,
-        fused_forward_rate=attention_peak_flop_rate * attention_forward_efficiency,
-        fused_backward_rate=attention_peak_flop_rate * attention_backward_efficiency,
+        fused_forward_rate=fused_forward_flop_rate, fused_backward_rate=fused_backward_flop_rate,
         vector_rate=vector_flop_rate, softmax_time=exposed_softmax_time,
         bandwidth=achieved_memory_bandwidth, normalisation=normalisation_bandwidth_fraction,
-        bandwidth_ramp=bandwidth_ramp_bytes, ramp_depth=gemm_ramp_depth, ramp_length=attention_ramp_length,
+        passes=streaming_traffic_factor, bandwidth_ramp=bandwidth_ramp_bytes, ramp_depth=gemm_ramp_depth, ramp_length=attention_ramp_length,
+        ramp_width=attention_head_ramp, dropping=attention_dropout_fraction,
         medium=medium_tile_efficiency, small=small_tile_efficiency, smallest=smallest_tile_efficiency,
         quantization=wave_quantization, cores=cores_sharing_tiles,
         overhead=kernel_overhead_time, dispatch=kernel_dispatch_time,

@@ -41,12 +41,13 @@ def recomputation_time__operators(recomputation_time_per_layer, pacing_layer_cal
 
 
 @quantity("s", choice="performance_model", value="operators")
-def optimizer_time__operators(optimizer_durations, host_update_time):
+def optimizer_time__operators(optimizer_durations, host_update_time, host_time_per_step):
     """Time of the optimizer step, all of it bound by memory; the host takes its share of the parameters meanwhile.
 
-    Source: arXiv 1910.02054, section 3.1; DeepSpeed, ZeRO-Offload++ (Twin-Flow).
+    With what else the host does between steps. Source: arXiv 1910.02054, section 3.1; DeepSpeed, ZeRO-Offload++
+    (Twin-Flow).
     """
-    return np.maximum(of_phase("update", optimizer_durations), host_update_time)
+    return np.maximum(of_phase("update", optimizer_durations), host_update_time) + host_time_per_step
 
 
 # --- tensor, context and expert parallelism, pipeline -----------------------------------------------------------------

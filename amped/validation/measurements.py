@@ -15,10 +15,11 @@ from amped.catalogue import Catalogue, catalogue
 from amped.errors import AmpedError, Problem, one_line
 from amped.estimation import Estimation
 from amped.quantity import ACCELERATOR, CATEGORIES, MAPPING, SYSTEM
-from amped.table_files import ACCELERATORS, SYSTEMS, user_folders
+from amped.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, user_folders
 from amped.tables import Tables
 from amped.validation.columns import NEEDED, TableRow, read_table
 from amped.validation.notes import Reading, read_notes
+from amped.validation.recipes import OPEN, WHOSE, tuned
 from amped.validation.translation import Translation, translated
 
 TIME, THROUGHPUT, FLOP_RATE = "step_time", "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator"
@@ -89,6 +90,8 @@ class Measurement:
         """What an estimate of this row's config says of a measured quantity."""
         if name == MEMORY and self.memory_of == "last stage":
             return sum(estimation[part] for part in LAST_STAGE)
+        if name == MEMORY and self.memory_is == "reserved":
+            return estimation["held_by_allocator_bytes"]
         if name == "forward_time":
             return estimation["compute_forward_time"] + _forward_communication(estimation)
         if name == "backward_time":
@@ -112,10 +115,12 @@ def read_measurements(table: str | Path | None = None, lookup_tables: str | Path
         AmpedError: for a table that cannot be read. A row that cannot be modelled is returned with its reason.
     """
     tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
-    return [measurement(row, tables, catalogue()) for row in read_table(table)]
+    return [measurement(row, tables, catalogue(), lookup_tables) for row in read_table(table)]
 
 
-def measurement(row: TableRow, tables: Tables, known: Catalogue) -> Measurement:
+def measurement(
+    row: TableRow, tables: Tables, known: Catalogue, lookup_tables: str | Path | None = None
+) -> Measurement:
     """One row as a measurement."""
     reading = read_notes(row.text("notes"), row.text("audit"), known)
     kind = row.text("row_kind") or reading.measured.get("row_kind", STEP)
@@ -130,9 +135,15 @@ def measurement(row: TableRow, tables: Tables, known: Catalogue) -> Measurement:
     except AmpedError as error:
         unread, reason = _unread(row, reading), one_line(error)
         return Measurement(row, kind, None, **own, software=reading.software, unread=unread, reason=reason)
+    config = _config(row, translation, known)
+    tunable = kind == STEP and not own["out_of_memory"]
+    open_to = {name for name in OPEN if name in translation.assumed and tunable}
+    for name, value in tuned(config, translation.values, open_to, lookup_tables).items():
+        translation.assume(name, value, WHOSE)
+        config[MAPPING]["parameters"][name] = {"value": value}
     missing = {name: value for name, value in translation.values.items() if name not in known}
     return Measurement(
-        row, kind, _config(row, translation, known), **own, assumed=translation.assumed, software=reading.software,
+        row, kind, config, **own, assumed=translation.assumed, software=reading.software,
         missing=missing, expected=translation.expected, unread=_unread(row, reading),
     )  # fmt: skip
 
@@ -164,6 +175,7 @@ def _config(row: TableRow, translation: Translation, known: Catalogue) -> dict[s
     config[ACCELERATOR]["lookup_config"] = {
         "lookup_table_name": ACCELERATORS, "lookup_table_row": translation.accelerator
     }  # fmt: skip
+    config[MAPPING]["lookup_config"] = {"lookup_table_name": SOFTWARE, "lookup_table_row": translation.software}
     if translation.system:
         config[SYSTEM]["lookup_config"] = {"lookup_table_name": SYSTEMS, "lookup_table_row": translation.system}
     names = [row.text(column) for column in ("id", "source", "model_name") if row.text(column)]

@@ -120,20 +120,19 @@ FACTS = _phrases({
                        "attention_output_bias": True, "mlp_bias": True},
     r"Transformer Engine|kernels TE\b|Float8 (?:linear|on linear)|FP8 presumably on linear layers|attention 16-bit":
         {"attention_precision": 16},
+    r"FlashAttention-2|\bFlex(?:Attn|Attention)": {"attention_kernel": "flash_2"},
+    r"FlashAttention-1": {"attention_kernel": "flash_1"},
+    r"deterministic mode": {"deterministic": True},
+    r"no gradient-accumulation fusion": {"gradient_accumulation": "separate"},
+    r"\bDeepEP": {"deduplicated_dispatch": True},
+    r"dispatcher a2a": {"deduplicated_dispatch": False},
 })  # fmt: skip
 # What the software stack does, for which amped has no parameter of its own; the values are kept with the row.
 SOFTWARE = _phrases({
-    r"FlashAttention-2": {"attention_kernel": "flash_attention_2"},
-    r"FlashAttention-1": {"attention_kernel": "flash_attention_1"},
-    r"\bFlex(?:Attn|Attention)": {"attention_kernel": "flex_attention"},
     r"torch\.compile (?:off|is off)|^eager$": {"compiled": False},
     r"torch\.compile on\b|^torch\.compile( \+ Float8 linear)?$": {"compiled": True},
-    r"deterministic mode": {"deterministic": True},
-    r"no gradient-accumulation fusion": {"gradient_accumulation_fusion": False},
     r"parameter-norm and zero-count logging": {"logs_norms": True},
     r"FP8-CS|FP8 current scaling|dynamic scaling": {"fp8_scaling": "current"},
-    r"\bDeepEP": {"expert_dispatch": "deep_ep"},
-    r"dispatcher a2a": {"expert_dispatch": "all_to_all"},
     r"\bLoRA": {"adapters": "lora"},
 })  # fmt: skip
 # Numbers measured beside those of the columns, and what measured memory is.

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amped.errors import AmpedError, Problem, quoted
-from amped.table_files import ACCELERATORS
+from amped.table_files import ABOUT, ACCELERATORS
 from amped.tables import Row, Tables
 from amped.validation.columns import COLUMNS as KINDS
 from amped.validation.columns import FLAG, TableRow
 from amped.validation.networks import bandwidth_per_accelerator, says_something, systems_of
 from amped.validation.notes import Reading
-from amped.validation.stacks import Stack, defaults_of, stack_of
+from amped.validation.stacks import UNKNOWN, shape_of, stack_of
 
 # Columns that are one parameter each.
 DIRECT = {
@@ -42,6 +42,15 @@ PROVENANCE = {
     "measured_mfu_pct": "derived from the time, by a convention of the source",
     "measured_hfu_pct": "derived from the time, by a convention of the source",
 }  # fmt: skip
+# What every framework takes for a blank column, and columns of a stack that are no parameter of a config.
+BLANK = {"virtual_pipeline_stages": 1, "micro_batch": 1, "ep": 1}
+SAID_OF_STACKS = ("network_family", "selective_recomputation", "vocabulary_padding")
+# How well a stack does what it does: its row says it, and nothing is assumed of the measurement.
+HOW_WELL = (
+    "attention_kernel", "attention_dropout_fraction", "streaming_traffic_factor", "gradient_accumulation",
+    "host_time_per_layer", "host_time_per_step", "allocator_reserve_fraction", "cross_entropy_copies",
+    "fused_cross_entropy", "deduplicated_dispatch", "recomputation_stops_early",
+)  # fmt: skip
 RECOMPUTATION = {"none": "none", "full": "full", "selective": "selective"}
 FULL_PRECISION = ("fp32", "tf32")
 # What follows from the config, and is checked rather than given.
@@ -49,7 +58,7 @@ CHECKED = ("number_of_parameters", "expert_data_degree")
 # What is assumed of the machine, of which a config names the row and not the value.
 MACHINE = ("system", "inter_accelerator_bandwidth", "inter_node_bandwidth")
 # What a single layer is without: an optimizer, what stands around the layers, other replicas.
-ALONE = {"optimizer": "none", "vocabulary_size": 0, "final_norm": False, "position_table": 0,
+ALONE = {"optimizer": "none", "vocabulary_size": 0, "final_norm": False, "position_table": 0, "host_time_per_step": 0,
          "gradient_communication_time": 0, "weight_communication_time": 0}  # fmt: skip
 
 
@@ -59,13 +68,14 @@ class Translation:
 
     Attributes:
         values: by canonical name, also of parameters that amped may not have.
-        accelerator, system: rows of lookup tables.
+        accelerator, system, software: rows of lookup tables.
         assumed: for each parameter that the row does not say, its value and whose default it is.
         expected: quantities that follow from the config.
     """
 
     accelerator: str = ""
     system: str = ""
+    software: str = ""
     values: dict[str, Any] = field(default_factory=dict)
     assumed: dict[str, str] = field(default_factory=dict)
     expected: dict[str, float] = field(default_factory=dict)
@@ -82,7 +92,9 @@ def translated(row: TableRow, reading: Reading, layer_alone: bool, tables: Table
     Raises:
         AmpedError: for what cannot be understood.
     """
-    stack, result = stack_of(row.text("framework"), f"{row.text('source')} {row.text('source_ref')}"), Translation()
+    compiled = bool(reading.software.get("compiled"))
+    stack = stack_of(row.text("framework"), f"{row.text('source')} {row.text('source_ref')}", tables, compiled)
+    result = Translation(software=stack.name)
     _take_defaults(row, stack, result)
     _take_columns(row, stack, result)
     if layer_alone:
@@ -100,19 +112,20 @@ def translated(row: TableRow, reading: Reading, layer_alone: bool, tables: Table
     return result
 
 
-def _take_defaults(row: TableRow, stack: Stack, result: Translation) -> None:
+def _take_defaults(row: TableRow, stack: Row, result: Translation) -> None:
     """What the framework does unless told otherwise, for blank columns too."""
-    for column, cell in stack.columns.items():
-        if column not in row.texts and (column != "ep" or "num_experts" in row.texts):
-            value = _cell(column, cell, float(cell) if cell.isdigit() else None, stack)
-            result.assume(DIRECT[column], value, f"default of {stack.name}")
-    zero = row.numbers.get("zero_stage", float(stack.columns.get("zero_stage", 0)))
-    shape = defaults_of(stack, bool(row.numbers.get("gated_mlp")), row.numbers["seq_len"], zero >= 3)
-    for name, value in shape.items():
-        result.assume(name, value, f"default of {stack.name}")
+    whose = "default of " + ("an unknown framework" if stack.name == UNKNOWN else stack.name)
+    own = {name: value for name, value in stack.columns.items() if name not in (*ABOUT, *HOW_WELL)}
+    own |= {DIRECT[column]: value for column, value in BLANK.items() if column != "ep" or "num_experts" in row.texts}
+    given = {DIRECT[column] for column in row.texts if column in DIRECT}
+    for name, value in own.items():
+        if name not in given and name not in SAID_OF_STACKS:
+            result.assume(name, value, whose)
+    for name, value in shape_of(stack, bool(row.numbers.get("gated_mlp")), row.numbers["seq_len"]).items():
+        result.assume(name, value, whose)
 
 
-def _take_columns(row: TableRow, stack: Stack, result: Translation) -> None:
+def _take_columns(row: TableRow, stack: Row, result: Translation) -> None:
     for column, cell in row.texts.items():
         if column in DIRECT:
             result.values[DIRECT[column]] = _cell(column, cell, row.numbers.get(column), stack)
@@ -125,14 +138,14 @@ def _take_columns(row: TableRow, stack: Stack, result: Translation) -> None:
             result.values[name] = 16
 
 
-def _cell(column: str, cell: str, number: float | None, stack: Stack) -> Any:
+def _cell(column: str, cell: str, number: float | None, stack: Row) -> Any:
     """A cell as a config has it."""
     if column == "activation_recompute":
         mode = RECOMPUTATION.get(cell.casefold())
         if mode is None:
             raise AmpedError(Problem(f"{quoted(cell)} is no kind of recomputation", f"column '{column}'",
                                      f"it is one of {', '.join(RECOMPUTATION)}; say the rest in notes"))  # fmt: skip
-        return stack.selective if mode == "selective" else mode
+        return stack.columns.get("selective_recomputation", mode) if mode == "selective" else mode
     if number is None:
         return cell.casefold()
     return bool(number) if KINDS[column] == FLAG else int(number)
@@ -182,9 +195,9 @@ def _relative(row: TableRow, values: Mapping[str, Any]) -> dict[str, Callable[[A
     }
 
 
-def _pad_vocabulary(stack: Stack, result: Translation) -> None:
+def _pad_vocabulary(stack: Row, result: Translation) -> None:
     """The vocabulary as the framework holds it."""
-    written, unit = result.values.get("vocabulary_size", 0), stack.pads_vocabulary
+    written, unit = result.values.get("vocabulary_size", 0), stack.columns.get("vocabulary_padding", 0)
     if unit and written:
         whole = unit * result.values.get("tensor_parallel_degree", 1)
         padded = math.ceil(written / whole) * whole

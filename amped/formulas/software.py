@@ -1,0 +1,228 @@
+"""What a training framework makes of the machine: columns of `software_specifications`, and what follows from them.
+
+Each is something that a framework does or leaves undone. Without a row a framework fuses what Megatron-LM fuses, has the
+newest attention kernel of its accelerator, and keeps the accelerator busy.
+"""
+
+import numpy as np
+
+from amped.quantity import MAPPING, parameter, quantity, records, selector
+from amped.records import Operator
+
+# --- attention -------------------------------------------------------------------------------------------------------
+
+
+@selector("newest", "flash_2", "flash_1", category=MAPPING)
+def attention_kernel():
+    """Generation of the fused attention: the newest made for the accelerator, FlashAttention-2, or FlashAttention-1.
+
+    Source: arXiv 2205.14135; arXiv 2307.08691; arXiv 2407.08608.
+    """
+    return "newest"
+
+
+@quantity("1")
+def attention_kernel_fraction(deterministic, deterministic_kernel_fraction):
+    """Rate of the fused attention as a share of the newest one's, or of the newest that can be deterministic.
+
+    Source: definition; NVIDIA Transformer Engine, get_attention_backend.
+    """
+    return np.where(deterministic > 0, deterministic_kernel_fraction, 1.0)
+
+
+@quantity("1", choice="attention_kernel", value="flash_2")
+def attention_kernel_fraction__flash_2(flash_2_attention_fraction):
+    """Rate of FlashAttention-2 as a share of the newest kernel's. Source: the row of kernel_efficiencies."""
+    return flash_2_attention_fraction
+
+
+@quantity("1", choice="attention_kernel", value="flash_1")
+def attention_kernel_fraction__flash_1(flash_1_attention_fraction):
+    """Rate of FlashAttention-1 as a share of the newest kernel's. Source: the row of kernel_efficiencies."""
+    return flash_1_attention_fraction
+
+
+@parameter("boolean", category=MAPPING)
+def deterministic():
+    """Whether every kernel must give the same bits each time. Source: Megatron-LM, --deterministic-mode."""
+    return 0
+
+
+@parameter("1", category=MAPPING, above=0, at_most=1)
+def deterministic_attention_fraction():
+    """Rate of a deterministic backward pass of attention as a share of one that adds up in any order.
+
+    Source: Dao-AILab/flash-attention, deterministic=True (gradients of queries wait for one another), assumed.
+    """
+    return 0.75
+
+
+@parameter("1", category=MAPPING, above=0, at_most=1)
+def attention_dropout_fraction():
+    """Rate of a fused attention that drops scores out as a share of one that does not; 1: costs nothing.
+
+    Source: Dao-AILab/flash-attention pull requests 2597 (0.6 to 0.85 on GB200) and 2439 (0.85 to 1).
+    """
+    return 1
+
+
+@parameter("1", category=MAPPING)
+def attention_head_ramp():
+    """Width of a head at which a fused attention reaches half of what endless width would give it.
+
+    Source: arXiv 2407.08608, figures 5 and 6 (H100, widths of 64 and 128: forward 0.66 to 0.9, backward 0.83 to 0.9).
+    """
+    return 28
+
+
+@quantity("flop/s")
+def fused_forward_flop_rate(
+    attention_peak_flop_rate, attention_forward_efficiency, attention_kernel_fraction, training_clock_fraction
+):
+    """Rate of a fused attention forward over long sequences. Source: the row of kernel_efficiencies."""
+    sustained = attention_peak_flop_rate * attention_forward_efficiency * training_clock_fraction
+    return sustained * attention_kernel_fraction
+
+
+@quantity("flop/s")
+def fused_backward_flop_rate(
+    attention_peak_flop_rate, attention_backward_efficiency, attention_kernel_fraction, training_clock_fraction,
+    deterministic, deterministic_attention_fraction,
+):  # fmt: skip
+    """Rate of a fused attention backward over long sequences. Source: the row of kernel_efficiencies."""
+    sustained = attention_peak_flop_rate * attention_backward_efficiency * training_clock_fraction
+    ordered = np.where(deterministic > 0, deterministic_attention_fraction, 1.0)
+    return sustained * attention_kernel_fraction * ordered
+
+
+# --- what is not fused -----------------------------------------------------------------------------------------------
+
+
+@parameter("1", category=MAPPING, at_least=1)
+def streaming_traffic_factor():
+    """Bytes that norms and element-wise operators of layers and ends move for each that fused kernels would.
+
+    Eager frameworks launch a kernel for each operation, and each reads and writes its tensors.
+    Source: arXiv 2007.00072, section 4 (fused and not); definition for 1: all fused.
+    """
+    return 1
+
+
+@selector("fused", "separate", category=MAPPING)
+def gradient_accumulation():
+    """Whether a weight's gradient is added to those of other micro-batches by its product, or by a kernel of its own.
+
+    Source: Megatron-LM, --no-gradient-accumulation-fusion.
+    """
+    return "fused"
+
+
+@records()
+def accumulation_operators():
+    """Kernels that add up gradients: none where products do. Source: Megatron-LM, fused_weight_gradient_mlp_cuda."""
+    return ()
+
+
+@records(choice="gradient_accumulation", value="separate")
+def accumulation_operators__separate(
+    projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
+    flops_per_elementary_operation,
+):  # fmt: skip
+    """Gradients of weights written once more by their product, in its precision, and read to be added.
+
+    What the sum itself moves is counted with the product. Source: PyTorch, autograd AccumulateGrad.
+    """
+    every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
+    products = [o for o in every if o.phase == "weight_gradient"]
+    return tuple(
+        Operator(f"{o.name}_accumulation", "element_wise", "weight_gradient", o.m, o.n, 0.0, o.batch,
+                 entries * flops_per_elementary_operation, entries * activation_precision,
+                 entries * activation_precision, 0.0 * entries, 1.0, o.count)
+        for o in products for entries in (o.m * o.n * o.batch,)
+    )  # fmt: skip
+
+
+@parameter("boolean", category=MAPPING)
+def recomputation_stops_early():
+    """Whether recomputing a layer stops as soon as all that its backward pass needs is there: before its last product.
+
+    Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop, without reentry); Megatron-LM's runs to the end.
+    """
+    return 0
+
+
+# --- experts ---------------------------------------------------------------------------------------------------------
+
+
+@parameter("boolean", category=MAPPING)
+def deduplicated_dispatch():
+    """Whether a token goes once to an accelerator with several of its experts, from where it lies. Source: DeepEP."""
+    return 0
+
+
+@quantity("1")
+def distinct_visit_fraction(deduplicated_dispatch, expert_parallel_degree, experts_per_token):
+    """Accelerators that a token is sent to for each of its experts, where each is as likely as the others.
+
+    Source: definition, G·(1 − (1 − 1/G)^k) of G accelerators have one of k experts.
+    """
+    missed = np.exp(experts_per_token * np.log1p(-1 / np.maximum(expert_parallel_degree, 1 + 1e-9)))
+    distinct = expert_parallel_degree * (1 - missed) / np.maximum(experts_per_token, 1)
+    return np.where(deduplicated_dispatch > 0, distinct, 1.0)
+
+
+# --- the host --------------------------------------------------------------------------------------------------------
+
+
+@parameter("s", category=MAPPING)
+def host_time_per_layer():
+    """Time of the host for a layer's forward pass, and again for its backward pass: no layer is faster.
+
+    Source: definition; 0: only the launches of kernels count.
+    """
+    return 0
+
+
+@parameter("s", category=MAPPING)
+def host_time_per_step():
+    """Time of a step in which the host keeps the accelerator waiting: data, checks of the loss, the optimizer's loop.
+
+    Source: definition.
+    """
+    return 0
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+@parameter("1", category=MAPPING)
+def allocator_reserve_fraction():
+    """Memory that the allocator holds beyond what is allocated at the peak, as a share of that.
+
+    Source: PyTorch, CUDA caching allocator (torch.cuda.max_memory_reserved).
+    """
+    return 0
+
+
+@quantity("byte")
+def held_by_allocator_bytes(memory_per_accelerator_bytes, allocator_reserve_fraction):
+    """Memory that the allocator holds at the peak. Source: PyTorch, torch.cuda.max_memory_reserved."""
+    return memory_per_accelerator_bytes * (1 + allocator_reserve_fraction)
+
+
+@parameter("count", category=MAPPING, at_least=0)
+def cross_entropy_copies():
+    """Copies of the logits in full precision that the loss needs beyond those that a fused one works on.
+
+    Source: Megatron-LM, vocab_parallel_cross_entropy (works in place, 0); PyTorch, log_softmax and nll_loss (1).
+    """
+    return 0
+
+
+@parameter("boolean", category=MAPPING)
+def fused_cross_entropy():
+    """Whether the loss is one kernel that reads the logits as the head wrote them, and writes their gradient over them.
+
+    Source: Dao-AILab/flash-attention, losses/cross_entropy (inplace_backward); NVIDIA Transformer Engine, parallel_cross_entropy.
+    """
+    return 0
