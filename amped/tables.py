@@ -79,6 +79,11 @@ class Row:
         return tuple(self.columns.get("unverified") or ())
 
     @property
+    def fitted(self) -> tuple[str, ...]:
+        """Columns whose value was fitted to measured trainings."""
+        return tuple(self.columns.get("fitted") or ())
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """Where the row comes from."""
         return tuple(self.columns.get("sources") or ())
@@ -164,8 +169,10 @@ def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
     gone = {companion for column in own for companion in COMPANIONS.get(column, ())}
     inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *own, *gone}}
     unverified = [*(own.get("unverified") or ()), *(c for c in base.unverified if c in inherited)]
+    fitted = [*(own.get("fitted") or ()), *(c for c in base.fitted if c in inherited)]
     sources = [*(own.get("sources") or ()), *base.sources]
-    columns = {**inherited, **own, "unverified": unverified, "sources": list(dict.fromkeys(sources))}
+    told = {"unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
+    columns = {**inherited, **own, **told}
     return Row(base.table, name, columns, file, frozenset(inherited), (base.name, *base.ancestors))
 
 
