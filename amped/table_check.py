@@ -105,6 +105,11 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
         for c in row.unverified
         if c not in row.columns
     )
+    yield from (
+        Problem(f"'{c}' is said to be fitted and not there", _where(row, "fitted"))
+        for c in row.fitted
+        if c not in row.columns
+    )
     if not row.sources:
         yield Problem("the row has no source", _where(row, "sources"), "say where its facts come from")
 

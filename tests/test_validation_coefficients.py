@@ -46,7 +46,7 @@ COEFFICIENT = re.compile(
     r"wave_quantization|oversubscription|reserved_memory_bytes|fused_backward_products)$"
 )
 # Columns that tell of a row and go into no formula.
-ABOUT = {"aliases", "extends", "notes", "sources", "sources_opened", "unverified"}
+ABOUT = {"aliases", "extends", "fitted", "notes", "sources", "sources_opened", "unverified"}
 ROWS = read_table()
 # Names of networks and rows of measurements; those of one plain word and no digit would be found in any text.
 NAMES = {row.text(column) for row in ROWS for column in ("id", "model_name")} | set(TABLES.names(MODELS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,18 +77,27 @@ def calibrated(
 
 def calibrated_all(
     table: Path | None, lookup_tables: Path | None = None, tell: Told = lambda _: None
-) -> Iterator[Calibration]:
-    """The same for each accelerator that a table has rows of; one whose rows cannot be used is told and left."""
+) -> list[Calibration]:
+    """The same for each accelerator that a table has rows of; one whose rows cannot be used is told and left.
+
+    Raises:
+        ConfigError: if that is so of all; AmpedError: for no table.
+    """
     tables, every = Tables(user_folders(lookup_tables)), read_measurements(table, lookup_tables)
     names = [name for name in dict.fromkeys(map(accelerator_of, every)) if name]
     if not names:
         raise ConfigError(f"no row of {_label(table)} can be modelled", "`amped validate` says why")
+    found, refused = [], []
     for name in names:
         try:
             own = [m for m in every if accelerator_of(m) == name]
-            yield _calibrated(tables.row(ACCELERATORS, name), own, lookup_tables, tell)
+            found.append(_calibrated(tables.row(ACCELERATORS, name), own, lookup_tables, tell))
         except ConfigError as error:
+            refused += error.problems
             tell(f"left as it is: {one_line(error)}")
+    if not found:
+        raise ConfigError(refused)
+    return found
 
 
 def accelerator_of(m: Measurement) -> str:
