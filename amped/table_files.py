@@ -17,6 +17,7 @@ MODELS = "transformer_network_parameters"
 SYSTEMS = "system_specifications"
 LINKS = "link_specifications"
 KERNELS = "kernel_efficiencies"
+SOFTWARE = "software_specifications"
 SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS, KERNELS)
 # Columns that describe a row rather than what it is about; the first five are lists of text.
 LISTS = ("aliases", "sources", "sources_opened", "unverified", "fitted")

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from amped.calibration.coefficients import FITTABLE, MOST_OF_AN_ACCELERATOR, Coefficient
-from amped.calibration.fitting import NOISE, Array, Task, Told, fitted
+from amped.calibration.fitting import NOISE, Task, Told, fitted
 from amped.calibration.observations import Observation, observed
-from amped.errors import AmpedError, ConfigError, one_line
+from amped.errors import AmpedError, ConfigError, Problem, one_line
+from amped.evaluate import Array
 from amped.quantity import ACCELERATOR
 from amped.table_files import ACCELERATORS, user_folders
 from amped.tables import Row, Tables
@@ -87,7 +88,8 @@ def calibrated_all(
     names = [name for name in dict.fromkeys(map(accelerator_of, every)) if name]
     if not names:
         raise ConfigError(f"no row of {_label(table)} can be modelled", "`amped validate` says why")
-    found, refused = [], []
+    found: list[Calibration] = []
+    refused: list[Problem] = []
     for name in names:
         try:
             own = [m for m in every if accelerator_of(m) == name]
@@ -121,12 +123,12 @@ def _calibrated(row: Row, own: Sequence[Measurement], lookup_tables: Path | None
     task = Task(coefficients, start, observations, weights)
     found = np.vectorize(lambda value: float(f"{value:.{DIGITS}g}"))(fitted(task, tell))
     before, errors = np.exp(task.errors(start * np.zeros((1, 1)))), np.exp(task.errors((found - start) / task.doubts))
-    unseen_errors = [errors[1 + groups.index(o.group), i] for i, o in enumerate(observations)] if len(groups) > 1 else []
+    alone = [errors[1 + groups.index(o.group), i] for i, o in enumerate(observations)] if len(groups) > 1 else []
     return Calibration(
         row, base, dict(zip([c.name for c in coefficients], map(float, found[0]), strict=True)),
         {c.name: float(v) for c, v in zip(coefficients, start, strict=True)}, _at_bound(task, found[0]), unseen,
         tuple(o.name for o in observations), len(groups), left_out, _mean(before[0]), _mean(errors[0]),
-        _mean(np.array(unseen_errors)) if unseen_errors else None,
+        _mean(np.array(alone)) if alone else None,
     )  # fmt: skip
 
 
@@ -137,9 +139,6 @@ def _observations(
     found: list[Observation] = []
     base, left_out = None, {}
     for m in own:
-        if m.confidence.casefold() == "low":
-            left_out[m.id] = "its inputs are known badly (confidence low)"
-            continue
         try:
             observation, base = observed(m, lookup_tables)
             found.append(observation)
@@ -187,4 +186,4 @@ def _label(table: Path | None) -> str:
 
 def _measured_on(table: Path | None, lookup_tables: Path | None) -> str:
     names = dict.fromkeys(filter(None, map(accelerator_of, read_measurements(table, lookup_tables))))
-    return f"it has rows of {', '.join(names)}" if names else "none of its rows can be modelled: `amped validate` says why"
+    return f"it has rows of {', '.join(names)}" if names else "no row can be modelled: `amped validate` says why"

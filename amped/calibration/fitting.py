@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from amped.calibration.coefficients import Coefficient
-from amped.calibration.observations import Array, Observation
+from amped.calibration.observations import Observation
+from amped.evaluate import Array
 
 # Two sources that measure the same configuration differ by 2 to 6.5 %; beyond twice that an observation counts linearly.
 NOISE, OUTLYING = 0.05, 2.0
@@ -80,7 +81,8 @@ def fitted(task: Task, tell: Told = lambda _: None) -> Array:
         errors = np.where(better[:, None], next_errors, errors)
         slopes = np.where(better[:, None, None], next_slopes, slopes)
         cost, damping = np.where(better, next_cost, cost), damping * np.where(better, EASED, STIFFENED)
-        tell(f"step {number}: {np.exp(np.mean(np.abs(errors[0]))) - 1:.1%} mean error, moved by {far[0]:.2g} of what is doubted")
+        mean = float(np.exp(np.mean(np.abs(errors[0]))) - 1)
+        tell(f"step {number}: mean error {mean:.1%}, moved by {far[0]:.2g} of what is doubted")
     return task.start + moved * task.doubts
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from amped.axes import JointAxis
-from amped.errors import AmpedError, one_line
-from amped.evaluate import run
+from amped.errors import AmpedError
+from amped.evaluate import Array, run
 from amped.resolve import plan
 from amped.scenario import Scenario, read_scenario
 from amped.sources import LookedUp
@@ -24,8 +23,6 @@ from amped.table_files import KERNELS
 from amped.tables import Row
 from amped.validation.measurements import TIME, Measurement
 from amped.validation.residuals import residuals_of
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,17 +47,23 @@ def observed(m: Measurement, lookup_tables: Path | None = None) -> tuple[Observa
     """A measurement's step as an observation, and the row of kernel efficiencies that serves it.
 
     Raises:
-        AmpedError: where the row cannot be modelled, or no time was measured.
+        AmpedError: where the row cannot be modelled, no time was measured, or its inputs are known badly.
     """
     timed = next((r for r in residuals_of(m, lookup_tables) if r.of_time), None)
     if timed is None or timed.times is None or m.config is None:
         raise AmpedError(timed.reason if timed is not None and timed.reason else "no time was measured")
+    if not timed.trusted:
+        raise AmpedError(f"its inputs are known badly (confidence {m.confidence})")
     scenario = read_scenario(m.config, lookup_tables=lookup_tables)
-    numbers = m.row.numbers
-    shape = f"{m.row.text('model_name') or 'unnamed'}: {numbers['layers']:g} layers of {numbers['hidden_size']:g}"
-    experts = f", {numbers['num_experts']:g} experts" if numbers.get("num_experts", 1) > 1 else ""
     start, times = _step_times(scenario)
-    return Observation(m.id, shape.partition(": ")[2] + experts, timed.times[0], start, times), scenario.sources.rows[KERNELS]
+    return Observation(m.id, network_of(m), timed.times[0], start, times), scenario.sources.rows[KERNELS]
+
+
+def network_of(m: Measurement) -> str:
+    """A network by its size, whatever it is called."""
+    shape = f"{m.row.numbers['layers']:g} layers of {m.row.numbers['hidden_size']:g}"
+    experts = m.row.numbers.get("num_experts", 1)
+    return f"{shape}, {experts:g} experts" if experts > 1 else shape
 
 
 def _step_times(scenario: Scenario) -> tuple[dict[str, float], Callable[[Mapping[str, Array]], Array]]:
@@ -82,8 +85,3 @@ def _step_times(scenario: Scenario) -> tuple[dict[str, float], Callable[[Mapping
 
 def _is_of_kernels(origin: object) -> bool:
     return isinstance(origin, LookedUp) and origin.row.table == KERNELS
-
-
-def reason_of(error: AmpedError) -> str:
-    """Why a row is no observation, in one line."""
-    return one_line(error)

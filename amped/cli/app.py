@@ -11,6 +11,7 @@ import amped
 from amped.cli import spreading
 from amped.cli.calibrate import calibrate
 from amped.cli.check_tables import check_tables
+from amped.cli.coefficients import coefficients
 from amped.cli.compare import compare
 from amped.cli.estimate import estimate
 from amped.cli.explain import explain
@@ -44,6 +45,7 @@ app.command("merge")(merge)
 app.command("sensitivity")(sensitivity)
 app.command("validate")(validate)
 app.command("calibrate")(calibrate)
+app.command("coefficients")(coefficients)
 app.command("init")(init)
 app.command("compare")(compare)
 app.command("scenario-summary")(scenario_summary)

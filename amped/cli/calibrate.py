@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 AcceleratorOption = Annotated[
     str | None,
-    typer.Option("--accelerator", metavar="ROW", help="Accelerator to fit; without it, each that the table has rows of."),
+    typer.Option(
+        "--accelerator", metavar="ROW", help="Accelerator to fit; without it, each that the table has rows of."
+    ),
 ]
 FileOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="File of the rows, which must not exist; or its folder.")

@@ -87,7 +87,7 @@ def _headline(e: Estimation) -> Table:
     other, counted = ("causal", "causal") if convention == "full" else ("full", "all")
     rows = [
         ("training time", f"{human.duration(e['training_time'])}  ({e['number_of_steps']:,.0f} steps)"),
-        ("step time", human.duration(e["step_time"])),
+        ("step time", f"{human.duration(e['step_time'])}{_give_or_take(e)}"),
         *([("goodput", f"{human.percent(e['goodput_fraction'])} of the time, the rest for checkpoints and failures")]
           if e["goodput_fraction"] < 1 else []),
         ("throughput", f"{human.digits(e['tokens_per_second_per_accelerator'])} tokens/s per accelerator"),
@@ -102,6 +102,14 @@ def _headline(e: Estimation) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _give_or_take(e: Estimation) -> str:
+    """The band of the step's time, and from how many validated runs of what kind it is taken."""
+    band = e.error_band
+    if band is None:
+        return ""
+    return f"  ± {human.percent(band.error_fraction)} (as 4 of 5 of {band.runs} measured: {band.alike})"
 
 
 def _active(e: Estimation) -> str:
@@ -174,6 +182,9 @@ def _largest(e: Estimation) -> str:
 def _advice(e: Estimation) -> Iterator[RenderableType]:
     if not e["fits_in_memory"]:
         yield Text(f"smallest change that makes it fit: {smallest_change(e)}", style="bold")
+    if e.error_band and e.error_band.beyond:
+        told = f"note: beyond what was validated, so the error may be larger: {'; '.join(e.error_band.beyond)}"
+        yield Text(shorten(told, LONGEST_NOTICE, placeholder=" …"), style="dim")
     for notice in e.notices:
         told = notice if notice.startswith("warning") else f"note: {notice}"
         yield Text(shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), style="dim")
