@@ -180,8 +180,8 @@ class Estimation:
         widened = 1 + band.error_fraction
         return {
             "step_time_error_fraction": band.error_fraction, "shortest_step_time": self["step_time"] / widened,
-            "longest_step_time": self["step_time"] * widened, "step_time_error_runs": band.runs,
-            "step_time_error_of": band.alike, "beyond_validated_runs": "; ".join(band.beyond),
+            "longest_step_time": self["step_time"] * widened, "number_of_validated_runs": float(band.runs),
+            "validated_class": band.alike, "beyond_validated_runs": "; ".join(band.beyond),
         }  # fmt: skip
 
     def _told(self) -> dict[str, float | bool | str]:

@@ -59,8 +59,8 @@ class Ground:
     def scale(self) -> str:
         """One node, several, or very many accelerators."""
         if self.number_of_accelerators > LARGE:
-            return f"more than {LARGE} accelerators"
-        return "one node" if self.number_of_nodes <= 1 else f"nodes with up to {LARGE} accelerators"
+            return f"over {LARGE} accelerators"
+        return "one node" if self.number_of_nodes <= 1 else "several nodes"
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None) -> Error
         like = [run for run in known if all(getattr(run.ground, n) == getattr(ground, n) for n in names)]
         size = conformal_quantile([abs(math.log(1 + run.error_fraction)) for run in like])
         if size is not None:
-            alike = ", ".join(getattr(ground, n) for n in names if getattr(ground, n)) or "all validated runs"
+            alike = ", ".join(getattr(ground, n) for n in names if getattr(ground, n)) or "all of them"
             return ErrorBand(math.exp(size) - 1, len(like), alike, tuple(_beyond(ground, known)))
     return ErrorBand(math.nan, 0, "no validated run", tuple(_beyond(ground, known)))
 
@@ -147,4 +147,4 @@ def _beyond(ground: Ground, known: Sequence[Validated]) -> Iterator[str]:
     for name in ("number_of_accelerators", "number_of_parameters", "context"):
         most = max((getattr(g, name) for g in kin), default=0.0)
         if getattr(ground, name) > most:
-            yield f"{name} at most {most:,.0f}"
+            yield f"{name} {getattr(ground, name):,.0f}, validated up to {most:,.0f}"

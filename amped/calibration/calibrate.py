@@ -148,7 +148,10 @@ def _observations(
 
 
 def chosen(observations: Sequence[Observation]) -> tuple[list[Coefficient], tuple[str, ...]]:
-    """The coefficients that the observations tell, the most telling of them where they are too many, and the others."""
+    """The coefficients that the observations tell, the most telling of them where they are too many, and the others.
+
+    Only predictions are looked at and no measured time, so that a fit that leaves a network out has not seen it here either.
+    """
     known = [c for c in FITTABLE if any(c.name in o.start for o in observations)]
     start = np.array([_start(observations, c.name) for c in known])
     task = Task(known, start, observations, np.ones((1, len(observations))))

@@ -42,7 +42,7 @@ def calibrate(
     confidence are left out. Each network is also predicted by a fit that has not seen it. amped uses the row wherever
     ./lookup_tables/ has it, or with --lookup-tables.
 
-    Example: amped calibrate --table my_runs.csv --accelerator "H100 SXM" -o lookup_tables
+    Example: amped calibrate --accelerator "H100 SXM" -o my_tables/kernel_efficiencies.json
     """
     path = output / NAME if output.is_dir() else output
     if not dry_run:

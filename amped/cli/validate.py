@@ -50,10 +50,7 @@ def validate(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the section of the README.")] = False,
     as_residuals: ResidualsOption = False,
     plot: Annotated[bool, typer.Option("--plot", help="Draw measured against predicted, validation.png.")] = False,
-    output: ResidualsOption = Annotated[
-    bool, typer.Option("--residuals", help="Print the errors that estimates take their bands from, as CSV.")
-]
-FileOption = None,
+    output: FileOption = None,
     output_dir: options.OutputOption = None,
     lookup_tables: options.TablesOption = None,
 ) -> None:

@@ -105,11 +105,17 @@ def _headline(e: Estimation) -> Table:
 
 
 def _give_or_take(e: Estimation) -> str:
-    """The band of the step's time, and from how many validated runs of what kind it is taken."""
+    """The band of the step's time."""
+    return f" ± {human.percent(e.error_band.error_fraction)}" if e.error_band else ""
+
+
+def _validated(e: Estimation) -> Iterator[str]:
+    """What the band is taken from, and where the configuration lies beyond that."""
     band = e.error_band
-    if band is None:
-        return ""
-    return f"  ± {human.percent(band.error_fraction)} (as 4 of 5 of {band.runs} measured: {band.alike})"
+    if band is not None:
+        yield f"± holds 4 of 5 of {band.runs} validated runs: {band.alike}"
+        if band.beyond:
+            yield f"beyond what was validated, so the error may be larger: {'; '.join(band.beyond)}"
 
 
 def _active(e: Estimation) -> str:
@@ -182,10 +188,7 @@ def _largest(e: Estimation) -> str:
 def _advice(e: Estimation) -> Iterator[RenderableType]:
     if not e["fits_in_memory"]:
         yield Text(f"smallest change that makes it fit: {smallest_change(e)}", style="bold")
-    if e.error_band and e.error_band.beyond:
-        told = f"note: beyond what was validated, so the error may be larger: {'; '.join(e.error_band.beyond)}"
-        yield Text(shorten(told, LONGEST_NOTICE, placeholder=" …"), style="dim")
-    for notice in e.notices:
+    for notice in (*_validated(e), *e.notices):
         told = notice if notice.startswith("warning") else f"note: {notice}"
         yield Text(shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), style="dim")
     if e.defaults:
