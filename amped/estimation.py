@@ -15,7 +15,7 @@ from amped.resolve import Plan, chosen_values, plan
 from amped.rules import broken_rules
 from amped.scenario import Scenario, refuse_sweeps
 from amped.sources import Given
-from amped.table_files import KERNELS, SOFTWARE
+from amped.table_files import KERNELS
 from amped.uncertainty import ErrorBand, Ground, error_band
 
 PARALLELISMS = ("tensor", "pipeline", "data", "context", "expert")
@@ -140,7 +140,7 @@ class Estimation:
     def ground(self) -> Ground:
         """What the error of this estimate depends on."""
         rows, fraction = self.scenario.sources.rows, self.choices["matrix_precision"]
-        accelerator, software = rows.get(ACCELERATOR), rows.get(SOFTWARE)
+        accelerator, software = rows.get(ACCELERATOR), rows.get(MAPPING)
         architecture = str(accelerator.columns.get("architecture") or "") if accelerator else ""
         return Ground(
             accelerator.name if accelerator else "", architecture.partition(" ")[0], software.name if software else "",

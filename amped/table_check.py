@@ -100,16 +100,9 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
         numeric = isinstance(value, int | float) and not isinstance(value, bool)
         if numeric and unit not in (*DIMENSIONLESS, "choice", "layout", "bit"):
             yield Problem(f"{quoted(value)} has no unit", where, expected(unit))
-    yield from (
-        Problem(f"'{c}' is doubted and not there", _where(row, "unverified"))
-        for c in row.unverified
-        if c not in row.columns
-    )
-    yield from (
-        Problem(f"'{c}' is said to be fitted and not there", _where(row, "fitted"))
-        for c in row.fitted
-        if c not in row.columns
-    )
+    for told, names in (("doubted", row.unverified), ("fitted", row.fitted)):
+        where = _where(row, "unverified" if told == "doubted" else "fitted")
+        yield from (Problem(f"'{c}' is {told} and not there", where) for c in names if c not in row.columns)
     if not row.sources:
         yield Problem("the row has no source", _where(row, "sources"), "say where its facts come from")
 

@@ -21,7 +21,7 @@ SOFTWARE = "software_specifications"
 SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS, KERNELS)
 # Columns that describe a row rather than what it is about; the first five are lists of text.
 LISTS = ("aliases", "sources", "sources_opened", "unverified", "fitted")
-ABOUT = (*LISTS, "notes", "description", "extends")
+ABOUT = (*LISTS, "fitted_on", "notes", "description", "extends")
 # What follows from a column, and does not hold for a derived row that has another value in it.
 _MEASURED = ("measured_matmul_flop_rate", "measured_matmul_fraction", "measured_matmul_source")
 _PEAKS = (

@@ -80,7 +80,7 @@ class Row:
 
     @property
     def fitted(self) -> tuple[str, ...]:
-        """Columns whose value was fitted to measured trainings."""
+        """Columns whose value was fitted to measured training steps."""
         return tuple(self.columns.get("fitted") or ())
 
     @property
@@ -168,11 +168,12 @@ def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
     """A row on top of another: its own columns, the other's for the rest, the sources of both."""
     gone = {companion for column in own for companion in COMPANIONS.get(column, ())}
     inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *own, *gone}}
-    unverified = [*(own.get("unverified") or ()), *(c for c in base.unverified if c in inherited)]
-    fitted = [*(own.get("fitted") or ()), *(c for c in base.fitted if c in inherited)]
+    unverified, fitted = (
+        [*(own.get(told) or ()), *(c for c in base.columns.get(told) or () if c in inherited)]
+        for told in ("unverified", "fitted")
+    )
     sources = [*(own.get("sources") or ()), *base.sources]
-    told = {"unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
-    columns = {**inherited, **own, **told}
+    columns = {**inherited, **own, "unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
     return Row(base.table, name, columns, file, frozenset(inherited), (base.name, *base.ancestors))
 
 

@@ -142,8 +142,9 @@ def _beyond(ground: Ground, known: Sequence[Validated]) -> Iterator[str]:
         yield f"no run on {ground.accelerator or 'this accelerator'} was validated"
         kin = [r.ground for r in known if r.ground.generation == ground.generation] or [r.ground for r in known]
     for name, told in (("experts", "network"), ("precision", "precision"), ("software", "software")):
-        if getattr(ground, name) not in {getattr(g, name) for g in kin}:
-            yield f"no {told} like this one ({getattr(ground, name) or 'not named'})"
+        own = getattr(ground, name)
+        if own and own not in {getattr(g, name) for g in kin}:
+            yield f"no {told} like this one ({own})"
     for name in ("number_of_accelerators", "number_of_parameters", "context"):
         most = max((getattr(g, name) for g in kin), default=0.0)
         if getattr(ground, name) > most:

@@ -101,4 +101,4 @@ def test_a_filter_leaves_those_with_the_text(tmp_path):
 def test_a_column_said_to_be_fitted_that_is_not_there_is_refused(mine):
     rows = {"Chip": {"extends": "default", "fitted": ["gemm_depth"], "sources": ["a fit"]}}
     (mine / "mine.json").write_text(json.dumps({"table": KERNELS, "rows": rows}), "utf-8")
-    assert "'gemm_depth' is said to be fitted and not there" in amped("check-tables", mine, folder=mine).stderr
+    assert "'gemm_depth' is fitted and not there" in amped("check-tables", mine, folder=mine).stderr

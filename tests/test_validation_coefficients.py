@@ -10,7 +10,7 @@ import pytest
 from amped.catalogue import catalogue
 from amped.errors import plain
 from amped.formulas import efficiencies
-from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from amped.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS
 from amped.tables import Tables
 from amped.validation.columns import read_table
@@ -38,7 +38,9 @@ SELECTED_BY = {
         "host_link_efficiency", "host_optimizer_efficiency", "idle_power_fraction", "reconfiguration_time",
         "hidden_reconfiguration_fraction",
     },
-    "all alike": {"vector_to_matrix_fraction", "fused_backward_products", "matrix_efficiency"},
+    "all alike": {
+        "vector_to_matrix_fraction", "fused_backward_products", "matrix_efficiency", "exposed_bubble_fraction",
+    },
 }  # fmt: skip
 # What a coefficient is called, by its last words.
 COEFFICIENT = re.compile(
@@ -46,7 +48,7 @@ COEFFICIENT = re.compile(
     r"wave_quantization|oversubscription|reserved_memory_bytes|fused_backward_products)$"
 )
 # Columns that tell of a row and go into no formula.
-ABOUT = {"aliases", "extends", "fitted", "notes", "sources", "sources_opened", "unverified"}
+ABOUT = {"aliases", "extends", "fitted", "fitted_on", "notes", "sources", "sources_opened", "unverified"}
 ROWS = read_table()
 # Names of networks and rows of measurements; those of one plain word and no digit would be found in any text.
 NAMES = {row.text(column) for row in ROWS for column in ("id", "model_name")} | set(TABLES.names(MODELS))
@@ -72,7 +74,7 @@ def test_every_coefficient_is_listed_with_what_selects_it():
     listed = [name for names in SELECTED_BY.values() for name in names]
     assert len(listed) == len(set(listed))
     parameters = {
-        n for n, q in KNOWN.items() if q.mark.kind == "parameter" and q.category in (ACCELERATOR, SYSTEM, None)
+        n for n, q in KNOWN.items() if q.mark.kind == "parameter" and q.category in (ACCELERATOR, SYSTEM, MAPPING, None)
     }
     assert {name for name in parameters if COEFFICIENT.search(name)} == set(listed)
 

@@ -8,22 +8,22 @@ from dataclasses import dataclass
 
 from amped.calibration.coefficients import BY_NAME, MOST_OF_A_STACK, MOST_OF_AN_ACCELERATOR
 from amped.catalogue import Catalogue
-from amped.quantity import ACCELERATOR, SYSTEM
+from amped.quantity import ACCELERATOR, MAPPING, SYSTEM
 from amped.table_files import ABOUT, KERNELS, SOFTWARE, SYSTEMS
 from amped.tables import Row, Tables
 from amped.values import read_value
 
-# What a row of each table is of; the tables that hold nothing but coefficients; and how many numbers of a row may be fitted.
+# What a row of each table is of, and how many numbers of a row may be fitted.
 SELECTED_BY = {KERNELS: "accelerator", SYSTEMS: "system", SOFTWARE: "software stack"}
-OF_COEFFICIENTS = (KERNELS, SOFTWARE)
 LIMITS = {KERNELS: MOST_OF_AN_ACCELERATOR, SOFTWARE: MOST_OF_A_STACK}
 PRECISION, ALL_ALIKE = "precision", "all alike"
 # What a coefficient is called, by its last words.
 NAMED_AS_ONE = re.compile(
     r"(_efficiency|_fraction|_latency|_overhead_time|_dispatch_time|reconfiguration_time|_ramp_(bytes|depth|length)|"
-    r"wave_quantization|oversubscription|reserved_memory_bytes|fused_backward_products)$"
+    r"wave_quantization|oversubscription|reserved_memory_bytes|fused_backward_products|_traffic_factor|_copies|_head_ramp|"
+    r"host_time_per_(layer|step))$"
 )
-NOT_NUMBERS = ("boolean", "choice", "layout", "count")
+NOT_NUMBERS = ("boolean", "choice", "layout")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ def coefficients(tables: Tables, known: Catalogue) -> list[Listed]:
         for name in dict.fromkeys(column for row in some for column in row.columns):
             if name in known and name not in found and _is_coefficient(name, table, known):
                 found[name] = _listed(name, table, [r for r in some if r.columns.get(name) is not None], known)
-    alone = [n for n, q in known.items() if q.mark.kind == "parameter" and q.category in (ACCELERATOR, SYSTEM, None)]
+    alone = [
+        n for n, q in known.items() if q.mark.kind == "parameter" and q.category in (ACCELERATOR, SYSTEM, MAPPING, None)
+    ]
     for name in alone:
         if name not in found and _is_coefficient(name, "", known):
             found[name] = _listed(name, "", [], known)
@@ -79,7 +81,7 @@ def counts(tables: Tables) -> list[Counted]:
     """Of each row of coefficients with fitted numbers, how many there are, inherited ones counted."""
     return [
         Counted(table, row.name, row.fitted, LIMITS[table])
-        for table in OF_COEFFICIENTS
+        for table in LIMITS
         for row in _rows(tables, table)
         if row.fitted
     ]
@@ -91,9 +93,9 @@ def _rows(tables: Tables, table: str) -> Iterator[Row]:
 
 
 def _is_coefficient(name: str, table: str, known: Catalogue) -> bool:
-    """Whether a name is a number that is no fact of a datasheet: every one of some tables, others by what they are called."""
+    """Whether a name is a number that is no fact of a datasheet: all of kernels, others by what they are called."""
     is_number = name not in ABOUT and known[name].mark.kind != "records" and known[name].mark.unit not in NOT_NUMBERS
-    return is_number and (table in OF_COEFFICIENTS or NAMED_AS_ONE.search(name) is not None)
+    return is_number and (table == KERNELS or NAMED_AS_ONE.search(name) is not None)
 
 
 def _listed(name: str, table: str, rows: list[Row], known: Catalogue) -> Listed:
@@ -114,5 +116,5 @@ def _listed(name: str, table: str, rows: list[Row], known: Catalogue) -> Listed:
 def _selected_by(name: str, table: str, known: Catalogue) -> tuple[str, ...]:
     """What rows of its table are of, and the precision where only products of one use it."""
     using = [quantity for quantity in known.values() if any(name in f.arguments for f in quantity.formulas)]
-    precise = any(f.mark.choice == "matrix_precision" for q in using for f in q.formulas)
+    precise = all(any(f.mark.choice == "matrix_precision" for f in q.formulas) for q in using)
     return (SELECTED_BY.get(table, ALL_ALIKE), *((PRECISION,) if precise and table == KERNELS else ()))

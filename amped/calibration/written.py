@@ -35,7 +35,8 @@ def _row(c: Calibration, table: Path | None) -> dict[str, Any]:
     return {
         "extends": c.base.name,
         **{name: as_written(name, value) for name, value in c.values.items()},
-        "aliases": [], "sources": [_source(c, table)], "fitted": list(c.values), "unverified": [],
+        "aliases": [], "sources": [_source(c, table)], "fitted": list(c.values),
+        "fitted_on": f"{len(c.used)} rows of {_label(table)}", "unverified": [],
         "notes": _notes(c),
     }  # fmt: skip
 
@@ -49,12 +50,15 @@ def as_written(name: str, value: float) -> float | str:
 
 def _source(c: Calibration, table: Path | None) -> str:
     today = date.today().isoformat()
-    measured = f"{table.name}" if table is not None else f"amped's own {SHIPPED}"
     left_out = f", {c.error_left_out:.1%} for networks left out" if c.error_left_out is not None else ""
     return (
-        f"amped calibrate, amped {amped.__version__}, {today}: {len(c.used)} rows of {measured} ({', '.join(c.used)}); "
+        f"amped calibrate, amped {amped.__version__}, {today}: {len(c.used)} rows of {_label(table)} ({', '.join(c.used)}); "
         f"mean absolute error of the step's time {c.error_before:.1%} before, {c.error_after:.1%} after{left_out}"
     )
+
+
+def _label(table: Path | None) -> str:
+    return table.name if table is not None else f"amped's own {SHIPPED}"
 
 
 def _notes(c: Calibration) -> str:

@@ -50,7 +50,7 @@ def _short(value: float, unit: str) -> str:
 
 
 def _counts(counted: Sequence[Counted]) -> Iterator[RenderableType]:
-    limits = ", ".join(f"{most} of a row of {table}" for table, most in LIMITS.items())
+    limits = " and ".join(f"{most} of a row of {table}" for table, most in LIMITS.items())
     if not counted:
         yield Text(f"No number of any row was fitted to measured trainings (at most {limits}).")
         return
