@@ -112,6 +112,24 @@ def _calibrated(row: Row, own: Sequence[Measurement], lookup_tables: Path | None
     if base is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise ConfigError(f"none of the {len(own)} rows of {row.name} can be fitted to", reasons)
+    return fitted_to(row, base, observations, left_out, tell)
+
+
+def fitted_to(
+    row: Row, base: Row, observations: Sequence[Observation], left_out: Mapping[str, str], tell: Told = lambda _: None
+) -> Calibration:
+    """Fits an accelerator's coefficients to observations, wherever they come from.
+
+    Args:
+        row: the accelerator.
+        base: the row of kernel efficiencies that the observations start from, and that the new one extends.
+        observations: measured times of steps or of kernels.
+        left_out: what was measured and is not fitted to, with the reason.
+        tell: takes lines of progress.
+
+    Raises:
+        ConfigError: if they tell no coefficient.
+    """
     coefficients, unseen = chosen(observations)
     if not coefficients:
         raise ConfigError(f"{len(observations)} rows of {row.name} tell no coefficient",
