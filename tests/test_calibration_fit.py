@@ -157,3 +157,15 @@ def test_a_table_s_own_value_is_within_the_bounds_of_its_fit():
     known = BY_NAME["kernel_overhead_time"]
     assert known.within(20e-6) == (0.0, 20e-6)  # the constants of a paper
     assert known.within(2e-6) == (0.0, 10e-6)
+
+
+def test_a_value_that_was_fitted_to_steps_before_says_nothing_about_itself():
+    """Else a network that is left out would be seen through the table; only the bounds are kept."""
+    (before, other), _ = chosen(machine(0.6, 0.9), [RATE])
+    assert before.doubt == BY_NAME[RATE].highest - BY_NAME[RATE].lowest > 5 * BY_NAME[RATE].doubt
+    assert other == BY_NAME[STREAM]
+    few = [Observation(str(i), "one", 1 / 0.6, {RATE: START[RATE]}, lambda v: 1 / v[RATE]) for i in range(3)]
+    start, all_of_them = np.array([START[RATE]]), np.ones((1, 3))
+    drawn, free = (fitted(Task([c], start, few, all_of_them))[0, 0] for c in (BY_NAME[RATE], before))
+    assert 0.6 < free < drawn < START[RATE]
+    assert free == pytest.approx(0.6, rel=0.005)

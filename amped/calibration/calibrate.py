@@ -34,7 +34,8 @@ class Calibration:
 
     Attributes:
         accelerator: its row; `base` the row of kernel efficiencies that served it until now.
-        values: each fitted coefficient; `before` what it was; `at_bound` those that would go on but for their bounds.
+        coefficients: those that were fitted, with their bounds.
+        values: of each; `before` what it was; `at_bound` those that would go on but for their bounds.
         unseen: coefficients that these rows do not tell, or for which there are too few rows; they stay.
         used: names of the rows fitted to; `sizes` how many networks they are of.
         left_out: rows of the accelerator that were not fitted to, with the reason.
@@ -44,6 +45,7 @@ class Calibration:
 
     accelerator: Row
     base: Row
+    coefficients: tuple[Coefficient, ...]
     values: Mapping[str, float]
     before: Mapping[str, float]
     at_bound: tuple[str, ...]
@@ -130,7 +132,7 @@ def fitted_to(
     Raises:
         ConfigError: if they tell no coefficient.
     """
-    coefficients, unseen = chosen(observations)
+    coefficients, unseen = chosen(observations, base.fitted)
     if not coefficients:
         raise ConfigError(f"{len(observations)} rows of {row.name} tell no coefficient",
                           f"a fitted number needs {ROWS_OF_A_NUMBER} rows whose time depends on it")  # fmt: skip
@@ -143,7 +145,7 @@ def fitted_to(
     before, errors = np.exp(task.errors(start * np.zeros((1, 1)))), np.exp(task.errors((found - start) / task.doubts))
     alone = [errors[1 + groups.index(o.group), i] for i, o in enumerate(observations)] if len(groups) > 1 else []
     return Calibration(
-        row, base, dict(zip([c.name for c in coefficients], map(float, found[0]), strict=True)),
+        row, base, tuple(coefficients), dict(zip([c.name for c in coefficients], map(float, found[0]), strict=True)),
         {c.name: float(v) for c, v in zip(coefficients, start, strict=True)}, _at_bound(task, found[0]), unseen,
         tuple(o.name for o in observations), len(groups), left_out, _mean(before[0]), _mean(errors[0]),
         _mean(np.array(alone)) if alone else None,
@@ -165,16 +167,21 @@ def _observations(
     return found, base, left_out
 
 
-def chosen(observations: Sequence[Observation]) -> tuple[list[Coefficient], tuple[str, ...]]:
+def chosen(
+    observations: Sequence[Observation], fitted_before: Sequence[str] = ()
+) -> tuple[list[Coefficient], tuple[str, ...]]:
     """The coefficients that the observations tell, the most telling of them where they are too many, and the others.
 
     Only predictions are looked at and no measured time, so that a fit that leaves a network out has not seen it here either.
+    Nor has it through what a table's value was fitted to before: such a value says nothing about itself.
     """
-    known = [c for c in FITTABLE if any(c.name in o.start for o in observations)]
+    used = [c for c in FITTABLE if any(c.name in o.start for o in observations)]
+    known = [c.known_from_steps_alone() if c.name in fitted_before else c for c in used]
     start = np.array([_start(observations, c.name) for c in known])
     task = Task(known, start, observations, np.ones((1, len(observations))))
-    inwards = np.where(np.array(task.bounds[1]) >= 1.0, 1.0, -1.0)
-    errors = task.errors(np.concatenate([np.zeros((1, len(known))), np.diag(inwards)]))
+    low, high = task.bounds
+    moved = np.diag(np.clip(np.where(high >= 1.0, 1.0, -1.0), low, high))
+    errors = task.errors(np.concatenate([np.zeros((1, len(known))), moved]))
     effects = np.sum(((errors[1:] - errors[0]) / NOISE) ** 2, axis=1)
     telling = [i for i in np.argsort(-effects, kind="stable") if effects[i] >= TELLING]
     kept = set(telling[: min(MOST_OF_AN_ACCELERATOR, len(observations) // ROWS_OF_A_NUMBER)])

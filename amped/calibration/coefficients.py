@@ -6,7 +6,7 @@ ramps of a product's depth or of a sequence) is told by kernels and not by train
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Fitted numbers that a row may have at most: with more, a table of coefficients would be one of measurements.
 MOST_OF_AN_ACCELERATOR, MOST_OF_A_STACK = 12, 6
@@ -31,6 +31,10 @@ class Coefficient:
     def within(self, value: float) -> tuple[float, float]:
         """The bounds, widened to a value that a table has already."""
         return min(self.lowest, value), max(self.highest, value)
+
+    def known_from_steps_alone(self) -> Coefficient:
+        """The same where a table's value was itself fitted to training steps: nothing else is known but the bounds."""
+        return replace(self, doubt=self.highest - self.lowest)
 
 
 _BEST_SHAPES = "maximum achievable matmul table of stas00/ml-engineering, compute/accelerator README: 0.45 to 0.97"

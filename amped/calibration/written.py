@@ -10,7 +10,6 @@ from typing import Any
 
 import amped
 from amped.calibration.calibrate import Calibration
-from amped.calibration.coefficients import BY_NAME
 from amped.catalogue import catalogue
 from amped.table_files import KERNELS
 from amped.validation.columns import SHIPPED
@@ -62,6 +61,6 @@ def _label(table: Path | None) -> str:
 
 
 def _notes(c: Calibration) -> str:
-    bounds = [f"{name} {BY_NAME[name].lowest:g} to {BY_NAME[name].highest:g}" for name in c.values]
+    bounds = [f"{known.name} {known.lowest:g} to {known.highest:g}" for known in c.coefficients]
     told = f"Bounds of the fit, in SI units: {'; '.join(bounds)}."
     return told + (f" At a bound: {', '.join(c.at_bound)}." if c.at_bound else "")

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from amped.calibration.calibrate import MOST_LOSS, Calibration
-from amped.calibration.coefficients import BY_NAME, MOST_OF_AN_ACCELERATOR
+from amped.calibration.coefficients import MOST_OF_AN_ACCELERATOR, Coefficient
 from amped.calibration.written import as_written
 from amped.report import human
 
@@ -27,20 +27,19 @@ def _parts(c: Calibration) -> Iterator[RenderableType]:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in ("coefficient", "before", "fitted", "lowest", "highest", "moved"):
         table.add_column(head, justify="left" if head == "coefficient" else "right", no_wrap=True)
-    for name, value in c.values.items():
-        known = BY_NAME[name]
-        numbers = (c.before[name], value, known.lowest, known.highest)
-        cells = (human.digits(n) if isinstance(n, float) else n for n in (as_written(name, v) for v in numbers))
-        table.add_row(name, *cells, f"{moved(c, name):+.1f}")
+    for known in c.coefficients:
+        numbers = (c.before[known.name], c.values[known.name], known.lowest, known.highest)
+        cells = (human.digits(n) if isinstance(n, float) else n for n in (as_written(known.name, v) for v in numbers))
+        table.add_row(known.name, *cells, f"{moved(c, known):+.1f}")
     yield table
     yield Text("")
     yield from (Text(line) for line in _told(c))
     yield Text("")
 
 
-def moved(c: Calibration, name: str) -> float:
+def moved(c: Calibration, known: Coefficient) -> float:
     """How far a coefficient went, in standard deviations of what was known of it."""
-    return (c.values[name] - c.before[name]) / BY_NAME[name].doubt
+    return (c.values[known.name] - c.before[known.name]) / known.doubt
 
 
 def _told(c: Calibration) -> Iterator[str]:
@@ -65,7 +64,7 @@ def warnings(c: Calibration) -> Iterator[str]:
     """What speaks against trusting a fit."""
     if c.loss is not None and c.loss > MOST_LOSS:
         yield f"warning: more than {MOST_LOSS} times: what was fitted does not hold well for other networks"
-    far = [name for name in c.values if abs(moved(c, name)) > FAR]
+    far = [known.name for known in c.coefficients if abs(moved(c, known)) > FAR]
     if far:
         yield (f"warning: moved by more than {FAR:g} standard deviations of what was known, so perhaps making up for "
                f"something else: {', '.join(far)}")  # fmt: skip
