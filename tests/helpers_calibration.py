@@ -14,7 +14,7 @@ RUNS = [
      "attention_heads": heads, "vocab_size": 32000, "seq_len": length, "accelerator": MACHINE, "gpus": 8, "tp": tp,
      "micro_batch": micro, "global_batch": 64, "precision": "bf16", "flash_attention": 1}
     for name, (layers, width, heads) in NETWORKS.items()
-    for tp, length, micro in ((1, 2048, 4), (2, 4096, 1), (4, 16384, 1), (8, 2048, 2))
+    for tp, length, micro in ((1, 2048, 4), (2, 16384, 1), (4, 32768, 1), (8, 2048, 2))
 ]  # fmt: skip
 
 

@@ -50,9 +50,10 @@ def row(done):
 
 
 def rates_of(tables):
-    """What a machine's kernels reach, which is what coefficients are for: several may make up one rate."""
-    (found,) = estimate("minimal", accelerator=MACHINE, lookup_tables=tables).results.records("kernel_rates")
-    return found.matrix_time, found.fused_backward_rate, found.fused_forward_rate, found.bandwidth
+    """What a machine's kernels reach, which is what coefficients are for, and a network's step that was not fitted to."""
+    unseen = estimate("minimal", accelerator=MACHINE, lookup_tables=tables)
+    (found,) = unseen.results.records("kernel_rates")
+    return found.matrix_time, found.fused_backward_rate, unseen["step_time"]
 
 
 def test_the_machine_is_found_again(done, tmp_path):
@@ -60,8 +61,9 @@ def test_the_machine_is_found_again(done, tmp_path):
     off = [abs(found / true - 1) for found, true in zip(fitted_ones, truth, strict=True)]
     before = [abs(was / true - 1) for was, true in zip(shipped, truth, strict=True)]
     assert min(before[:2]) > 0.15
-    assert max(off[0], off[2], off[3]) < 0.02
-    assert off[1] < 0.06  # fewer rows have long sequences
+    assert off[0] < 0.02
+    assert off[1] < before[1] / 3  # a step shows forward and backward together only
+    assert off[2] < 0.02 < 0.08 < before[2]
 
 
 def test_errors_before_after_and_of_networks_left_out_are_told(told):
