@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
 from amped.catalogue import Formula
 from amped.errors import AmpedError, ConfigError, MappingError, Problem, ResolveError, did_you_mean, quoted
 from amped.evaluate import Results, check_finite, run
-from amped.quantity import MAPPING
+from amped.quantity import ACCELERATOR, MAPPING
 from amped.resolve import Plan, chosen_values, plan
 from amped.rules import broken_rules
 from amped.scenario import Scenario, refuse_sweeps
 from amped.sources import Given
 from amped.table_files import KERNELS
+from amped.uncertainty import ErrorBand, Ground, error_band
 
 PARALLELISMS = ("tensor", "pipeline", "data", "context", "expert")
 STEP_PARTS = (
@@ -135,13 +136,53 @@ class Estimation:
             and not formula.text["source"].startswith("definition")
         }
 
+    @property
+    def ground(self) -> Ground:
+        """What the error of this estimate depends on."""
+        rows, fraction = self.scenario.sources.rows, self.choices["matrix_precision"]
+        accelerator, software = rows.get(ACCELERATOR), rows.get(MAPPING)
+        architecture = str(accelerator.columns.get("architecture") or "") if accelerator else ""
+        return Ground(
+            accelerator.name if accelerator else "", architecture.partition(" ")[0], software.name if software else "",
+            "16 bit" if fraction in ("fp16", "bf16") else fraction, self["number_of_experts"], self["number_of_nodes"],
+            self["number_of_accelerators"], self["number_of_parameters"], self["context"],
+        )  # fmt: skip
+
+    @cached_property
+    def error_band(self) -> ErrorBand | None:
+        """How far the step's time may be off; None for the closed form, which is not validated."""
+        if not self.uses_kernels:
+            return None
+        found, kernels = error_band(self.ground), self.scenario.sources.rows[KERNELS]
+        own = () if kernels.is_shipped else (f"row '{kernels.name}' of {KERNELS} is your own",)
+        return replace(found, beyond=(*found.beyond, *own))
+
     def to_dict(self) -> dict[str, float | bool | str]:
         """Name to number, boolean or text: the results, the choices and the mapping, in SI units."""
         shown: dict[str, float | bool | str] = {name: self._plain(name) for name in RESULTS}
         for name in OPTIONAL_RESULTS:
             lacking = self.plan.lacking.get(name)
             shown[name] = f"unknown: {', '.join(lacking)} not given" if lacking else self._plain(name)
-        return shown | {name: self._plain(name) for name in MAPPING_ECHO} | dict(self.choices) | self._told()
+        return (
+            shown
+            | {name: self._plain(name) for name in MAPPING_ECHO}
+            | dict(self.choices)
+            | self._uncertainty()
+            | self._told()
+        )
+
+    def _uncertainty(self) -> dict[str, float | bool | str]:
+        """The band of the step's time, what it is taken from, and where the configuration lies beyond that."""
+        band = self.error_band
+        if band is None:
+            told = "unknown: the closed form is not validated"
+            return dict.fromkeys(("step_time_error_fraction", "shortest_step_time", "longest_step_time"), told)
+        widened = 1 + band.error_fraction
+        return {
+            "step_time_error_fraction": band.error_fraction, "shortest_step_time": self["step_time"] / widened,
+            "longest_step_time": self["step_time"] * widened, "number_of_validated_runs": float(band.runs),
+            "validated_class": band.alike, "beyond_validated_runs": "; ".join(band.beyond),
+        }  # fmt: skip
 
     def _told(self) -> dict[str, float | bool | str]:
         """What the numbers lean on, and whose memory it is, in words."""

@@ -21,6 +21,7 @@ FLOORS = {
     "resolve": 3, "evaluate": 3,
     "scenario": 4, "estimation": 4, "breakdown": 4, "graph": 4, "explanation": 4, "remedies": 4, "comparison": 4,
     "exploration": 4, "schedules": 4, "timeline": 4, "execution": 4, "rules": 4, "sensitivities": 4, "draft": 4, "table_check": 4, "validation": 4,
+    "calibration": 4, "uncertainty": 4,
     "report": 5,
     "library": 6,
     "cli": 7,

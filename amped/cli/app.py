@@ -9,7 +9,9 @@ import typer
 
 import amped
 from amped.cli import spreading
+from amped.cli.calibrate import calibrate
 from amped.cli.check_tables import check_tables
+from amped.cli.coefficients import coefficients
 from amped.cli.compare import compare
 from amped.cli.estimate import estimate
 from amped.cli.explain import explain
@@ -42,6 +44,8 @@ app.command("explore", cls=BarePlot, epilog=spreading.EXAMPLES)(explore)
 app.command("merge")(merge)
 app.command("sensitivity")(sensitivity)
 app.command("validate")(validate)
+app.command("calibrate")(calibrate)
+app.command("coefficients")(coefficients)
 app.command("init")(init)
 app.command("compare")(compare)
 app.command("scenario-summary")(scenario_summary)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -167,3 +168,16 @@ def refuse_existing(path: Path | None, option: str) -> None:
     """
     if path is not None and path.exists():
         raise ConfigError(f"{path} exists and is not overwritten", f"choose another {option}, or remove it")
+
+
+def refuse_unwritable(path: Path, option: str) -> None:
+    """A file that will take long to make can be written where it is to lie.
+
+    Raises:
+        ConfigError: if the nearest folder that there is takes no file, or is none.
+    """
+    nearest = next((folder for folder in path.absolute().parents if folder.exists()), path.parent)
+    if not nearest.is_dir():
+        raise ConfigError(f"{path} cannot be written: {nearest} is a file, not a folder", f"choose another {option}")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ConfigError(f"{path} cannot be written: no permission for {nearest}", f"choose another {option}")

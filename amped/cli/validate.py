@@ -33,6 +33,9 @@ ByOption = Annotated[Groups, typer.Option("--by", help="What to group the errors
 AssumedOption = Annotated[
     bool, typer.Option("--assumed", help="List what each row leaves to defaults, and what of it is not understood.")
 ]
+ResidualsOption = Annotated[
+    bool, typer.Option("--residuals", help="Print the errors that estimates take their bands from, as CSV.")
+]
 FileOption = Annotated[
     Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing; as CSV if it ends so.")
 ]
@@ -45,6 +48,7 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print rows and summary as JSON, SI units.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as comma-separated values.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the section of the README.")] = False,
+    as_residuals: ResidualsOption = False,
     plot: Annotated[bool, typer.Option("--plot", help="Draw measured against predicted, validation.png.")] = False,
     output: FileOption = None,
     output_dir: options.OutputOption = None,
@@ -60,7 +64,7 @@ def validate(
     """
     from amped.validation.residuals import residuals
 
-    form = _form(as_json, as_csv, as_markdown, output)
+    form = _form(output, json=as_json, csv=as_csv, markdown=as_markdown, residuals=as_residuals)
     options.refuse_existing(output, "--output")
     rows = residuals(table, lookup_tables)
     if output is not None:
@@ -78,13 +82,14 @@ def validate(
         _draw(rows, output_dir or options.DEFAULT_FOLDER)
 
 
-def _form(as_json: bool, as_csv: bool, as_markdown: bool, output: Path | None) -> str:
+def _form(output: Path | None, **asked: bool) -> str:
     """How to print: the one that is asked for, else as the file's name ends."""
-    asked = [name for name, wanted in (("json", as_json), ("csv", as_csv), ("md", as_markdown)) if wanted]
-    if len(asked) > 1:
-        raise ConfigError("--json, --csv and --markdown exclude one another", "keep one")
+    wanted = [name for name, is_asked in asked.items() if is_asked]
+    if len(wanted) > 1:
+        raise ConfigError(f"{' and '.join(f'--{name}' for name in wanted)} exclude one another", "keep one")
     suffix = output.suffix.lower().lstrip(".") if output is not None else ""
-    return asked[0] if asked else suffix if suffix in ("json", "csv", "md") else "table"
+    by_suffix = {"json": "json", "csv": "csv", "md": "markdown"}
+    return wanted[0] if wanted else by_suffix.get(suffix, "table")
 
 
 def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str:
@@ -96,6 +101,11 @@ def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str
     if form == "json":
         told = {"rows": [r.to_dict() for r in rows], "summary": summary(rows, By(by.value))}
         return json.dumps(told, indent=1, allow_nan=False) + "\n"
+    if form == "residuals":
+        from amped.uncertainty import as_file
+        from amped.validation.residuals import validated_runs
+
+        return as_file(validated_runs(rows))
     if form == "table":
         return options.plain(validation(rows, By(by.value), assumed))
     return as_csv(rows) if form == "csv" else as_markdown(rows) + "\n"

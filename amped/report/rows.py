@@ -27,9 +27,9 @@ def _parts(row: Row) -> Iterator[RenderableType]:
     table = Table.grid(padding=(0, 2))
     for column, value in sorted(row.columns.items(), key=lambda item: item[0] in row.inherited):
         if column not in ABOUT and value is not None:
-            doubt = Text("unverified", style="yellow") if column in row.unverified else Text("")
+            doubt = "unverified" if column in row.unverified else "fitted" if column in row.fitted else ""
             inherited = Text("inherited", style="dim") if column in row.inherited else Text("")
-            table.add_row(f"  {column}", _value(column, value), doubt, inherited)
+            table.add_row(f"  {column}", _value(column, value), Text(doubt, style="yellow"), inherited)
     yield table
     if notes := row.columns.get("notes"):
         yield Text(f"\n{notes}")

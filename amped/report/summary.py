@@ -87,7 +87,7 @@ def _headline(e: Estimation) -> Table:
     other, counted = ("causal", "causal") if convention == "full" else ("full", "all")
     rows = [
         ("training time", f"{human.duration(e['training_time'])}  ({e['number_of_steps']:,.0f} steps)"),
-        ("step time", human.duration(e["step_time"])),
+        ("step time", f"{human.duration(e['step_time'])}{_give_or_take(e)}"),
         *([("goodput", f"{human.percent(e['goodput_fraction'])} of the time, the rest for checkpoints and failures")]
           if e["goodput_fraction"] < 1 else []),
         ("throughput", f"{human.digits(e['tokens_per_second_per_accelerator'])} tokens/s per accelerator"),
@@ -102,6 +102,20 @@ def _headline(e: Estimation) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _give_or_take(e: Estimation) -> str:
+    """The band of the step's time."""
+    return f" ± {human.percent(e.error_band.error_fraction)}" if e.error_band else ""
+
+
+def _validated(e: Estimation) -> Iterator[str]:
+    """What the band is taken from, and where the configuration lies beyond that."""
+    band = e.error_band
+    if band is not None:
+        yield f"± holds 4 of 5 of {band.runs} validated runs: {band.alike}"
+        if band.beyond:
+            yield f"beyond what was validated, so the error may be larger: {'; '.join(band.beyond)}"
 
 
 def _active(e: Estimation) -> str:
@@ -174,7 +188,7 @@ def _largest(e: Estimation) -> str:
 def _advice(e: Estimation) -> Iterator[RenderableType]:
     if not e["fits_in_memory"]:
         yield Text(f"smallest change that makes it fit: {smallest_change(e)}", style="bold")
-    for notice in e.notices:
+    for notice in (*_validated(e), *e.notices):
         told = notice if notice.startswith("warning") else f"note: {notice}"
         yield Text(shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), style="dim")
     if e.defaults:

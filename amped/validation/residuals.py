@@ -13,7 +13,8 @@ from amped.errors import AmpedError, one_line
 from amped.estimation import Estimation, estimated
 from amped.quantity import ACCELERATOR
 from amped.scenario import read_scenario
-from amped.validation.measurements import COMPARED, TIME, Measurement, read_measurements
+from amped.uncertainty import Ground, Validated
+from amped.validation.measurements import COMPARED, STEP, TIME, Measurement, read_measurements
 
 FITS = "fits_in_memory"
 NOTHING = "nothing was measured"
@@ -28,6 +29,7 @@ class Residual:
         measurement: the row; `quantity` what is compared, `fits_in_memory` for a run that ended for want of memory.
         measured, predicted: the two values; no prediction where the row cannot be modelled.
         fits_in_memory: as predicted.
+        ground: what the error depends on beside the formulas.
         step_time: as predicted, for rates: what their error is of the time.
         reason: why there is no prediction, or what is wrong with the one about memory.
     """
@@ -37,6 +39,7 @@ class Residual:
     measured: float | None
     predicted: float | None = None
     fits_in_memory: bool | None = None
+    ground: Ground | None = None
     step_time: float | None = None
     reason: str = ""
 
@@ -114,6 +117,15 @@ def residuals(table: str | Path | None = None, lookup_tables: str | Path | None 
     ]
 
 
+def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
+    """The errors of steps' times, with what they depend on: what later estimates take their bands from."""
+    return [
+        Validated(r.measurement.id, r.measurement.confidence, error, r.ground)
+        for r in rows
+        if r.measurement.kind == STEP and r.of_time and r.ground and (error := r.aligned_error) is not None
+    ]
+
+
 def residuals_of(m: Measurement, lookup_tables: str | Path | None = None) -> Sequence[Residual]:
     """The compared quantities of one row."""
     wanted: list[tuple[str, float | None]] = [*m.measured.items(), *([(FITS, False)] if m.out_of_memory else [])]
@@ -132,4 +144,6 @@ def _compared(m: Measurement, wanted: list[tuple[str, float | None]], e: Estimat
     verdict = (ENDED if fits else "") if m.out_of_memory else ("" if fits else RAN)
     for name, value in wanted:
         predicted = fits if name == FITS else m.predicted(e, name)
-        yield Residual(m, name, value, predicted, fits, e[TIME], verdict if m.measured or m.out_of_memory else NOTHING)
+        yield Residual(
+            m, name, value, predicted, fits, e.ground, e[TIME], verdict if m.measured or m.out_of_memory else NOTHING
+        )

@@ -1,0 +1,1 @@
+"""Coefficients, and how they are fitted to measured times."""

@@ -1,0 +1,120 @@
+"""Every coefficient: what selects it, its bounds, its values in the tables, and where it was fitted to measurements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amped.calibration.coefficients import BY_NAME, MOST_OF_A_STACK, MOST_OF_AN_ACCELERATOR
+from amped.catalogue import Catalogue
+from amped.quantity import ACCELERATOR, MAPPING, SYSTEM
+from amped.table_files import ABOUT, KERNELS, SOFTWARE, SYSTEMS
+from amped.tables import Row, Tables
+from amped.values import read_value
+
+# What a row of each table is of, and how many numbers of a row may be fitted.
+SELECTED_BY = {KERNELS: "accelerator", SYSTEMS: "system", SOFTWARE: "software stack"}
+LIMITS = {KERNELS: MOST_OF_AN_ACCELERATOR, SOFTWARE: MOST_OF_A_STACK}
+PRECISION, ALL_ALIKE = "precision", "all alike"
+# What a coefficient is called, by its last words.
+NAMED_AS_ONE = re.compile(
+    r"(_efficiency|_fraction|_latency|_overhead_time|_dispatch_time|reconfiguration_time|_ramp_(bytes|depth|length)|"
+    r"wave_quantization|oversubscription|reserved_memory_bytes|fused_backward_products|_traffic_factor|_copies|_head_ramp|"
+    r"host_time_per_(layer|step))$"
+)
+NOT_NUMBERS = ("boolean", "choice", "layout")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One coefficient.
+
+    Attributes:
+        selected_by: "accelerator", "precision", "system", "software stack", or "all alike".
+        lowest, highest: what a fit may make of it, else what is accepted at all; None without a limit.
+        fittable: whether `amped calibrate` fits it.
+        values: in each row that has it, in the canonical unit; the default where it is in no table.
+        fitted_in: rows whose value was fitted to measurements; `unverified_in` rows whose value is doubted.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    selected_by: tuple[str, ...]
+    lowest: float | None
+    highest: float | None
+    fittable: bool
+    values: dict[str, float]
+    fitted_in: tuple[str, ...] = ()
+    unverified_in: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How many numbers of a row are fitted, of how many that may be."""
+
+    table: str
+    row: str
+    fitted: tuple[str, ...]
+    limit: int
+
+
+def coefficients(tables: Tables, known: Catalogue) -> list[Listed]:
+    """Every coefficient, those of accelerators first."""
+    rows = {table: list(_rows(tables, table)) for table in SELECTED_BY}
+    found: dict[str, Listed] = {}
+    for table, some in rows.items():
+        for name in dict.fromkeys(column for row in some for column in row.columns):
+            if name in known and name not in found and _is_coefficient(name, table, known):
+                found[name] = _listed(name, table, [r for r in some if r.columns.get(name) is not None], known)
+    alone = [
+        n for n, q in known.items() if q.mark.kind == "parameter" and q.category in (ACCELERATOR, SYSTEM, MAPPING, None)
+    ]
+    for name in alone:
+        if name not in found and _is_coefficient(name, "", known):
+            found[name] = _listed(name, "", [], known)
+    return list(found.values())
+
+
+def counts(tables: Tables) -> list[Counted]:
+    """Of each row of coefficients with fitted numbers, how many there are, inherited ones counted."""
+    return [
+        Counted(table, row.name, row.fitted, LIMITS[table])
+        for table in LIMITS
+        for row in _rows(tables, table)
+        if row.fitted
+    ]
+
+
+def _rows(tables: Tables, table: str) -> Iterator[Row]:
+    if table in tables.all_names():
+        yield from (tables.row(table, name) for name in tables.names(table))
+
+
+def _is_coefficient(name: str, table: str, known: Catalogue) -> bool:
+    """Whether a name is a number that is no fact of a datasheet: all of kernels, others by what they are called."""
+    is_number = name not in ABOUT and known[name].mark.kind != "records" and known[name].mark.unit not in NOT_NUMBERS
+    return is_number and (table == KERNELS or NAMED_AS_ONE.search(name) is not None)
+
+
+def _listed(name: str, table: str, rows: list[Row], known: Catalogue) -> Listed:
+    quantity, own = known[name], BY_NAME.get(name)
+    mark = quantity.mark
+    least = mark.at_least if mark.at_least is not None else mark.above
+    values = {row.name: float(read_value(quantity, row.columns[name])) for row in rows}
+    default = quantity.formulas[0].function() if not table and not quantity.formulas[0].arguments else None
+    return Listed(
+        name, mark.unit, quantity.summary, _selected_by(name, table, known),
+        own.lowest if own else least, own.highest if own else mark.at_most, own is not None,
+        values or ({"default": float(default)} if default is not None else {}),
+        tuple(row.name for row in rows if name in row.fitted),
+        tuple(row.name for row in rows if name in row.unverified),
+    )  # fmt: skip
+
+
+def _selected_by(name: str, table: str, known: Catalogue) -> tuple[str, ...]:
+    """What rows of its table are of, and the precision where only products of one use it."""
+    using = [quantity for quantity in known.values() if any(name in f.arguments for f in quantity.formulas)]
+    precise = all(any(f.mark.choice == "matrix_precision" for f in q.formulas) for q in using)
+    return (SELECTED_BY.get(table, ALL_ALIKE), *((PRECISION,) if precise and table == KERNELS else ()))

@@ -1,0 +1,87 @@
+"""Observations: measured times, each with what says how it follows from coefficients.
+
+A row of a table of measurements is one: its step's time. A benchmark of kernels becomes observations in the same way, the
+kernel's median time with the family of its shapes as `group` and its own function of the coefficients as `times`; nothing
+that fits asks where an observation comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from amped.axes import JointAxis
+from amped.errors import AmpedError
+from amped.evaluate import Array, run
+from amped.resolve import plan
+from amped.scenario import Scenario, read_scenario
+from amped.sources import LookedUp
+from amped.table_files import KERNELS
+from amped.tables import Row
+from amped.validation.measurements import TIME, Measurement
+from amped.validation.residuals import residuals_of
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One measured time.
+
+    Attributes:
+        name: of the row or record; `group` what is left out together when a fit is tested on what it has not seen.
+        measured_time: in seconds; of a rate the time that it says.
+        start: the coefficients it depends on, as the table has them.
+        times: the predicted time for each value of coefficients, which are arrays of one length.
+    """
+
+    name: str
+    group: str
+    measured_time: float
+    start: Mapping[str, float]
+    times: Callable[[Mapping[str, Array]], Array] = field(repr=False)
+
+
+def observed(m: Measurement, lookup_tables: Path | None = None) -> tuple[Observation, Row]:
+    """A measurement's step as an observation, and the row of kernel efficiencies that serves it.
+
+    Raises:
+        AmpedError: where the row cannot be modelled, no time was measured, or its inputs are known badly.
+    """
+    timed = next((r for r in residuals_of(m, lookup_tables) if r.of_time), None)
+    if timed is None or timed.times is None or m.config is None:
+        raise AmpedError(timed.reason if timed is not None and timed.reason else "no time was measured")
+    if not timed.trusted:
+        raise AmpedError(f"its inputs are known badly (confidence {m.confidence})")
+    scenario = read_scenario(m.config, lookup_tables=lookup_tables)
+    start, times = _step_times(scenario)
+    return Observation(m.id, network_of(m), timed.times[0], start, times), scenario.sources.rows[KERNELS]
+
+
+def network_of(m: Measurement) -> str:
+    """A network by its size, whatever it is called."""
+    shape = f"{m.row.numbers['layers']:g} layers of {m.row.numbers['hidden_size']:g}"
+    experts = m.row.numbers.get("num_experts", 1)
+    return f"{shape}, {experts:g} experts" if experts > 1 else shape
+
+
+def _step_times(scenario: Scenario) -> tuple[dict[str, float], Callable[[Mapping[str, Array]], Array]]:
+    """The coefficients that a step's time depends on, and that time as a function of them: planned once, run in one go."""
+    chosen = plan(scenario.catalogue, (TIME,), scenario.sources)
+    given, origins = scenario.sources.given, scenario.sources.origins
+    start = {name: float(given[name]) for name in chosen.leaves if _is_of_kernels(origins.get(name))}
+
+    def times(values: Mapping[str, Array]) -> Array:
+        own = {name: column for name, column in values.items() if name in start}
+        length = len(next(iter(values.values())))
+        if not own:
+            return np.full(length, run(chosen, given, keep=frozenset({TIME})).number(TIME))
+        joint = JointAxis(own, worthwhile=0.0)
+        return np.broadcast_to(run(chosen, given, joint, keep=frozenset({TIME}))[TIME].reshape(-1), (length,))
+
+    return start, times
+
+
+def _is_of_kernels(origin: object) -> bool:
+    return isinstance(origin, LookedUp) and origin.row.table == KERNELS

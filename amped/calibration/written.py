@@ -1,0 +1,66 @@
+"""Calibrations as a file of rows of `kernel_efficiencies`, each with what it was fitted on and how well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import amped
+from amped.calibration.calibrate import Calibration
+from amped.catalogue import catalogue
+from amped.table_files import KERNELS
+from amped.validation.columns import SHIPPED
+
+UNITS = {"s": (1e-6, " us"), "byte": (1e6, " MB"), "1": (1.0, "")}
+DESCRIPTION = "Coefficients fitted by `amped calibrate`: each row extends the one that served its accelerator."
+
+
+def as_table(found: Sequence[Calibration], table: Path | None) -> str:
+    """The file: layered over the shipped tables wherever amped is run beside it, or with --lookup-tables."""
+    rows = {row_name(c): _row(c, table) for c in found}
+    return json.dumps({"table": KERNELS, "description": DESCRIPTION, "rows": rows}, indent=1) + "\n"
+
+
+def row_name(c: Calibration) -> str:
+    """The row that an accelerator's estimates look up: of its own name, unless its row names another."""
+    named = c.accelerator.columns.get(KERNELS)
+    return str(named) if isinstance(named, str) else c.accelerator.name
+
+
+def _row(c: Calibration, table: Path | None) -> dict[str, Any]:
+    return {
+        "extends": c.base.name,
+        **{name: as_written(name, value) for name, value in c.values.items()},
+        "aliases": [], "sources": [_source(c, table)], "fitted": list(c.values),
+        "fitted_on": f"{len(c.used)} rows of {_label(table)}", "unverified": [],
+        "notes": _notes(c),
+    }  # fmt: skip
+
+
+def as_written(name: str, value: float) -> float | str:
+    """A value as a table has it, with its unit."""
+    size, unit = UNITS[catalogue()[name].mark.unit]
+    number = float(f"{value / size:.6g}")
+    return f"{number:g}{unit}" if unit else number
+
+
+def _source(c: Calibration, table: Path | None) -> str:
+    today = date.today().isoformat()
+    left_out = f", {c.error_left_out:.1%} for networks left out" if c.error_left_out is not None else ""
+    return (
+        f"amped calibrate, amped {amped.__version__}, {today}: {len(c.used)} rows of {_label(table)} ({', '.join(c.used)}); "
+        f"mean absolute error of the step's time {c.error_before:.1%} before, {c.error_after:.1%} after{left_out}"
+    )
+
+
+def _label(table: Path | None) -> str:
+    return table.name if table is not None else f"amped's own {SHIPPED}"
+
+
+def _notes(c: Calibration) -> str:
+    bounds = [f"{known.name} {known.lowest:g} to {known.highest:g}" for known in c.coefficients]
+    told = f"Bounds of the fit, in SI units: {'; '.join(bounds)}."
+    return told + (f" At a bound: {', '.join(c.at_bound)}." if c.at_bound else "")

@@ -1,0 +1,91 @@
+"""`amped calibrate`: coefficients fitted to measurements, as a row of `kernel_efficiencies`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from amped.cli import options
+from amped.cli.validate import TableOption
+
+if TYPE_CHECKING:
+    from amped.calibration.calibrate import Calibration
+
+AcceleratorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--accelerator", metavar="ROW", help="Accelerator to fit; without it, each that the table has rows of."
+    ),
+]
+FileOption = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="File of the rows, which must not exist; or its folder.")
+]
+NAME = "kernel_efficiencies.json"
+
+
+def calibrate(
+    table: TableOption = None,
+    accelerator: AcceleratorOption = None,
+    output: FileOption = Path("lookup_tables") / NAME,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and tell, and write nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON, SI units.")] = False,
+    lookup_tables: options.TablesOption = None,
+) -> None:
+    """Fit an accelerator's coefficients to measured training steps and write them as a row of kernel_efficiencies.
+
+    Fitted are a few physical coefficients (amped coefficients), those that the rows tell anything about, within bounds
+    that keep them physical and drawn to the values of the tables. Rows are those of `amped validate`; rows of low
+    confidence are left out. Each network is also predicted by a fit that has not seen it. amped uses the row wherever
+    ./lookup_tables/ has it, or with --lookup-tables.
+
+    Example: amped calibrate --accelerator "H100 SXM" -o my_tables/kernel_efficiencies.json
+    """
+    path = output / NAME if output.is_dir() else output
+    if not dry_run:
+        options.refuse_existing(path, "--output")
+        options.refuse_unwritable(path, "--output")
+    found = _found(table, accelerator, lookup_tables)
+    if as_json:
+        typer.echo(json.dumps({"accelerators": [_plain(c) for c in found]}, indent=1, allow_nan=False))
+    else:
+        from rich.console import Group
+
+        from amped.report.calibrating import calibration
+
+        options.show(Group(*map(calibration, found)))
+    if not dry_run:
+        from amped.calibration.written import as_table
+        from amped.files import write_atomically
+
+        typer.echo(f"written to {write_atomically(path, as_table(found, table))}", err=True)
+
+
+def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | None) -> Sequence[Calibration]:
+    """The calibrations asked for; progress goes to stderr."""
+    from amped.calibration.calibrate import calibrated, calibrated_all
+
+    def tell(line: str) -> None:
+        typer.echo(line, err=True)
+
+    if accelerator is None:
+        return calibrated_all(table, lookup_tables, tell)
+    return [calibrated(table, accelerator, lookup_tables, tell)]
+
+
+def _plain(c: Calibration) -> dict[str, Any]:
+    """A calibration as JSON has it."""
+    from amped.calibration.written import row_name
+    from amped.report.calibrating import warnings
+
+    return {
+        "accelerator": c.accelerator.name, "row": row_name(c), "extends": c.base.name,
+        "fitted": dict(c.values), "before": dict(c.before), "not_told": list(c.unseen), "at_bound": list(c.at_bound),
+        "rows": list(c.used), "networks": c.sizes, "rows_left_out": dict(c.left_out),
+        "mean_absolute_error_fraction_before": c.error_before, "mean_absolute_error_fraction": c.error_after,
+        "mean_absolute_error_fraction_of_networks_left_out": c.error_left_out, "times_the_fitted_error": c.loss,
+        "warnings": [line.removeprefix("warning: ") for line in warnings(c)],
+    }  # fmt: skip

@@ -1,0 +1,72 @@
+"""A calibration as a table: each coefficient before and after, and the errors of what was fitted and of what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from amped.calibration.calibrate import MOST_LOSS, Calibration
+from amped.calibration.coefficients import MOST_OF_AN_ACCELERATOR, Coefficient
+from amped.calibration.written import as_written
+from amped.report import human
+
+# A coefficient that goes further than this from what was known makes up for something else.
+FAR = 2.0
+
+
+def calibration(c: Calibration) -> RenderableType:
+    """What came of one accelerator."""
+    return Group(*_parts(c))
+
+
+def _parts(c: Calibration) -> Iterator[RenderableType]:
+    yield Text(f"{c.accelerator.name}, extending row '{c.base.name}'", style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("coefficient", "before", "fitted", "lowest", "highest", "moved"):
+        table.add_column(head, justify="left" if head == "coefficient" else "right", no_wrap=True)
+    for known in c.coefficients:
+        numbers = (c.before[known.name], c.values[known.name], known.lowest, known.highest)
+        cells = (human.digits(n) if isinstance(n, float) else n for n in (as_written(known.name, v) for v in numbers))
+        table.add_row(known.name, *cells, f"{moved(c, known):+.1f}")
+    yield table
+    yield Text("")
+    yield from (Text(line) for line in _told(c))
+    yield Text("")
+
+
+def moved(c: Calibration, known: Coefficient) -> float:
+    """How far a coefficient went, in standard deviations of what was known of it."""
+    return (c.values[known.name] - c.before[known.name]) / known.doubt
+
+
+def _told(c: Calibration) -> Iterator[str]:
+    yield (f"mean absolute error of the step's time over {len(c.used)} rows: {human.percent(c.error_before)} before, "
+           f"{human.percent(c.error_after)} after")  # fmt: skip
+    yield _left_out(c)
+    yield f"{len(c.values)} of at most {MOST_OF_AN_ACCELERATOR} numbers fitted; not told by these rows: {', '.join(c.unseen) or 'none'}"
+    yield from (f"not fitted to {name}: {reason}" for name, reason in c.left_out.items())
+    yield from warnings(c)
+
+
+def _left_out(c: Calibration) -> str:
+    if c.error_left_out is None:
+        return "leaving one network out: all rows are of one network, so nothing tells how it is for another"
+    return (
+        f"leaving one network out: {human.percent(c.error_left_out)}, {c.loss or 0.0:.2f} times the error of the fit "
+        f"({c.sizes} networks)"
+    )
+
+
+def warnings(c: Calibration) -> Iterator[str]:
+    """What speaks against trusting a fit."""
+    if c.loss is not None and c.loss > MOST_LOSS:
+        yield f"warning: more than {MOST_LOSS} times: what was fitted does not hold well for other networks"
+    far = [known.name for known in c.coefficients if abs(moved(c, known)) > FAR]
+    if far:
+        yield (f"warning: moved by more than {FAR:g} standard deviations of what was known, so perhaps making up for "
+               f"something else: {', '.join(far)}")  # fmt: skip
+    if c.at_bound:
+        yield f"warning: held by its bound: {', '.join(c.at_bound)}"
