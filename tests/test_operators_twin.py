@@ -260,16 +260,12 @@ CONFIGURATIONS = {
 }  # fmt: skip
 
 
-# Leaves that nothing in a plan may ask for, and what the twin takes then.
-UNASKED = {
-    "flash_1_attention_fraction": None,
-    "flash_2_attention_fraction": None,
-    "deterministic_kernel_fraction": None,
-}
+# Leaves that a plan may have no use for.
+UNASKED = ("flash_1_attention_fraction", "flash_2_attention_fraction", "deterministic_kernel_fraction")
 
 
 def leaf(estimate, name):
-    return UNASKED[name] if name in UNASKED and name not in estimate else estimate[name]
+    return None if name in UNASKED and name not in estimate else estimate[name]
 
 
 def leaves(estimate):
