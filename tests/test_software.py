@@ -193,3 +193,12 @@ def test_every_row_estimates_and_none_is_faster_than_all_fused():
         e = step(software=name, flash_attention=True, dropout=0, zero_stage=1, activation_recomputation="full")
         assert e["compute_forward_time"] > 0
         assert e["step_time"] > 0.9 * best, name
+
+
+def test_what_is_not_prefetched_in_time_is_waited_for():
+    asked = {"zero_stage": 3, "pipelined_weight_sharding": True}
+    all_of_it, part = (step(**asked, prefetched_sharding_fraction=f) for f in (1, 0.5))
+    assert part["hideable_data_fraction"] == pytest.approx(all_of_it["hideable_data_fraction"] / 2)
+    assert part["exposed_data_communication_time"] > all_of_it["exposed_data_communication_time"]
+    unsharded = (step(zero_stage=1, prefetched_sharding_fraction=f)["step_time"] for f in (1, 0.5))
+    assert len(set(unsharded)) == 1

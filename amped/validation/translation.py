@@ -50,6 +50,7 @@ HOW_WELL = (
     "attention_kernel", "attention_dropout_fraction", "streaming_traffic_factor", "gradient_accumulation",
     "host_time_per_layer", "host_time_per_step", "allocator_reserve_fraction", "cross_entropy_copies",
     "fused_cross_entropy", "deduplicated_dispatch", "recomputation_stops_early",
+    "prefetched_sharding_fraction",
 )  # fmt: skip
 RECOMPUTATION = {"none": "none", "full": "full", "selective": "selective"}
 FULL_PRECISION = ("fp32", "tf32")
