@@ -34,9 +34,10 @@ class TestChoosingARow:
     def test_a_config_names_it_as_it_names_an_accelerator(self):
         e = amped.estimate(config("llm-foundry"))
         told = amped.explain("streaming_traffic_factor", config("llm-foundry"))
-        assert e["streaming_traffic_factor"] == 2
+        factor = Tables().row(SOFTWARE, "Composer FSDP").columns["streaming_traffic_factor"]
+        assert e["streaming_traffic_factor"] == factor > 1
         assert told.origin == "table row"
-        assert told.where == f"{SOFTWARE}, row 'Composer FSDP': 2"
+        assert told.where == f"{SOFTWARE}, row 'Composer FSDP': {factor}"
 
     def test_what_a_config_says_counts_more_than_the_row(self):
         assert amped.estimate(config("torchtitan", streaming_traffic_factor=1.5))["streaming_traffic_factor"] == 1.5
@@ -196,7 +197,8 @@ def test_every_row_estimates_and_none_is_faster_than_all_fused():
 
 
 def test_what_is_not_prefetched_in_time_is_waited_for():
-    asked = {"zero_stage": 3, "pipelined_weight_sharding": True}
+    asked = {"zero_stage": 3, "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "number_of_accelerators": 8,
+             "model": "Megatron 18.4B", "batch_size": 128, "microbatch_size": 8}  # fmt: skip
     all_of_it, part = (step(**asked, prefetched_sharding_fraction=f) for f in (1, 0.5))
     assert part["hideable_data_fraction"] == pytest.approx(all_of_it["hideable_data_fraction"] / 2)
     assert part["exposed_data_communication_time"] > all_of_it["exposed_data_communication_time"]
