@@ -204,3 +204,10 @@ def test_what_is_not_prefetched_in_time_is_waited_for():
     assert part["exposed_data_communication_time"] > all_of_it["exposed_data_communication_time"]
     unsharded = (step(zero_stage=1, prefetched_sharding_fraction=f)["step_time"] for f in (1, 0.5))
     assert len(set(unsharded)) == 1
+
+
+def test_in_chunks_all_gathers_and_scatters_but_one_of_eight_hide_and_gradients_gathered_too():
+    e = step(**FLASH, sequence_parallel=True, overlap_forward_tensor_communication=True)
+    gathers, scatters = e["tensor_gather_time_per_layer"], e["tensor_scatter_time_per_layer"]
+    assert e["hidden_forward_tensor_time_per_layer"] == pytest.approx(7 / 8 * (gathers + 2 * scatters))
+    assert e["exposed_tensor_communication_time_per_layer"] > 0
