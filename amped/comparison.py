@@ -69,7 +69,8 @@ def step_parts(one: Estimation, other: Estimation) -> list[Difference]:
 def _inputs(one: Estimation, other: Estimation) -> Iterator[Difference]:
     for category, kind in KINDS.items():
         rows = (e.scenario.sources.rows.get(category) for e in (one, other))
-        yield Difference(f"{kind} row", kind, "choice", *(row.name if row else None for row in rows))
+        whose = "software" if category == MAPPING else kind
+        yield Difference(f"{whose} row", kind, "choice", *(row.name if row else None for row in rows))
     known = one.scenario.catalogue
     for name, quantity in known.items():
         if not quantity.category and name not in EXPERIMENT and not quantity.is_selector:

@@ -15,7 +15,7 @@ from amped.config import Config, read_config
 from amped.errors import ConfigError, FileError, Problem, quoted
 from amped.files import read_text
 from amped.gathering import ROW_NAMES, build_sources
-from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from amped.sources import Sources
 from amped.table_files import user_folders
 from amped.tables import Tables
@@ -91,7 +91,8 @@ def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) ->
     if given.keys() & ROW_NAMES.keys():
         named = [NETWORK, SYSTEM, *([ACCELERATOR] if "accelerator" in given else [])]
         rows = [sources.rows[category].name for category in named if category in sources.rows]
-        told = f"{' on '.join(rows)}, else as config {config.label}"
+        by = f" by {sources.rows[MAPPING].name}" if MAPPING in sources.rows else ""
+        told = f"{' on '.join(rows)}{by}, else as config {config.label}"
     changes = [f"{n} = {v:g}" if isinstance(v, float) else f"{n} = {v}" for n, v in given.items() if n not in ROW_NAMES]
     return ", ".join([told, *(["with " + ", ".join(changes)] if changes else [])])
 

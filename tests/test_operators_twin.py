@@ -106,6 +106,7 @@ def hidden_data_communication(p, parts, gradients, weights, layers):
     if not p["overlap_data_communication"]:
         return 0.0
     m, able = p["number_of_microbatches_per_minibatch"], 1 - 1 / layers
+    able *= p["prefetched_sharding_fraction"] if p["zero_stage"] >= 3 else 1
     forward = parts["compute_forward_time"] - parts["hidden_pipeline_communication_time"]
     backward = parts["compute_backward_time"] + parts["weight_update_time"] + parts["recomputation_time"]
     backward = max(backward - parts["hidden_tensor_communication_time"], 0.0)
@@ -195,6 +196,7 @@ LEAVES = (
     "flash_1_attention_fraction", "flash_2_attention_fraction", "deterministic_kernel_fraction", "deterministic",
     "deterministic_attention_fraction", "attention_dropout_fraction", "attention_head_ramp", "streaming_traffic_factor",
     "fused_cross_entropy", "recomputation_stops_early", "host_time_per_layer", "host_time_per_step",
+    "prefetched_sharding_fraction",
     *(f"{part}{kind}_parallel_degree" for kind in KINDS for part in ("", "intra_node_", "inter_node_")),
 )  # fmt: skip
 CHOICES = ("activation_recomputation", "positions", "collective_algorithm", "attention_kernel", "gradient_accumulation")
@@ -261,16 +263,12 @@ CONFIGURATIONS = {
 }  # fmt: skip
 
 
-# Leaves that nothing in a plan may ask for, and what the twin takes then.
-UNASKED = {
-    "flash_1_attention_fraction": None,
-    "flash_2_attention_fraction": None,
-    "deterministic_kernel_fraction": None,
-}
+# Leaves that a plan may have no use for.
+UNASKED = ("flash_1_attention_fraction", "flash_2_attention_fraction", "deterministic_kernel_fraction")
 
 
 def leaf(estimate, name):
-    return UNASKED[name] if name in UNASKED and name not in estimate else estimate[name]
+    return None if name in UNASKED and name not in estimate else estimate[name]
 
 
 def leaves(estimate):

@@ -34,7 +34,7 @@ SELECTED_BY = {
     },
     "software": {
         "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
-        "allocator_reserve_fraction", "cross_entropy_copies",
+        "allocator_reserve_fraction", "cross_entropy_copies", "prefetched_sharding_fraction",
     },
     "accelerator and precision": {
         "gemm_sustained_fraction", "fp8_gemm_sustained_fraction", "tf32_gemm_sustained_fraction",

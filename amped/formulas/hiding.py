@@ -178,23 +178,33 @@ def overlapped_microbatch_fraction(zero_stage, number_of_microbatches_per_miniba
     return np.where(zero_stage >= 2, 1, 1 / number_of_microbatches_per_minibatch)
 
 
+@quantity("1")
+def hideable_data_fraction(pacing_stage_layers, zero_stage, prefetched_sharding_fraction):
+    """Share of data-parallel communication that can hide: all but the last layer's, of shards what is prefetched in time.
+
+    Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
+    """
+    others = 1 - 1 / np.maximum(pacing_stage_layers, 1)
+    return others * np.where(zero_stage >= 3, prefetched_sharding_fraction, 1)
+
+
 @quantity("s")
 def hidden_gradient_communication_time(
-    gradient_communication_time, overlapped_microbatch_fraction, free_backward_time, pacing_stage_layers,
+    gradient_communication_time, overlapped_microbatch_fraction, free_backward_time, hideable_data_fraction,
     overlap_data_communication,
 ):  # fmt: skip
     """Reduction of gradients beside the backward pass; the last layer's has nothing left to hide behind.
 
     Source: arXiv 2006.15704, section 3.2.
     """
-    able = gradient_communication_time * (1 - 1 / np.maximum(pacing_stage_layers, 1))
+    able = gradient_communication_time * hideable_data_fraction
     return overlap_data_communication * np.minimum(able, overlapped_microbatch_fraction * free_backward_time)
 
 
 @quantity("s")
 def hidden_weight_communication_time(
     weight_communication_time, zero_stage, number_of_microbatches_per_minibatch, free_forward_time,
-    free_backward_time, hidden_pipeline_communication_time, hidden_gradient_communication_time, pacing_stage_layers,
+    free_backward_time, hidden_pipeline_communication_time, hidden_gradient_communication_time, hideable_data_fraction,
     overlap_data_communication,
 ):  # fmt: skip
     """Gathering of weights beside the first forward pass, or beside all passes where ZeRO shards them.
@@ -204,5 +214,5 @@ def hidden_weight_communication_time(
     forward = free_forward_time - hidden_pipeline_communication_time
     every = forward + free_backward_time - hidden_gradient_communication_time
     window = np.where(zero_stage >= 3, every, forward / number_of_microbatches_per_minibatch)
-    able = weight_communication_time * (1 - 1 / np.maximum(pacing_stage_layers, 1))
+    able = weight_communication_time * hideable_data_fraction
     return overlap_data_communication * np.minimum(able, window)

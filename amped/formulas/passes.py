@@ -160,6 +160,7 @@ def tensor_scatter_time_per_layer(tensor_durations):
 def overlap_forward_tensor_communication():
     """Whether the forward gathers and scatters of sequence parallelism run beside the products they feed, in chunks.
 
+    With them the gathers of gradients that products of the backward pass start from.
     Source: NVIDIA Transformer Engine, user buffers (tp-comm-overlap).
     """
     return 0
@@ -170,13 +171,16 @@ def hidden_forward_tensor_time_per_layer(
     tensor_gather_time_per_layer, tensor_scatter_time_per_layer, product_forward_time_per_layer, tensor_parallel_rows,
     recomputed_layer_fraction, overlap_forward_tensor_communication,
 ):  # fmt: skip
-    """Forward gathers and scatters beside products: all chunks but one of as many as there are shares.
+    """Gathers and scatters beside products: all chunks but one of as many as there are shares.
 
-    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942 (products cut into chunks).
+    Backward what was scattered is gathered, as gradients. Source: NVIDIA Transformer Engine, user buffers (proj_dgrad,
+    fc2_dgrad); arXiv 2305.06942 (products cut into chunks).
     """
-    chunks = (tensor_gather_time_per_layer + tensor_scatter_time_per_layer) * (1 - 1 / tensor_parallel_rows)
-    once = np.minimum(chunks, product_forward_time_per_layer)
-    return overlap_forward_tensor_communication * once * (1 + recomputed_layer_fraction)
+    part = 1 - 1 / tensor_parallel_rows
+    chunks = (tensor_gather_time_per_layer + tensor_scatter_time_per_layer) * part
+    once = np.minimum(chunks, product_forward_time_per_layer) * (1 + recomputed_layer_fraction)
+    gradients = np.minimum(tensor_scatter_time_per_layer * part, product_forward_time_per_layer)
+    return overlap_forward_tensor_communication * (once + gradients)
 
 
 @quantity("s")

@@ -171,6 +171,18 @@ def distinct_visit_fraction(deduplicated_dispatch, expert_parallel_degree, exper
     return np.where(deduplicated_dispatch > 0, distinct, 1.0)
 
 
+# --- sharded weights -------------------------------------------------------------------------------------------------
+
+
+@parameter("1", category=MAPPING, at_most=1)
+def prefetched_sharding_fraction():
+    """Share of the traffic of sharded weights that starts in time to run beside computation, where it overlaps at all.
+
+    Source: arXiv 2304.11277, section 3.3 (prefetching, and a limit on gathers in flight); definition for 1: all of it.
+    """
+    return 1
+
+
 # --- the host --------------------------------------------------------------------------------------------------------
 
 

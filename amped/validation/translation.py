@@ -50,6 +50,7 @@ HOW_WELL = (
     "attention_kernel", "attention_dropout_fraction", "streaming_traffic_factor", "gradient_accumulation",
     "host_time_per_layer", "host_time_per_step", "allocator_reserve_fraction", "cross_entropy_copies",
     "fused_cross_entropy", "deduplicated_dispatch", "recomputation_stops_early",
+    "prefetched_sharding_fraction",
 )  # fmt: skip
 RECOMPUTATION = {"none": "none", "full": "full", "selective": "selective"}
 FULL_PRECISION = ("fp32", "tf32")
@@ -222,9 +223,10 @@ def _take_machine(row: TableRow, tables: Tables, result: Translation) -> None:
         result.assumed["system"] = f"latencies and efficiencies of networks as in {system.name}"
     domain = system.columns.get("scale_up_domain_size") if system is not None else None
     spans = "nvl" in across.casefold() and domain is not None and domain > nodes
-    result.values["scale_up_domain_size"] = domain if spans else nodes
+    reached = float(domain) if domain is not None and spans else nodes
+    result.values["scale_up_domain_size"] = reached
     _take_network(inside, "inter_accelerator_bandwidth", 1, count > 1, system, tables, result)
-    _take_network(across, "inter_node_bandwidth", nodes, count > nodes, system, tables, result)
+    _take_network(across, "inter_node_bandwidth", nodes, count > reached, system, tables, result)
 
 
 def _take_network(
