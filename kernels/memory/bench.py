@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import platform
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from amped.kernels.memory.stash import stash_bytes
+from amped.kernels.memory.timing import forward_and_backward, seconds_together
+from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack
 from torch import Tensor, nn
 
 from amped.errors import ConfigError, did_you_mean
-from amped.kernels.memory.stash import stash_bytes
-from amped.kernels.memory.timing import forward_and_backward, seconds
-from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack
 
 PLAIN, FUSED = "explicit attention", "fused attention"
 TECHNIQUES = {
@@ -48,12 +49,15 @@ class Row:
 
     name: str
     kept_bytes: float
-    step_time: float
+    step_time: float = math.nan
     saved_bytes: float = 0.0
     added_time: float = 0.0
     expected_bytes: float | None = None
     pays: bool = True
     note: str = ""
+
+
+Run = tuple[Row, Callable[[], None] | None]
 
 
 @dataclass(frozen=True)
@@ -79,18 +83,28 @@ def run_bench(sizes: Sizes, device: str, dtype: str, with_compile: bool = True, 
     _check(sizes, device, dtype)
     torch.manual_seed(0)
     x = torch.randn(sizes.batch, sizes.sequence, sizes.hidden, device=device, dtype=FORMATS[dtype], requires_grad=True)
-    plain = _measure(PLAIN, sizes, Variant(), x, cap)
     expected = saved_bytes(sizes, x.element_size(), 4 if device == "cuda" else x.element_size())
-    techniques = [
-        _against(_measure(name, sizes, variant, x, cap), plain, expected[name]) for name, variant in TECHNIQUES.items()
-    ]
-    rows = [plain, *(_measure(name, sizes, VARIANTS[name], x, cap) for name in VARIANTS if name != PLAIN)]
-    rows.append(_checkpointed(sizes, x, cap))
+    runs = [_built(name, sizes, variant, x) for name, variant in (TECHNIQUES | VARIANTS).items()]
+    runs.append(_checkpointed(sizes, x))
     if with_compile:
-        rows += [_compiled(sizes, budget, x, cap) for budget in BUDGETS]
-    variants = [_against(row, plain, None) for row in rows]
+        runs += [_compiled(sizes, budget, x) for budget in BUDGETS]
+    rows = _timed(runs, device, cap)
+    plain = next(row for row in rows if row.name == PLAIN)
+    rows = [_against(row, plain, expected.get(row.name)) for row in rows]
+    alone, variants = rows[: len(TECHNIQUES)], rows[len(TECHNIQUES) :]
     day = time.strftime("%Y-%m-%d")
-    return Bench(device, _machine(device), torch.__version__, day, dtype, sizes, techniques, front(variants))
+    return Bench(device, _machine(device), torch.__version__, day, dtype, sizes, alone, front(variants))
+
+
+def _timed(runs: list[Run], device: str, cap: float) -> list[Row]:
+    """The rows with their times, measured in turns; those that do not run as they are."""
+    times = iter(seconds_together([call for _, call in runs if call is not None], device, cap))
+    return [row if call is None else replace(row, step_time=next(times)) for row, call in runs]
+
+
+def default_device() -> str:
+    """A GPU where torch sees one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def front(rows: list[Row]) -> list[Row]:
@@ -104,7 +118,7 @@ def front(rows: list[Row]) -> list[Row]:
             for o in rows
         )
 
-    return [Row(**{**vars(row), "pays": not row.note and not beaten(row)}) for row in rows]
+    return [replace(row, pays=not row.note and not beaten(row)) for row in rows]
 
 
 def _check(sizes: Sizes, device: str, dtype: str) -> None:
@@ -134,18 +148,18 @@ def _kept_by_a_layer(one: Any, two: Any, x: Tensor, exclude: list[Tensor]) -> fl
     return stash_bytes(two, x, exclude=exclude).bytes - stash_bytes(one, x, exclude=exclude).bytes
 
 
-def _measure(name: str, sizes: Sizes, variant: Variant, x: Tensor, cap: float) -> Row:
+def _built(name: str, sizes: Sizes, variant: Variant, x: Tensor) -> Run:
     two = stack(sizes, variant, 2).to(x.device, x.dtype)
     kept = _kept_by_a_layer(two[0], two, x, list(two.parameters()))
-    return Row(name, kept, seconds(forward_and_backward(two[0], x), x.device.type, cap))
+    return Row(name, kept), forward_and_backward(two[0], x)
 
 
 def _against(row: Row, plain: Row, expected: float | None) -> Row:
     saved, added = plain.kept_bytes - row.kept_bytes, row.step_time - plain.step_time
-    return Row(**{**vars(row), "saved_bytes": saved, "added_time": added, "expected_bytes": expected})
+    return replace(row, saved_bytes=saved, added_time=added, expected_bytes=expected)
 
 
-def _checkpointed(sizes: Sizes, x: Tensor, cap: float) -> Row:
+def _checkpointed(sizes: Sizes, x: Tensor) -> Run:
     """A layer that keeps its input alone and runs forward again."""
     from torch.utils.checkpoint import checkpoint
 
@@ -161,8 +175,7 @@ def _checkpointed(sizes: Sizes, x: Tensor, cap: float) -> Row:
 
     # What is checkpointed keeps its input outside of what hooks see.
     kept = x.numel() * x.element_size() + stash_bytes(Again(), x, exclude=[x, *layer.parameters()]).bytes
-    name = f"{FUSED}, whole layer recomputed"
-    return Row(name, kept, seconds(forward_and_backward(Again(), x), x.device.type, cap))
+    return Row(f"{FUSED}, whole layer recomputed", kept), forward_and_backward(Again(), x)
 
 
 @contextlib.contextmanager
@@ -179,20 +192,19 @@ def _budget(budget: float) -> Iterator[bool]:
             yield True
 
 
-def _compiled(sizes: Sizes, budget: float, x: Tensor, cap: float, backend: str = "inductor") -> Row:
+def _compiled(sizes: Sizes, budget: float, x: Tensor, backend: str = "inductor") -> Run:
     """The layer compiled under a budget; bytes of the whole graph, whose output is not among them."""
     name = f"{FUSED}, torch.compile" + ("" if budget == 1 else f", budget {budget:g}")
-    nothing = float("nan")
     torch.compiler.reset()
     layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
     with _budget(budget) as known:
         if not known:
-            return Row(name, nothing, nothing, note="this torch has no activation_memory_budget")
+            return Row(name, math.nan, note="this torch has no activation_memory_budget"), None
         try:
             compiled = torch.compile(layer, backend=backend, fullgraph=True)
             call = forward_and_backward(compiled, x)
             call()
         except Exception as error:  # whatever a compiler dies of is told, and the rest goes on
-            return Row(name, nothing, nothing, note=f"does not compile here: {type(error).__name__}")
+            return Row(name, math.nan, note=f"does not compile here: {type(error).__name__}"), None
         kept = stash_bytes(compiled, x, exclude=list(layer.parameters())).bytes
-        return Row(name, kept, seconds(call, x.device.type, cap))
+        return Row(name, kept), call

@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from amped.errors import ConfigError, did_you_mean
 
 NO_SAVING = "saves nothing: what is kept behind it is another tensor (a cast, a dropout or a copy lies between)"
+# Share of a site's input below which what is saved (a norm's mean, say) is nothing.
+_NOTHING = 0.1
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
             continue
         site.apply()
         now = _kept(model, inputs)
-        if now >= kept:  # another site has already saved these bytes
+        if kept - now <= _NOTHING * seen[id(site.module)].nbytes:  # another site has already saved these bytes
             site.undo()
             refused.append(Choice(choice.name, choice.technique, kept - now, choice.added_time, NO_SAVING))
             continue
@@ -166,7 +168,9 @@ def _measured(
         if not reason and kind not in known:
             known[kind] = _saved(model, site, inputs, before), _added(site, x)
         saved, added = (0, math.nan) if reason else known[kind]
-        choice = Choice(site.name, site.technique, saved, added, reason or ("" if saved > 0 else NO_SAVING))
+        choice = Choice(
+            site.name, site.technique, saved, added, reason or ("" if saved > _NOTHING * x.nbytes else NO_SAVING)
+        )
         if choice.refused:
             refused.append(choice)
         else:

@@ -54,7 +54,7 @@ def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
 
 
 @activation_in_place.register_fake
-def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
+def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:  # noqa: ARG001
     return x.new_empty(x.shape), x.new_empty((x.numel() + 7) // 8, dtype=torch.uint8)
 
 

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 
 def seconds(call: Callable[[], Any], device: str, cap: float = 0.3) -> float:
-    """Time of a call, warmed up and repeated for about `cap` seconds: the least on a processor, the median on a GPU."""
-    call()
-    times: list[float] = []
-    began = time.perf_counter()
-    while len(times) < 5 or (time.perf_counter() - began < cap and len(times) < 200):
-        _settle(device)
-        start = time.perf_counter()
+    """Time of a call, warmed up and repeated for about `cap` seconds."""
+    return seconds_together([call], device, cap)[0]
+
+
+def seconds_together(calls: Sequence[Callable[[], Any]], device: str, cap: float = 0.3) -> list[float]:
+    """Time of each of several calls: the least on a processor, the median on a GPU.
+
+    They take turns, that what else runs on the machine meanwhile slows all of them; about `cap` seconds each.
+    """
+    for call in (*calls, *calls):
         call()
-        _settle(device)
-        times.append(time.perf_counter() - start)
-    return min(times) if device == "cpu" else statistics.median(times)
+    times: list[list[float]] = [[] for _ in calls]
+    began = time.perf_counter()
+    while len(times[0]) < 5 or (time.perf_counter() - began < cap * len(calls) and len(times[0]) < 200):
+        for call, taken in zip(calls, times, strict=True):
+            _settle(device)
+            start = time.perf_counter()
+            call()
+            _settle(device)
+            taken.append(time.perf_counter() - start)
+    return [min(taken) if device == "cpu" else statistics.median(taken) for taken in times]
 
 
 def _settle(device: str) -> None:
