@@ -1,5 +1,6 @@
 """GELU and SiLU in place: minimum, fitted slope, gradients, what rounding costs, bits, and the kernels for accelerators."""
 
+import itertools
 import math
 import os
 import subprocess
@@ -74,7 +75,7 @@ def test_the_fit_is_as_good_as_its_table_says(piece, errors):
 def test_a_higher_degree_fits_better_everywhere(name):
     for piece in range(len(functions.fit_pieces(functions.FUNCTIONS[name], 5).centres)):
         errors = [fit_error(name, degree, piece) for degree in (5, 7, 9, 11)]
-        assert all(b < a or b < 5e-9 for a, b in zip(errors, errors[1:], strict=False))
+        assert all(b < a or b < 5e-9 for a, b in itertools.pairwise(errors))
 
 
 @every_function

@@ -95,6 +95,8 @@ def _bytes(value: float) -> str:
 def _time(value: float) -> str:
     if math.isnan(value):
         return ""
+    if abs(value) >= 1:
+        return f"{value:.3g} s"
     return f"{value * 1e3:.3g} ms" if abs(value) >= 1e-3 else f"{value * 1e6:.3g} µs"
 
 
