@@ -18,7 +18,8 @@ def seconds(call: Callable[[], Any], device: str, cap: float = 0.3) -> float:
 def seconds_together(calls: Sequence[Callable[[], Any]], device: str, cap: float = 0.3) -> list[float]:
     """Time of each of several calls: the least on a processor, the median on a GPU.
 
-    A processor's single thread is timed by its own time, which other programs do not stretch. They take turns, that what else runs on the machine meanwhile slows all of them; about `cap` seconds each.
+    A processor's single thread is timed by its own time, which other programs do not stretch. They take turns, that
+    what else runs on the machine meanwhile slows all of them; about `cap` seconds each.
     """
     clock = time.thread_time if device == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
     for call in (*calls, *calls):
