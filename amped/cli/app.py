@@ -20,6 +20,7 @@ from amped.cli.explore_output import BarePlot
 from amped.cli.init import init
 from amped.cli.listing import listing
 from amped.cli.mat_dims import mat_dims
+from amped.cli.memory import memory
 from amped.cli.merge import merge
 from amped.cli.parameters import parameters
 from amped.cli.scenario_summary import scenario_summary
@@ -55,6 +56,7 @@ app.command("show")(show)
 app.command("check-tables")(check_tables)
 app.command("parameters")(parameters)
 app.command("schema")(schema)
+app.add_typer(memory, name="memory")
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,69 @@
+"""`amped memory bench`: what memory-saving modules save and cost on this device."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from amped.cli import options
+
+memory = typer.Typer(
+    name="memory",
+    help="Modules that keep less for their backward pass (amped.kernels.memory).",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@memory.callback()
+def _group() -> None:
+    """Modules that keep less for their backward pass (amped.kernels.memory)."""
+
+
+@memory.command("bench")
+def bench(
+    batch: Annotated[int, typer.Option(metavar="N", help="Sequences.")] = 4,
+    sequence: Annotated[int, typer.Option("--seq", metavar="N", help="Tokens of a sequence.")] = 256,
+    hidden: Annotated[int, typer.Option(metavar="N", help="Width of the residual stream.")] = 512,
+    heads: Annotated[int, typer.Option(metavar="N", help="Attention heads.")] = 8,
+    dtype: Annotated[str, typer.Option(metavar="NAME", help="float32, bfloat16 or float16.")] = "float32",
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="cpu or cuda; else a GPU where there is one.")
+    ] = None,
+    with_compile: Annotated[
+        bool, typer.Option("--compile/--no-compile", help="Compare with torch.compile and its memory budget.")
+    ] = True,
+    seconds: Annotated[float, typer.Option(metavar="S", help="Seconds that timing one variant may take.")] = 0.5,
+    as_json: Annotated[bool, typer.Option("--json", help="All measurements as JSON.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="The tables as Markdown.")] = False,
+) -> None:
+    """Measure the bytes that each technique saves in an encoder layer, the time it adds, and what still pays.
+
+    Example: amped memory bench --batch 2 --seq 64 --hidden 128 --heads 4 --no-compile
+    """
+    import dataclasses
+    import json
+
+    from amped.errors import ConfigError
+    from amped.report.memory import memory_markdown, memory_tables
+
+    try:
+        import amped.kernels.memory.bench as benches
+        from amped.kernels.memory.variants import Sizes
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ConfigError(
+            "measuring memory needs PyTorch, which is not installed", "pip install 'amped[torch]'"
+        ) from None
+    chosen = device or benches.default_device()
+    measured = dataclasses.asdict(
+        benches.run_bench(Sizes(batch, sequence, hidden, heads), chosen, dtype, with_compile, seconds)
+    )
+    if as_json:
+        typer.echo(json.dumps(json.loads(json.dumps(measured), parse_constant=lambda _: None), indent=2))
+    elif markdown:
+        typer.echo(memory_markdown(measured), nl=False)
+    else:
+        options.show(memory_tables(measured))

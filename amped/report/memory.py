@@ -1,0 +1,108 @@
+"""What memory-saving techniques save and cost where they were measured, as tables for people and for a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+Row = Mapping[str, Any]
+TECHNIQUE_HEADS = ("technique", "bytes saved a layer", "closed form", "time added")
+VARIANT_HEADS = ("layer", "kept, in B·S·H entries", "bytes kept", "time", "pays")
+
+
+def memory_tables(bench: Mapping[str, Any]) -> RenderableType:
+    """Where it was measured, both tables, and what they say."""
+    parts: list[RenderableType] = [Text(_where(bench), style="bold"), Text("")]
+    for heads, rows in (
+        (TECHNIQUE_HEADS, _techniques(bench)),
+        (VARIANT_HEADS, _variants(bench)),
+    ):
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for place, head in enumerate(heads):
+            table.add_column(head, justify="right" if place else "left")
+        for row in rows:
+            table.add_row(*row)
+        parts += [table, Text("")]
+    return Group(*parts, Text("\n".join(readings(bench))))
+
+
+def memory_markdown(bench: Mapping[str, Any]) -> str:
+    """The same as Markdown."""
+    lines = [_where(bench), ""]
+    for heads, rows in ((TECHNIQUE_HEADS, _techniques(bench)), (VARIANT_HEADS, _variants(bench))):
+        lines += [_line(heads), _line(["---"] + ["---:"] * (len(heads) - 1)), *map(_line, rows), ""]
+    return "\n".join([*lines, *(f"- {reading}" for reading in readings(bench))]) + "\n"
+
+
+def readings(bench: Mapping[str, Any]) -> list[str]:
+    """What the measurements say, in sentences; nothing that they do not."""
+    by = {row["name"]: row for row in (*bench["techniques"], *bench["variants"])}
+    in_place, again = by["in_place_activation"], by["activation_function_recomputation"]
+    beaten = again["saved_bytes"] >= in_place["saved_bytes"] and again["step_time"] <= in_place["step_time"]
+    verdict = "does not pay: recomputation saves as much in less time" if beaten else "is not beaten by recomputation"
+    found = [
+        f"The activation function in place {verdict} ({_bytes(in_place['saved_bytes'])} for "
+        f"{_added(in_place['added_time'])}; recomputed {_bytes(again['saved_bytes'])} for {_added(again['added_time'])})."
+    ]
+    fused, dropout = by["fused attention"], by["dropout_recomputation"]
+    saves = fused["saved_bytes"] >= dropout["saved_bytes"] and fused["step_time"] <= dropout["step_time"]
+    found.append(
+        f"Dropout recomputation {'does not pay' if saves else 'may pay'}: fused attention keeps "
+        f"{_bytes(fused['saved_bytes'])} less and takes {_added(fused['added_time'])}"
+        f" (it saves {_bytes(dropout['saved_bytes'])} for {_added(dropout['added_time'])})."
+    )
+    paying = [row["name"] for row in bench["variants"] if row["pays"]]
+    return [*found, f"No other variant keeps as little in as little time: {'; '.join(paying)}."]
+
+
+def _where(bench: Mapping[str, Any]) -> str:
+    sizes = ", ".join(f"{name} {value}" for name, value in bench["sizes"].items())
+    return f"{bench['machine']}, torch {bench['torch_version']}, {bench['dtype']}, {bench['date']}: {sizes}"
+
+
+def _techniques(bench: Mapping[str, Any]) -> list[list[str]]:
+    return [
+        [row["name"], f"{row['saved_bytes']:,.0f}", f"{row['expected_bytes']:,.0f}", _added(row["added_time"])]
+        for row in bench["techniques"]
+    ]
+
+
+def _variants(bench: Mapping[str, Any]) -> list[list[str]]:
+    sizes, width = bench["sizes"], {"float32": 4}.get(bench["dtype"], 2)
+    stream = sizes["batch"] * sizes["sequence"] * sizes["hidden"] * width
+    return [_variant(row, stream) for row in bench["variants"]]
+
+
+def _variant(row: Row, stream: float) -> list[str]:
+    if row["note"]:
+        return [row["name"], "", "", row["note"], ""]
+    kept = f"{row['kept_bytes'] / stream:.1f}"
+    return [row["name"], kept, _bytes(row["kept_bytes"]), _time(row["step_time"]), "yes" if row["pays"] else "no"]
+
+
+def _bytes(value: float) -> str:
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(value) >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+def _time(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    if abs(value) >= 1:
+        return f"{value:.3g} s"
+    return f"{value * 1e3:.3g} ms" if abs(value) >= 1e-3 else f"{value * 1e6:.3g} µs"
+
+
+def _added(value: float) -> str:
+    return f"{'+' if value >= 0 else '-'}{_time(abs(value))}"
+
+
+def _line(cells: Any) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,184 @@
+"""Activation functions with one minimum, and their slope computed from their output (arXiv 2210.10246, corrected).
+
+With σ the side of the minimum (x*, y*) on which the input was, the slope is one analytic function of the signed square
+root t = σ·√(y − y*): it has no singularity at the minimum, where the slope as a function of y has one.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# Degree of the fitted slope: its error stays below that of an output rounded to the format.
+DEGREES = {torch.float32: 9, torch.float16: 7, torch.bfloat16: 5}
+# Terms of the Chebyshev series that a polynomial is the beginning of.
+_FIT_TERMS = 64
+# Steps of Newton's method: more than twice what converges to 1e-10 from the starts below.
+_NEWTON_STEPS = 12
+# |t| below which the input is the tangent's, as y − y* has lost its digits there.
+_AT_MINIMUM = 1e-6
+# Outputs closer to zero than this on the left are solved for in their logarithm.
+_TAIL = -0.02
+
+
+@dataclass(frozen=True)
+class ActivationFunction:
+    """A function that falls to its one minimum and rises behind it.
+
+    Attributes:
+        value: the function; slope: its derivative; both of float64 tensors.
+        minimum_input: where the slope is zero; minimum_value: the function there; curvature: its second derivative there.
+        left_ends: outputs left of the minimum where a new polynomial begins, from zero down.
+        right_ends: the same in t right of the minimum; behind the last one the slope is 1.
+        tail_start: an input left of the one sought, by the logarithm of 1/|y|.
+    """
+
+    name: str
+    value: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], Tensor]
+    minimum_input: float
+    minimum_value: float
+    curvature: float
+    left_ends: tuple[float, ...]
+    right_ends: tuple[float, ...]
+    tail_start: Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Polynomials of the slope in t − centre, one between each two `ends`; 1 behind the last end.
+
+    Attributes:
+        coefficients: a row for each piece, the constant first.
+    """
+
+    ends: tuple[float, ...]
+    centres: tuple[float, ...]
+    coefficients: tuple[tuple[float, ...], ...]
+
+
+def _normal(x: Tensor) -> Tensor:
+    return 0.5 * torch.special.erfc(-x / math.sqrt(2))
+
+
+def _density(x: Tensor) -> Tensor:
+    return torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def _inner(x: Tensor) -> Tensor:
+    return math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+
+
+def _tanh_slope(x: Tensor) -> Tensor:
+    rise = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
+    half = torch.sigmoid(2 * _inner(x))
+    return half + 2 * x * half * torch.sigmoid(-2 * _inner(x)) * rise
+
+
+def _gaussian_tail(depth: Tensor) -> Tensor:
+    return -torch.sqrt(2 * depth)
+
+
+def _cubic_tail(depth: Tensor) -> Tensor:
+    return -((depth / (2 * math.sqrt(2 / math.pi) * 0.044715)) ** (1 / 3))
+
+
+GELU = ActivationFunction(
+    "gelu", lambda x: x * _normal(x), lambda x: _normal(x) + x * _density(x),
+    -0.7517915246935645, -0.16997120747990369, 0.43149399231404695,
+    (0.0, -0.001, -0.02), (0.0, 1.0, 1.94, 2.4), _gaussian_tail,
+)  # fmt: skip
+TANH_GELU = ActivationFunction(
+    "gelu_tanh", lambda x: x * torch.sigmoid(2 * _inner(x)), _tanh_slope,
+    -0.7524614220710163, -0.17004075057125403, 0.43040009102485851,
+    (0.0, -0.001, -0.02), (0.0, 1.0, 1.94, 2.4), _cubic_tail,
+)  # fmt: skip
+SILU = ActivationFunction(
+    "silu", lambda x: x * torch.sigmoid(x),
+    lambda x: torch.sigmoid(x) * (1 + x * torch.sigmoid(-x)),
+    -1.278464542761074, -0.2784645427610738, 0.2178117057197201,
+    (0.0, -0.001, -0.02), (0.0, 1.0, 2.0, 3.0, 4.5), lambda depth: -1.5 * depth - 2,
+)  # fmt: skip
+FUNCTIONS = {f.name: f for f in (GELU, TANH_GELU, SILU)}
+
+
+def signed_root(function: ActivationFunction, output: Tensor, above: Tensor) -> Tensor:
+    """Coordinate t of an output: the root of its height over the minimum, negative left of it."""
+    rounded = float(np.float32(function.minimum_value))  # in two parts, as the difference of fp32 needs the second
+    root = torch.sqrt(((output - rounded) - (function.minimum_value - rounded)).clamp_min(0))
+    return torch.where(above, root, -root)
+
+
+def input_of(function: ActivationFunction, output: Tensor, above: Tensor) -> Tensor:
+    """The input whose output this is, by Newton's method on t; in its logarithm where the output dies out on the left."""
+    tail = ~above & (output > _TAIL)
+    t = torch.where(tail, 0.5, signed_root(function, output, above))
+    tangent = function.minimum_input + t * math.sqrt(2 / function.curvature)
+    x = torch.where(t > 1, output + 0.05, tangent)
+    for _ in range(_NEWTON_STEPS):
+        root = signed_root(function, function.value(x), x >= function.minimum_input)
+        rise = function.slope(x) / (2 * root)
+        x = torch.where((t.abs() < _AT_MINIMUM) | (root == t), x, x - (root - t) / rise)
+    return torch.where(tail, _tail_input(function, torch.where(tail, output, _TAIL)), x)
+
+
+def _tail_input(function: ActivationFunction, output: Tensor) -> Tensor:
+    """The input of a small negative output: log|g| is concave there, so that steps from the left never overshoot."""
+    wanted = torch.log((-output).clamp_min(1e-250))
+    x = function.tail_start(-wanted)
+    for _ in range(_NEWTON_STEPS):
+        value = function.value(x)
+        x = x - (torch.log(-value) - wanted) * value / function.slope(x)
+    return x
+
+
+def slope_of_output(function: ActivationFunction, output: Tensor, above: Tensor) -> Tensor:
+    """Slope where the output is this, exact to the rounding of the output."""
+    exact = function.slope(input_of(function, output, above))
+    at_minimum = output <= function.minimum_value
+    return torch.where(at_minimum, 0.0, exact)
+
+
+@functools.cache
+def fit_pieces(function: ActivationFunction, degree: int) -> Pieces:
+    """Polynomials of that degree for the slope as a function of t, fitted to the exact one."""
+    low = function.minimum_value
+    left = [-math.sqrt(end - low) for end in function.left_ends]
+    ends = (*left, *function.right_ends)
+    fitted = [_fit(function, a, b, degree) for a, b in itertools.pairwise(ends)]
+    centres = [(a + b) / 2 for a, b in itertools.pairwise(ends)]
+    return Pieces(ends, tuple(centres), tuple(tuple(map(float, c)) for c in fitted))
+
+
+def exact_slope(function: ActivationFunction, t: np.ndarray) -> np.ndarray:
+    """Slope at coordinates t."""
+    root = torch.as_tensor(t, dtype=torch.float64)
+    return slope_of_output(function, root * root + function.minimum_value, root >= 0).numpy()
+
+
+def _fit(function: ActivationFunction, start: float, end: float, degree: int) -> np.ndarray:
+    """Coefficients in t − centre: the first terms of the Chebyshev series of the slope."""
+    half = (end - start) / 2
+    series = np.polynomial.chebyshev.chebinterpolate(
+        lambda node: exact_slope(function, (start + end) / 2 + half * node), _FIT_TERMS
+    )
+    return np.polynomial.chebyshev.cheb2poly(series[: degree + 1]) / half ** np.arange(degree + 1)
+
+
+def approximate_slope(pieces: Pieces, t: Tensor) -> Tensor:
+    """The fitted slope at coordinates t: what the kernel for accelerators computes, in the tensor's own precision."""
+    ends, centres, rows = (t.new_tensor(part) for part in (pieces.ends[1:-1], pieces.centres, pieces.coefficients))
+    piece = torch.bucketize(t, ends)
+    offset = t - centres.index_select(0, piece)
+    *lower, highest = rows.T.contiguous()
+    slope = highest.index_select(0, piece)
+    for coefficient in reversed(lower):
+        slope = torch.addcmul(coefficient.index_select(0, piece), slope, offset)
+    return slope.masked_fill_(t > pieces.ends[-1], 1.0).masked_fill_(t == 0, 0.0)

@@ -1,0 +1,210 @@
+"""What each technique saves and costs on this device: of a layer alone, of its variants, and beside torch.compile."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from amped.kernels.memory.stash import stash_bytes
+from amped.kernels.memory.timing import forward_and_backward, seconds_together
+from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack
+from torch import Tensor, nn
+
+from amped.errors import ConfigError, did_you_mean
+
+PLAIN, FUSED = "explicit attention", "fused attention"
+TECHNIQUES = {
+    "in_place_activation": Variant(activation="in_place"),
+    "activation_function_recomputation": Variant(activation="recomputed"),
+    "in_place_norm": Variant(norm="in_place"),
+    "dropout_recomputation": Variant(attention="dropout_recomputed"),
+}
+VARIANTS = {
+    PLAIN: Variant(),
+    f"{PLAIN}, all in place": Variant("dropout_recomputed", "in_place", "in_place"),
+    FUSED: Variant("fused"),
+    f"{FUSED}, norms and activation in place": Variant("fused", "in_place", "in_place"),
+    f"{FUSED}, norms in place, activation recomputed": Variant("fused", "recomputed", "in_place"),
+}
+BUDGETS = (1.0, 0.8, 0.5)
+FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A technique or a variant of the layer.
+
+    Attributes:
+        kept_bytes: for backward, of each further layer; step_time: of one layer forward and back, in seconds.
+        expected_bytes: saved by the closed form, for a technique.
+        pays: whether nothing else in its table keeps as little in as little time.
+        note: why there are no figures.
+    """
+
+    name: str
+    kept_bytes: float
+    step_time: float = math.nan
+    saved_bytes: float = 0.0
+    added_time: float = 0.0
+    expected_bytes: float | None = None
+    pays: bool = True
+    note: str = ""
+
+
+Run = tuple[Row, Callable[[], None] | None]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """All rows, and where they were measured."""
+
+    device: str
+    machine: str
+    torch_version: str
+    date: str
+    dtype: str
+    sizes: Sizes
+    techniques: list[Row]
+    variants: list[Row]
+
+
+def run_bench(sizes: Sizes, device: str, dtype: str, with_compile: bool = True, cap: float = 0.5) -> Bench:
+    """Measures every technique alone and every variant of the layer; `cap`: seconds that timing one may take.
+
+    Raises:
+        ConfigError: for sizes that do not fit, and a device or format that is not there.
+    """
+    _check(sizes, device, dtype)
+    torch.manual_seed(0)
+    x = torch.randn(sizes.batch, sizes.sequence, sizes.hidden, device=device, dtype=FORMATS[dtype], requires_grad=True)
+    expected = saved_bytes(sizes, x.element_size(), 4 if device == "cuda" else x.element_size())
+    runs = [_built(name, sizes, variant, x) for name, variant in (TECHNIQUES | VARIANTS).items()]
+    runs.append(_checkpointed(sizes, x))
+    if with_compile:
+        runs += [_compiled(sizes, budget, x) for budget in BUDGETS]
+    rows = _timed(runs, device, cap)
+    plain = next(row for row in rows if row.name == PLAIN)
+    rows = [_against(row, plain, expected.get(row.name)) for row in rows]
+    alone, variants = rows[: len(TECHNIQUES)], rows[len(TECHNIQUES) :]
+    day = time.strftime("%Y-%m-%d")
+    return Bench(device, _machine(device), torch.__version__, day, dtype, sizes, alone, front(variants))
+
+
+def _timed(runs: list[Run], device: str, cap: float) -> list[Row]:
+    """The rows with their times, measured in turns; those that do not run as they are."""
+    times = iter(seconds_together([call for _, call in runs if call is not None], device, cap))
+    return [row if call is None else replace(row, step_time=next(times)) for row, call in runs]
+
+
+def default_device() -> str:
+    """A GPU where torch sees one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def front(rows: list[Row]) -> list[Row]:
+    """Rows with whether each pays: no other keeps as little in as little time, and less of one of them."""
+
+    def beaten(row: Row) -> bool:
+        return any(
+            o.kept_bytes <= row.kept_bytes
+            and o.step_time <= row.step_time
+            and (o.kept_bytes, o.step_time) != (row.kept_bytes, row.step_time)
+            for o in rows
+        )
+
+    return [replace(row, pays=not row.note and not beaten(row)) for row in rows]
+
+
+def _check(sizes: Sizes, device: str, dtype: str) -> None:
+    for name, value in vars(sizes).items():
+        if value < 1:
+            raise ConfigError(f"--{name} {value} is not a size", "give a whole number from 1")
+    if sizes.hidden % sizes.heads:
+        raise ConfigError(f"--hidden {sizes.hidden} cannot be split into {sizes.heads} heads", "choose another --heads")
+    if dtype not in FORMATS:
+        raise ConfigError(
+            f"--dtype {dtype!r} is not known", did_you_mean(dtype, FORMATS) or f"there are {', '.join(FORMATS)}"
+        )
+    if device not in ("cpu", "cuda"):
+        raise ConfigError(f"--device {device!r} is not known", "there are cpu and cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("there is no GPU to measure on: torch sees none", "measure with --device cpu")
+
+
+def _machine(device: str) -> str:
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    return f"{platform.machine()} processor, {torch.get_num_threads()} threads"
+
+
+def _kept_by_a_layer(one: Any, two: Any, x: Tensor, exclude: list[Tensor]) -> float:
+    """Bytes that each further layer keeps: those of two less those of one, as the output is the next one's input."""
+    return stash_bytes(two, x, exclude=exclude).bytes - stash_bytes(one, x, exclude=exclude).bytes
+
+
+def _built(name: str, sizes: Sizes, variant: Variant, x: Tensor) -> Run:
+    two = stack(sizes, variant, 2).to(x.device, x.dtype)
+    kept = _kept_by_a_layer(two[0], two, x, list(two.parameters()))
+    return Row(name, kept), forward_and_backward(two[0], x)
+
+
+def _against(row: Row, plain: Row, expected: float | None) -> Row:
+    saved, added = plain.kept_bytes - row.kept_bytes, row.step_time - plain.step_time
+    return replace(row, saved_bytes=saved, added_time=added, expected_bytes=expected)
+
+
+def _checkpointed(sizes: Sizes, x: Tensor) -> Run:
+    """A layer that keeps its input alone and runs forward again."""
+    from torch.utils.checkpoint import checkpoint
+
+    layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
+
+    class Again(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(self.layer, x, use_reentrant=False)
+
+    # What is checkpointed keeps its input outside of what hooks see.
+    kept = x.numel() * x.element_size() + stash_bytes(Again(), x, exclude=[x, *layer.parameters()]).bytes
+    return Row(f"{FUSED}, whole layer recomputed", kept), forward_and_backward(Again(), x)
+
+
+@contextlib.contextmanager
+def _budget(budget: float) -> Iterator[bool]:
+    """torch.compile's memory budget, a private setting: whether this torch has it (1 is its default)."""
+    import torch._functorch.config as config
+
+    if budget == 1:
+        yield True
+    elif not hasattr(config, "activation_memory_budget"):
+        yield False
+    else:
+        with config.patch(activation_memory_budget=budget):
+            yield True
+
+
+def _compiled(sizes: Sizes, budget: float, x: Tensor, backend: str = "inductor") -> Run:
+    """The layer compiled under a budget; bytes of the whole graph, whose output is not among them."""
+    name = f"{FUSED}, torch.compile" + ("" if budget == 1 else f", budget {budget:g}")
+    torch.compiler.reset()
+    layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
+    with _budget(budget) as known:
+        if not known:
+            return Row(name, math.nan, note="this torch has no activation_memory_budget"), None
+        try:
+            compiled = torch.compile(layer, backend=backend, fullgraph=True)
+            call = forward_and_backward(compiled, x)
+            call()
+        except Exception as error:  # whatever a compiler dies of is told, and the rest goes on
+            return Row(name, math.nan, note=f"does not compile here: {type(error).__name__}"), None
+        kept = stash_bytes(compiled, x, exclude=list(layer.parameters())).bytes
+        return Row(name, kept), call

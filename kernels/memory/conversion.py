@@ -1,0 +1,198 @@
+"""Which modules of a model keep less, chosen by bytes saved a microsecond until it fits (AutoTempo, done by measuring)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from amped.kernels.memory.in_place_norm import why_unsafe
+from amped.kernels.memory.sites import TECHNIQUES, Site, has_gradient, restore, sites
+from amped.kernels.memory.stash import stash_bytes
+from amped.kernels.memory.timing import forward_and_backward, seconds
+from torch import Tensor, nn
+
+from amped.errors import ConfigError, did_you_mean
+
+NO_SAVING = "saves nothing: what is kept behind it is another tensor (a cast, a dropout or a copy lies between)"
+# Share of a site's input below which what is saved (a norm's mean, say) is nothing.
+_NOTHING = 0.1
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What may be done.
+
+    Attributes:
+        techniques: in_place_norm, in_place_activation, activation_function_recomputation, as the performance model names them.
+        target_bytes: as much as may be kept for backward; without it, all that saves is done.
+    """
+
+    techniques: tuple[str, ...] = TECHNIQUES
+    target_bytes: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.techniques:
+            if name not in TECHNIQUES:
+                advice = did_you_mean(name, TECHNIQUES) or f"there are {', '.join(TECHNIQUES)}"
+                raise ConfigError(f"the technique {name!r} is not known", advice)
+        if self.target_bytes is not None and not self.target_bytes > 0:
+            raise ConfigError(f"a target of {self.target_bytes} bytes is none", "give more than zero bytes")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A site, the bytes that it saves and the seconds that it adds to a step; why it was not taken."""
+
+    name: str
+    technique: str
+    saved_bytes: int
+    added_time: float
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was done, measured before and behind it.
+
+    Attributes:
+        fits: whether the target is met; true without one.
+    """
+
+    before_bytes: int
+    after_bytes: int
+    target_bytes: float | None
+    taken: list[Choice] = field(default_factory=list)
+    refused: list[Choice] = field(default_factory=list)
+
+    @property
+    def fits(self) -> bool:
+        """Whether no more is kept than may be."""
+        return self.target_bytes is None or self.after_bytes <= self.target_bytes
+
+    def __str__(self) -> str:
+        lines = [f"{self.before_bytes:,} bytes kept before, {self.after_bytes:,} now"]
+        if self.target_bytes is not None:
+            lines[0] += f"; the target of {self.target_bytes:,.0f} is {'met' if self.fits else 'NOT met'}"
+        lines += [f"{c.name}: {c.technique}, {c.saved_bytes:,} bytes, {c.added_time * 1e6:+.0f} µs" for c in self.taken]
+        lines += [f"{c.name}: not {c.technique}: {c.refused}" for c in self.refused]
+        return "\n".join(lines)
+
+
+def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
+    """Makes modules of a model keep less, those first that save the most bytes a microsecond, until the target is met.
+
+    Runs the model forward on the inputs, once for each kind of site and once for each that is taken; what is reported is
+    measured. Parameters, hooks and names stay; `revert` undoes it.
+
+    Raises:
+        ConfigError: if there are no inputs to measure with.
+    """
+    if not inputs:
+        raise ConfigError("bytes are measured, and there is no input to measure with", "convert(model, policy, batch)")
+    revert(model)
+    found = list(sites(model, policy.techniques))
+    before = kept = _kept(model, inputs)
+    seen = _inputs_of(model, found, inputs)
+    measured, refused = _measured(model, found, inputs, seen, before)
+    taken: list[Choice] = []
+    busy: set[int] = set()
+    for site, choice in sorted(measured, key=lambda pair: -_worth(pair[1])):
+        if policy.target_bytes is not None and kept <= policy.target_bytes:
+            break
+        if id(site.module) in busy:
+            continue
+        site.apply()
+        now = _kept(model, inputs)
+        if kept - now <= _NOTHING * seen[id(site.module)].nbytes:  # another site has already saved these bytes
+            site.undo()
+            refused.append(Choice(choice.name, choice.technique, kept - now, choice.added_time, NO_SAVING))
+            continue
+        taken.append(Choice(choice.name, choice.technique, kept - now, choice.added_time))
+        busy.add(id(site.module))
+        kept = now
+    return Report(before, kept, policy.target_bytes, taken, refused)
+
+
+def revert(model: nn.Module) -> int:
+    """Gives every converted module its class of before; how many there were."""
+    return sum(restore(module) for module in model.modules())
+
+
+def _worth(choice: Choice) -> float:
+    """Bytes a microsecond; endless where no time is added, more bytes first."""
+    return choice.saved_bytes / max(choice.added_time * 1e6, 1e-3)
+
+
+def _kept(model: nn.Module, inputs: tuple[Any, ...]) -> int:
+    """Bytes kept for backward; random numbers are drawn from a copy of the generators' state."""
+    with torch.random.fork_rng():
+        return stash_bytes(model, *inputs).bytes
+
+
+def _inputs_of(model: nn.Module, found: list[Site], inputs: tuple[Any, ...]) -> dict[int, Tensor]:
+    """The first input of each site's module in a pass forward."""
+    seen: dict[int, Tensor] = {}
+
+    def note(module: nn.Module, given: tuple[Any, ...]) -> None:
+        if given and has_gradient(given[0]):
+            seen.setdefault(id(module), given[0].detach())
+
+    handles = [site.module.register_forward_pre_hook(note) for site in {id(s.module): s for s in found}.values()]
+    try:
+        with torch.random.fork_rng(), torch.no_grad():
+            model(*inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+def _measured(
+    model: nn.Module, found: list[Site], inputs: tuple[Any, ...], seen: dict[int, Tensor], before: int
+) -> tuple[list[tuple[Site, Choice]], list[Choice]]:
+    """Sites that save bytes with what they cost, and those refused; a kind of site (technique, shape) is timed once."""
+    known: dict[tuple[Any, ...], tuple[int, float]] = {}
+    measured, refused = [], []
+    for site in found:
+        x = seen.get(id(site.module))
+        if x is None:
+            refused.append(Choice(site.name, site.technique, 0, math.nan, "is not run"))
+            continue
+        reason = ""
+        if site.technique == "in_place_norm":
+            reason = why_unsafe(site.module.weight, getattr(site.module, "bias", None), x.dtype)
+        kind = (site.technique, type(site.module), x.shape, x.dtype, site.product and site.product.weight.shape)
+        if not reason and kind not in known:
+            known[kind] = _saved(model, site, inputs, before), _added(site, x)
+        saved, added = (0, math.nan) if reason else known[kind]
+        choice = Choice(
+            site.name, site.technique, saved, added, reason or ("" if saved > _NOTHING * x.nbytes else NO_SAVING)
+        )
+        if choice.refused:
+            refused.append(choice)
+        else:
+            measured.append((site, choice))
+    return measured, refused
+
+
+def _saved(model: nn.Module, site: Site, inputs: tuple[Any, ...], before: int) -> int:
+    return _tried(site, lambda: before - _kept(model, inputs))
+
+
+def _added(site: Site, x: Tensor) -> float:
+    """Seconds that the technique adds to a pass forward and back of the site alone."""
+    device, leaf = ("cuda" if x.is_cuda else "cpu"), x.clone().requires_grad_()
+    with torch.random.fork_rng():
+        plain = seconds(forward_and_backward(site.alone, leaf), device)
+        return _tried(site, lambda: seconds(forward_and_backward(site.alone, leaf), device)) - plain
+
+
+def _tried(site: Site, measure: Callable[[], Any]) -> Any:
+    site.apply()
+    try:
+        return measure()
+    finally:
+        site.undo()

@@ -1,0 +1,172 @@
+"""GELU and SiLU that keep their output and a bit, not their input (arXiv 2210.10246, section 3.1; its kernel corrected).
+
+The output is what the next product keeps anyway, as long as nothing stands between: no dropout, no cast, no copy.
+Both passes are operators of their own (`amped::…`), so that torch.compile keeps what they keep.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from amped.kernels.memory.activation_functions import (
+    DEGREES,
+    FUNCTIONS,
+    approximate_slope,
+    fit_pieces,
+    signed_root,
+    slope_of_output,
+)
+from amped.kernels.memory.bits import pack_bits, unpack_bits
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from amped.errors import ConfigError
+
+# Entries that the processor works on at a time: what its caches hold.
+_BLOCK = 1 << 16
+_FORWARD = {
+    "gelu": torch.nn.functional.gelu,
+    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "silu": torch.nn.functional.silu,
+}
+
+
+def slope_error_bound(name: str, dtype: torch.dtype) -> float:
+    """Most that a slope can be off since the output is rounded: √(2·g″·δ) at the minimum, δ half a unit in the last place.
+
+    Half a unit is what rounding alone costs; a forward pass that is off by more has more. Source: definition.
+    """
+    function = FUNCTIONS[name]
+    exponent = math.floor(math.log2(-function.minimum_value))
+    half_unit = torch.finfo(dtype).eps / 2 * 2.0**exponent
+    return math.sqrt(2 * function.curvature * half_unit)
+
+
+@torch.library.custom_op(
+    "amped::activation_in_place", mutates_args=(), schema="(Tensor x, str name) -> (Tensor, Tensor)"
+)
+def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """The function's output, and a bit for each entry: whether its input lay right of the minimum."""
+    wide = x if x.dtype == torch.float64 else x.float()  # a narrow format would round the minimum
+    return _FORWARD[name](x).contiguous(), pack_bits(wide >= FUNCTIONS[name].minimum_input)
+
+
+@activation_in_place.register_fake
+def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+    return x.new_empty(x.shape), x.new_empty((x.numel() + 7) // 8, dtype=torch.uint8)
+
+
+@torch.library.custom_op(
+    "amped::activation_in_place_backward", mutates_args=(),
+    schema="(Tensor gradient, Tensor output, Tensor packed, str name) -> Tensor",
+)  # fmt: skip
+def activation_in_place_backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
+    """Gradient of the input, from the output and the bits."""
+    result = gradient.new_empty(output.shape)
+    parts = (t.reshape(-1).split(_BLOCK) for t in (gradient, output, result))
+    for incoming, part, into, bits in zip(*parts, packed.split(_BLOCK // 8), strict=True):
+        into.copy_(incoming * _slope(part, unpack_bits(bits, part.shape), name))
+    return result
+
+
+@activation_in_place_backward.register_fake
+def _(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:  # noqa: ARG001
+    return gradient.new_empty(output.shape)
+
+
+@activation_in_place.register_kernel("cuda")
+def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    from amped.kernels.memory import triton_activation
+
+    return triton_activation.forward(x, name) if triton_activation.takes(x) else activation_in_place._init_fn(x, name)
+
+
+@activation_in_place_backward.register_kernel("cuda")
+def _(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
+    from amped.kernels.memory import triton_activation
+
+    if triton_activation.takes(output):
+        return triton_activation.backward(gradient, output, packed, name)
+    return activation_in_place_backward._init_fn(gradient, output, packed, name)
+
+
+def _slope(output: Tensor, above: Tensor, name: str) -> Tensor:
+    function = FUNCTIONS[name]
+    if output.dtype == torch.float64:
+        return slope_of_output(function, output, above)
+    return approximate_slope(fit_pieces(function, DEGREES[output.dtype]), signed_root(function, output.float(), above))
+
+
+class _InPlace(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
+        return torch.ops.amped.activation_in_place(x, name)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.name = inputs[1]
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*output)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
+        return torch.ops.amped.activation_in_place_backward(gradient, *ctx.saved_tensors, ctx.name), None
+
+
+def _in_place(x: Tensor, name: str) -> Tensor:
+    if x.dtype not in (*DEGREES, torch.float64):
+        raise ConfigError(
+            f"an in-place {name} cannot take {x.dtype}", "it takes float16, bfloat16, float32 and float64"
+        )
+    if torch.is_grad_enabled() and x.requires_grad:
+        return _InPlace.apply(x, name)[0]
+    return _FORWARD[name](x)
+
+
+def inplace_gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """GELU that keeps its output and packed bits for backward.
+
+    Raises:
+        ConfigError: for an approximation that torch does not have, and a tensor that is not of floating point.
+    """
+    if approximate not in ("none", "tanh"):
+        raise ConfigError(f"a GELU's approximation {approximate!r} is not known", "there are 'none' and 'tanh'")
+    return _in_place(x, "gelu" if approximate == "none" else "gelu_tanh")
+
+
+def inplace_silu(x: Tensor) -> Tensor:
+    """SiLU that keeps its output and packed bits for backward.
+
+    Raises:
+        ConfigError: for a tensor that is not of floating point.
+    """
+    return _in_place(x, "silu")
+
+
+class InplaceGELU(nn.GELU):
+    """`nn.GELU` that keeps its output and packed bits for backward."""
+
+    @classmethod
+    def from_module(cls, module: nn.GELU) -> InplaceGELU:
+        """The same function."""
+        return cls(approximate=module.approximate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """GELU of the input."""
+        return inplace_gelu(x, self.approximate)
+
+
+class InplaceSiLU(nn.SiLU):
+    """`nn.SiLU` that keeps its output and packed bits for backward."""
+
+    @classmethod
+    def from_module(cls, module: nn.SiLU) -> InplaceSiLU:  # noqa: ARG003
+        """The same function."""
+        return cls()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """SiLU of the input."""
+        return inplace_silu(x)

@@ -1,0 +1,213 @@
+"""Layer and RMS norm that keep their output, not their input (arXiv 2210.10246, section 3.2; safe for small weights).
+
+The normalised input is (y − β)/γ. Rounding of y is divided by γ: where β is large beside γ, or γ is zero, the norm
+keeps its input as torch's own does, and says so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+# Relative error of the normalised input that is let pass: of |β|/|γ| times half a unit in the last place.
+_LARGEST_ERROR = 0.05
+_SMALLEST_WEIGHT = 1e-6
+# Passes forward after which a module looks at its weights again.
+CHECK_EVERY = 100
+
+
+def largest_ratio(dtype: torch.dtype) -> float:
+    """Most that max|β|/min|γ| may be for outputs of this format."""
+    return _LARGEST_ERROR / (torch.finfo(dtype).eps / 2)
+
+
+def why_unsafe(weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> str:
+    """Why a norm's input cannot be computed from its output; empty where it can."""
+    if weight is None:
+        return ""
+    smallest = float(weight.detach().abs().min())
+    if not smallest >= _SMALLEST_WEIGHT:
+        return f"its smallest weight is {smallest:.1g}, and the input is divided by it"
+    largest = 0.0 if bias is None else float(bias.detach().abs().max())
+    limit = largest_ratio(dtype)
+    if largest / smallest < limit:
+        return ""
+    return f"max|bias|/min|weight| is {largest / smallest:.3g}, {dtype} allows {limit:.3g}"
+
+
+def is_safe(weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> bool:
+    """Whether a norm's input can be computed from its output."""
+    return not why_unsafe(weight, bias, dtype)
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def _norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centred: bool
+) -> tuple[Tensor, Tensor]:
+    """Output, and 1/σ (in fp32 for narrower formats) of rows of the last dimensions, flattened."""
+    wide, weight, bias = _wide(x).reshape(rows, -1), *_flat(weight, bias)
+    if centred:
+        y, _, scale = torch.native_layer_norm(wide, wide.shape[1:], weight, bias, eps)
+    else:
+        scale = torch.rsqrt(wide.square().mean(1, keepdim=True) + eps)
+        y = wide * scale if weight is None else wide * scale * weight
+    return y.to(x.dtype).view(x.shape), scale.view(rows, 1)
+
+
+def _norm_backward(
+    gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centred: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Gradients of input, weight and bias."""
+    g, normalised = (_wide(t).reshape(scale.shape[0], -1) for t in (gradient, y))
+    flat, shift = _flat(weight, bias)
+    if shift is not None:
+        normalised = normalised - shift
+    if flat is not None:
+        normalised = normalised / flat
+    if centred:  # torch's own backward of a norm whose input has the mean 0 and σ = 1
+        zero, one = torch.zeros_like(scale), torch.ones_like(scale)
+        wanted, shape = [True, flat is not None, shift is not None], g.shape[1:]
+        found = torch.ops.aten.native_layer_norm_backward(g, normalised, shape, zero, one, flat, shift, wanted)
+    else:
+        inner = g if flat is None else g * flat
+        found = inner - normalised * (inner * normalised).mean(1, keepdim=True), (g * normalised).sum(0)
+    to_weight = None if weight is None else found[1].view(weight.shape).to(weight.dtype)
+    to_bias = None if bias is None else found[2].view(bias.shape).to(bias.dtype)
+    return (found[0] * scale).to(y.dtype).view(y.shape), to_weight, to_bias
+
+
+def _flat(*parameters: Tensor | None) -> tuple[Tensor | None, ...]:
+    return tuple(None if p is None else _wide(p).reshape(-1) for p in parameters)
+
+
+class _InPlaceNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
+    ) -> tuple[Tensor, Tensor]:
+        rows = x.numel() // max(torch.Size(shape).numel(), 1)
+        if _on_gpu(x, weight, bias):
+            from amped.kernels.memory import triton_norm
+
+            return triton_norm.forward(x, weight, bias, rows, eps, centred)
+        return _norm(x, weight, bias, rows, eps, centred)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        _, _, weight, bias, _, ctx.centred = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[0], weight, bias, output[1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+        y, weight, bias, scale = ctx.saved_tensors
+        if _on_gpu(y, weight, bias):
+            from amped.kernels.memory import triton_norm
+
+            found = triton_norm.backward(gradient, y, weight, bias, scale, ctx.centred)
+        else:
+            found = _norm_backward(gradient, y, weight, bias, scale, ctx.centred)
+        return found[0], None, found[1], found[2], None, None
+
+
+def _on_gpu(x: Tensor, *parameters: Tensor | None) -> bool:
+    return x.is_cuda and x.dtype != torch.float64 and all(p is None or p.is_cuda for p in parameters)
+
+
+def _tell(what: str, reason: str) -> None:
+    told = f"{what} keeps its input: {reason}"
+    warnings.warn(told, UserWarning, stacklevel=3)
+
+
+def inplace_layer_norm(
+    x: Tensor, shape: tuple[int, ...], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
+    check: bool = True,
+) -> Tensor:  # fmt: skip
+    """Layer norm that keeps its output; torch's own, with a warning, where its weights are not safe.
+
+    `check=False` trusts the caller, and spares the look at the weights, which waits for a GPU.
+    """
+    if not (torch.is_grad_enabled() and _needs_gradient(x, weight, bias)):
+        return nn.functional.layer_norm(x, shape, weight, bias, eps)
+    reason = why_unsafe(weight, bias, x.dtype) if check else ""
+    if reason:
+        _tell("an in-place layer norm", reason)
+        return nn.functional.layer_norm(x, shape, weight, bias, eps)
+    return _InPlaceNorm.apply(x, tuple(shape), weight, bias, eps, True)[0]
+
+
+def inplace_rms_norm(
+    x: Tensor, shape: tuple[int, ...], weight: Tensor | None = None, eps: float | None = None, check: bool = True
+) -> Tensor:
+    """RMS norm that keeps its output; torch's own, with a warning, where a weight is zero."""
+    if not (torch.is_grad_enabled() and _needs_gradient(x, weight)):
+        return nn.functional.rms_norm(x, shape, weight, eps)
+    reason = why_unsafe(weight, None, x.dtype) if check else ""
+    if reason:
+        _tell("an in-place RMS norm", reason)
+        return nn.functional.rms_norm(x, shape, weight, eps)
+    smallest = torch.finfo(x.dtype).eps if eps is None else eps
+    return _InPlaceNorm.apply(x, tuple(shape), weight, None, smallest, False)[0]
+
+
+def _needs_gradient(*tensors: Tensor | None) -> bool:
+    return any(t is not None and t.requires_grad for t in tensors)
+
+
+class _Checked(nn.Module):
+    """Looks at its weights at the first pass and every `CHECK_EVERY` behind it; keeps its input while they are not safe."""
+
+    def _unsafe(self, dtype: torch.dtype) -> bool:
+        state = self.__dict__
+        if torch.compiler.is_compiling():  # a look at values would break the graph: what was seen before holds
+            return bool(state.get("_reason", ""))
+        passes = state.get("_passes", 0)
+        if passes % CHECK_EVERY == 0:
+            before, now = state.get("_reason", ""), why_unsafe(self.weight, getattr(self, "bias", None), dtype)
+            if now and not before:
+                _tell(f"an {type(self).__name__}", now)
+            state["_reason"] = now
+        state["_passes"] = passes + 1
+        return bool(state["_reason"])
+
+
+class InplaceLayerNorm(_Checked, nn.LayerNorm):
+    """`nn.LayerNorm` that keeps its output where its weights are safe."""
+
+    @classmethod
+    def from_module(cls, module: nn.LayerNorm) -> InplaceLayerNorm:
+        """A norm of the same parameters (the same tensors) and eps."""
+        made = cls(module.normalized_shape, module.eps, elementwise_affine=False)
+        made.elementwise_affine, made.weight, made.bias = module.elementwise_affine, module.weight, module.bias
+        return made.train(module.training)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The normalised input."""
+        if not torch.is_grad_enabled() or self._unsafe(x.dtype):
+            return super().forward(x)
+        return inplace_layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps, check=False)
+
+
+class InplaceRMSNorm(_Checked, nn.RMSNorm):
+    """`nn.RMSNorm` that keeps its output where no weight is zero."""
+
+    @classmethod
+    def from_module(cls, module: nn.RMSNorm) -> InplaceRMSNorm:
+        """A norm of the same parameters (the same tensors) and eps."""
+        made = cls(module.normalized_shape, module.eps, elementwise_affine=False)
+        made.elementwise_affine, made.weight = module.elementwise_affine, module.weight
+        return made.train(module.training)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The normalised input."""
+        if not torch.is_grad_enabled() or self._unsafe(x.dtype):
+            return super().forward(x)
+        return inplace_rms_norm(x, self.normalized_shape, self.weight, self.eps, check=False)

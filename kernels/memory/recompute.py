@@ -1,0 +1,163 @@
+"""Products that compute their input again: behind an activation function, or behind a norm (arXiv 1604.06174).
+
+Exact, without a mask; a pass over the activations more. The product keeps what the function before it keeps anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from amped.errors import ConfigError, did_you_mean
+
+aten = torch.ops.aten
+_FUNCTIONS = {
+    "gelu": (nn.functional.gelu, aten.gelu_backward),
+    "gelu_tanh": (
+        lambda x: nn.functional.gelu(x, approximate="tanh"),
+        lambda gradient, x: aten.gelu_backward(gradient, x, approximate="tanh"),
+    ),
+    "silu": (nn.functional.silu, aten.silu_backward),
+    "relu": (nn.functional.relu, lambda gradient, x: aten.threshold_backward(gradient, x, 0)),
+}
+
+
+def _product_gradients(ctx: Any, gradient: Tensor, input_: Any, weight: Tensor) -> tuple[Any, Any, Any]:
+    """Gradients of a product's input, weight and bias, those that are needed; `input_` is called for its input."""
+    wanted_input, wanted_weight, wanted_bias = ctx.wanted
+    rows = gradient.reshape(-1, gradient.shape[-1])
+    to_input = gradient @ weight if wanted_input else None
+    to_weight = rows.T @ input_().reshape(-1, weight.shape[1]) if wanted_weight else None
+    return to_input, to_weight, rows.sum(0) if wanted_bias else None
+
+
+class _ActLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, name: str) -> Tensor:
+        return nn.functional.linear(_FUNCTIONS[name][0](x), weight, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
+        x, weight, _, ctx.name = inputs
+        ctx.wanted = ctx.needs_input_grad[:3]
+        ctx.save_for_backward(x, weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        x, weight = ctx.saved_tensors
+        value, backward = _FUNCTIONS[ctx.name]
+        to_input, to_weight, to_bias = _product_gradients(ctx, gradient, lambda: value(x), weight)
+        return None if to_input is None else backward(to_input, x), to_weight, to_bias, None
+
+
+class _NormLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        x: Tensor, scale: Tensor, shift: Tensor | None, weight: Tensor, bias: Tensor | None, eps: float, centred: bool
+    ) -> tuple[Tensor, ...]:
+        y, *statistics = _normed(x, scale, shift, eps, centred)
+        return nn.functional.linear(y, weight, bias), *statistics
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        x, scale, shift, weight, _, ctx.eps, ctx.centred = inputs
+        ctx.wanted = (any(ctx.needs_input_grad[:3]), *ctx.needs_input_grad[3:5])
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(x, scale, shift, weight, *output[1:])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Any, ...]:
+        x, scale, shift, weight, *statistics = ctx.saved_tensors
+        to_y, to_weight, to_bias = _product_gradients(
+            ctx, gradient, lambda: _normed_again(x, scale, shift, statistics), weight
+        )
+        found = _norm_gradients(to_y, x, scale, shift, statistics) if to_y is not None else (None, None, None)
+        return *found, to_weight, to_bias, None, None
+
+
+def _normed(x: Tensor, scale: Tensor, shift: Tensor | None, eps: float, centred: bool) -> tuple[Tensor, ...]:
+    """A norm's output, and its statistics: mean and 1/σ of a layer norm, 1/σ of an RMS norm."""
+    if centred:
+        return torch.native_layer_norm(x, scale.shape, scale, shift, eps)
+    wide = x if x.dtype == torch.float64 else x.float()
+    rate = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return (wide * rate * scale).to(x.dtype), rate
+
+
+def _normed_again(x: Tensor, scale: Tensor, shift: Tensor | None, statistics: list[Tensor]) -> Tensor:
+    *mean, rate = statistics
+    wide = x if x.dtype == torch.float64 else x.float()
+    y = ((wide - mean[0]) if mean else wide) * rate * scale
+    return (y if shift is None else y + shift).to(x.dtype)
+
+
+def _norm_gradients(
+    gradient: Tensor, x: Tensor, scale: Tensor, shift: Tensor | None, statistics: list[Tensor]
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    *mean, rate = statistics
+    if mean:
+        wanted = [True, True, shift is not None]
+        found = aten.native_layer_norm_backward(gradient, x, scale.shape, mean[0], rate, scale, shift, wanted)
+        return found[0], found[1], found[2] if shift is not None else None
+    wide = (t if t.dtype == torch.float64 else t.float() for t in (gradient, x))
+    g, normalised = next(wide), next(wide) * rate
+    inner = g * scale
+    to_x = (inner - normalised * (inner * normalised).mean(-1, keepdim=True)) * rate
+    return to_x.to(x.dtype), (g * normalised).reshape(-1, scale.numel()).sum(0).to(scale.dtype), None
+
+
+class _SwigluLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(gate: Tensor, up: Tensor, weight: Tensor) -> Tensor:
+        return nn.functional.linear(nn.functional.silu(gate) * up, weight)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:  # noqa: ARG004
+        ctx.wanted = (any(ctx.needs_input_grad[:2]), ctx.needs_input_grad[2], False)
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        gate, up, weight = ctx.saved_tensors
+        opened = nn.functional.silu(gate)
+        inner, to_weight, _ = _product_gradients(ctx, gradient, lambda: opened * up, weight)
+        if inner is None:
+            return None, None, to_weight
+        return aten.silu_backward(inner * up, gate), inner * opened, to_weight
+
+
+def act_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, act: str = "gelu") -> Tensor:
+    """linear(act(x)), which keeps x and computes act(x) again.
+
+    Raises:
+        ConfigError: for a function that is not known.
+    """
+    if act not in _FUNCTIONS:
+        advice = did_you_mean(act, _FUNCTIONS) or f"there are {', '.join(_FUNCTIONS)}"
+        raise ConfigError(f"the activation function {act!r} is not known", advice)
+    return _ActLinear.apply(x, weight, bias, act)
+
+
+def norm_linear(
+    x: Tensor, scale: Tensor, shift: Tensor | None, weight: Tensor, bias: Tensor | None = None, eps: float = 1e-5,
+    rms: bool = False,
+) -> Tensor:  # fmt: skip
+    """linear(norm(x)), which keeps x and the norm's statistics and computes its output again; RMS norms have no shift.
+
+    Raises:
+        ConfigError: for an RMS norm with a shift.
+    """
+    if rms and shift is not None:
+        raise ConfigError("an RMS norm has no shift", "give None, or rms=False for a layer norm")
+    return _NormLinear.apply(x, scale, shift, weight, bias, eps, not rms)[0]
+
+
+def swiglu_linear(gate: Tensor, up: Tensor, weight: Tensor) -> Tensor:
+    """linear(silu(gate)·up), which keeps both and computes their product again."""
+    return _SwigluLinear.apply(gate, up, weight)

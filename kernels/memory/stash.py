@@ -1,0 +1,65 @@
+"""What autograd keeps between forward and backward, counted in bytes of storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One storage that is kept: its bytes, and the first tensor seen in it."""
+
+    bytes: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Stash:
+    """All that is kept for a backward pass.
+
+    Attributes:
+        bytes: of all storages, each once however many tensors lie in it.
+    """
+
+    bytes: int
+    entries: tuple[Entry, ...]
+
+
+def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | None = None) -> Stash:
+    """What autograd keeps while `fn(*args)` runs, but parameters: those of a module, or the tensors given.
+
+    What a custom function hides in its context beside `save_for_backward` is not seen.
+    """
+    if exclude is None:
+        exclude = (*fn.parameters(), *fn.buffers()) if isinstance(fn, nn.Module) else ()
+    left_out = {_address(t) for t in exclude}
+    kept: dict[int, tuple[Entry, Tensor]] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        address = _address(tensor)
+        if address not in left_out and address not in kept:
+            size = tensor.untyped_storage().nbytes()
+            # The tensor is held, so that no other takes its address meanwhile.
+            kept[address] = Entry(size, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")), tensor.detach()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        result = fn(*args)
+    entries = tuple(entry for entry, _ in kept.values())
+    del result
+    return Stash(sum(entry.bytes for entry in entries), entries)
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr() if tensor.numel() else 0
+
+
+def compare(variants: dict[str, Callable[..., Any]], *args: Any) -> dict[str, int]:
+    """Bytes that each of several variants of a model keeps."""
+    return {name: stash_bytes(variant, *args).bytes for name, variant in variants.items()}

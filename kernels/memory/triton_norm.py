@@ -1,0 +1,106 @@
+"""The in-place norms as Triton kernels: a program a row, sums in fp32, gradients of the weights in two steps."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# Programs that add up the gradients of the weights, each over its rows, before they are added to one another.
+_PARTS = 256
+
+
+@triton.jit
+def _forward_kernel(
+    x_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, width, eps,
+    CENTRED: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    inside = at < width
+    x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0).to(tl.float32)
+    if CENTRED:
+        x = tl.where(inside, x - tl.sum(x, axis=0) / width, 0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / width + eps)
+    y = x * scale
+    if WEIGHTED:
+        y = y * tl.load(weight_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if BIASED:
+        y = y + tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(y_ptr + row * width + at, y.to(y_ptr.dtype.element_ty), mask=inside)
+    tl.store(scale_ptr + row, scale)
+
+
+@triton.jit
+def _backward_kernel(
+    gradient_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, result_ptr, to_weight_ptr, to_bias_ptr, rows, width,
+    CENTRED: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    """Rows part, part + parts, …: their gradients, and the sums over them of the gradients of weight and bias."""
+    part = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    inside = at < width
+    weight = tl.zeros([BLOCK], dtype=tl.float32) + 1.0
+    bias = tl.zeros([BLOCK], dtype=tl.float32)
+    if WEIGHTED:
+        weight = tl.load(weight_ptr + at, mask=inside, other=1.0).to(tl.float32)
+    if BIASED:
+        bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    to_weight = tl.zeros([BLOCK], dtype=tl.float32)
+    to_bias = tl.zeros([BLOCK], dtype=tl.float32)
+    for row in range(part, rows, tl.num_programs(0)):
+        first = tl.cast(row, tl.int64) * width
+        y = tl.load(y_ptr + first + at, mask=inside, other=0.0).to(tl.float32)
+        gradient = tl.load(gradient_ptr + first + at, mask=inside, other=0.0).to(tl.float32)
+        normalised = tl.where(inside, (y - bias) / weight, 0.0)
+        inner = gradient * weight
+        result = inner - normalised * (tl.sum(inner * normalised, axis=0) / width)
+        if CENTRED:
+            result = result - tl.sum(tl.where(inside, inner, 0.0), axis=0) / width
+        result = result * tl.load(scale_ptr + row)
+        tl.store(result_ptr + first + at, result.to(result_ptr.dtype.element_ty), mask=inside)
+        to_weight += gradient * normalised
+        to_bias += gradient
+    tl.store(to_weight_ptr + part * width + at, to_weight, mask=inside)
+    tl.store(to_bias_ptr + part * width + at, to_bias, mask=inside)
+
+
+def forward(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centred: bool
+) -> tuple[Tensor, Tensor]:
+    """Output, and 1/σ of each row."""
+    x = x.contiguous()
+    y, scale = torch.empty_like(x), x.new_empty((rows, 1), dtype=torch.float32)
+    if x.numel():
+        width = x.numel() // rows
+        _forward_kernel[(rows,)](
+            x, y, *_given(y, weight, bias), scale, width, eps,
+            CENTRED=centred, WEIGHTED=weight is not None, BIASED=bias is not None, BLOCK=triton.next_power_of_2(width),
+        )  # fmt: skip
+    return y, scale
+
+
+def backward(
+    gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centred: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Gradients of input, weight and bias."""
+    gradient, result, rows = gradient.contiguous(), torch.empty_like(y), scale.shape[0]
+    width, parts = y.numel() // max(rows, 1), min(rows, _PARTS)
+    sums = y.new_zeros((2, parts, width), dtype=torch.float32)
+    if y.numel():
+        _backward_kernel[(parts,)](
+            gradient, y, *_given(y, weight, bias), scale, result, sums[0], sums[1], rows, width,
+            CENTRED=centred, WEIGHTED=weight is not None, BIASED=bias is not None, BLOCK=triton.next_power_of_2(width),
+        )  # fmt: skip
+    to_weight, to_bias = sums.sum(1)
+    return (
+        result,
+        None if weight is None else to_weight.view(weight.shape).to(weight.dtype),
+        None if bias is None else to_bias.view(bias.shape).to(bias.dtype),
+    )
+
+
+def _given(stand_in: Tensor, *tensors: Tensor | None) -> list[Tensor]:
+    """Contiguous tensors; one that no kernel reads where there is none."""
+    return [stand_in if t is None else t.contiguous() for t in tensors]

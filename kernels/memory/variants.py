@@ -1,0 +1,102 @@
+"""One encoder layer (norms behind the blocks, as BERT's) in the variants whose memory and time are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from amped.kernels.memory.attention import softmax_dropout_matmul
+from amped.kernels.memory.in_place_activation import InplaceGELU
+from amped.kernels.memory.in_place_norm import InplaceLayerNorm
+from amped.kernels.memory.recompute import act_linear
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a layer does otherwise.
+
+    Attributes:
+        attention: explicit, dropout_recomputed, or fused (which draws no dropout: a processor's fused kernel has none).
+        activation: plain, in_place or recomputed; norm: plain or in_place.
+    """
+
+    attention: str = "explicit"
+    activation: str = "plain"
+    norm: str = "plain"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a layer: sequences, tokens of each, width of the residual stream, attention heads."""
+
+    batch: int
+    sequence: int
+    hidden: int
+    heads: int
+
+
+def dropped(x: Tensor, p: float) -> Tensor:
+    """Dropout with a boolean mask on every device; `nn.functional.dropout` keeps a full-width one on processors."""
+    return torch.native_dropout(x, p, True)[0] if p > 0 else x
+
+
+class EncoderLayer(nn.Module):
+    """Attention and a feed-forward network four times as wide, each with dropout, sum and norm behind it."""
+
+    def __init__(self, sizes: Sizes, variant: Variant, dropout: float = 0.1) -> None:
+        super().__init__()
+        hidden = sizes.hidden
+        norm = InplaceLayerNorm if variant.norm == "in_place" else nn.LayerNorm
+        self.heads, self.variant, self.dropout = sizes.heads, variant, dropout
+        self.projection, self.attention_output = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+        self.activation = InplaceGELU() if variant.activation == "in_place" else nn.GELU()
+        self.attention_norm, self.feedforward_norm = norm(hidden), norm(hidden)
+
+    def attended(self, x: Tensor) -> Tensor:
+        """Attention of every head, (batch, sequence, hidden)."""
+        batch, sequence, hidden = x.shape
+        q, k, v = self.projection(x).view(batch, sequence, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if self.variant.attention == "fused":
+            found = nn.functional.scaled_dot_product_attention(q, k, v)
+        else:
+            scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
+            if self.variant.attention == "dropout_recomputed":
+                found = softmax_dropout_matmul(scores, v, self.dropout, self.training)
+            else:
+                found = dropped(scores.softmax(-1), self.dropout) @ v
+        return found.transpose(1, 2).reshape(batch, sequence, hidden)
+
+    def fed_forward(self, x: Tensor) -> Tensor:
+        """The feed-forward network."""
+        inner = self.up(x)
+        if self.variant.activation == "recomputed":
+            return act_linear(inner, self.down.weight, self.down.bias, "gelu")
+        return self.down(self.activation(inner))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The layer's output."""
+        x = self.attention_norm(x + dropped(self.attention_output(self.attended(x)), self.dropout))
+        return self.feedforward_norm(x + dropped(self.fed_forward(x), self.dropout))
+
+
+def stack(sizes: Sizes, variant: Variant, layers: int, dropout: float = 0.1) -> nn.Sequential:
+    """Layers of one variant behind one another."""
+    return nn.Sequential(*(EncoderLayer(sizes, variant, dropout) for _ in range(layers)))
+
+
+def saved_bytes(sizes: Sizes, width: int, statistic_width: int = 4) -> dict[str, float]:
+    """Bytes that each policy saves in such a layer, by the closed forms; `width`: bytes of an entry.
+
+    Source: arXiv 2210.10246, with packed masks. A norm keeps mean and 1/σ of `statistic_width` bytes beside its input (4; a
+    processor's of 16 bit keeps them in 16 bit), in place 1/σ in fp32 alone.
+    """
+    stream = sizes.batch * sizes.sequence * sizes.hidden
+    scores = sizes.batch * sizes.heads * sizes.sequence**2
+    return {
+        "in_place_activation": 4 * stream * (width - 1 / 8),
+        "in_place_norm": 2 * (stream * width + sizes.batch * sizes.sequence * (2 * statistic_width - 4)),
+        "dropout_recomputation": scores * width,
+        "activation_function_recomputation": 4 * stream * width,
+    }

@@ -1,0 +1,133 @@
+"""Norms in place: gradients over scales of weights, when they are safe, and what happens where they are not."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
+from amped.kernels import memory  # noqa: E402
+from amped.kernels.memory.in_place_norm import CHECK_EVERY, largest_ratio  # noqa: E402
+from torch import nn  # noqa: E402
+
+torch.set_num_threads(1)
+WIDTH = 48
+
+
+def layer(scale=1.0, dtype=torch.float64, shift=0.5, rms=False, affine=True):
+    torch.manual_seed(0)
+    made = nn.RMSNorm(WIDTH, 1e-6, affine) if rms else nn.LayerNorm(WIDTH, 1e-5, affine)
+    if affine:
+        with torch.no_grad():
+            made.weight.copy_(scale * (0.5 + torch.rand(WIDTH)) * torch.randn(WIDTH).sign())
+            if not rms:
+                made.bias.copy_(shift * torch.randn(WIDTH).clamp(-2, 2))
+    return made.to(dtype)
+
+
+def gradients(module, x, incoming):
+    x = x.detach().requires_grad_()
+    return torch.autograd.grad(module(x), [x, *module.parameters()], incoming)
+
+
+def error(found, exact):
+    return max(((a.double() - b).norm() / b.norm()).item() for a, b in zip(found, exact, strict=True))
+
+
+def compared(scale, dtype, rms=False):
+    """Errors of gradients in place, and of torch's own, against float64."""
+    plain = layer(scale, dtype, rms=rms)
+    x, incoming = (torch.randn(64, WIDTH).to(dtype) for _ in range(2))
+    exact = gradients(layer(scale, dtype, rms=rms).double(), x.double(), incoming.double())
+    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    return error(gradients(made, x, incoming), exact), error(gradients(plain, x, incoming), exact)
+
+
+@pytest.mark.parametrize("rms", [False, True])
+@pytest.mark.parametrize("affine", [False, True])
+def test_gradcheck(rms, affine):
+    plain = layer(rms=rms, affine=affine)
+    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    x = torch.randn(3, 2, WIDTH, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(made, (x,))
+    incoming = torch.randn_like(x)
+    assert error(gradients(made, x, incoming), gradients(plain, x, incoming)) < 1e-12
+    assert torch.allclose(made(x), plain(x), atol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1, 0.1, 0.01])
+def test_fp32_gradients_over_scales_of_the_weights(scale):
+    mine, _ = compared(scale, torch.float32)
+    assert mine < 4e-7 * (1 + 1.5 / (0.5 * scale))
+
+
+@pytest.mark.parametrize("scale", [1, 0.2])
+def test_bf16_gradients_are_as_good_as_torch_s_where_they_are_safe(scale):
+    mine, native = compared(scale, torch.bfloat16)
+    assert mine < max(3 * native, 0.02)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 1.6e-2)], ids=str)
+@pytest.mark.parametrize("scale", [1, 1e-3])
+def test_an_rms_norm_is_exact_to_rounding_whatever_its_weights(scale, dtype, tolerance):
+    assert compared(scale, dtype, rms=True)[0] < tolerance
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.bfloat16, 12.8), (torch.float16, 102.4), (torch.float32, 838861)])
+def test_safe_is_below_the_ratio_of_the_format(dtype, limit):
+    assert largest_ratio(dtype) == pytest.approx(limit, rel=1e-5)
+    weight, bias = torch.full((4,), -0.5), torch.zeros(4)
+    for share, safe in ((0.99, True), (1.01, False)):
+        bias[2] = 0.5 * limit * share
+        assert memory.is_safe(weight, bias, dtype) is safe
+    assert memory.is_safe(None, None, dtype)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-7, float("nan")])
+def test_a_weight_of_zero_is_never_safe(value):
+    weight = torch.ones(4)
+    weight[1] = value
+    assert not memory.is_safe(weight, None, torch.float32)
+
+
+@pytest.mark.parametrize("rms", [False, True])
+def test_where_it_is_not_safe_torch_s_own_norm_runs_and_says_so(rms):
+    plain = layer(rms=rms)
+    with torch.no_grad():
+        plain.weight[3] = 0
+    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    x, incoming = torch.randn(2, 7, WIDTH, dtype=torch.float64)
+    with pytest.warns(UserWarning, match=f"an {type(made).__name__} keeps its input: its smallest weight is 0"):
+        found = gradients(made, x, incoming)
+    assert error(found, gradients(plain, x, incoming)) == 0
+    function = memory.inplace_rms_norm if rms else memory.inplace_layer_norm
+    with pytest.warns(UserWarning, match="keeps its input"):
+        function(x.requires_grad_(), (WIDTH,), plain.weight)
+
+
+def test_a_module_looks_again_after_a_while_and_says_it_once(recwarn):
+    made = memory.InplaceLayerNorm.from_module(layer(dtype=torch.float32))
+    x = torch.randn(2, WIDTH)
+    kept = memory.stash_bytes(made, x).entries
+    with torch.no_grad():
+        made.weight[0] = 0
+    for _ in range(2 * CHECK_EVERY):
+        made(x)
+    assert len([w for w in recwarn if "keeps its input" in str(w.message)]) == 1
+    assert len(memory.stash_bytes(made, x).entries) > len(kept)
+
+
+def test_without_gradients_nothing_is_kept_and_nothing_checked():
+    made = memory.InplaceLayerNorm.from_module(layer(scale=0.0))
+    with torch.no_grad():
+        assert torch.equal(
+            made(torch.ones(2, WIDTH, dtype=torch.float64)), layer(scale=0.0)(torch.ones(2, WIDTH).double())
+        )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_on_a_gpu_the_kernels_give_the_reference_s_gradients(dtype):
+    plain = layer(dtype=dtype)
+    x, incoming = torch.randn(2, 999, WIDTH).to(dtype)
+    exact = gradients(layer(dtype=dtype).double(), x.double(), incoming.double())
+    made = memory.InplaceLayerNorm.from_module(plain).cuda()
+    found = gradients(made, x.cuda(), incoming.cuda())
+    assert error([g.cpu() for g in found], exact) < {torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
