@@ -153,8 +153,7 @@ def step(p):
     """Every part of a step: the slowest stage never waits between its first and its last micro-batch."""
     parts, stages_take, layers = on_the_slowest_stage(p)
     v, kept = p["virtual_pipeline_stages"], 1 - p["overlap_slowdown_fraction"]
-    neighbours = p["pipeline_parallel_degree"] - 1
-    sides = min(neighbours, 2) if v == 1 or not neighbours else 2  # chunks go round
+    sides = min((p["pipeline_parallel_degree"] - 1) * (1 + (v > 1)), 2)  # chunks go round
     handed = fsum(sides * boundary(p) for _ in range(int(p["number_of_microbatches_per_minibatch"] * v)))
     free = parts["compute_forward_time"] * p["overlap_pipeline_communication"]
     beside = parts["hidden_pipeline_communication_time"] = min(handed, free)
