@@ -11,6 +11,7 @@ import amped
 from amped.cli import spreading
 from amped.cli.check_tables import check_tables
 from amped.cli.compare import compare
+from amped.cli.data_movement import data_movement
 from amped.cli.estimate import estimate
 from amped.cli.explain import explain
 from amped.cli.explore import explore
@@ -46,6 +47,7 @@ app.command("init")(init)
 app.command("compare")(compare)
 app.command("scenario-summary")(scenario_summary)
 app.command("mat-dims")(mat_dims)
+app.command("data-movement")(data_movement)
 app.command("list")(listing)
 app.command("show")(show)
 app.command("check-tables")(check_tables)
