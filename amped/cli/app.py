@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import amped
-from amped.cli import spreading
+from amped.cli import layouts, spreading
 from amped.cli.check_tables import check_tables
 from amped.cli.compare import compare
 from amped.cli.data_movement import data_movement
@@ -53,6 +53,7 @@ app.command("show")(show)
 app.command("check-tables")(check_tables)
 app.command("parameters")(parameters)
 app.command("schema")(schema)
+app.add_typer(layouts.app, name="layouts")
 
 
 def _version(wanted: bool) -> None:

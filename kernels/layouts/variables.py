@@ -28,6 +28,8 @@ _FOLLOWERS = {
     "WKQV": "DWKQV", "WO": "DWO", "LINW1": "DLINW1", "LINW2": "DLINW2",
 }  # fmt: skip
 FOLLOWS = {name: leader for leader, names in _FOLLOWERS.items() for name in names.split()}
+# In these every kernel of torch's scaled_dot_product_attention takes keys, queries and values as they lie.
+SDPA_STACKS = ("qbhjp", "qbjhp", "qjbhp")
 # What a layer without a plan runs: the natural order wherever the contractions allow it.
 ROW_MAJOR = {
     "X": "bji", "WKQV": "qphi", "KQV": "qphbj", "KKQQVV": "qhbjp", "BETA": "hbjk", "ATTN_DROP": "hbjk",
@@ -49,8 +51,10 @@ def has_layout(tensor: str) -> bool:
 
 def variables_of(operator: Operator) -> tuple[str, ...]:
     """The layouts an operator's time depends on."""
-    tensors = (*operator.inputs, *operator.outputs)
-    return tuple(dict.fromkeys(variable_of(name) for name in tensors if has_layout(name)))
+    tensors = [name for name in (*operator.inputs, *operator.outputs) if has_layout(name)]
+    if operator.kernel == "sdpa_bwd":
+        tensors.remove("GAMMA")  # torch keeps its own
+    return tuple(dict.fromkeys(variable_of(name) for name in tensors))
 
 
 def variables(attention: str = "explicit") -> tuple[str, ...]:
@@ -77,16 +81,24 @@ def domain(variable: str) -> tuple[str, ...]:
 
 @cache
 def rows_of(operator: Operator) -> tuple[tuple[str, ...], ...]:
-    """The layouts of an operator's variables in which it can run: one GEMM, or any for a fused kernel."""
+    """The layouts of an operator's variables in which it can run: one GEMM, any for a fused kernel, SDPA's for SDPA."""
     names = variables_of(operator)
     if not operator.einsum:
-        return tuple(product(*(domain(name) for name in names)))
-    found = (_on_variables(names, layouts) for layouts in gemm_layouts(operator))
+        fused = operator.kernel in ("sdpa", "sdpa_bwd")
+        domains = (SDPA_STACKS if fused and name == "KKQQVV" else domain(name) for name in names)
+        return tuple(product(*domains))
+    found = (choice_of(operator, layouts) for layouts in gemm_layouts(operator))
     return tuple(sorted({row for row in found if row is not None}))
 
 
-def _on_variables(names: tuple[str, ...], layouts: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The choice for the variables that gives the tensors these layouts, if there is one."""
+def choice_of(operator: Operator, layouts: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The layouts of an operator's variables that give its tensors these layouts.
+
+    None where there are none: parts of one stack that lie differently, or a stack whose parts lie interleaved.
+    """
+    names = variables_of(operator)
+    if not operator.einsum:
+        return tuple(layouts[name] for name in names)
     chosen: dict[str, str] = {}
     for tensor, layout in layouts.items():
         stack = STACK if tensor in SLICES else ""
@@ -95,6 +107,11 @@ def _on_variables(names: tuple[str, ...], layouts: Mapping[str, str]) -> tuple[s
         if chosen.setdefault(name, own) != own or own not in domain(name):
             return None
     return tuple(chosen[name] for name in names)
+
+
+def row_names(operator: Operator) -> tuple[str, ...]:
+    """What the layouts of a measured row are of: a contraction's tensors, another's variables."""
+    return (*operator.inputs, *operator.outputs) if operator.einsum else variables_of(operator)
 
 
 def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[Problem]:
