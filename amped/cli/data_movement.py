@@ -35,7 +35,7 @@ def data_movement(
     seconds: dict[str, float] = {}
     if plan is not None:
         chosen = read_plan(plan)
-        dimensions, attention, seconds = chosen.dimensions, chosen.attention, chosen.seconds
+        dimensions, attention, seconds = chosen.timed, chosen.attention, chosen.seconds
         device = device or Device(*chosen.ceilings, chosen.word_bytes)
     content = told(dimensions, attention, device, seconds)
     if as_json:

@@ -83,6 +83,9 @@ def select(
     split_vars: Annotated[
         str, typer.Option(metavar="NAME,…", help="Solve the paths for each layout of these tensors: X,KKQQVV,SB1.")
     ] = "",
+    batch: Annotated[
+        int, typer.Option("--batch", "-b", metavar="N", help="Sequences the plan is for, if fewer were timed.")
+    ] = 0,
     attention: layer_options.AttentionOption = "explicit",
     as_json: layer_options.JsonOption = False,
 ) -> None:
@@ -96,7 +99,7 @@ def select(
 
     options.refuse_existing(out, "-o")
     split = tuple(name.strip() for name in split_vars.split(",") if name.strip())
-    plan = chosen(read_table(table), str(strategy), split, attention)
+    plan = chosen(read_table(table), str(strategy), split, attention, batch)
     if as_json:
         typer.echo(written(plan), nl=False)
     else:
@@ -143,5 +146,5 @@ def run(
 
     typer.echo(f"{about['device']}, {about['dtype']}, dropout {dropout}, {sizes}\n")
     options.show(runs_table([vars(each) | {"total": each.total} for each in runs], published(sizes)))
-    if sizes == chosen.dimensions and chosen.predicted_us and runs[-1].total:
+    if sizes == chosen.timed and chosen.predicted_us and runs[-1].total:
         typer.echo(predicted_and_measured(chosen.predicted_us, 1e6 * runs[-1].total, chosen.measured, about))

@@ -144,8 +144,8 @@ class LayoutEncoderLayer(torch.nn.Module):
             return
         self._warned = True
         asked = {"batch": values.shape[0], "seq": values.shape[1]}
-        other = [f"{k} {getattr(self.plan.dimensions, k)}, not {v}" for k, v in asked.items()
-                 if getattr(self.plan.dimensions, k) != v]  # fmt: skip
+        timed = vars(self.plan.timed)
+        other = [f"{name} {timed[name]}, not {size}" for name, size in asked.items() if timed[name] != size]  # fmt: skip
         if measured.get("device_type", values.device.type) != values.device.type:
             other.append(f"{measured.get('device')}, not {values.device.type}")
         if other:

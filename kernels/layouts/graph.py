@@ -74,18 +74,20 @@ def consistent(given: Iterable[Relation], bound: Mapping[str, str] | None = None
         if not relation.times:
             told = ", ".join(f"{name} as {bound[name]}" for name in relation.variables if bound and name in bound)
             raise InfeasibleError(f"{relation.name} has no row with {told}", "measure more layouts, or choose others")
-    changed = True
-    while changed:
-        changed = False
-        for place, relation in enumerate(found):
-            for other in found:
-                shared = tuple(name for name in relation.variables if name in other.variables)
-                if other is relation or not shared:
-                    continue
-                kept = _agreeing(relation, other, shared)
-                if len(kept.times) < len(relation.times):
-                    found[place] = relation = kept
-                    changed = True
+    shared = {
+        (one, other): names
+        for one, first in enumerate(found)
+        for other, second in enumerate(found)
+        if one != other and (names := tuple(name for name in first.variables if name in second.variables))
+    }
+    waiting = dict.fromkeys(shared)  # in order, each pair once
+    while waiting:
+        one, other = next(iter(waiting))
+        del waiting[one, other]
+        kept = _agreeing(found[one], found[other], shared[one, other])
+        if len(kept.times) < len(found[one].times):
+            found[one] = kept
+            waiting |= dict.fromkeys(pair for pair in shared if pair[1] == one)
     return found
 
 

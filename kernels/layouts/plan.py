@@ -25,7 +25,9 @@ class Plan:
     Attributes:
         layouts: of each tensor that chooses one; the others follow (`variables.FOLLOWS`).
         operators: of each, the implementation and the measured time (µs) of its row.
-        measured: device, dtype, torch, date, flop/s and byte/s of the device the times come from; empty without times.
+        dimensions: the layer it is for.
+        measured: device, dtype, torch, date, flop/s and byte/s of the device the times come from, and the layer that was
+            timed, where that is another; empty without times.
         lower_bound_us: the sum of each operator's fastest row, whether or not they fit together.
     """
 
@@ -54,6 +56,11 @@ class Plan:
     def gap(self) -> float | None:
         """How far the prediction is above the lower bound, as a fraction of it."""
         return self.predicted_us / self.lower_bound_us - 1 if self.predicted_us and self.lower_bound_us else None
+
+    @property
+    def timed(self) -> Dimensions:
+        """The layer that its times are of."""
+        return Dimensions(**self.measured.get("dimensions", vars(self.dimensions)))
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from amped.errors import ConfigError, did_you_mean, quoted
 from amped.kernels.layouts.exact import solve_exact
 from amped.kernels.layouts.graph import lower_bound, relations, time_of
@@ -12,8 +14,10 @@ from amped.kernels.layouts.table import Table
 from amped.kernels.layouts.variables import variables_of
 
 
-def select(table: Table, strategy: str = "exact", split: tuple[str, ...] = (), attention: str = "explicit") -> Plan:
-    """The plan that a strategy chooses from measured times.
+def select(
+    table: Table, strategy: str = "exact", split: tuple[str, ...] = (), attention: str = "explicit", batch: int = 0
+) -> Plan:
+    """The plan that a strategy chooses from measured times; with `batch`, for as many sequences as were not timed.
 
     Raises:
         InfeasibleError: naming the operator for which no row fits.
@@ -26,9 +30,10 @@ def select(table: Table, strategy: str = "exact", split: tuple[str, ...] = (), a
         raise ConfigError("an exact choice splits nothing", "leave --split-vars out, or choose another --strategy")
     given = relations(table, LAYERS[attention])
     layouts = solve_exact(given) if strategy == "exact" else solve_by_paths(given, strategy, split, attention)
+    dimensions = replace(table.dimensions, batch=batch or table.dimensions.batch)
     return Plan(
-        table.dimensions, layouts, attention, strategy, _chosen(table, layouts, attention),
-        time_of(given, layouts), lower_bound(given), table.measured,
+        dimensions, layouts, attention, strategy, _chosen(table, layouts, attention), time_of(given, layouts),
+        lower_bound(given), {**table.measured, "dimensions": vars(table.dimensions)},
     )  # fmt: skip
 
 
