@@ -41,10 +41,12 @@ def data_movement(
     if as_json:
         typer.echo(json.dumps(content, indent=1))
         return
-    from amped.report.data_movement import class_totals, movement, saved_by_fusion
+    from amped.report.data_movement import class_totals, efficiency, movement, saved_by_fusion
 
     typer.echo(f"Encoder layer, forward and backward: {dimensions}\n")
-    options.show(movement(content["operators"]))
-    typer.echo()
+    for table in (movement(content["operators"]), efficiency(content["operators"])):
+        if table is not None:
+            options.show(table)
+            typer.echo()
     options.show(class_totals(content))
     typer.echo(saved_by_fusion(content))

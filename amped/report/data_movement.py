@@ -7,14 +7,16 @@ from typing import Any
 
 from rich.table import Table
 
-# The columns of an operator: key, head, how its value is written.
-COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-    ("operator", "operator", str),
-    ("class", "class", str),
+Column = tuple[str, str, Callable[[Any], str]]
+# Key, head, how a value is written: what an operator is, what it moves, and how long it takes.
+NAMED: tuple[Column, ...] = (("operator", "operator", str), ("class", "class", str))
+MOVED: tuple[Column, ...] = (
     ("flop", "Gflop", lambda value: f"{value / 1e9:.3f}"),
     ("words_in", "Mwords in", lambda value: f"{value / 1e6:.2f}"),
     ("words_out", "out", lambda value: f"{value / 1e6:.2f}"),
     ("words_unfused", "un-fused", lambda value: f"{value / 1e6:.2f}"),
+)
+TIMED: tuple[Column, ...] = (
     ("bound_us", "bound µs", lambda value: f"{value:.1f}"),
     ("limited_by", "limit", str),
     ("time_us", "time µs", lambda value: f"{value:.1f}"),
@@ -25,9 +27,20 @@ COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 
 
 def movement(lines: list[dict[str, Any]]) -> Table:
+    """What each operator computes and moves; without times, also the least time it could take."""
+    timed = any("time_us" in line for line in lines)
+    return _table(lines, (*NAMED, *MOVED) if timed else (*NAMED, *MOVED, *TIMED))
+
+
+def efficiency(lines: list[dict[str, Any]]) -> Table | None:
+    """How near each operator's time is to the least one, where there are times."""
+    return _table(lines, (*NAMED, *TIMED)) if any("time_us" in line for line in lines) else None
+
+
+def _table(lines: list[dict[str, Any]], columns: tuple[Column, ...]) -> Table:
     """One row for each operator; columns that no operator has are left out."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    shown = [column for column in COLUMNS if any(column[0] in line for line in lines)]
+    shown = [column for column in columns if any(column[0] in line for line in lines)]
     for key, head, _ in shown:
         table.add_column(head, justify="left" if key in ("operator", "class", "limited_by") else "right", no_wrap=True)
     for line in lines:
