@@ -1,6 +1,8 @@
 """What an encoder layer computes and moves: the published counts, and how near a time comes to the least one."""
 
 import json
+import re
+import shlex
 
 import pytest
 
@@ -15,7 +17,7 @@ from amped.kernels.layouts.spec import (
     OPERATORS,
     Dimensions,
 )
-from tests.helpers_cli import amped, verb
+from tests.helpers_cli import ROOT, amped, verb
 
 LONG, SHORT = Dimensions(8, 512, 16, 1024), Dimensions(96, 128, 16, 1024)
 ODD = Dimensions(3, 5, 7, 77, 13)
@@ -152,3 +154,12 @@ def test_mistakes_are_told_without_a_traceback(arguments, told, tmp_path):
 def test_the_nearest_numbers_of_heads_are_named():
     with pytest.raises(ConfigError, match="--heads 8 or 16"):
         Dimensions(8, 512, 15, 1024)
+
+
+def test_the_page_shows_what_the_command_prints(capsys):
+    page = (ROOT / "docs" / "data-movement.md").read_text("utf-8")
+    shown = re.findall(r"```bash\namped (data-movement .*)\n```\n\n```text\n(.*?)\n```", page, re.S)
+    assert len(shown) == 2
+    for command, text in shown:
+        verb(*shlex.split(command))
+        assert text in "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())

@@ -46,7 +46,7 @@ def bench(
     ] = False,
     only: Annotated[str, typer.Option(metavar="NAME,…", help="Only these operators.")] = "",
     budget: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.0, help="For repeats; each layout is called thrice anyway.")
+        float, typer.Option(metavar="SECONDS", min=0.0, help="For repeats; each layout is called four times anyway.")
     ] = 60.0,
 ) -> None:
     """Time every operator of an encoder layer in each of its layouts, into a JSON-lines table (or CSV).

@@ -26,7 +26,7 @@ class Bench:
 
     Attributes:
         every_row: also rows that no whole layer can use.
-        budget: seconds for everything; each row has its share, and is called at least twice whatever it takes.
+        budget: seconds for everything; each row has its share, and is called at least four times whatever it takes.
     """
 
     dimensions: Dimensions
@@ -87,11 +87,19 @@ def run(asked: Bench, progress: Callable[[int, int], None] | None = None) -> Tab
     with one_thread(asked.device), torch_module().no_grad():
         measured = about(asked) | ceilings(asked)
         room = Room(asked.dimensions, asked.device, asked.dtype, 1.0 - asked.dropout, min(CAP, asked.budget / of))
-        for operator in asked.operators:
-            for row in room.rows(operator, rows[operator.name]):
-                found.append(row)
-                if progress:
-                    progress(len(found), of)
+        try:
+            for operator in asked.operators:
+                for row in room.rows(operator, rows[operator.name]):
+                    found.append(row)
+                    if progress:
+                        progress(len(found), of)
+        except RuntimeError as error:
+            if "memory" not in str(error):
+                raise
+            told = f"{operator.name} of {asked.dimensions} does not fit in the memory of the {asked.device}"
+            raise ConfigError(
+                told, "time a smaller --batch; `amped layouts select --batch` says what the plan is for"
+            ) from None
     return Table(asked.dimensions, measured, found)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from amped.kernels.layouts.fused import ARGUMENTS, MASKS, Choices, kernels_on
-from amped.kernels.layouts.gemms import GemmCall, gemm_call
+from amped.kernels.layouts.gemms import GemmCall, gemm_call, roles
 from amped.kernels.layouts.sdpa import sdpa
 from amped.kernels.layouts.spec import LETTERS, SLICES, Dimensions, Operator
 from amped.kernels.layouts.table import Row
@@ -26,7 +26,7 @@ class Room:
         device: `cpu` or `cuda`.
         dtype: of the tensors, by its name in torch.
         keep: probability that dropout keeps a value.
-        cap: seconds for a row; each is called three times whatever it takes.
+        cap: seconds for a row; each is called four times whatever it takes.
     """
 
     def __init__(self, dimensions: Dimensions, device: str, dtype: str, keep: float, cap: float) -> None:
@@ -39,15 +39,19 @@ class Room:
     def rows(self, operator: Operator, every: list[Layouts]) -> Iterator[Row]:
         """A row for each choice of layouts; a GEMM that was measured already is not measured again."""
         flat = self._storage(operator)
-        for layouts in every:
-            head: Row = {"op": operator.name, "layouts": layouts}
-            if operator.einsum:
-                call = gemm_call(operator.einsum, _three(layouts), self.dimensions.sizes)
-                if call not in self.known:
-                    self.known[call] = self._gemm(operator, _three(layouts), flat, call)
-                yield head | self.known[call]
-            else:
-                yield head | self._fused(operator, layouts, flat)
+        if not operator.einsum:
+            for layouts in every:
+                yield {"op": operator.name, "layouts": layouts} | self._fused(operator, layouts, flat)
+            return
+        calls = [gemm_call(operator.einsum, _three(layouts), self.dimensions.sizes) for layouts in every]
+        new = {call: _three(lay) for call, lay in zip(calls, every, strict=True) if call not in self.known}
+        runs = [self._contraction(operator, layouts, flat)[0] for layouts in new.values()]
+        copies = dict(zip(new, hidden_copies(runs), strict=True))
+        for call, layouts in zip(calls, every, strict=True):
+            if call not in self.known:
+                row = self._gemm(operator, _three(layouts), flat)
+                self.known[call] = row | {"gemm": asdict(call), "hidden_copy": bool(copies[call])}
+            yield {"op": operator.name, "layouts": layouts} | self.known[call]
 
     def _storage(self, operator: Operator) -> dict[str, Tensor]:
         """Random numbers for each tensor of an operator."""
@@ -68,26 +72,30 @@ class Room:
     def _laid(self, flat: Tensor, layout: str) -> Tensor:
         return flat.view([self.dimensions.sizes[letter] for letter in layout])
 
-    def _gemm(
-        self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor], gemm: GemmCall
-    ) -> Row:  # fmt: skip
-        sizes = self.dimensions.sizes
-        a, b, out = (self._laid(each, layout) for each, layout in zip(flat.values(), layouts, strict=True))
-        alpha = sizes["p"] ** -0.5 if operator.scaled else 1.0
+    def _contraction(
+        self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor]
+    ) -> tuple[Callable[[], Any], list[Tensor]]:
+        """The call of a contraction in these layouts, and its tensors."""
+        tensors = [self._laid(each, layout) for each, layout in zip(flat.values(), layouts, strict=True)]
+        alpha = self.dimensions.sizes["p"] ** -0.5 if operator.scaled else 1.0
 
         def call() -> None:
-            contract(operator.einsum, layouts, a, b, out, sizes, alpha)
+            contract(operator.einsum, layouts, *tensors, self.dimensions.sizes, alpha)
 
-        out.fill_(float("nan"))
-        copies = hidden_copies([call])[0]
+        return call, tensors
+
+    def _gemm(self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor]) -> Row:
+        """Time of a contraction into an output full of NaN, and how far it then is from torch's."""
+        call, tensors = self._contraction(operator, layouts, flat)
+        tensors[2].fill_(float("nan"))
+        timed = self._timed(call)
         terms = operator.einsum.replace("->", ",").split(",")
-        first, second, found = (
-            logical(t, layout, term) for t, layout, term in zip((a, b, out), layouts, terms, strict=True)
-        )
-        want = alpha * torch_module().einsum(operator.einsum, first, second)
+        views = zip(tensors, layouts, terms, strict=True)
+        first, second, found = (logical(tensor, layout, term) for tensor, layout, term in views)
+        want = torch_module().einsum(operator.einsum, first, second)
+        want *= self.dimensions.sizes["p"] ** -0.5 if operator.scaled else 1.0
         error = float((found - want).abs().max() / want.abs().max())
-        shared = {"gemm": asdict(gemm), "hidden_copy": bool(copies), "max_rel_err": error}
-        return {"impl": "mm" if gemm.batch == 1 else "bmm"} | shared | self._timed(call)
+        return {"impl": "bmm" if roles(operator.einsum).batch else "mm", "max_rel_err": error} | timed
 
     def _fused(self, operator: Operator, layouts: Layouts, flat: dict[str, Tensor]) -> Row:
         attention = operator.kernel in ("sdpa", "sdpa_bwd")

@@ -80,6 +80,8 @@ def contract(
 
 def hidden_copies(calls: Sequence[Callable[[], Any]]) -> list[list[str]]:
     """Names of the copies that each call makes, seen by the profiler: a layout the library cannot take is cloned."""
+    if not calls:
+        return []
     torch = torch_module()
     with torch.autograd.profiler.profile(use_kineto=False) as seen:
         for number, call in enumerate(calls):

@@ -16,7 +16,7 @@ from typing import Any
 from amped.kernels.layouts.tensors import torch_module
 
 Call = Callable[[], Any]
-FEWEST, MOST, CAP = 2, 50, 0.05
+FEWEST, MOST, CAP = 3, 50, 0.25
 LAUNCHES = 20
 
 
@@ -58,7 +58,7 @@ def one_thread(device: str) -> Iterator[None]:
 
 
 def measure(call: Call, device: str, cap: float = CAP) -> Timing:
-    """The time of a call, warmed up by one more, in about `cap` seconds but at least twice."""
+    """The time of a call, warmed up by one more, in about `cap` seconds but at least three times."""
     once = _once_on_gpu if device == "cuda" else _once_on_cpu
     call()
     times: list[float] = []
