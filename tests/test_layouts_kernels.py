@@ -251,3 +251,15 @@ def test_triton_kernels_are_the_reference_in_every_lean_layout(name, keep):
 def test_interpreted_triton_kernels_are_the_reference(name, keep):
     found = differences(name, Dimensions(2, 3, 2, 10, 6), torch.float32, "cpu", keep, every=5)
     assert max(found) < 1e-5
+
+
+@pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="no GPU: on a shared CPU the sum of operators is no prediction"
+)
+def test_a_plan_takes_what_was_predicted():
+    from amped.kernels.layouts.running import compare
+
+    dimensions = Dimensions(8, 512, 16, 1024)
+    plan = select(run(Bench(dimensions, "cuda", "bfloat16", budget=60.0)))
+    _, runs = compare(plan, dimensions, "cuda", "bfloat16", budget=10.0, compiled=False)
+    assert runs[-1].total == pytest.approx(plan.predicted_without_input_gradient, rel=0.10)

@@ -146,5 +146,6 @@ def run(
 
     typer.echo(f"{about['device']}, {about['dtype']}, dropout {dropout}, {sizes}\n")
     options.show(runs_table([vars(each) | {"total": each.total} for each in runs], published(sizes)))
-    if sizes == chosen.timed and chosen.predicted_us and runs[-1].total:
-        typer.echo(predicted_and_measured(chosen.predicted_us, 1e6 * runs[-1].total, chosen.measured, about))
+    predicted = chosen.predicted_without_input_gradient
+    if sizes == chosen.timed and predicted and runs[-1].total:
+        typer.echo(predicted_and_measured(1e6 * predicted, 1e6 * runs[-1].total, chosen.measured, about))

@@ -9,7 +9,7 @@ from typing import Any
 from amped.errors import ConfigError, did_you_mean, quoted
 from amped.kernels.layouts.fused import Choices, kernels_on
 from amped.kernels.layouts.plan import Plan, row_major
-from amped.kernels.layouts.spec import BACKWARD, ENCODER_FLASH, FORWARD, LETTERS, Dimensions
+from amped.kernels.layouts.spec import BACKWARD, ENCODER_FLASH, FORWARD, INPUT_ONLY, LETTERS, Dimensions
 from amped.kernels.layouts.tensors import Tensor, logical, stored, torch_module
 from amped.kernels.layouts.variables import has_layout
 from amped.kernels.layouts.workspace import Workspace
@@ -21,8 +21,6 @@ PASSES = {
     "explicit": (FORWARD, BACKWARD),
     "sdpa": tuple(tuple(o for o in ENCODER_FLASH if o.forward is forward) for forward in (True, False)),
 }
-# What only the gradient of the layer's input needs.
-INPUT_ONLY = ("dXQKV", "bei")
 
 
 class PlanWarning(UserWarning):

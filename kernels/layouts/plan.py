@@ -11,7 +11,7 @@ from typing import Any
 
 from amped.errors import ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.files import parse_json, read_text, write_atomically
-from amped.kernels.layouts.spec import LAYERS, Dimensions
+from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, Dimensions
 from amped.kernels.layouts.variables import ROW_MAJOR, layout_of, layout_problems, variables
 
 FORMAT, VERSION = "amped layout plan", 1
@@ -68,6 +68,11 @@ class Plan:
         return {name: row["time_us"] * 1e-6 for name, row in self.operators.items() if row.get("time_us")}
 
     @property
+    def predicted_without_input_gradient(self) -> float:
+        """The prediction (s) where the layer's input needs no gradient, as in `amped layouts run`."""
+        return sum(time for name, time in self.seconds.items() if name not in INPUT_ONLY)
+
+    @property
     def ceilings(self) -> tuple[float, float]:
         """Measured flop/s and byte/s of the device.
 
@@ -82,7 +87,7 @@ class Plan:
     @property
     def word_bytes(self) -> float:
         """Bytes of a word of the dtype measured."""
-        return float(WORD_BYTES[self.measured.get("dtype", "float32")])
+        return float(WORD_BYTES.get(self.measured.get("dtype", ""), 4))
 
 
 def row_major(dimensions: Dimensions, attention: str = "explicit") -> Plan:

@@ -166,6 +166,8 @@ BACKWARD = (
     _fused("bei", "bei", ELEMENTWISE, "DXATT DRESID1 -> DX", {"bji": 1}),
 )  # fmt: skip
 ENCODER = (*FORWARD, *BACKWARD)
+# What only the gradient of the layer's input needs.
+INPUT_ONLY = ("dXQKV", "bei")
 
 # The same layer with fused attention (SDPA), which keeps the log-sum-exp of each row and computes the scores again.
 _SDPA = Operator("sdpa", CONTRACTION, ("KK", "QQ", "VV"), ("GAMMA", "LSE"), kernel="sdpa",
