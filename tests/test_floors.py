@@ -23,7 +23,7 @@ FLOORS = {
     "exploration": 4, "schedules": 4, "timeline": 4, "execution": 4, "rules": 4, "sensitivities": 4, "draft": 4, "table_check": 4, "validation": 4,
     "calibration": 4, "uncertainty": 4,
     "report": 5,
-    "library": 6,
+    "library": 6, "kernels": 6,
     "cli": 7,
     "__init__": TOP, "__main__": TOP,
     "main": TOP, "mat_dims": TOP, "optimization": TOP, "scenario_summary": TOP,

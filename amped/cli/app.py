@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 import amped
-from amped.cli import spreading
+from amped.cli import layouts, spreading
 from amped.cli.calibrate import calibrate
 from amped.cli.check_tables import check_tables
 from amped.cli.coefficients import coefficients
 from amped.cli.compare import compare
+from amped.cli.data_movement import data_movement
 from amped.cli.estimate import estimate
 from amped.cli.explain import explain
 from amped.cli.explore import explore
@@ -51,12 +52,14 @@ app.command("init")(init)
 app.command("compare")(compare)
 app.command("scenario-summary")(scenario_summary)
 app.command("mat-dims")(mat_dims)
+app.command("data-movement")(data_movement)
 app.command("list")(listing)
 app.command("show")(show)
 app.command("check-tables")(check_tables)
 app.command("parameters")(parameters)
 app.command("schema")(schema)
 app.add_typer(memory, name="memory")
+app.add_typer(layouts.app, name="layouts")
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,66 @@
+"""The options that describe an encoder layer and the ceilings of a device, written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from typer import Option
+
+from amped.errors import ConfigError
+
+Attention = Literal["explicit", "sdpa"]
+AttentionOption = Annotated[Attention, Option("--attention", help="Scores in memory, or fused attention.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+
+
+def layer(
+    batch: Annotated[int, Option("--batch", "-b", metavar="N", help="Sequences in a batch.")] = 8,
+    seq: Annotated[int, Option("--seq", "-l", metavar="N", help="Tokens in a sequence.")] = 512,
+    heads: Annotated[int, Option("--heads", metavar="N", help="Attention heads.")] = 16,
+    hidden: Annotated[int, Option("--hidden", metavar="N", help="Width of the layer.")] = 1024,
+    ffn: Annotated[
+        int, Option("--ffn", metavar="N", help="Width of the feed-forward block; 0: four times hidden.")
+    ] = 0,
+) -> Any:
+    """The sizes of the layer (`amped.kernels.layouts.spec.Dimensions`)."""
+    from amped.kernels.layouts.spec import Dimensions
+
+    return Dimensions(batch, seq, heads, hidden, ffn)
+
+
+def device(
+    accelerator: Annotated[
+        str | None, Option(metavar="ROW", help="Its peaks give the least time of each operator.")
+    ] = None,
+    peak_flop_rate: Annotated[
+        str | None, Option(metavar="RATE", help='Instead of the accelerator\'s: "0.78 PFLOP/s".')
+    ] = None,
+    memory_bandwidth: Annotated[
+        str | None, Option(metavar="RATE", help='Instead of the accelerator\'s: "4.3 TB/s".')
+    ] = None,
+    word_bytes: Annotated[float, Option(metavar="N", help="Bytes of a word.", min=0.125)] = 2.0,
+    lookup_tables: Annotated[
+        Path | None, Option("--lookup-tables", metavar="DIR", help="Lookup tables to layer over the shipped ones.")
+    ] = None,
+) -> Any:
+    """The ceilings asked for (`amped.kernels.layouts.cost.Device`), or none.
+
+    Raises:
+        ConfigError: if only one of the two is given.
+    """
+    from amped.kernels.layouts.cost import Device
+    from amped.table_files import ACCELERATORS, user_folders
+    from amped.tables import Tables
+    from amped.units import parse
+
+    if accelerator is not None:
+        row = Tables(user_folders(lookup_tables)).row(ACCELERATORS, accelerator)
+        peak_flop_rate = peak_flop_rate or row.column("fp16_peak_flop_rate")
+        memory_bandwidth = memory_bandwidth or row.column("memory_bandwidth")
+    if not (peak_flop_rate or memory_bandwidth):
+        return None
+    if not (peak_flop_rate and memory_bandwidth):
+        missing = "memory-bandwidth" if peak_flop_rate else "peak-flop-rate"
+        raise ConfigError(f"--{missing} is missing", "give both ceilings, or --accelerator")
+    return Device(parse(peak_flop_rate, "flop/s"), parse(memory_bandwidth, "byte/s"), word_bytes)

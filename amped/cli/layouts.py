@@ -1,0 +1,151 @@
+"""`amped layouts`: time the memory layouts of an encoder layer, choose the best, run the layer with them."""
+
+from __future__ import annotations
+
+import enum
+import json
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from amped.cli import layer_options, options
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Memory layouts of an encoder layer: measure, choose, run."
+)
+OutOption = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write; never over another.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
+DtypeOption = Annotated[str, typer.Option("--dtype", help="float64, float32, bfloat16 or float16.")]
+DropoutOption = Annotated[
+    float, typer.Option("--dropout", metavar="P", help="Probability that dropout zeroes a value.")
+]
+
+
+class Strategy(enum.StrEnum):
+    """How layouts are chosen."""
+
+    EXACT = "exact"
+    BACKWARD_FIRST = "bp_first"
+    FORWARD_FIRST = "fp_first"
+    COMBINED = "combined"
+
+
+@app.command("bench")
+@options.bundled(dimensions=layer_options.layer)
+def bench(
+    dimensions: Any,
+    out: OutOption = Path("output_files/layouts.jsonl"),
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    dropout: DropoutOption = 0.1,
+    attention: layer_options.AttentionOption = "explicit",
+    every: Annotated[
+        bool, typer.Option("--all", help="Also layouts that no whole layer can use: every one-GEMM layout.")
+    ] = False,
+    only: Annotated[str, typer.Option(metavar="NAME,…", help="Only these operators.")] = "",
+    budget: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.0, help="For repeats; each layout is called four times anyway.")
+    ] = 60.0,
+) -> None:
+    """Time every operator of an encoder layer in each of its layouts, into a JSON-lines table (or CSV).
+
+    Example: amped layouts bench --batch 2 --seq 64 --heads 4 --hidden 64 -o times.jsonl
+    """
+    from amped.kernels.layouts.bench import Bench, run
+
+    options.refuse_existing(out, "-o")
+    names = tuple(name.strip() for name in only.split(",") if name.strip())
+    asked = Bench(dimensions, device, dtype, dropout, attention, every, budget, names)
+
+    def progress(done: int, of: int) -> None:
+        if done % 50 == 0 or done == of:
+            typer.echo(f"\r{done} of {of} layouts", err=True, nl=done == of)
+
+    table = run(asked, progress)
+    path = table.write(out)
+    from amped.report.layouts import spread
+
+    options.show(spread(table.rows))
+    typer.echo(f"written to {path}", err=True)
+
+
+@app.command("select")
+def select(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Times of `amped layouts bench`.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the plan here, as JSON.")
+    ] = None,
+    strategy: Annotated[
+        Strategy, typer.Option(help="Exactly, or by a published chain of shortest paths.")
+    ] = Strategy.EXACT,
+    split_vars: Annotated[
+        str, typer.Option(metavar="NAME,…", help="Solve the paths for each layout of these tensors: X,KKQQVV,SB1.")
+    ] = "",
+    batch: Annotated[
+        int, typer.Option("--batch", "-b", metavar="N", help="Sequences the plan is for, if fewer were timed.")
+    ] = 0,
+    attention: layer_options.AttentionOption = "explicit",
+    as_json: layer_options.JsonOption = False,
+) -> None:
+    """Choose the layout of every tensor of the layer, forward and backward, from measured times.
+
+    Example: amped layouts select times.jsonl -o plan.json
+    """
+    from amped.kernels.layouts.plan import write_plan, written
+    from amped.kernels.layouts.select import select as chosen
+    from amped.kernels.layouts.table import read_table
+
+    options.refuse_existing(out, "-o")
+    split = tuple(name.strip() for name in split_vars.split(",") if name.strip())
+    plan = chosen(read_table(table), str(strategy), split, attention, batch)
+    if as_json:
+        typer.echo(written(plan), nl=False)
+    else:
+        from amped.report.layouts import plan_lines, plan_summary
+
+        options.show(plan_lines(plan.layouts))
+        typer.echo(plan_summary(plan.strategy, plan.predicted_us, plan.lower_bound_us, plan.gap))
+    if out is not None:
+        typer.echo(f"written to {write_plan(plan, out)}", err=True)
+
+
+@app.command("run")
+def run(
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="A plan's file, or b8-l512 or b96-l128.")],
+    batch: Annotated[int | None, typer.Option("--batch", "-b", metavar="N", help="Instead of the plan's.")] = None,
+    seq: Annotated[int | None, typer.Option("--seq", "-l", metavar="N", help="Instead of the plan's.")] = None,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    dropout: DropoutOption = 0.1,
+    compiled: Annotated[bool, typer.Option("--compile/--no-compile", help="Also torch.compile.")] = True,
+    budget: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="For repeats.")] = 30.0,
+    as_json: layer_options.JsonOption = False,
+) -> None:
+    """Time the layer with a plan's layouts, forward and backward, beside torch eager, with SDPA and compiled.
+
+    Example: amped layouts run b8-l512 --batch 1
+    """
+    from dataclasses import replace
+
+    from amped.kernels.layouts.plan import read_plan
+    from amped.kernels.layouts.running import compare, published
+
+    chosen = read_plan(plan)
+    sizes = replace(chosen.dimensions, batch=batch or chosen.dimensions.batch, seq=seq or chosen.dimensions.seq)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        about, runs = compare(chosen, sizes, device, dtype, dropout, budget, compiled)
+    for text in dict.fromkeys(str(each.message) for each in told if each.category.__name__ == "PlanWarning"):
+        typer.echo(f"amped: {text}", err=True)
+    if as_json:
+        typer.echo(json.dumps({"measured": about, "runs": [vars(each) for each in runs]}, indent=1))
+        return
+    from amped.report.layouts import predicted_and_measured, runs_table
+
+    typer.echo(f"{about['device']}, {about['dtype']}, dropout {dropout}, {sizes}\n")
+    options.show(runs_table([vars(each) | {"total": each.total} for each in runs], published(sizes)))
+    predicted = chosen.predicted_without_input_gradient
+    if sizes == chosen.timed and predicted and runs[-1].total:
+        typer.echo(predicted_and_measured(1e6 * predicted, 1e6 * runs[-1].total, chosen.measured, about))

@@ -1,0 +1,142 @@
+"""Times of every operator of a layer by its layouts, on this device."""
+
+from __future__ import annotations
+
+import datetime as dt
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from amped.errors import ConfigError, Problem, did_you_mean
+from amped.kernels.layouts.bench_rows import Layouts, Room
+from amped.kernels.layouts.gemms import gemm_layouts
+from amped.kernels.layouts.graph import usable_rows
+from amped.kernels.layouts.plan import WORD_BYTES
+from amped.kernels.layouts.spec import LAYERS, Dimensions, Operator
+from amped.kernels.layouts.table import Row, Table
+from amped.kernels.layouts.tensors import torch_module
+from amped.kernels.layouts.timing import CAP, measure, one_thread
+from amped.kernels.layouts.variables import choice_of, rows_of, variables_of
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What to measure, and how.
+
+    Attributes:
+        every_row: also rows that no whole layer can use.
+        budget: seconds for everything; each row has its share, and is called at least four times whatever it takes.
+    """
+
+    dimensions: Dimensions
+    device: str = "cpu"
+    dtype: str = "float32"
+    dropout: float = 0.1
+    attention: str = "explicit"
+    every_row: bool = False
+    budget: float = 60.0
+    only: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        torch = torch_module()
+        problems = []
+        if self.dtype not in WORD_BYTES:
+            problems.append(Problem(f"there is no dtype {self.dtype!r}", advice=f"one of {', '.join(WORD_BYTES)}"))
+        if self.device not in ("cpu", "cuda"):
+            problems.append(Problem(f"there is no device {self.device!r}", advice="cpu or cuda"))
+        elif self.device == "cuda" and not torch.cuda.is_available():
+            problems.append(Problem("there is no GPU, or torch is a build without CUDA", advice="--device cpu"))
+        if not 0 <= self.dropout < 1:
+            problems.append(Problem(f"dropout {self.dropout} is not in [0, 1)", advice="for example 0.1"))
+        names = [operator.name for operator in LAYERS[self.attention]]
+        problems += [
+            Problem(f"there is no operator {n!r}", advice=did_you_mean(n, names)) for n in self.only if n not in names
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """The operators to measure."""
+        return tuple(o for o in LAYERS[self.attention] if not self.only or o.name in self.only)
+
+    def rows(self) -> dict[str, list[Layouts]]:
+        """The layouts of each operator that are to be measured."""
+        usable = usable_rows(self.attention)
+        found = {}
+        for operator in self.operators:
+            every = gemm_layouts(operator) if operator.einsum else _on_variables(operator)
+            found[operator.name] = [
+                layouts for layouts in every
+                if self.every_row or choice_of(operator, layouts) in usable[operator.name]
+            ]  # fmt: skip
+        return found
+
+
+def _on_variables(operator: Operator) -> list[Layouts]:
+    names = variables_of(operator)
+    return [dict(zip(names, choice, strict=True)) for choice in rows_of(operator)]
+
+
+def run(asked: Bench, progress: Callable[[int, int], None] | None = None) -> Table:
+    """Measures, and says after each row how many are done."""
+    rows = asked.rows()
+    of = sum(map(len, rows.values()))
+    found: list[Row] = []
+    with one_thread(asked.device), torch_module().no_grad():
+        measured = about(asked) | ceilings(asked)
+        room = Room(asked.dimensions, asked.device, asked.dtype, 1.0 - asked.dropout, min(CAP, asked.budget / of))
+        try:
+            for operator in asked.operators:
+                for row in room.rows(operator, rows[operator.name]):
+                    found.append(row)
+                    if progress:
+                        progress(len(found), of)
+        except RuntimeError as error:
+            if "memory" not in str(error):
+                raise
+            told = f"{operator.name} of {asked.dimensions} does not fit in the memory of the {asked.device}"
+            raise ConfigError(
+                told, "time a smaller --batch; `amped layouts select --batch` says what the plan is for"
+            ) from None
+    return Table(asked.dimensions, measured, found)
+
+
+def about(asked: Bench) -> dict[str, Any]:
+    """The device, the versions and the day."""
+    torch = torch_module()
+    gpu = asked.device == "cuda"
+    return {
+        "device": torch.cuda.get_device_name() if gpu else processor(),
+        "device_type": asked.device,
+        "threads": None if gpu else 1,
+        "dtype": asked.dtype,
+        "dropout": asked.dropout,
+        "torch": torch.__version__,
+        "date": dt.date.today().isoformat(),
+    }
+
+
+def processor() -> str:
+    """The processor's name, as the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
+            named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    except OSError:
+        named = []
+    return named[0] if named else platform.processor() or platform.machine()
+
+
+def ceilings(asked: Bench) -> dict[str, float]:
+    """The device's flop/s of a large square product and byte/s of a large copy, measured."""
+    torch = torch_module()
+    like = {"dtype": getattr(torch, asked.dtype), "device": asked.device}
+    side, length = (8192, 1 << 28) if asked.device == "cuda" else (1024, 1 << 24)
+    a, b, out = (torch.ones(side, side, **like) for _ in range(3))
+    source, target = (torch.ones(length, **like) for _ in range(2))
+    with one_thread(asked.device):
+        product = measure(lambda: torch.mm(a, b, out=out), asked.device, 0.5).best(asked.device)
+        copy = measure(lambda: target.copy_(source), asked.device, 0.5).best(asked.device)
+    moved = 2 * length * WORD_BYTES[asked.dtype]
+    return {"flop_rate": 2 * side**3 / product, "bandwidth": moved / copy}

@@ -1,0 +1,122 @@
+"""One operator's rows: its tensors in every layout, over the same storage of random numbers, and the time of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from amped.kernels.layouts.fused import ARGUMENTS, MASKS, Choices, kernels_on
+from amped.kernels.layouts.gemms import GemmCall, gemm_call, roles
+from amped.kernels.layouts.sdpa import sdpa
+from amped.kernels.layouts.spec import LETTERS, SLICES, Dimensions, Operator
+from amped.kernels.layouts.table import Row
+from amped.kernels.layouts.tensors import Tensor, contract, hidden_copies, logical, torch_module
+from amped.kernels.layouts.timing import measure
+from amped.kernels.layouts.workspace import Workspace
+
+Layouts = dict[str, str]
+
+
+class Room:
+    """Where operators are timed.
+
+    Args:
+        dimensions: sizes of the layer.
+        device: `cpu` or `cuda`.
+        dtype: of the tensors, by its name in torch.
+        keep: probability that dropout keeps a value.
+        cap: seconds for a row; each is called four times whatever it takes.
+    """
+
+    def __init__(self, dimensions: Dimensions, device: str, dtype: str, keep: float, cap: float) -> None:
+        torch = torch_module()
+        self.dimensions, self.device, self.cap = dimensions, device, cap
+        self.like = {"dtype": getattr(torch, dtype), "device": device}
+        self.choices, self.kernels = Choices(keep), kernels_on(device)
+        self.known: dict[GemmCall, Row] = {}
+
+    def rows(self, operator: Operator, every: list[Layouts]) -> Iterator[Row]:
+        """A row for each choice of layouts; a GEMM that was measured already is not measured again."""
+        flat = self._storage(operator)
+        if not operator.einsum:
+            for layouts in every:
+                yield {"op": operator.name, "layouts": layouts} | self._fused(operator, layouts, flat)
+            return
+        calls = [gemm_call(operator.einsum, _three(layouts), self.dimensions.sizes) for layouts in every]
+        new = {call: _three(lay) for call, lay in zip(calls, every, strict=True) if call not in self.known}
+        runs = [self._contraction(operator, layouts, flat)[0] for layouts in new.values()]
+        copies = dict(zip(new, hidden_copies(runs), strict=True))
+        for call, layouts in zip(calls, every, strict=True):
+            if call not in self.known:
+                row = self._gemm(operator, _three(layouts), flat)
+                self.known[call] = row | {"gemm": asdict(call), "hidden_copy": bool(copies[call])}
+            yield {"op": operator.name, "layouts": layouts} | self.known[call]
+
+    def _storage(self, operator: Operator) -> dict[str, Tensor]:
+        """Random numbers for each tensor of an operator."""
+        if operator.einsum:
+            names: tuple[str, ...] = (*operator.inputs, *operator.outputs)
+        else:
+            asked = ARGUMENTS.get(operator.name, "").split() or (*operator.inputs, *operator.outputs)
+            names = tuple(dict.fromkeys(SLICES[name][0] if name in SLICES else name for name in asked))
+        return {name: self._random(name) for name in names}
+
+    def _random(self, name: str) -> Tensor:
+        torch = torch_module()
+        size = self.dimensions.size(LETTERS[name])
+        if name in MASKS.values():
+            return torch.empty(size, dtype=torch.bool, device=self.device).bernoulli_(self.choices.keep)
+        return torch.empty(size, **self.like).normal_()
+
+    def _laid(self, flat: Tensor, layout: str) -> Tensor:
+        return flat.view([self.dimensions.sizes[letter] for letter in layout])
+
+    def _contraction(
+        self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor]
+    ) -> tuple[Callable[[], Any], list[Tensor]]:
+        """The call of a contraction in these layouts, and its tensors."""
+        tensors = [self._laid(each, layout) for each, layout in zip(flat.values(), layouts, strict=True)]
+        alpha = self.dimensions.sizes["p"] ** -0.5 if operator.scaled else 1.0
+
+        def call() -> None:
+            contract(operator.einsum, layouts, *tensors, self.dimensions.sizes, alpha)
+
+        return call, tensors
+
+    def _gemm(self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor]) -> Row:
+        """Time of a contraction into an output full of NaN, and how far it then is from torch's."""
+        call, tensors = self._contraction(operator, layouts, flat)
+        tensors[2].fill_(float("nan"))
+        timed = self._timed(call)
+        terms = operator.einsum.replace("->", ",").split(",")
+        views = zip(tensors, layouts, terms, strict=True)
+        first, second, found = (logical(tensor, layout, term) for tensor, layout, term in views)
+        want = torch_module().einsum(operator.einsum, first, second)
+        want *= self.dimensions.sizes["p"] ** -0.5 if operator.scaled else 1.0
+        error = float((found - want).abs().max() / want.abs().max())
+        return {"impl": "bmm" if roles(operator.einsum).batch else "mm", "max_rel_err": error} | timed
+
+    def _fused(self, operator: Operator, layouts: Layouts, flat: dict[str, Tensor]) -> Row:
+        attention = operator.kernel in ("sdpa", "sdpa_bwd")
+        chosen = layouts | ({"GAMMA": "bjhp"} if operator.kernel == "sdpa_bwd" else {})
+        space = Workspace(self.dimensions.sizes, chosen, self.like, self.choices, self.kernels)
+        space.tensors = {name: self._laid(each, space.layout(name)) for name, each in flat.items()}
+        if operator.kernel == "sdpa_bwd":
+            sdpa(space)
+        triton = self.device == "cuda" and not attention and self.kernels[operator.kernel].__module__ != KERNELS_MODULE
+        return {"impl": "triton" if triton else "torch"} | self._timed(space.call(operator))
+
+    def _timed(self, call: Callable[[], Any]) -> Row:
+        timing = measure(call, self.device, self.cap)
+        micro = {"time_us": timing.best(self.device), "p10": timing.p10, "p90": timing.p90}
+        return {key: round(1e6 * value, 3) for key, value in micro.items()} | {"n": timing.n}
+
+
+# Where the fused kernels in plain torch are defined: what comes from elsewhere is Triton's.
+KERNELS_MODULE = "amped.kernels.layouts.fused"
+
+
+def _three(layouts: Layouts) -> tuple[str, str, str]:
+    a, b, c = layouts.values()
+    return a, b, c

@@ -1,0 +1,94 @@
+"""Parameters of an encoder layer to and from `torch.nn.TransformerEncoderLayer`, exactly: every value is moved, none changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from amped.errors import ConfigError
+from amped.kernels.layouts.spec import Dimensions
+from amped.kernels.layouts.tensors import Tensor, torch_module
+
+if TYPE_CHECKING:
+    from amped.kernels.layouts.encoder import LayoutEncoderLayer
+    from amped.kernels.layouts.plan import Plan
+
+# torch stacks queries, keys, values; the layer keys, queries, values. Swapping the first two goes either way.
+SWAP = [1, 0, 2]
+SAME = {"BO": "self_attn.out_proj.bias", "S1": "norm1.weight", "B1": "norm1.bias", "LINW1": "linear1.weight",
+        "LINB1": "linear1.bias", "LINW2": "linear2.weight", "LINB2": "linear2.bias", "S2": "norm2.weight",
+        "B2": "norm2.bias"}  # fmt: skip
+IN_WEIGHT, IN_BIAS, OUT_WEIGHT = "self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight"
+
+
+def from_state(state: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str, Tensor]:
+    """Logical parameters from torch's; row h·p + place of a projection is place p of head h."""
+    heads, width = dimensions.heads, dimensions.hidden
+    values = {name: state[key] for name, key in SAME.items()}
+    stacked = state[IN_WEIGHT].view(3, heads, width // heads, width)[SWAP]
+    values["WKQV"] = stacked.permute(0, 2, 1, 3)
+    values["BKQV"] = state[IN_BIAS].view(3, heads, width // heads)[SWAP].permute(0, 2, 1)
+    values["WO"] = state[OUT_WEIGHT].view(width, heads, width // heads).permute(2, 1, 0)
+    return values
+
+
+def to_state(values: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str, Tensor]:
+    """Torch's parameters from logical ones."""
+    width = dimensions.hidden
+    state = {key: values[name].contiguous() for name, key in SAME.items()}
+    state[IN_WEIGHT] = values["WKQV"][SWAP].permute(0, 2, 1, 3).reshape(3 * width, width)
+    state[IN_BIAS] = values["BKQV"][SWAP].permute(0, 2, 1).reshape(3 * width)
+    state[OUT_WEIGHT] = values["WO"].permute(2, 1, 0).reshape(width, width)
+    return state
+
+
+def torch_layer(dimensions: Dimensions, **more: Any) -> Any:
+    """Torch's layer of these sizes."""
+    made = torch_module().nn.TransformerEncoderLayer
+    return made(dimensions.hidden, dimensions.heads, dimensions.ffn, batch_first=True, norm_first=False, **more)
+
+
+def fresh(dimensions: Dimensions) -> dict[str, Tensor]:
+    """Values as torch draws them."""
+    return {
+        name: value.detach() for name, value in from_state(torch_layer(dimensions).state_dict(), dimensions).items()
+    }
+
+
+def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 1) -> LayoutEncoderLayer:
+    """The layer that computes what torch's does.
+
+    Raises:
+        ConfigError: for a layer of another kind: pre-norm, without biases, another activation.
+    """
+    from amped.kernels.layouts.encoder import LayoutEncoderLayer
+
+    activation = layer.activation.__name__
+    missing = [name for name in ("linear1", "linear2", "norm1", "norm2") if getattr(layer, name).bias is None]
+    if layer.norm_first or missing or layer.self_attn.in_proj_bias is None:
+        raise ConfigError("the layer is not a post-norm encoder layer with biases", "norm_first=False, bias=True")
+    if not layer.self_attn.batch_first:
+        raise ConfigError("the layer takes the sequence first", "make it with batch_first=True")
+    dimensions = Dimensions(
+        batch, seq, layer.self_attn.num_heads, layer.linear1.in_features, layer.linear1.out_features
+    )
+    weight = layer.linear1.weight
+    made = LayoutEncoderLayer(
+        dimensions, plan, dropout=layer.dropout.p, activation=activation, epsilon=layer.norm1.eps,
+        device=weight.device, dtype=weight.dtype,
+    )  # fmt: skip
+    for name, values in from_state(layer.state_dict(), dimensions).items():
+        made.load(name, values)
+    return made
+
+
+def to_torch(layer: LayoutEncoderLayer) -> Any:
+    """Torch's layer with the same parameters."""
+    from amped.kernels.layouts.encoder import PARAMETERS
+
+    made = torch_layer(
+        layer.dimensions, dropout=1.0 - layer.choices.keep, activation=layer.choices.activation,
+        layer_norm_eps=layer.choices.epsilon, device=layer.WO.device, dtype=layer.WO.dtype,
+    )  # fmt: skip
+    made.load_state_dict(to_state({name: layer.logical(name).detach() for name in PARAMETERS}, layer.dimensions))
+    return made

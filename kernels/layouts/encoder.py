@@ -1,0 +1,173 @@
+"""An encoder layer that runs a plan of layouts: one autograd function, parameters stored as the plan wants them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from amped.errors import ConfigError, did_you_mean, quoted
+from amped.kernels.layouts.fused import Choices, kernels_on
+from amped.kernels.layouts.plan import Plan, row_major
+from amped.kernels.layouts.spec import BACKWARD, ENCODER_FLASH, FORWARD, INPUT_ONLY, LETTERS, Dimensions
+from amped.kernels.layouts.tensors import Tensor, logical, stored, torch_module
+from amped.kernels.layouts.variables import has_layout
+from amped.kernels.layouts.workspace import Workspace
+
+torch = torch_module()
+ACTIVATIONS = ("relu", "gelu")
+PARAMETERS = ("WKQV", "BKQV", "WO", "BO", "S1", "B1", "LINW1", "LINB1", "LINW2", "LINB2", "S2", "B2")
+PASSES = {
+    "explicit": (FORWARD, BACKWARD),
+    "sdpa": tuple(tuple(o for o in ENCODER_FLASH if o.forward is forward) for forward in (True, False)),
+}
+
+
+class PlanWarning(UserWarning):
+    """A plan that runs, and was measured for something else."""
+
+
+class _Layer(torch.autograd.Function):
+    """The operators of both passes over the tensors of a workspace."""
+
+    @staticmethod
+    def forward(ctx: Any, layer: LayoutEncoderLayer, values: Tensor, *parameters: Tensor) -> Tensor:
+        space = layer.workspace(values)
+        laid = dict(zip(PARAMETERS, parameters, strict=True)) | {"X": layer.laid_out(values, "X")}
+        space.tensors |= laid
+        for operator in layer.passes[0]:
+            space.run(operator)
+        ctx.layer, ctx.space = layer, space
+        ctx.save_for_backward(*laid.values())  # torch then notices a weight that changes before the backward pass
+        return logical(space.tensors.pop("Y"), space.layout("Y"), "bji")
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        layer = ctx.layer
+        space = ctx.space.copied()
+        names = (*PARAMETERS, "X")
+        space.tensors |= dict(zip(names, ctx.saved_tensors, strict=True)) | {"DY": layer.laid_out(grad, "DY")}
+        wanted = ctx.needs_input_grad[1]
+        for operator in layer.passes[1]:
+            if wanted or operator.name not in INPUT_ONLY:
+                space.run(operator)
+        return (None, space.view("DX") if wanted else None, *(space.tensors[f"D{name}"] for name in PARAMETERS))
+
+
+class LayoutEncoderLayer(torch.nn.Module):
+    """A post-norm encoder layer whose tensors lie as a plan says; takes and gives (batch, sequence, hidden).
+
+    Args:
+        dimensions: its sizes; batch and sequence length may differ from call to call.
+        plan: layouts; natural order wherever contractions allow it unless given.
+        attention: `explicit` or `sdpa`; the plan's unless given.
+        kernels: fused kernels by name; plain torch on a CPU, Triton on a GPU that has it.
+
+    Raises:
+        ConfigError: for a plan of another layer, an unknown activation, a dropout outside [0, 1).
+    """
+
+    def __init__(
+        self, dimensions: Dimensions, plan: Plan | None = None, *, dropout: float = 0.1, activation: str = "relu",
+        epsilon: float = 1e-5, attention: str | None = None, kernels: Mapping[str, Callable[..., None]] | None = None,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        _check(dimensions, plan, attention, dropout, activation)
+        self.dimensions = dimensions
+        self.plan = plan or row_major(dimensions, attention or "explicit")
+        self.choices = Choices(1.0 - dropout, epsilon, activation)
+        self.given_kernels = kernels
+        self.copies, self._warned = 0, False
+        for name in PARAMETERS:
+            shape = [dimensions.sizes[letter] for letter in self.layout(name)]
+            self.register_parameter(name, torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Fresh values, drawn as torch's own layer draws them."""
+        from amped.kernels.layouts.conversion import fresh
+
+        for name, values in fresh(self.dimensions).items():
+            self.load(name, values)
+
+    def layout(self, name: str) -> str:
+        """How a tensor lies."""
+        return self.plan.layout(name) if has_layout(name) else LETTERS[name]
+
+    def load(self, name: str, values: Tensor) -> None:
+        """Takes the values of a parameter whose dimensions are in logical order."""
+        with torch.no_grad():
+            getattr(self, name).copy_(logical(values, LETTERS[name], self.layout(name)))
+
+    def logical(self, name: str) -> Tensor:
+        """A parameter with its dimensions in logical order: a view."""
+        return logical(getattr(self, name), self.layout(name), LETTERS[name])
+
+    @property
+    def passes(self) -> tuple[tuple[Any, ...], ...]:
+        """Operators of the forward and of the backward pass."""
+        return PASSES[self.plan.attention]
+
+    def laid_out(self, values: Tensor, name: str) -> Tensor:
+        """Values given as (batch, sequence, hidden) in the layout of a tensor; counts the copy if one is needed."""
+        found = stored(values, "bji", self.layout(name))
+        self.copies += found.data_ptr() != values.data_ptr()
+        return found
+
+    def workspace(self, values: Tensor) -> Workspace:
+        """Room for one forward pass."""
+        batch, seq, _ = values.shape
+        sizes = Dimensions(batch, seq, self.dimensions.heads, self.dimensions.hidden, self.dimensions.ffn).sizes
+        choices = self.choices if self.training else Choices(1.0, self.choices.epsilon, self.choices.activation)
+        like = {"dtype": values.dtype, "device": values.device}
+        return Workspace(sizes, self.plan.layouts, like, choices, self.given_kernels or kernels_on(values.device.type))
+
+    def forward(self, values: Tensor) -> Tensor:
+        """The layer's output for (batch, sequence, hidden), in the same layout as its input."""
+        if values.dim() != 3 or values.shape[2] != self.dimensions.hidden:
+            told = f"the layer takes (batch, sequence, {self.dimensions.hidden}), not {tuple(values.shape)}"
+            raise ConfigError(told, "give x with the batch first")
+        if values.dtype != self.WO.dtype or values.device != self.WO.device:
+            told = f"x is {values.dtype} on {values.device}, the layer {self.WO.dtype} on {self.WO.device}"
+            raise ConfigError(told, "move one with .to()")
+        self._tell_of_another_measurement(values)
+        return _Layer.apply(self, values, *(getattr(self, name) for name in PARAMETERS))
+
+    def _tell_of_another_measurement(self, values: Tensor) -> None:
+        """Says once that the plan was measured at other sizes or on another device; it runs all the same."""
+        measured = self.plan.measured
+        if self._warned or not measured:
+            return
+        self._warned = True
+        asked = {"batch": values.shape[0], "seq": values.shape[1]}
+        timed = vars(self.plan.timed)
+        other = [f"{name} {timed[name]}, not {size}" for name, size in asked.items() if timed[name] != size]  # fmt: skip
+        if measured.get("device_type", values.device.type) != values.device.type:
+            other.append(f"{measured.get('device')}, not {values.device.type}")
+        if other:
+            told = f"the plan was measured for {'; '.join(other)}: results are right, it may not be the fastest"
+            warnings.warn(told, PlanWarning, stacklevel=3)
+
+
+def _check(dimensions: Dimensions, plan: Plan | None, attention: str | None, dropout: float, activation: str) -> None:
+    problems = []
+    if plan is not None:
+        wrong = [
+            f"{name} {getattr(plan.dimensions, name)}, not {getattr(dimensions, name)}"
+            for name in ("heads", "hidden", "ffn")
+            if getattr(plan.dimensions, name) != getattr(dimensions, name)
+        ]
+        if wrong:
+            problems.append(f"the plan is for another layer: {', '.join(wrong)}")
+        if attention not in (None, plan.attention):
+            problems.append(f"the plan is for {plan.attention} attention, not {attention}")
+    if activation not in ACTIVATIONS:
+        problems.append(
+            f"{quoted(activation)} is no activation: {did_you_mean(activation, ACTIVATIONS) or 'relu or gelu'}"
+        )
+    if not 0 <= dropout < 1:
+        problems.append(f"dropout {dropout} is not in [0, 1)")
+    if problems:
+        raise ConfigError("; ".join(problems), "make a plan for this layer: amped layouts bench, amped layouts select")

@@ -1,0 +1,169 @@
+"""The fused kernels of an encoder layer in plain torch, on logical views: correct anywhere, whatever the layouts.
+
+Arguments are views whose dimensions are in logical order (`spec.LETTERS`); outputs are written in place. `keep` is the
+probability that dropout keeps a value: kept ones are divided by it. Without dropout there is no mask.
+Source: Ivanov et al. 2021, their code. Differs: dropout scales by 1/keep, as torch does; variance is computed in two
+passes and half precision in float32; x̂ and 1/σ are kept, not x − μ beside x̂; the bias's sum is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from amped.kernels.layouts.tensors import torch_module
+
+Tensor = Any
+NARROW = ("bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a layer leaves open beside its sizes."""
+
+    keep: float = 1.0
+    epsilon: float = 1e-5
+    activation: str = "relu"
+
+
+def _wide(values: Tensor) -> Tensor:
+    return values.float() if str(values.dtype).removeprefix("torch.") in NARROW else values
+
+
+def _kept(values: Tensor, mask: Tensor | None, choices: Choices) -> Tensor:
+    """Dropout with a mask that is drawn already; its own backward."""
+    return values if mask is None else values * mask / choices.keep
+
+
+def aib(kqv: Tensor, bias: Tensor, out: Tensor, _: Choices) -> None:
+    """Attention input bias: the three projections plus their biases."""
+    out.copy_(kqv + bias[..., None, None])
+
+
+def softmax(scores: Tensor, mask: Tensor | None, kept: Tensor | None, out: Tensor, choices: Choices) -> None:
+    """Softmax over keys, then dropout; `kept` takes the softmax itself where a mask changes it."""
+    values = torch_module().softmax(_wide(scores), -1)
+    if kept is not None:
+        kept.copy_(values)
+    out.copy_(_kept(values, mask, choices))
+
+
+def bs(grad: Tensor, mask: Tensor | None, kept: Tensor, out: Tensor, choices: Choices) -> None:
+    """Backward of dropout and softmax: α ⊙ (dα − Σ α ⊙ dα)."""
+    alpha, grad = _wide(kept), _kept(_wide(grad), mask, choices)
+    weighted = alpha * grad
+    out.copy_(weighted - alpha * weighted.sum(-1, keepdim=True))
+
+
+def bdrln(
+    values: Tensor, bias: Tensor, residual: Tensor, scale: Tensor, shift: Tensor, mask: Tensor | None,
+    out: Tensor, normalised: Tensor, inverse_deviation: Tensor, choices: Choices,
+) -> None:  # fmt: skip
+    """Bias, dropout, residual and layer norm."""
+    summed = _kept(_wide(values) + _wide(bias), mask, choices) + _wide(residual)
+    variance, mean = torch_module().var_mean(summed, -1, correction=0, keepdim=True)
+    inverse = (variance + choices.epsilon).rsqrt()
+    unit = (summed - mean) * inverse
+    inverse_deviation.copy_(inverse[..., 0])
+    normalised.copy_(unit)
+    out.copy_(unit * scale + shift)
+
+
+def bsb(
+    grad: Tensor, normalised: Tensor, scale: Tensor, out: Tensor, dscale: Tensor, dshift: Tensor, _: Choices
+) -> None:
+    """Backward of a layer norm's scale and shift."""
+    wide = _wide(grad)
+    out.copy_(wide * scale)
+    dscale.copy_((wide * normalised).sum((0, 1)))
+    dshift.copy_(wide.sum((0, 1)))
+
+
+def blnrd(
+    grad: Tensor, normalised: Tensor, inverse_deviation: Tensor, mask: Tensor | None,
+    residual: Tensor, dropped: Tensor, choices: Choices,
+) -> None:  # fmt: skip
+    """Backward of layer norm, which the residual takes, and then of dropout."""
+    wide, unit = _wide(grad), _wide(normalised)
+    centred = wide - wide.mean(-1, keepdim=True) - unit * (wide * unit).mean(-1, keepdim=True)
+    centred = centred * inverse_deviation[..., None]
+    residual.copy_(centred)
+    dropped.copy_(_kept(centred, mask, choices))
+
+
+def bad(values: Tensor, bias: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, choices: Choices) -> None:
+    """Bias, activation and dropout; `before` keeps what the activation saw."""
+    torch = torch_module()
+    summed = _wide(values) + _wide(bias)
+    before.copy_(summed)
+    active = torch.relu(summed) if choices.activation == "relu" else torch.nn.functional.gelu(summed)
+    out.copy_(_kept(active, mask, choices))
+
+
+def bdrlb(grad: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, dbias: Tensor, choices: Choices) -> None:
+    """Backward of dropout, activation and bias."""
+    wide = _kept(_wide(grad), mask, choices)
+    if choices.activation == "relu":
+        wide = wide * (before > 0)
+    else:
+        wide = torch_module().ops.aten.gelu_backward(wide, _wide(before))
+    out.copy_(wide)
+    dbias.copy_(wide.sum((0, 1)))
+
+
+def ebsb(
+    residual: Tensor, grad: Tensor, normalised: Tensor, dropped: Tensor, scale: Tensor,
+    out: Tensor, dscale: Tensor, dshift: Tensor, dbias: Tensor, choices: Choices,
+) -> None:  # fmt: skip
+    """The residual's gradient added, backward of scale and shift, and the gradient of the second linear's bias."""
+    bsb(_wide(residual) + _wide(grad), normalised, scale, out, dscale, dshift, choices)
+    dbias.copy_(_wide(dropped).sum((0, 1)))
+
+
+def baob(grad: Tensor, dbias: Tensor, _: Choices) -> None:
+    """Gradient of the output projection's bias."""
+    dbias.copy_(_wide(grad).sum((0, 1)))
+
+
+def baib(grad: Tensor, dbias: Tensor, _: Choices) -> None:
+    """Gradients of the biases of keys, queries and values."""
+    dbias.copy_(_wide(grad).sum((-2, -1)))
+
+
+def bei(attention: Tensor, residual: Tensor, out: Tensor, _: Choices) -> None:
+    """The layer input's gradient: through attention, and past it."""
+    out.copy_(attention + residual)
+
+
+KERNELS: dict[str, Callable[..., None]] = {
+    kernel.__name__: kernel for kernel in (aib, softmax, bs, bdrln, bsb, blnrd, bad, bdrlb, ebsb, baob, baib, bei)
+}
+# The tensors of each call in the order of its kernel's arguments.
+ARGUMENTS = {
+    "aib": "KQV BKQV KKQQVV",
+    "softmax": "BETA ATTN_MASK ALPHA ATTN_DROP",
+    "bdrln1": "ATT BO X S1 B1 MASK1 SB1 LN1 LN1STD",
+    "bad": "LIN1MM LINB1 MASK2 LIN1 DROP2",
+    "bdrln2": "LIN2MM LINB2 SB1 S2 B2 MASK3 Y LN2 LN2STD",
+    "bsb": "DY LN2 S2 DLN2 DS2 DB2",
+    "blnrd1": "DLN2 LN2 LN2STD MASK3 DRESID2 DLIN2",
+    "bdrlb": "DDROP2 MASK2 LIN1 DLIN1 DLINB1",
+    "ebsb": "DRESID2 DSB1 LN1 DLIN2 S1 DLN1 DS1 DB1 DLINB2",
+    "blnrd2": "DLN1 LN1 LN1STD MASK1 DRESID1 DATT",
+    "baob": "DATT DBO",
+    "bs": "DATTN_DROP ATTN_MASK ALPHA DBETA",
+    "baib": "DKKQQVV DBKQV",
+    "bei": "DXATT DRESID1 DX",
+}
+MASKS = {"softmax": "ATTN_MASK", "bdrln1": "MASK1", "bad": "MASK2", "bdrln2": "MASK3"}
+
+
+def kernels_on(device: str) -> dict[str, Callable[..., None]]:
+    """The fused kernels for a kind of device: Triton's where there is a GPU and Triton, plain torch elsewhere."""
+    if device == "cuda":
+        from amped.kernels.layouts import fused_triton
+
+        if fused_triton.available():
+            return KERNELS | fused_triton.kernels()
+    return dict(KERNELS)

@@ -1,0 +1,138 @@
+"""Every choice of layouts in which a contraction is one strided-batched GEMM.
+
+A layout is the letters of a tensor, outermost first. Source: Ivanov et al. 2021, section 4.2, and their generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass
+from functools import cache
+from itertools import permutations, product
+from math import prod
+
+from amped.kernels.layouts.spec import LETTERS, SLICES, STACK, Dimensions, Operator
+
+
+@dataclass(frozen=True)
+class GemmCall:
+    """A call of a strided-batched GEMM in column-major (BLAS) terms; strides between batches in elements."""
+
+    m: int
+    n: int
+    k: int
+    transpose_a: bool
+    transpose_b: bool
+    lda: int
+    ldb: int
+    ldc: int
+    stride_a: int
+    stride_b: int
+    stride_c: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The letters of a contraction by what they are to it."""
+
+    batch: frozenset[str]
+    m: frozenset[str]
+    n: frozenset[str]
+    k: frozenset[str]
+
+    @property
+    def of_tensors(self) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
+        """The two matrix classes of A, B and C."""
+        return (self.m, self.k), (self.k, self.n), (self.m, self.n)
+
+
+@cache
+def roles(einsum: str) -> Roles:
+    """Batch letters are in all three tensors, summed ones (k) not in the output, m in A only, n in B only."""
+    first, second, out = (frozenset(letters) for letters in einsum.replace("->", ",").split(","))
+    return Roles(first & second & out, (first & out) - second, (second & out) - first, (first & second) - out)
+
+
+def _contiguous(layout: str, letters: frozenset[str]) -> str | None:
+    """The letters of a class in the order of a layout, if they lie side by side."""
+    places = [place for place, letter in enumerate(layout) if letter in letters]
+    if places and places[-1] - places[0] + 1 != len(places):
+        return None
+    return "".join(layout[place] for place in places)
+
+
+def is_one_gemm(einsum: str, layouts: tuple[str, str, str]) -> bool:
+    """Whether each class lies together in each tensor, in one order everywhere, and no batch letter is innermost."""
+    orders: dict[frozenset[str], str] = {}
+    of = roles(einsum)
+    for layout, classes in zip(layouts, of.of_tensors, strict=True):
+        for letters in (of.batch, *classes):
+            order = _contiguous(layout, letters)
+            if order is None or orders.setdefault(letters, order) != order:
+                return False
+        if layout[-1] in of.batch:
+            return False
+    return True
+
+
+def stride_of(layout: str, letters: frozenset[str] | str, sizes: Mapping[str, int]) -> int:
+    """Elements between two values of a class: what lies inside its innermost letter. None lie there for no letters."""
+    places = [place for place, letter in enumerate(layout) if letter in letters]
+    return prod(sizes[letter] for letter in layout[places[-1] + 1 :]) if places else 0
+
+
+def gemm_call(einsum: str, layouts: tuple[str, str, str], sizes: Mapping[str, int]) -> GemmCall:
+    """The GEMM of layouts that `is_one_gemm` allows; A and B change places where the output's unit stride is n."""
+    of = roles(einsum)
+    m, n = of.m, of.n
+    a, b, c = layouts
+    if c[-1] in n:  # column-major: the unit stride is the first dimension's
+        m, n, a, b = n, m, b, a
+    transpose_a, transpose_b = a[-1] in of.k, b[-1] not in of.k
+
+    def extent(letters: frozenset[str]) -> int:
+        return prod(sizes[letter] for letter in letters)
+
+    return GemmCall(
+        extent(m), extent(n), extent(of.k), transpose_a, transpose_b,
+        stride_of(a, m if transpose_a else of.k, sizes), stride_of(b, of.k if transpose_b else n, sizes),
+        stride_of(c, n, sizes), *(stride_of(layout, of.batch, sizes) for layout in (a, b, c)), extent(of.batch),
+    )  # fmt: skip
+
+
+@cache
+def _valid(einsum: str) -> tuple[tuple[str, str, str], ...]:
+    of = roles(einsum)
+    alone = []
+    for term, classes in zip(einsum.replace("->", ",").split(","), of.of_tensors, strict=True):
+        every = ("".join(letters) for letters in permutations(term))
+        fits = (layout for layout in every if layout[-1] not in of.batch)
+        alone.append([lay for lay in fits if all(_contiguous(lay, each) is not None for each in (of.batch, *classes))])
+    return tuple((a, b, c) for a, b, c in product(*alone) if is_one_gemm(einsum, (a, b, c)))
+
+
+def gemm_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
+    """Every choice of layouts of a contraction's tensors in which it is one GEMM."""
+    names = (*operator.inputs, *operator.outputs)
+    return tuple(dict(zip(names, layouts, strict=True)) for layouts in _valid(operator.einsum))
+
+
+def calls(operator: Operator, dimensions: Dimensions) -> Iterator[tuple[dict[str, str], GemmCall]]:
+    """Each choice of layouts with its GEMM."""
+    for layouts in gemm_layouts(operator):
+        yield layouts, gemm_call(operator.einsum, tuple(layouts.values()), dimensions.sizes)
+
+
+def distinct_calls(operator: Operator, dimensions: Dimensions) -> dict[GemmCall, list[dict[str, str]]]:
+    """The layouts by the call they come to: each call need be timed once."""
+    found: dict[GemmCall, list[dict[str, str]]] = {}
+    for layouts, call in calls(operator, dimensions):
+        found.setdefault(call, []).append(layouts)
+    return dict(sorted(found.items(), key=lambda item: astuple(item[0])))
+
+
+def stack_outermost(layouts: Mapping[str, str]) -> bool:
+    """Whether keys, queries and values lie one behind the other, so that each is a tensor of its own."""
+    stacks = {"KQV"} | {stack for stack, _ in SLICES.values()}
+    return all(layout[0] == STACK for name, layout in layouts.items() if name in stacks and STACK in LETTERS[name])

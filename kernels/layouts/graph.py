@@ -1,0 +1,119 @@
+"""The choice of layouts as a problem: tables of times over variables, and which rows can be part of any solution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from amped.errors import ConfigError, Problem
+from amped.kernels.layouts.spec import LAYERS, Operator
+from amped.kernels.layouts.table import Table
+from amped.kernels.layouts.variables import rows_of, variables_of
+
+Choice = tuple[str, ...]
+
+
+class InfeasibleError(ConfigError):
+    """Layouts that no operators' rows have in common."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """The rows of an operator: the time (µs) for each choice of its variables."""
+
+    name: str
+    variables: tuple[str, ...]
+    times: Mapping[Choice, float] = field(repr=False)
+
+    def restricted(self, domains: Mapping[str, set[str]]) -> Relation:
+        """The rows whose layouts all lie in the domains."""
+        allowed = [domains.get(name) for name in self.variables]
+        kept = {
+            choice: time for choice, time in self.times.items()
+            if all(among is None or layout in among for layout, among in zip(choice, allowed, strict=True))
+        }  # fmt: skip
+        return Relation(self.name, self.variables, kept)
+
+    def seen_on(self, names: tuple[str, ...]) -> set[Choice]:
+        """The choices of some of its variables that its rows have."""
+        places = [self.variables.index(name) for name in names]
+        return {tuple(choice[place] for place in places) for choice in self.times}
+
+
+def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
+    """The rows of each operator.
+
+    Raises:
+        InfeasibleError: naming every operator that has none.
+    """
+    found = []
+    for operator in operators:
+        rows = table.times(operator.name)
+        found.append(
+            Relation(operator.name, variables_of(operator), {c: float(row["time_us"]) for c, row in rows.items()})
+        )
+    empty = [relation.name for relation in found if not relation.times]
+    if empty:
+        raise InfeasibleError([Problem(f"the table has no row of {name}") for name in empty], "measure it anew")
+    return found
+
+
+def consistent(given: Iterable[Relation], bound: Mapping[str, str] | None = None) -> list[Relation]:
+    """The relations without the rows that agree with no row of a neighbour (arc consistency), to a fixpoint.
+
+    Args:
+        given: the relations.
+        bound: layouts that are chosen already.
+
+    Raises:
+        InfeasibleError: naming the operator that is left without a row, and what it disagrees with.
+    """
+    domains = {name: {layout} for name, layout in (bound or {}).items()}
+    found = [relation.restricted(domains) for relation in given]
+    for relation in found:
+        if not relation.times:
+            told = ", ".join(f"{name} as {bound[name]}" for name in relation.variables if bound and name in bound)
+            raise InfeasibleError(f"{relation.name} has no row with {told}", "measure more layouts, or choose others")
+    shared = {
+        (one, other): names
+        for one, first in enumerate(found)
+        for other, second in enumerate(found)
+        if one != other and (names := tuple(name for name in first.variables if name in second.variables))
+    }
+    waiting = dict.fromkeys(shared)  # in order, each pair once
+    while waiting:
+        one, other = next(iter(waiting))
+        del waiting[one, other]
+        kept = _agreeing(found[one], found[other], shared[one, other])
+        if len(kept.times) < len(found[one].times):
+            found[one] = kept
+            waiting |= dict.fromkeys(pair for pair in shared if pair[1] == one)
+    return found
+
+
+def _agreeing(relation: Relation, other: Relation, shared: tuple[str, ...]) -> Relation:
+    """The rows of a relation that have the shared layouts of some row of another."""
+    known = other.seen_on(shared)
+    places = [relation.variables.index(name) for name in shared]
+    kept = {c: time for c, time in relation.times.items() if tuple(c[place] for place in places) in known}
+    if not kept:
+        told = f"{relation.name} has no row that agrees with {other.name} on {', '.join(shared)}"
+        raise InfeasibleError(told, f"measure more layouts of {relation.name} or {other.name}")
+    return Relation(relation.name, relation.variables, kept)
+
+
+def usable_rows(attention: str) -> dict[str, set[Choice]]:
+    """The rows of each operator that some whole layer may use: the others need not be measured."""
+    every = [Relation(o.name, variables_of(o), dict.fromkeys(rows_of(o), 0.0)) for o in LAYERS[attention]]
+    return {relation.name: set(relation.times) for relation in consistent(every)}
+
+
+def lower_bound(given: Iterable[Relation]) -> float:
+    """The sum of every operator's fastest row (µs), whether or not they fit together."""
+    return sum(min(relation.times.values()) for relation in given)
+
+
+def time_of(given: Iterable[Relation], layouts: Mapping[str, str]) -> float:
+    """The predicted time (µs) of a choice: the sum over operators; infinite where one cannot run."""
+    chosen = (r.times.get(tuple(layouts[name] for name in r.variables), float("inf")) for r in given)
+    return sum(chosen)

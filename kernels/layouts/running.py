@@ -1,0 +1,156 @@
+"""A layer that runs a plan against torch's own, on this device: the same numbers, then the time of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from amped.errors import ConfigError
+from amped.kernels.layouts.bench import about
+from amped.kernels.layouts.conversion import from_torch, torch_layer
+from amped.kernels.layouts.plan import Plan, row_major
+from amped.kernels.layouts.spec import Dimensions
+from amped.kernels.layouts.tensors import torch_module
+from amped.kernels.layouts.timing import Timing, one_thread
+
+# Milliseconds of forward and backward on a V100 SXM2 in half precision, by batch and sequence length; heads 16, hidden
+# 1024. Source: Ivanov et al. 2021, section 6.
+PUBLISHED = {
+    (8, 512): {"PyTorch": 9.14, "TensorFlow + XLA": 8.4, "DeepSpeed": 7.6, "Substation": 6.71},
+    (96, 128): {"PyTorch": 18.43, "TensorFlow + XLA": None, "DeepSpeed": 16.19, "Substation": 15.42},
+}
+# How far outputs may lie apart, relative to the largest: sums are in another order.
+TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
+MOST, FEWEST = 200, 2
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A layer to be timed, and the context it runs in."""
+
+    name: str
+    layer: Any
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one contender took (s), how far its output was off, or why it did not run."""
+
+    name: str
+    forward: float | None = None
+    backward: float | None = None
+    error: float | None = None
+    calls: int = 0
+    why_not: str = ""
+
+    @property
+    def total(self) -> float | None:
+        """Forward and backward."""
+        return None if self.forward is None or self.backward is None else self.forward + self.backward
+
+
+def published(dimensions: Dimensions) -> Mapping[str, float | None]:
+    """The published milliseconds for this layer, if it is one of the two."""
+    known = dimensions.heads == 16 and dimensions.hidden == 1024 and dimensions.ffn == 4096
+    return PUBLISHED.get((dimensions.batch, dimensions.seq), {}) if known else {}
+
+
+def contenders(plan: Plan, dimensions: Dimensions, dropout: float, like: Mapping[str, Any]) -> Iterator[Contender]:
+    """Torch's layer eager with explicit attention, with SDPA and compiled; the same weights in two plans."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    torch = torch_module()
+    eager = torch_layer(dimensions, dropout=dropout, **like)
+    yield Contender("torch, explicit attention", eager, lambda: sdpa_kernel(SDPBackend.MATH))
+    yield Contender("torch, SDPA", eager)
+    yield Contender("torch.compile", torch.compile(eager))
+    natural = row_major(dimensions, plan.attention)
+    yield Contender("row-major layouts", from_torch(eager, natural, dimensions.batch, dimensions.seq))
+    yield Contender("the plan", from_torch(eager, plan, dimensions.batch, dimensions.seq))
+
+
+def compare(
+    plan: Plan, dimensions: Dimensions, device: str = "cpu", dtype: str = "float32", dropout: float = 0.1,
+    budget: float = 30.0, compiled: bool = True,
+) -> tuple[dict[str, Any], list[Run]]:  # fmt: skip
+    """The device, and a run for each contender; those that cannot run say why.
+
+    Raises:
+        ConfigError: if there is no such device or dtype, or a layer computes something else than torch's.
+    """
+    torch = torch_module()
+    from amped.kernels.layouts.bench import Bench
+
+    asked = Bench(dimensions, device, dtype, dropout, plan.attention)
+    like = {"device": device, "dtype": getattr(torch, dtype)}
+    values = torch.randn(dimensions.batch, dimensions.seq, dimensions.hidden, **like)
+    runs: list[Run] = []
+    with one_thread(device):
+        reference = None
+        for contender in contenders(plan, dimensions, dropout, like):
+            if contender.name == "torch.compile" and not compiled:
+                runs.append(Run(contender.name, why_not="left out (--no-compile)"))
+                continue
+            try:
+                with contender.context():
+                    output = _without_dropout(contender.layer, values)
+                    reference = output if reference is None else reference
+                    error = float((output - reference).abs().max() / reference.abs().max())
+                    runs.append(_timed(contender, values, error, device, budget / 5))
+            except (RuntimeError, OSError, ImportError) as problem:  # out of memory, no C++ compiler
+                runs.append(Run(contender.name, why_not=str(problem).strip().splitlines()[0][:120]))
+    wrong = [run.name for run in runs if run.error is not None and not run.error <= TOLERANCE[dtype]]
+    if wrong:
+        raise ConfigError(f"{', '.join(wrong)}: the output is not torch's", "please report it, with the plan")
+    return about(asked), runs
+
+
+def _without_dropout(layer: Any, values: Any) -> Any:
+    """The output as a plain tensor, in training mode (torch has another path for inference) but without dropout."""
+    torch = torch_module()
+    dropouts = [module for module in layer.modules() if isinstance(module, torch.nn.Dropout)]
+    attention = getattr(layer, "self_attn", None)
+    before = [module.p for module in dropouts], attention.dropout if attention else None
+    choices = getattr(layer, "choices", None)
+    try:
+        for module in dropouts:
+            module.p = 0.0
+        if attention:
+            attention.dropout = 0.0
+        if choices:
+            layer.choices = type(choices)(1.0, choices.epsilon, choices.activation)
+        return layer(values).detach().clone()
+    finally:
+        for module, p in zip(dropouts, before[0], strict=True):
+            module.p = p
+        if attention:
+            attention.dropout = before[1]
+        if choices:
+            layer.choices = choices
+
+
+def _timed(contender: Contender, values: Any, error: float, device: str, budget: float) -> Run:
+    """Warmed up once, then forward and backward by turns; the input needs no gradient, those of weights add up."""
+    forward, backward = [], []
+    began = time.perf_counter()
+    while len(forward) < MOST + 1 and (len(forward) < FEWEST + 1 or time.perf_counter() - began < budget):
+        start = _now(device)
+        output = contender.layer(values).sum()
+        between = _now(device)
+        output.backward()
+        forward.append(between - start)
+        backward.append(_now(device) - between)
+    best = [Timing.of(times[1:]).best(device) for times in (forward, backward)]
+    return Run(contender.name, *best, error, len(forward) - 1)
+
+
+def _now(device: str) -> float:
+    """The processor's time of this thread, or the clock's once the GPU is done."""
+    if device == "cpu":
+        return time.thread_time()
+    torch_module().cuda.synchronize()
+    return time.perf_counter()

@@ -1,0 +1,189 @@
+"""The operators of an encoder layer (post-norm, ReLU or GELU), forward and backward, and the tensors between them.
+
+Letters: b batch, j query position, k key position (as many as j), h head, p place in a head, i embedding (h·p),
+u feed-forward width, q the stack of keys, queries and values, in that order.
+Source: Ivanov et al. 2021, table 1 and their code; names of operators are theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from amped.errors import ConfigError, Problem
+
+STACK = "q"
+CONTRACTION, NORMALISATION, ELEMENTWISE = "contraction", "normalisation", "element-wise"
+CLASSES = (CONTRACTION, NORMALISATION, ELEMENTWISE)
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """Sizes of a layer; the feed-forward width is four times the embedding unless given."""
+
+    batch: int
+    seq: int
+    heads: int
+    hidden: int
+    ffn: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ffn", self.ffn or 4 * self.hidden)
+        wrong = [
+            Problem(f"{name} is {size!r}", advice=f"give --{name} a whole number above 0")
+            for name, size in vars(self).items()
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1
+        ]
+        if wrong:
+            raise ConfigError(wrong)
+        if self.hidden % self.heads:
+            near = [n for n in range(1, self.hidden + 1) if self.hidden % n == 0]
+            best = sorted(near, key=lambda n: abs(n - self.heads))[:2]
+            told = f"hidden {self.hidden} is not divisible by {self.heads} heads"
+            raise ConfigError(told, f"--heads {' or '.join(map(str, sorted(best)))} would do")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many values each letter takes."""
+        return {"q": 3, "b": self.batch, "j": self.seq, "k": self.seq, "h": self.heads,
+                "p": self.hidden // self.heads, "i": self.hidden, "u": self.ffn}  # fmt: skip
+
+    def size(self, letters: str) -> int:
+        """Number of elements of a tensor with these letters."""
+        return prod(self.sizes[letter] for letter in letters)
+
+    def __str__(self) -> str:
+        return f"batch {self.batch}, seq {self.seq}, heads {self.heads}, hidden {self.hidden}, ffn {self.ffn}"
+
+
+# The tensors of the layer and the letters of each, in logical order.
+LETTERS: dict[str, str] = {
+    "X": "bji", "WKQV": "qphi", "BKQV": "qph", "KQV": "qphbj", "KKQQVV": "qphbj", "KK": "phbk", "QQ": "phbj",
+    "VV": "phbk", "BETA": "hbjk", "ALPHA": "hbjk", "ATTN_MASK": "hbjk", "ATTN_DROP": "hbjk", "GAMMA": "phbj",
+    "WO": "phi", "BO": "i", "ATT": "bji", "S1": "i", "B1": "i", "MASK1": "bji", "LN1": "bji", "LN1DIFF": "bji",
+    "LN1STD": "bj", "SB1": "bji", "LINW1": "ui", "LINB1": "u", "LIN1MM": "bju", "LIN1": "bju", "MASK2": "bju",
+    "DROP2": "bju", "LINW2": "iu", "LINB2": "i", "LIN2MM": "bji", "LIN2": "bji", "S2": "i", "B2": "i", "MASK3": "bji",
+    "LN2": "bji", "LN2DIFF": "bji", "LN2STD": "bj", "Y": "bji",
+    "DY": "bji", "DLN2": "bji", "DS2": "i", "DB2": "i", "DRESID2": "bji", "DLIN2": "bji", "DDROP2": "bju",
+    "DLINW2": "iu", "DLIN1": "bju", "DLINB1": "u", "DSB1": "bji", "DLINW1": "ui", "DLN1": "bji", "DS1": "i",
+    "DB1": "i", "DLINB2": "i", "DRESID1": "bji", "DATT": "bji", "DBO": "i", "DGAMMA": "phbj", "DWO": "phi",
+    "DATTN_DROP": "hbjk", "DVV": "phbk", "DBETA": "hbjk", "DQQ": "phbj", "DKK": "phbk", "DKKQQVV": "qphbj",
+    "LSE": "hbj", "DBKQV": "qph", "DXATT": "bji", "DWKQV": "qphi", "DX": "bji",
+}  # fmt: skip
+# The three parts of a stack: which one, and the stack.
+SLICES = {
+    "KK": ("KKQQVV", 0), "QQ": ("KKQQVV", 1), "VV": ("KKQQVV", 2),
+    "DKK": ("DKKQQVV", 0), "DQQ": ("DKKQQVV", 1), "DVV": ("DKKQQVV", 2),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """One kernel of the layer.
+
+    Attributes:
+        kind: contraction, normalisation (over a dimension) or element-wise.
+        einsum: of a contraction, in the letters of its tensors.
+        scaled: whether the contraction is multiplied by 1/√p.
+        kernel: of another, the fused kernel that it calls.
+        flop: of another, how many per value of tensors with these letters: a count of its arithmetic, in which
+            additions, products, divisions and exponentials are one each, comparisons and random numbers none.
+        unfused: words of the elementary kernels that a framework would call instead, per value of these letters.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    einsum: str = ""
+    scaled: bool = False
+    kernel: str = ""
+    flop: dict[str, int] = field(default_factory=dict)
+    unfused: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def forward(self) -> bool:
+        """Whether it belongs to the forward pass."""
+        return self in FORWARD or self.name == "sdpa"
+
+
+def _gemm(name: str, einsum: str, tensors: str, scaled: bool = False) -> Operator:
+    first, second, out = tensors.split()
+    return Operator(name, CONTRACTION, (first, second), (out,), einsum, scaled)
+
+
+def _fused(
+    name: str, kernel: str, kind: str, tensors: str, flop: dict[str, int], unfused: dict[str, int] | None = None
+) -> Operator:
+    inputs, outputs = (tuple(part.split()) for part in tensors.split("->"))
+    return Operator(name, kind, inputs, outputs, kernel=kernel, flop=flop, unfused=unfused or {})
+
+
+# Elementary kernels, words for each value:
+# softmax 2 and dropout 3; backward 3 and 3.
+# bias 2, dropout 3, residual 3 and a layer norm that keeps its input 2; its backward: dx 3, dγ and dβ 2; dropout's 3.
+# bias 2, ReLU 2, dropout 3; backward dropout 3, ReLU 3, bias 1.
+# The residual gradient's sum 3, the bias's gradient 1. Dropout keeps a mask as large as its input.
+FORWARD = (
+    _gemm("QKV", "qphi,bji->qphbj", "WKQV X KQV"),
+    _fused("aib", "aib", ELEMENTWISE, "KQV BKQV -> KKQQVV", {"qphbj": 1}),
+    _gemm("QKT", "phbk,phbj->hbjk", "KK QQ BETA", scaled=True),
+    _fused("softmax", "softmax", NORMALISATION, "BETA -> ALPHA ATTN_MASK ATTN_DROP", {"hbjk": 6}, {"hbjk": 5}),
+    _gemm("gamma", "phbk,hbjk->phbj", "VV ATTN_DROP GAMMA"),
+    _gemm("out", "phi,phbj->bji", "WO GAMMA ATT"),
+    _fused("bdrln1", "bdrln", NORMALISATION, "ATT BO X S1 B1 -> MASK1 SB1 LN1 LN1DIFF LN1STD",
+           {"bji": 10, "bj": 6}, {"bji": 10}),
+    _gemm("lin1", "bji,ui->bju", "SB1 LINW1 LIN1MM"),
+    _fused("bad", "bad", ELEMENTWISE, "LIN1MM LINB1 -> LIN1 MASK2 DROP2", {"bju": 2}, {"bju": 7}),
+    _gemm("lin2", "bju,iu->bji", "DROP2 LINW2 LIN2MM"),
+    _fused("bdrln2", "bdrln", NORMALISATION, "LIN2MM LINB2 SB1 S2 B2 -> LIN2 MASK3 Y LN2 LN2DIFF LN2STD",
+           {"bji": 10, "bj": 6}, {"bji": 10}),
+)  # fmt: skip
+BACKWARD = (
+    _fused("bsb", "bsb", NORMALISATION, "DY LN2 S2 -> DLN2 DS2 DB2", {"bji": 4}, {"bji": 2}),
+    _fused("blnrd1", "blnrd", NORMALISATION, "DLN2 LN2DIFF MASK3 LN2STD -> DRESID2 DLIN2",
+           {"bji": 9, "bj": 4}, {"bji": 6}),
+    _gemm("dXlin2", "bji,iu->bju", "DLIN2 LINW2 DDROP2"),
+    _gemm("dWlin2", "bji,bju->iu", "DLIN2 DROP2 DLINW2"),
+    _fused("bdrlb", "bdrlb", ELEMENTWISE, "DDROP2 MASK2 LIN1 -> DLIN1 DLINB1", {"bju": 3}, {"bju": 7}),
+    _gemm("dXlin1", "bju,ui->bji", "DLIN1 LINW1 DSB1"),
+    _gemm("dWlin1", "bju,bji->ui", "DLIN1 SB1 DLINW1"),
+    _fused("ebsb", "ebsb", NORMALISATION, "DRESID2 DSB1 LN1 DLIN2 S1 -> DLN1 DS1 DB1 DLINB2",
+           {"bji": 6}, {"bji": 6}),
+    _fused("blnrd2", "blnrd", NORMALISATION, "DLN1 LN1DIFF MASK1 LN1STD -> DRESID1 DATT",
+           {"bji": 9, "bj": 4}, {"bji": 6}),
+    _fused("baob", "baob", ELEMENTWISE, "DATT -> DBO", {"bji": 1}),
+    _gemm("dXout", "phi,bji->phbj", "WO DATT DGAMMA"),
+    _gemm("dWout", "phbj,bji->phi", "GAMMA DATT DWO"),
+    _gemm("dX1gamma", "phbk,phbj->hbjk", "VV DGAMMA DATTN_DROP"),
+    _gemm("dX2gamma", "phbj,hbjk->phbk", "DGAMMA ATTN_DROP DVV"),
+    _fused("bs", "bs", NORMALISATION, "DATTN_DROP ATTN_MASK ALPHA -> DBETA", {"hbjk": 6}, {"hbjk": 6}),
+    _gemm("dX1QKT", "phbk,hbjk->phbj", "KK DBETA DQQ", scaled=True),
+    _gemm("dX2QKT", "phbj,hbjk->phbk", "QQ DBETA DKK", scaled=True),
+    _fused("baib", "baib", ELEMENTWISE, "DKKQQVV -> DBKQV", {"qphbj": 1}),
+    _gemm("dXQKV", "qphi,qphbj->bji", "WKQV DKKQQVV DXATT"),
+    _gemm("dWQKV", "bji,qphbj->qphi", "X DKKQQVV DWKQV"),
+    _fused("bei", "bei", ELEMENTWISE, "DXATT DRESID1 -> DX", {"bji": 1}),
+)  # fmt: skip
+ENCODER = (*FORWARD, *BACKWARD)
+# What only the gradient of the layer's input needs.
+INPUT_ONLY = ("dXQKV", "bei")
+
+# The same layer with fused attention (SDPA), which keeps the log-sum-exp of each row and computes the scores again.
+_SDPA = Operator("sdpa", CONTRACTION, ("KK", "QQ", "VV"), ("GAMMA", "LSE"), kernel="sdpa",
+                 flop={"hbjkp": 4, "hbjk": 6})  # fmt: skip
+_SDPA_BACKWARD = Operator("sdpa_bwd", CONTRACTION, ("KK", "QQ", "VV", "GAMMA", "LSE", "DGAMMA"), ("DQQ", "DKK", "DVV"),
+                          kernel="sdpa_bwd", flop={"hbjkp": 10, "hbjk": 12})  # fmt: skip
+_ATTENTION = {"QKT", "softmax", "gamma", "dX1gamma", "dX2gamma", "bs", "dX1QKT", "dX2QKT"}
+
+
+def _flash() -> tuple[Operator, ...]:
+    instead = {"QKT": _SDPA, "dX1gamma": _SDPA_BACKWARD}
+    kept = (instead.get(operator.name, operator) for operator in ENCODER)
+    return tuple(operator for operator in kept if operator.name not in _ATTENTION)
+
+
+ENCODER_FLASH = _flash()
+LAYERS = {"explicit": ENCODER, "sdpa": ENCODER_FLASH}
+OPERATORS = {operator.name: operator for operator in (*ENCODER, *ENCODER_FLASH)}
+CONTRACTIONS = tuple(operator for operator in ENCODER if operator.kind == CONTRACTION)

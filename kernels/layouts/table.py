@@ -1,0 +1,157 @@
+"""Measured times of operators by their layouts: a header and one row in each line of a JSON-lines file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from amped.errors import ConfigError, FileError, Problem, did_you_mean, quoted
+from amped.files import parse_json, read_text, write_atomically
+from amped.kernels.layouts.gemms import is_one_gemm
+from amped.kernels.layouts.spec import LETTERS, OPERATORS, Dimensions, Operator
+from amped.kernels.layouts.variables import choice_of, row_names, rows_of
+
+FORMAT, VERSION = "amped layout times", 1
+Row = dict[str, Any]
+Choice = tuple[str, ...]
+
+
+@dataclass
+class Table:
+    """Rows of one device, dtype and size.
+
+    A row: `op`, `impl`, `layouts`, `time_us` with `p10`, `p90`, `n`; a contraction's, whose layouts are those of its
+    tensors, also `gemm`, `hidden_copy` and `max_rel_err`. Those of another are of the variables it depends on.
+    """
+
+    dimensions: Dimensions
+    measured: Mapping[str, Any]
+    rows: list[Row] = field(default_factory=list)
+
+    def times(self, operator: str) -> dict[Choice, Row]:
+        """The fastest row for each choice of the operator's variables."""
+        found: dict[Choice, Row] = {}
+        for row in self.rows:
+            choice = choice_of(OPERATORS[operator], row["layouts"]) if row["op"] == operator else None
+            if choice and (choice not in found or row["time_us"] < found[choice]["time_us"]):
+                found[choice] = row
+        return found
+
+    def min(self, operator: str, **layouts: str) -> Row:
+        """The fastest row of an operator with these layouts.
+
+        Raises:
+            ConfigError: for an unknown operator, tensor or layout, or where no row has them.
+        """
+        _known(operator, layouts)
+        rows = [
+            row for row in self.rows
+            if row["op"] == operator and all(row["layouts"][name] == layout for name, layout in layouts.items())
+        ]  # fmt: skip
+        if not rows:
+            told = ", ".join(f"{name} as {layout}" for name, layout in layouts.items()) or "any layout"
+            raise ConfigError(f"no row of {operator} has {told}", "measure it: amped layouts bench --all")
+        return min(rows, key=lambda row: row["time_us"])
+
+    def merged(self, other: Table) -> Table:
+        """The rows of both.
+
+        Raises:
+            ConfigError: if they are of different devices, dtypes or sizes.
+        """
+        mine, its = ({"dimensions": str(t.dimensions), **{k: t.measured.get(k) for k in ("device", "dtype", "dropout")}}
+                     for t in (self, other))  # fmt: skip
+        differ = [f"{key}: {mine[key]} and {its[key]}" for key in mine if mine[key] != its[key]]
+        if differ:
+            raise ConfigError(f"the tables are not of one kind ({'; '.join(differ)})", "measure both alike")
+        return Table(self.dimensions, self.measured, [*self.rows, *other.rows])
+
+    def to_jsonl(self) -> str:
+        """The whole table as text."""
+        header = {"format": FORMAT, "version": VERSION, "dimensions": vars(self.dimensions), "measured": self.measured}
+        return "".join(json.dumps(line) + "\n" for line in (header, *self.rows))
+
+    def to_csv(self) -> str:
+        """The rows for a spreadsheet; layouts as `X=bji KQV=qphbj`."""
+        stream = io.StringIO()
+        writer = csv.writer(stream)
+        writer.writerow(("op", "impl", "layouts", "time_us", "p10", "p90", "n"))
+        for row in self.rows:
+            laid = " ".join(f"{name}={layout}" for name, layout in row["layouts"].items())
+            writer.writerow((row["op"], row["impl"], laid, *(row[key] for key in ("time_us", "p10", "p90", "n"))))
+        return stream.getvalue()
+
+    def write(self, path: Path) -> Path:
+        """Writes the table, never over another file; as CSV if the name says so."""
+        return write_atomically(path, self.to_csv() if path.suffix == ".csv" else self.to_jsonl())
+
+
+def read_table(path: Path) -> Table:
+    """A table from a file.
+
+    Raises:
+        FileError: if it cannot be read or is no table; with every wrong row, by line.
+    """
+    lines = [line for line in read_text(path).splitlines() if line.strip()]
+    header = parse_json(lines[0], str(path)) if lines else None
+    if not isinstance(header, dict) or header.get("format") != FORMAT or header.get("version") != VERSION:
+        raise FileError("is no table of layout times", "make one with `amped layouts bench`", str(path))
+    rows = [parse_json(line, f"{path}, line {number}") for number, line in enumerate(lines[1:], 2)]
+    problems = list(row_problems(rows))
+    if problems:
+        raise FileError(problems[:20], file=str(path))
+    try:
+        return Table(Dimensions(**header["dimensions"]), header["measured"], rows)
+    except (KeyError, TypeError):
+        raise FileError("has a header without dimensions or device", "measure again", str(path)) from None
+
+
+def row_problems(rows: Iterable[Any]) -> Iterator[Problem]:
+    """What is wrong with rows: operators and layouts that do not exist, times that are none."""
+    for number, row in enumerate(rows, 2):
+        where = f"line {number}"
+        try:
+            operator = OPERATORS[row["op"]]
+            layouts = tuple(str(row["layouts"][name]) for name in row_names(operator))
+            good = float(row["time_us"]) > 0
+        except (KeyError, TypeError, ValueError):
+            known = did_you_mean(str(row.get("op")), OPERATORS) if isinstance(row, dict) else ""
+            yield Problem(f"is no row: {quoted(row)}", where, known)
+            continue
+        if not good:
+            yield Problem(f"time_us is {row['time_us']}", where, "measure again")
+        if not _runs(operator, layouts):
+            laid = ", ".join(layouts)
+            yield Problem(f"{operator.name} cannot run with layouts {laid}", where, "measure again with this amped")
+
+
+def _runs(operator: Operator, layouts: tuple[str, ...]) -> bool:
+    """Whether an operator can run with a row's layouts."""
+    if not operator.einsum:
+        return layouts in _rows(operator)
+    terms = operator.einsum.replace("->", ",").split(",")
+    fits = all(sorted(term) == sorted(layout) for term, layout in zip(terms, layouts, strict=True))
+    return fits and is_one_gemm(operator.einsum, (layouts[0], layouts[1], layouts[2]))
+
+
+@cache
+def _rows(operator: Operator) -> frozenset[Choice]:
+    return frozenset(rows_of(operator))
+
+
+def _known(operator: str, layouts: Mapping[str, str]) -> None:
+    if operator not in OPERATORS:
+        raise ConfigError(f"there is no operator {quoted(operator)}", did_you_mean(operator, OPERATORS))
+    names = row_names(OPERATORS[operator])
+    for name, layout in layouts.items():
+        if name not in names:
+            advice = did_you_mean(name, names) or f"it has {', '.join(names)}"
+            raise ConfigError(f"{operator} has no tensor {quoted(name)}", advice)
+        if sorted(layout) != sorted(LETTERS[name]):
+            raise ConfigError(f"{quoted(layout)} is no layout of {name}", f"an order of {LETTERS[name]}")

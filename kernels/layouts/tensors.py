@@ -1,0 +1,101 @@
+"""Tensors that lie in a chosen layout, and contractions of them as one GEMM each, without a hidden copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from math import prod
+from types import ModuleType
+from typing import Any
+
+from amped.errors import ConfigError
+from amped.kernels.layouts.gemms import roles, stride_of
+from amped.kernels.layouts.spec import SLICES
+
+Tensor = Any
+EXTRA = "install it: pip install 'amped[torch]'"
+# Names of what copies a tensor behind a call's back.
+COPIES = ("aten::clone", "aten::copy_", "aten::contiguous")
+
+
+@cache
+def torch_module() -> ModuleType:
+    """torch, if it is there.
+
+    Raises:
+        ConfigError: if it is not installed.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise ConfigError("layouts are timed and run with torch, which is not installed", EXTRA) from None
+    return torch
+
+
+def allocate(layout: str, sizes: Mapping[str, int], like: Mapping[str, Any]) -> Tensor:
+    """An uninitialised tensor whose dimensions are the letters of the layout; `like`: dtype and device."""
+    return torch_module().empty([sizes[letter] for letter in layout], **like)
+
+
+def logical(tensor: Tensor, layout: str, letters: str) -> Tensor:
+    """A view of a tensor with its dimensions in the order of `letters`."""
+    return tensor.permute([layout.index(letter) for letter in letters])
+
+
+def stored(values: Tensor, letters: str, layout: str) -> Tensor:
+    """Values whose dimensions are `letters`, laid out anew; themselves if they lie so already."""
+    return logical(values, letters, layout).contiguous()
+
+
+def part(stack: Tensor, name: str) -> Tensor:
+    """One of keys, queries and values in their stack, which is outermost."""
+    return stack[SLICES[name][1]]
+
+
+def matrix(tensor: Tensor, layout: str, groups: tuple[frozenset[str], ...], sizes: Mapping[str, int]) -> Tensor:
+    """A view with one dimension for each group of letters that lie together; of one element for no letters."""
+    shape = [prod(sizes[letter] for letter in group) for group in groups]
+    strides = [stride_of(layout, group, sizes) for group in groups]
+    return tensor.as_strided(shape, strides)
+
+
+def contract(
+    einsum: str, layouts: tuple[str, str, str], a: Tensor, b: Tensor, out: Tensor, sizes: Mapping[str, int],
+    alpha: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """`out` = alpha · a·b as one (batched) GEMM over views; whatever `out` holds is not read.
+
+    The layouts must be ones that `is_one_gemm` allows; each tensor is dense in its layout.
+    """
+    of = roles(einsum)
+    first = matrix(a, layouts[0], (of.batch, of.m, of.k), sizes)
+    second = matrix(b, layouts[1], (of.batch, of.k, of.n), sizes)
+    result = matrix(out, layouts[2], (of.batch, of.m, of.n), sizes)
+    if not of.batch:
+        result[0].addmm_(first[0], second[0], beta=0, alpha=alpha)
+    else:
+        result.baddbmm_(first, second, beta=0, alpha=alpha)
+    return out
+
+
+def hidden_copies(calls: Sequence[Callable[[], Any]]) -> list[list[str]]:
+    """Names of the copies that each call makes, seen by the profiler: a layout the library cannot take is cloned."""
+    if not calls:
+        return []
+    torch = torch_module()
+    with torch.autograd.profiler.profile(use_kineto=False) as seen:
+        for number, call in enumerate(calls):
+            with torch.autograd.profiler.record_function(f"call {number}"):
+                call()
+    found: list[set[str]] = [set() for _ in calls]
+    for event in seen.function_events:
+        if event.name in COPIES:
+            found[_number_of(event)].add(event.name)
+    return [sorted(names) for names in found]
+
+
+def _number_of(event: Any) -> int:
+    """The call that an event happened in."""
+    while not event.name.startswith("call "):
+        event = event.cpu_parent
+    return int(event.name.removeprefix("call "))

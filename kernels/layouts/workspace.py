@@ -1,0 +1,101 @@
+"""The tensors of one pass through a layer, each in its layout, and how an operator runs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import sqrt
+from typing import Any
+
+from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices
+from amped.kernels.layouts.sdpa import sdpa, sdpa_backward
+from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
+from amped.kernels.layouts.tensors import Tensor, allocate, contract, logical, part, torch_module
+from amped.kernels.layouts.variables import has_layout, layout_of
+
+Allocator = Callable[[str, str, Mapping[str, Any]], Tensor]
+
+
+class Workspace:
+    """Tensors by name, in the layouts of a plan.
+
+    Args:
+        sizes: how long each letter is.
+        layouts: of each tensor that chooses one.
+        like: dtype and device of the tensors.
+        kernels: the fused kernels; those in plain torch unless given.
+    """
+
+    def __init__(
+        self, sizes: Mapping[str, int], layouts: Mapping[str, str], like: Mapping[str, Any],
+        choices: Choices, kernels: Mapping[str, Callable[..., None]] = KERNELS,
+    ) -> None:  # fmt: skip
+        self.sizes, self.layouts, self.like = sizes, layouts, dict(like)
+        self.choices, self.kernels = choices, kernels
+        self.tensors: dict[str, Tensor] = {}
+        self.attention: Any = None
+
+    def copied(self) -> Workspace:
+        """The same tensors, to which others may be added: a backward pass that can be had again."""
+        other = Workspace(self.sizes, self.layouts, self.like, self.choices, self.kernels)
+        other.tensors, other.attention = dict(self.tensors), self.attention
+        return other
+
+    def layout(self, name: str) -> str:
+        """The letters of a tensor, outermost first."""
+        return layout_of(name, self.layouts) if has_layout(name) else LETTERS[name]
+
+    def tensor(self, name: str) -> Tensor:
+        """A tensor as it lies in memory; allocated when first asked for. Parts are views of their stack."""
+        if name in SLICES:
+            return part(self.tensor(SLICES[name][0]), name)
+        if name == "ALPHA" and self.choices.keep == 1.0:
+            return self.tensor("ATTN_DROP")
+        if name not in self.tensors:
+            like = self.like
+            if name in MASKS.values():
+                like = like | {"dtype": torch_module().bool}
+            self.tensors[name] = allocate(self.layout(name), self.sizes, like)
+        return self.tensors[name]
+
+    def view(self, name: str) -> Tensor | None:
+        """A tensor with its dimensions in logical order; none for a mask without dropout."""
+        if self.choices.keep == 1.0 and name in MASKS.values():
+            return None
+        return logical(self.tensor(name), self.layout(name), LETTERS[name])
+
+    def run(self, operator: Operator) -> None:
+        """Runs an operator on its tensors."""
+        self.call(operator)()
+
+    def call(self, operator: Operator) -> Callable[[], None]:
+        """An operator's call, its tensors allocated and its views made, to be timed."""
+        if operator.einsum:
+            return self._contraction(operator)
+        if operator.kernel in ("sdpa", "sdpa_bwd"):
+            return lambda: (sdpa if operator.kernel == "sdpa" else sdpa_backward)(self)
+        return self._fused(operator)
+
+    def _contraction(self, operator: Operator) -> Callable[[], None]:
+        names = (*operator.inputs, *operator.outputs)
+        first, second, out = (self.layout(name) for name in names)
+        tensors = [self.tensor(name) for name in names]
+        alpha = 1 / sqrt(self.sizes["p"]) if operator.scaled else 1.0
+
+        def run() -> None:
+            contract(operator.einsum, (first, second, out), *tensors, self.sizes, alpha)
+
+        return run
+
+    def _fused(self, operator: Operator) -> Callable[[], None]:
+        kernel, names = self.kernels[operator.kernel], ARGUMENTS[operator.name].split()
+        mask = MASKS.get(operator.name)
+        views = [self.view(name) for name in names]
+        if operator.name == "softmax" and self.choices.keep == 1.0:
+            views[names.index("ALPHA")] = None
+
+        def run() -> None:
+            if mask and self.choices.keep < 1.0:
+                self.tensor(mask).bernoulli_(self.choices.keep)
+            kernel(*views, self.choices)
+
+        return run
