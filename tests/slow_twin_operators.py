@@ -47,7 +47,8 @@ def product_seconds(p: dict, m: float, n: float, k: float, batch: float, written
     best = inf
     bandwidth = p["memory_bandwidth"] * p["memory_bandwidth_efficiency"]
     for rows, columns, efficiency, cuts in TILES:
-        begun, exact = ceil(m / rows) * ceil(n / columns), m * n / (rows * columns)
+        filled = (m + p["gemm_ramp_rows"]) * (n + p["gemm_ramp_columns"])
+        begun, exact = ceil(m / rows) * ceil(n / columns), filled / (rows * columns)
         tiles = exact + p["wave_quantization"] * (begun - exact)  # as far as what is idle is really lost
         for parts in cuts:
             if parts > 1 and k / parts < LEAST_DEPTH:

@@ -23,7 +23,7 @@ FLOORS = {
     "exploration": 4, "schedules": 4, "timeline": 4, "execution": 4, "rules": 4, "sensitivities": 4, "draft": 4, "table_check": 4, "validation": 4,
     "calibration": 4, "uncertainty": 4,
     "report": 5,
-    "library": 6,
+    "library": 6, "kernels": 6,
     "cli": 7,
     "__init__": TOP, "__main__": TOP,
     "main": TOP, "mat_dims": TOP, "optimization": TOP, "scenario_summary": TOP,
@@ -165,6 +165,11 @@ def test_formulas_do_not_ask_what_a_value_is() -> None:
 def test_the_annexe_uses_the_lowest_floors_only() -> None:
     used = {room_of(name) for path in KERNELS for name in imports_of(path) if name.split(".")[0] == "amped"}
     assert used - {"kernels"} <= ANNEXE_MAY_USE
+
+
+def test_only_the_verb_that_runs_it_imports_the_annexe() -> None:
+    using = {module_of(p) for p in SOURCES if any(room_of(name) == "kernels" for name in imports_of(p))}
+    assert {name for name in using if not name.startswith("amped.cli.bench")} == set()
 
 
 def test_only_the_annexe_imports_torch() -> None:

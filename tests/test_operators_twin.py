@@ -182,6 +182,7 @@ LEAVES = (
     "flash_attention", "causal", "dropout", "weight_precision", "activation_precision", "gradient_precision",
     "optimizer_state_precision", "logits_precision", "dropout_mask_precision", "softmax_statistic_precision",
     "fused_backward_products", "cross_entropy_kernels", "gemm_sustained_fraction", "gemm_ramp_depth",
+    "gemm_ramp_rows", "gemm_ramp_columns",
     "medium_tile_efficiency", "small_tile_efficiency", "smallest_tile_efficiency", "wave_quantization",
     "cores_sharing_tiles", "memory_bandwidth", "memory_bandwidth_efficiency", "bandwidth_ramp_bytes",
     "normalisation_bandwidth_fraction",

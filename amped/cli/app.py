@@ -9,6 +9,7 @@ import typer
 
 import amped
 from amped.cli import spreading
+from amped.cli.bench import bench
 from amped.cli.calibrate import calibrate
 from amped.cli.check_tables import check_tables
 from amped.cli.coefficients import coefficients
@@ -55,6 +56,7 @@ app.command("show")(show)
 app.command("check-tables")(check_tables)
 app.command("parameters")(parameters)
 app.command("schema")(schema)
+app.add_typer(bench, name="bench")
 
 
 def _version(wanted: bool) -> None:

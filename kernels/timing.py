@@ -1,0 +1,175 @@
+"""How long a call takes: warmed up, repeated within a cap of time, told as minimum, median and spread.
+
+On a CPU other programs only ever add time, so its statistic is the minimum (of one thread's own time); on a GPU clocks and power move, and it is the
+median. Source: Chen and Revels, arXiv 1608.04295 (minima as estimates of time in the presence of noise).
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from amped.kernels.torch_door import torch_module
+
+# Seconds of one record, and calls it has at least and at most.
+RECORD_TIME, FEWEST, MOST = 0.15, 5, 200
+WARM_TIME, WARM_CALLS, WARM_AGREEMENT = 0.2, 5, 0.03
+# Spread of the ninetieth over the tenth percentile beyond which a record is noisy; below it a fit may still trust minima.
+NOISY = {"cpu": 1.5, "cuda": 1.1}
+TRUSTED = 0.5
+# Kernels shorter than this are captured in a graph of many, so that their launches are not timed.
+SHORTEST, CAPTURED = 30e-6, 20
+STATISTIC = {"cpu": "min", "cuda": "median"}
+Call = Callable[[], Any]
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of the calls of one kernel, in seconds, and how many there were."""
+
+    median: float
+    p10: float
+    p90: float
+    min: float
+    n: int
+
+    @classmethod
+    def of(cls, times: Sequence[float]) -> Timing:
+        """The statistics of measured times."""
+        ordered = sorted(times)
+        last = len(ordered) - 1
+        return cls(
+            statistics.median(ordered), ordered[round(0.1 * last)], ordered[round(0.9 * last)], ordered[0], len(times)
+        )
+
+    def flags(self, device: str) -> list[str]:
+        """What makes the record doubtful."""
+        noisy = self.p90 > NOISY[device] * self.p10
+        return [*(["noisy"] if noisy else []), *(["unsettled"] if noisy and self.min < TRUSTED * self.median else [])]
+
+
+class Timer(Protocol):
+    """Times calls on one device."""
+
+    device: str
+
+    def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = False) -> Timing:
+        """The time of a call, in about `cap` seconds; `cold`: with caches flushed before each."""
+        ...
+
+
+def repeated(estimate: float, cap: float) -> int:
+    """How often to call what takes about `estimate` seconds."""
+    return max(FEWEST, min(MOST, int(cap / estimate) if estimate > 0 else MOST))
+
+
+class CpuTimer:
+    """Times by the processor: with one thread by the time that this thread ran, which others on the machine do not stretch.
+
+    On an idle machine that is the time by the clock on the wall.
+    """
+
+    device = "cpu"
+
+    def __init__(
+        self, clock: Clock = time.thread_time, wall: Clock = time.perf_counter, flush: Call | None = None
+    ) -> None:
+        self.clock, self.wall, self.flush = clock, wall, flush
+
+    def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = False) -> Timing:
+        """One call to warm up, then as many as the cap allows: at least five, or as many as three caps allow.
+
+        Calls too short for the clock are timed in groups, unless caches are flushed before each.
+        """
+        call()
+        start = self.clock()
+        call()
+        group = CAPTURED if self.clock() - start < SHORTEST and not cold else 1
+        times: list[float] = []
+        began = self.wall()
+        while len(times) < MOST:
+            times.append(self._once(call, group, cold))
+            spent = self.wall() - began
+            if (spent > cap and len(times) >= FEWEST) or (spent > 3 * cap and len(times) >= 2):
+                break
+        return Timing.of(times)
+
+    def _once(self, call: Call, group: int, cold: bool) -> float:
+        if cold and self.flush is not None:
+            self.flush()
+        start = self.clock()
+        for _ in range(group):
+            call()
+        return (self.clock() - start) / group
+
+
+class CudaTimer:
+    """Times by events in the stream of a GPU, enqueued behind a product that hides their launches."""
+
+    device = "cuda"
+
+    def __init__(self) -> None:
+        self.torch = torch_module()
+        cache = getattr(self.torch.cuda.get_device_properties(0), "L2_cache_size", 64 << 20)
+        self.scratch = self.torch.empty(2 * cache // 4, dtype=self.torch.float32, device="cuda")
+        self.shield = self.torch.randn(4096, 4096, device="cuda", dtype=self.torch.float16)
+
+    def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = True) -> Timing:
+        """Warmed up, then an event on each side of every call; the shortest as a graph of twenty."""
+        estimate = self._warmed(call)
+        calls, count = call, 1
+        if estimate < SHORTEST and not cold:
+            graph = self._captured(call)
+            if graph is not None:
+                calls, count = graph.replay, CAPTURED
+        times = self._timed(calls, repeated(estimate * count, cap), cold)
+        return Timing.of([t / count for t in times])
+
+    def _warmed(self, call: Call) -> float:
+        """Calls until two means of five agree, or for a fifth of a second; the last mean."""
+        before, began = float("inf"), time.perf_counter()
+        while True:
+            mean = sum(self._timed(call, WARM_CALLS, False)) / WARM_CALLS
+            settled = abs(mean - before) <= WARM_AGREEMENT * before
+            if settled or time.perf_counter() - began > WARM_TIME:
+                return mean
+            before = mean
+
+    def _timed(self, call: Call, n: int, cold: bool) -> list[float]:
+        cuda = self.torch.cuda
+        pairs = [(cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)) for _ in range(n)]
+        self.torch.mm(self.shield, self.shield)
+        for start, end in pairs:
+            if cold:
+                self.scratch.zero_()
+            start.record()
+            call()
+            end.record()
+        cuda.synchronize()
+        return [start.elapsed_time(end) / 1e3 for start, end in pairs]
+
+    def _captured(self, call: Call) -> Any:
+        """A graph of calls, or None where the kernel cannot be captured."""
+        try:
+            graph = self.torch.cuda.CUDAGraph()
+            with self.torch.cuda.graph(graph):
+                for _ in range(CAPTURED):
+                    call()
+        except RuntimeError:
+            self.torch.cuda.synchronize()
+            return None
+        return graph
+
+
+def timer_for(device: str, cache_bytes: float, threads: int = 1) -> Timer:
+    """The timer of a device; that of a CPU writes twice its largest cache where a call must find it cold."""
+    if device == "cuda":
+        return CudaTimer()
+    torch = torch_module()
+    scratch = torch.empty(int(2 * cache_bytes) // 4, dtype=torch.float32)
+    clock = time.thread_time if threads == 1 else time.perf_counter
+    return CpuTimer(clock, flush=lambda: scratch.fill_(1.0))
