@@ -79,6 +79,13 @@ def measured(request: Request, tell: Told = lambda done, of, what: None) -> Resu
     return result
 
 
+def prepared(device: str, threads: int, version: str) -> Result:
+    """This machine as a result without records, torch set to so many threads."""
+    refuse_crowded(threads, device)
+    set_threads(threads)
+    return new_result(device, threads, None, "", version)
+
+
 def refuse_crowded(threads: int, device: str) -> None:
     """Several threads wait for one another where others use the cores: such times say nothing.
 

@@ -67,7 +67,8 @@ def calibrated(
         found.values |= {"wave_quantization": 0.0, "medium_tile_efficiency": 1.0, "small_tile_efficiency": 1.0,
                          "smallest_tile_efficiency": 1.0}  # fmt: skip
     _launches(found, result)
-    clean = [_normalised(r, result) for r in result["records"] if not set(DOUBTFUL) & set(r.get("flags", ()))]
+    doubtful = (*DOUBTFUL, "throttled") if result["device"]["kind"] == "cpu" else DOUBTFUL
+    clean = [_normalised(r, result) for r in result["records"] if not set(doubtful) & set(r.get("flags", ()))]
     by_kind = samples(clean, result["settings"]["statistic"])
     for name, bounds in _families(result, machine):
         own = [s for s in by_kind if s.family == name]
@@ -108,7 +109,7 @@ def _launches(found: Calibration, result: Result) -> None:
 def _normalised(record: Record, result: Result) -> Record:
     """A record measured at a lower clock, as it would be at the best one the sentinel saw."""
     sentinels = result.get("sentinels") or []
-    if "throttled" not in record.get("flags", ()) or result["device"]["kind"] == "cpu" or not sentinels:
+    if "throttled" not in record.get("flags", ()) or not sentinels:
         return record
     own = sentinels[record.get("sentinel", 0)]["gemm_tflops"]
     ratio = own / max(s["gemm_tflops"] for s in sentinels)

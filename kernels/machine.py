@@ -46,20 +46,29 @@ class Machine:
         return self.cores == 1
 
 
-def machine_of(result: Result, tables: Tables, named: str | None = None) -> Machine:
+def machine_of(result: Result, tables: Tables, named: str | None = None, known_ones: bool = False) -> Machine:
     """The machine of a result: the row named, the row of its device, or for a processor what can be said of it.
+
+    A processor's own row, which an earlier fit wrote, is only taken where `known_ones` says so.
 
     Raises:
         TableError: for an unknown row; ConfigError: for a GPU that no row is of.
     """
     device = result["device"]
     wanted = named or NAMES.get(device["name"], device["name"].removeprefix("NVIDIA "))
+    if device["kind"] == "cpu" and named is None:
+        own = processor_name(result)
+        return _of_row(tables, own) if known_ones and tables.has(ACCELERATORS, own) else _processor(result)
     if named is not None or tables.has(ACCELERATORS, wanted):
         return _of_row(tables, wanted)
-    if device["kind"] != "cpu":
-        near = did_you_mean(wanted, tables.names(ACCELERATORS))
-        raise ConfigError(f"no row of {ACCELERATORS} is of {device['name']!r}", f"name one with --accelerator; {near}")
-    return _processor(result)
+    near = did_you_mean(wanted, tables.names(ACCELERATORS))
+    raise ConfigError(f"no row of {ACCELERATORS} is of {device['name']!r}", f"name one with --accelerator; {near}")
+
+
+def processor_name(result: Result) -> str:
+    """The name of a processor's row: with the threads it was measured with."""
+    threads = result["host"].get("threads") or 1
+    return f"{result['device']['name']}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _of_row(tables: Tables, name: str) -> Machine:
@@ -90,8 +99,7 @@ def _processor(result: Result) -> Machine:
         raise ConfigError("the result has no copy, and a processor's bandwidth is not known otherwise",
                           "measure a suite, not one kernel")  # fmt: skip
     peaks = {dtype: max(peak, rate) for dtype, rate in best.items() if rate}
-    name = f"{device['name']}, {threads} thread{'s' if threads > 1 else ''}"
-    return Machine(name, False, peaks, peak or max(peaks.values(), default=copied), copied, 1.0)
+    return Machine(processor_name(result), False, peaks, peak or max(peaks.values(), default=copied), copied, 1.0)
 
 
 def _rate(record: Mapping[str, Any], what: str) -> float:

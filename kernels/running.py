@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +24,8 @@ MEMORY_SHARE, TENSORS = 0.5, 2.5
 # Operations for each byte below which memory sets the pace of a processor's kernel, which then must not find its data in
 # a cache; a product that computes more reads through its caches anyway, as it does in training.
 INTENSE = 16
+# Seconds of the sentinel's product beside each record of a processor.
+BESIDE = 0.002
 SENTINELS = {"cpu": (256, 16 << 20), "cuda": (4096, 1 << 30)}
 Advance = Callable[[Result], None]
 
@@ -58,7 +60,8 @@ class Runner:
     build: Callable[[KernelSpec, str], tuple[Callable[[], Any], str]] = built
     clock: Callable[[], float] = time.perf_counter
     rounds: int = 1
-    _rounds_done: int = field(default=1, init=False)
+    _sentinel: KernelSpec | None = field(default=None, init=False)
+    _sentinel_call: Callable[[], Any] = field(default=lambda: None, init=False)
     _began: float = field(default=0.0, init=False)
     _before: float = field(default=0.0, init=False)
 
@@ -77,19 +80,18 @@ class Runner:
             else:
                 self._measure(each)
             self._advanced()
-        measured = {key_of(r): r for r in self.result["records"]}
-        again = [each for each in suite if each.key in measured]
-        for _ in range(self.rounds - 1 if again else 0):
-            if self.budget is not None and self._spent() * (self._rounds_done + 1) / self._rounds_done > self.budget:
+        for _ in range(self.rounds - 1 if self.result["records"] else 0):
+            if not self._repeated(suite):
                 break
-            self._repeat(again, measured)
         return self.result
 
-    def _repeat(self, again: Sequence[KernelSpec], measured: Mapping[tuple[Any, ...], dict[str, Any]]) -> None:
-        """Another round: a record's times are replaced where this one's are better."""
-        for number, each in enumerate(again):
-            if number % SENTINEL_EVERY == 0:
-                self._look_at_sentinel()
+    def _repeated(self, suite: Sequence[KernelSpec]) -> bool:
+        """Another round, of what was slowed down or noisy where there is such; false once the budget is spent."""
+        measured = {key_of(r): r for r in self.result["records"]}
+        doubtful = [e for e in suite if e.key in measured and measured[e.key]["flags"]]
+        for each in doubtful or [e for e in suite if e.key in measured]:
+            if self.budget is not None and self._spent() + 4 * self.cap > self.budget:
+                return False
             record, fresh = measured[each.key], self._measurement(each)
             if isinstance(fresh, dict):
                 calls = record["time_s"]["n"] + fresh["time_s"]["n"]
@@ -97,9 +99,10 @@ class Runner:
                     record.update(fresh)
                 record["time_s"]["n"] = calls
             self._advanced()
-        self._rounds_done += 1
+        return True
 
     def _advanced(self) -> None:
+        mark_slowed(self.result)
         self.result["wall_s"] = self._before + self._spent()
         self.advance(self.result)
 
@@ -119,15 +122,17 @@ class Runner:
         cold = each.kernel != "launch" and (device == "cuda" or each.flop < INTENSE * each.bytes)
         try:
             call, name = self.build(each, device)
+            before = self._reference()
             timing = self.timer.measure(call, self.cap, cold)
+            rate = min(before, self._reference())
         except (RuntimeError, NotImplementedError, MemoryError, TypeError) as error:
             freed(device)
             return told_of(error)
-        flags = timing.flags(device) + self._drifted()
         times = {"median": timing.median, "p10": timing.p10, "p90": timing.p90, "min": timing.min, "n": timing.n}
         return {
             "kernel": each.kernel, "params": dict(each.params), "dtype": each.dtype, "impl": name, "flop": each.flop,
-            "bytes": each.bytes, "time_s": times, "flags": flags, "sentinel": len(self.result["sentinels"]) - 1,
+            "bytes": each.bytes, "time_s": times, "flags": timing.flags(device), "sentinel": len(self.result["sentinels"]) - 1,
+            "gemm_tflops_beside": rate,
         }  # fmt: skip
 
     def _skip(self, each: KernelSpec, reason: str) -> None:
@@ -150,10 +155,7 @@ class Runner:
 
     def _look_at_sentinel(self) -> None:
         """Times a product and a copy that stay the same, to see clocks drift."""
-        side, size = SENTINELS[self.timer.device]
-        dtype = "float32" if self.timer.device == "cpu" else "bfloat16"
-        product = spec("gemm", dtype, m=side, n=side, k=side)
-        copy = spec("copy", dtype, rows=size // 4096, columns=1024)
+        product, copy = sentinel(self.timer.device)
         rates = []
         for each, work in ((product, product.flop), (copy, copy.bytes)):
             timing = self.timer.measure(self.build(each, self.timer.device)[0], self.cap / 2)
@@ -161,10 +163,30 @@ class Runner:
         own = {"at_s": self._before + self._spent(), "gemm_tflops": rates[0] / 1e12, "copy_gbs": rates[1] / 1e9}
         self.result["sentinels"].append(own)
 
-    def _drifted(self) -> list[str]:
-        best = max(s["gemm_tflops"] for s in self.result["sentinels"])
-        now = self.result["sentinels"][-1]["gemm_tflops"]
-        return ["throttled"] if now < (1 - DRIFT[self.timer.device]) * best else []
+    def _reference(self) -> float:
+        """TFLOP/s of the sentinel's product just now on a processor; of the last look at it on a GPU."""
+        if self.timer.device == "cuda":
+            return float(self.result["sentinels"][-1]["gemm_tflops"])
+        if self._sentinel is None:
+            self._sentinel = sentinel("cpu")[0]
+            self._sentinel_call = self.build(self._sentinel, "cpu")[0]
+        return self._sentinel.flop / self.timer.measure(self._sentinel_call, BESIDE).min / 1e12
+
+
+def sentinel(device: str) -> tuple[KernelSpec, KernelSpec]:
+    """A product and a copy that stay the same throughout."""
+    side, size = SENTINELS[device]
+    dtype = "float32" if device == "cpu" else "bfloat16"
+    return spec("gemm", dtype, m=side, n=side, k=side), spec("copy", dtype, rows=size // 4096, columns=1024)
+
+
+def mark_slowed(result: Result) -> None:
+    """Marks the records beside which the sentinel's product ran slower than at its best: clocks or neighbours."""
+    own = [r for r in result["records"] if "gemm_tflops_beside" in r]
+    best = max((r["gemm_tflops_beside"] for r in own), default=0.0)
+    for record in own:
+        slow = record["gemm_tflops_beside"] < (1 - DRIFT[result["device"]["kind"]]) * best
+        record["flags"] = [flag for flag in record["flags"] if flag != "throttled"] + (["throttled"] if slow else [])
 
 
 def told_of(error: BaseException) -> str:

@@ -13,7 +13,10 @@ from typer import Option
 
 import amped
 from amped.cli import options
+from amped.cli.bench_compare import compare
 from amped.cli.bench_fit import command_line, fit
+from amped.cli.bench_ladder import ladder
+from amped.cli.bench_step import step
 from amped.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ bench = typer.Typer(
 
 
 bench.command("fit")(fit)
+bench.command("compare")(compare)
+bench.command("ladder")(ladder)
+bench.command("step")(step)
 
 
 class Suite(enum.StrEnum):

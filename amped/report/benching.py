@@ -73,7 +73,7 @@ def comparison(families: Sequence[Any], worst: Sequence[Any], left_out: Sequence
         rows.add_row(
             point.name + flags, human.duration(point.measured), human.duration(point.predicted), f"{point.error:+.1%}"
         )
-    parts = [errors, Text(""), Text("Worst", style="bold"), rows, *map(Text, left_out)]
+    parts: list[RenderableType] = [errors, Text(""), Text("Worst", style="bold"), rows, *map(Text, left_out)]
     return Group(*parts)
 
 
@@ -83,3 +83,36 @@ def drift(families: Mapping[str, tuple[float, int]], names: tuple[str, str]) -> 
     for family, (ratio, count) in families.items():
         rows.add_row(family, str(count), f"{ratio:.3f}")
     return Group(rows, Text("geometric mean of times; 1 is no drift"))
+
+
+def ladder(rungs: Sequence[Mapping[str, Any]], title: str) -> RenderableType:
+    """The rungs of a ladder: measured, predicted, error, rate, memory, and how far each is off the first."""
+    rows = table("rung", "ms", "median", "predicted", "error", "TFLOP/s", "memory", "off", "gradients")
+    skipped = []
+    for r in rungs:
+        if r["ms"] is None:
+            skipped.append(f"{r['rung']}: {r['skipped']}")
+            continue
+        predicted, error = r.get("predicted_ms"), r.get("error")
+        off, gradients = (
+            f"{r[n]:.0e}" if r[n] is not None else "" for n in ("output_difference", "gradient_difference")
+        )
+        memory = human.scaled(r["peak_memory_bytes"], "B", 3) if r["peak_memory_bytes"] else ""
+        rows.add_row(r["rung"], f"{r['ms']:.3f}", f"{r['median_ms']:.3f}", f"{predicted:.3f}" if predicted else "",
+                     f"{error:+.1%}" if error is not None else "", f"{r['tflops']:.3g}", memory,
+                     off, gradients if r["agrees"] else f"{gradients} !")  # fmt: skip
+    told = ["off, gradients: difference of output and of the worst gradient from the first rung, in norm; !: too much"]
+    return Group(Text(title, style="bold"), rows, *map(Text, skipped), *map(Text, told))
+
+
+def step(
+    name: str, network: Mapping[str, Any], pairs: Mapping[str, tuple[float, float]], losses: Sequence[float]
+) -> RenderableType:
+    """A real step beside its estimate."""
+    rows = table("", "measured", "predicted", "error")
+    units = {"step_time": "s", "memory_bytes": "byte"}
+    for what, (measured, predicted) in pairs.items():
+        shown = (human.value(number, units[what]) for number in (measured, predicted))
+        rows.add_row(human.label(what), *shown, f"{predicted / measured - 1:+.1%}")
+    told = ", ".join(f"{human.label(n)} {v}" for n, v in network.items())
+    return Group(Text(name, style="bold"), Text(told), rows, Text(f"loss {losses[0]:.3f} to {losses[-1]:.3f}"))
