@@ -10,16 +10,27 @@ from amped.report.scatter import COLOURS, LINES, MARKS
 
 
 class Point(Protocol):
-    """One record and its prediction, in seconds."""
+    """One record and its prediction, in seconds; read only."""
 
     @property
-    def family(self) -> str: ...
+    def family(self) -> str:
+        """What it is coloured by."""
+        ...
+
     @property
-    def measured(self) -> float: ...
+    def measured(self) -> float:
+        """Measured time."""
+        ...
+
     @property
-    def predicted(self) -> float: ...
+    def predicted(self) -> float:
+        """Predicted time."""
+        ...
+
     @property
-    def flags(self) -> Sequence[str]: ...
+    def flags(self) -> Sequence[str]:
+        """What makes it doubtful."""
+        ...
 
 
 def kernel_scatter(points: Sequence[Point], title: str, suffix: str = "png") -> bytes:

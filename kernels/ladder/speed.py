@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 WARM_UP, PASSES = 50, 50
@@ -35,12 +36,16 @@ def speedometer(
     """Times a layer forward and backward.
 
     Args:
-        forward: the layer; `x`, `dy` its input and the gradient of its output.
-        warm_up, passes: passes that do not count, and those that do.
+        forward: the layer.
+        x: its input.
+        dy: the gradient of its output.
+        warm_up: passes that do not count.
+        passes: those that do.
         context: entered around forward, and left before backward.
         parameters: whose gradients are set to None or to zero after each pass where `zeroing` says so.
         zeroing: never, none or zero.
-        clock: seconds; `settled` waits for the device before it is read.
+        clock: seconds.
+        settled: waits for the device before the clock is read.
     """
     own = list(parameters)
 
@@ -62,5 +67,5 @@ def speedometer(
         once()
         settled()
         marks.append(clock())
-    each = [after - before for before, after in zip(marks, marks[1:], strict=False)]
+    each = [after - before for before, after in pairwise(marks)]
     return Speed((marks[-1] - marks[0]) / passes, statistics.median(each), min(each), passes)
