@@ -11,11 +11,13 @@ from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Fitted, fitted
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import SUSTAINED, Array, KernelTime, Record, Samples, measured_time, predicted, samples
 from amped.kernels.results import Result
+from amped.kernels.specs import FAMILIES
 
 # Work above which a product is large, and below which it is small; rows or columns up to which it is skinny.
 LARGE, SMALL, SKINNY = {"cpu": 5e8, "cuda": 1e11}, {"cpu": 1e8, "cuda": 1e10}, 64
 ABOVE_SPEC = 1.05
 DOUBTFUL = ("unsettled",)
+COMPUTING = ("contraction", "batched_contraction", "grouped_contraction", "fused_attention")
 Told = Callable[[str], None]
 
 
@@ -67,8 +69,7 @@ def calibrated(
         found.values |= {"wave_quantization": 0.0, "medium_tile_efficiency": 1.0, "small_tile_efficiency": 1.0,
                          "smallest_tile_efficiency": 1.0}  # fmt: skip
     _launches(found, result)
-    doubtful = (*DOUBTFUL, "throttled") if result["device"]["kind"] == "cpu" else DOUBTFUL
-    clean = [_normalised(r, result) for r in result["records"] if not set(doubtful) & set(r.get("flags", ()))]
+    clean = [_normalised(r, result) for r in result["records"] if not set(DOUBTFUL) & set(r.get("flags", ()))]
     by_kind = samples(clean, result["settings"]["statistic"])
     for name, bounds in _families(result, machine):
         own = [s for s in by_kind if s.family == name]
@@ -107,12 +108,15 @@ def _launches(found: Calibration, result: Result) -> None:
 
 
 def _normalised(record: Record, result: Result) -> Record:
-    """A record measured at a lower clock, as it would be at the best one the sentinel saw."""
-    sentinels = result.get("sentinels") or []
-    if "throttled" not in record.get("flags", ()) or not sentinels:
+    """A product or an attention beside which the sentinel's product was slow, as it would be at its best.
+
+    Clocks and neighbours slow computing down; kernels that memory paces are left as they were measured.
+    """
+    beside = [r["gemm_tflops_beside"] for r in result["records"] if "gemm_tflops_beside" in r]
+    computes = FAMILIES[record["kernel"]].kind in COMPUTING if record["kernel"] in FAMILIES else False
+    if "throttled" not in record.get("flags", ()) or "gemm_tflops_beside" not in record or not computes:
         return record
-    own = sentinels[record.get("sentinel", 0)]["gemm_tflops"]
-    ratio = own / max(s["gemm_tflops"] for s in sentinels)
+    ratio = record["gemm_tflops_beside"] / max(beside)
     return {**record, "time_s": {name: v * ratio if name != "n" else v for name, v in record["time_s"].items()}}
 
 

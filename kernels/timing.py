@@ -22,6 +22,9 @@ NOISY = {"cpu": 1.5, "cuda": 1.1}
 TRUSTED = 0.5
 # Kernels shorter than this are captured in a graph of many, so that their launches are not timed.
 SHORTEST, CAPTURED = 30e-6, 20
+# A neighbour on the other thread of a core slows it down by a half and more: a call counts where a small product before and
+# after it took no longer than this multiple of its least.
+QUIET = 1.08
 STATISTIC = {"cpu": "min", "cuda": "median"}
 Call = Callable[[], Any]
 Clock = Callable[[], float]
@@ -36,14 +39,20 @@ class Timing:
     p90: float
     min: float
     n: int
+    beside: float | None = None
 
     @classmethod
-    def of(cls, times: Sequence[float]) -> Timing:
-        """The statistics of measured times."""
+    def of(cls, times: Sequence[float], beside: float | None = None) -> Timing:
+        """The statistics of measured times; `beside` is what a kernel that stays the same took beside them."""
         ordered = sorted(times)
         last = len(ordered) - 1
         return cls(
-            statistics.median(ordered), ordered[round(0.1 * last)], ordered[round(0.9 * last)], ordered[0], len(times)
+            statistics.median(ordered),
+            ordered[round(0.1 * last)],
+            ordered[round(0.9 * last)],
+            ordered[0],
+            len(times),
+            beside,
         )
 
     def flags(self, device: str) -> list[str]:
@@ -76,35 +85,49 @@ class CpuTimer:
     device = "cpu"
 
     def __init__(
-        self, clock: Clock = time.thread_time, wall: Clock = time.perf_counter, flush: Call | None = None
-    ) -> None:
+        self, clock: Clock = time.thread_time, wall: Clock = time.perf_counter, flush: Call | None = None,
+        reference: Call | None = None,
+    ) -> None:  # fmt: skip
         self.clock, self.wall, self.flush = clock, wall, flush
+        self.reference, self.quietest = reference, float("inf")
 
     def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = False) -> Timing:
         """One call to warm up, then as many as the cap allows: at least five, or as many as three caps allow.
 
-        Calls too short for the clock are timed in groups, unless caches are flushed before each.
+        Calls too short for the clock are timed in groups, unless caches are flushed before each. Where there is a
+        reference, only the calls count beside which it ran as fast as it ever did, or else at its fastest now.
         """
         call()
-        start = self.clock()
-        call()
-        group = CAPTURED if self.clock() - start < SHORTEST and not cold else 1
-        times: list[float] = []
+        group = CAPTURED if self._timed(call) < SHORTEST and not cold else 1
+        found: list[tuple[float, float]] = []
         began = self.wall()
-        while len(times) < MOST:
-            times.append(self._once(call, group, cold))
+        while len(found) < MOST:
+            found.append(self._once(call, group, cold))
             spent = self.wall() - began
-            if (spent > cap and len(times) >= FEWEST) or (spent > 3 * cap and len(times) >= 2):
+            if (spent > cap and len(found) >= FEWEST) or (spent > 3 * cap and len(found) >= 2):
                 break
-        return Timing.of(times)
+        if self.reference is None:
+            return Timing.of([seconds for seconds, _ in found])
+        least = min(beside for _, beside in found)
+        self.quietest = min(self.quietest, least)
+        limit = QUIET * (self.quietest if least <= QUIET * self.quietest else least)
+        return Timing.of([seconds for seconds, beside in found if beside <= limit], least)
 
-    def _once(self, call: Call, group: int, cold: bool) -> float:
+    def _once(self, call: Call, group: int, cold: bool) -> tuple[float, float]:
+        """Seconds of a call, and of the slower reference before and after it."""
         if cold and self.flush is not None:
             self.flush()
+        before = self._timed(self.reference) if self.reference is not None else 0.0
         start = self.clock()
         for _ in range(group):
             call()
-        return (self.clock() - start) / group
+        seconds = (self.clock() - start) / group
+        return seconds, max(before, self._timed(self.reference) if self.reference is not None else 0.0)
+
+    def _timed(self, call: Call) -> float:
+        start = self.clock()
+        call()
+        return self.clock() - start
 
 
 class CudaTimer:
@@ -165,11 +188,11 @@ class CudaTimer:
         return graph
 
 
-def timer_for(device: str, cache_bytes: float, threads: int = 1) -> Timer:
+def timer_for(device: str, cache_bytes: float, threads: int = 1, reference: Call | None = None) -> Timer:
     """The timer of a device; that of a CPU writes twice its largest cache where a call must find it cold."""
     if device == "cuda":
         return CudaTimer()
     torch = torch_module()
     scratch = torch.empty(int(2 * cache_bytes) // 4, dtype=torch.float32)
     clock = time.thread_time if threads == 1 else time.perf_counter
-    return CpuTimer(clock, flush=lambda: scratch.fill_(1.0))
+    return CpuTimer(clock, flush=lambda: scratch.fill_(1.0), reference=reference)

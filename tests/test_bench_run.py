@@ -126,10 +126,10 @@ def test_collectives_between_two_processes(tmp_path):
 def test_without_torch_the_extra_is_named(monkeypatch, tmp_path):
     known = importlib.import_module
 
-    def missing(name, *more):
+    def missing(name, package=None):
         if name == "torch":
             raise ImportError(name)
-        return known(name, *more)
+        return known(name, package)
 
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(ConfigError, match=r"needs PyTorch.*\n    pip install 'amped\[torch\]'"):

@@ -61,6 +61,25 @@ def test_caches_are_flushed_before_each_cold_call_and_that_is_not_counted():
     assert len(flushed) == timing.n
 
 
+def test_calls_count_only_while_the_machine_is_as_quiet_as_it_was():
+    """A reference beside each call tells: 1 ms on a quiet machine, 2 ms beside a neighbour that doubles all times."""
+    clock, now = Clock(0.0), {"factor": 1, "next": iter([1, 1, 2, 2, 1, 2, 1, 1, 2, 1] * 20)}
+
+    def reference():
+        clock.now += 1e-3 * now["factor"]
+
+    def call():
+        now["factor"] = next(now["next"])
+        clock.now += 1e-2 * now["factor"]
+
+    timer = CpuTimer(clock, clock, reference=reference)
+    timing = timer.measure(call, cap=0.2)
+    assert (timing.median, timing.p90, timing.beside) == pytest.approx((0.01, 0.01, 1e-3))
+    now["next"] = iter([3] * 100)
+    busy = timer.measure(call, cap=0.2)
+    assert (busy.min, busy.beside) == pytest.approx((0.03, 3e-3))
+
+
 def test_a_wide_spread_is_noisy_and_one_far_from_its_minimum_unsettled():
     assert Timing(1.0, 0.9, 1.0, 0.9, 9).flags("cpu") == []
     assert Timing(1.0, 0.9, 1.4, 0.9, 9).flags("cpu") == ["noisy"]

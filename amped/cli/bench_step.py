@@ -81,8 +81,10 @@ def _accelerator(asked: Scenario, fresh: dict[str, Any]) -> str:
     from amped.table_files import user_folders
     from amped.tables import Tables
 
-    own = fresh["device"]["name"]
-    name = processor_name(fresh) if fresh["device"]["kind"] == "cpu" else NAMES.get(own, own.removeprefix("NVIDIA "))
+    own = str(fresh["device"]["name"])
+    name: str = (
+        processor_name(fresh) if fresh["device"]["kind"] == "cpu" else NAMES.get(own, own.removeprefix("NVIDIA "))
+    )
     folder = asked.question.lookup_tables
     if not Tables(user_folders(_path(folder))).has(ACCELERATORS, name):
         raise ConfigError(f"no row of {ACCELERATORS} is of this device, {name!r}",
@@ -115,11 +117,11 @@ def _estimate(asked: Scenario, small: Any, accelerator: str, dtype: str) -> Any:
     """The estimate of the scaled model on this one device, as it is trained here: AdamW, no dropout, all in one format."""
     from amped.library import estimate
 
-    one = {f"{kind}_parallel_degree": 1 for kind in ("data", "tensor", "pipeline", "context", "expert")}
-    bits = dict.fromkeys(
+    one: dict[str, Any] = {f"{kind}_parallel_degree": 1 for kind in ("data", "tensor", "pipeline", "context", "expert")}
+    bits: dict[str, Any] = dict.fromkeys(
         ("weight_precision", "activation_precision", "gradient_precision", "optimizer_state_precision"), BITS[dtype]
     )
-    network = {name: value for name, value in asdict(small).items() if name != "batch_size"}
+    network: dict[str, Any] = {name: value for name, value in asdict(small).items() if name != "batch_size"}
     return estimate(
         {"neural_network_training_parameters": {"parameters": {}}}, lookup_tables=asked.question.lookup_tables,
         accelerator=accelerator, number_of_accelerators=1, **network, **one, **bits, batch_size=small.batch_size,
