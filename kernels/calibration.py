@@ -38,13 +38,15 @@ class Calibration:
     """What a result tells of a machine.
 
     Attributes:
-        values: coefficients by their columns of kernel_efficiencies, in SI units; `defaults` those they stand on.
+        values: coefficients by their columns of kernel_efficiencies, in SI units; `fitted` those of them that were, the
+            others follow from what the machine is; `defaults` those they stand on.
         strata: errors of each family, whole and by size; `refused` families with too few clean records, and why.
         layouts: time of products in each layout over what was predicted, relative to TN.
     """
 
     machine: Machine
     values: dict[str, float] = field(default_factory=dict)
+    fitted: list[str] = field(default_factory=list)
     defaults: Mapping[str, float] = field(default_factory=dict)
     strata: list[Stratum] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
@@ -138,6 +140,7 @@ def _fit(
 
     told = fitted(model, times, bounds)
     found.values |= told.values
+    found.fitted += list(told.values)
     records = [r for s in own for r in s.records]
     found.strata += strata(name, records, told, result["device"]["kind"])
     if name.startswith("products"):

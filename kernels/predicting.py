@@ -23,12 +23,15 @@ KernelTime = Callable[[Operator, Kernels], Array]
 # Columns of kernel_efficiencies for the largest products of a format.
 SUSTAINED = {"float32": "fp32_gemm_sustained_fraction", "bfloat16": "gemm_sustained_fraction",
              "float16": "gemm_sustained_fraction", "float8_e4m3fn": "fp8_gemm_sustained_fraction"}  # fmt: skip
-# What no kernel tells or needs, where nothing else is known; and what processors have.
+# What is of software or of no kernel here, as estimates have it where nobody says otherwise.
 DEFAULTS = {
     "grouped_gemm_efficiency": 1.0,
     "gemm_ramp_rows": 0.0,
     "gemm_ramp_columns": 0.0,
     "exposed_softmax_fraction": 0.0,
+    "streaming_traffic_factor": 1.0,
+    "attention_head_ramp": 28.0,
+    "attention_dropout_fraction": 1.0,
 }
 # Kernels that do nothing but move bytes.
 STREAMING = ("copy", "read", "write", "add", "embedding", "embedding_backward")
@@ -84,7 +87,11 @@ def operator(kind: str, phase: str, records: Sequence[Record]) -> Operator:
     flops, moved = (np.array([float(r[name]) for r in records]) for name in ("flop", "bytes"))
     written = sizes[0] * sizes[1] * sizes[3] * np.array([BYTES[r["dtype"]] for r in records])
     zero, one = np.zeros(len(records)), np.ones(len(records))
-    return Operator("kernel", kind, phase, *sizes, flops, moved - written, written, zero, one, one)
+    width, dropped = (
+        np.array([float(r["params"].get(name) or 0) for r in records]) for name in ("head_dimension", "dropout")
+    )
+    made = Operator("kernel", kind, phase, *sizes, flops, moved - written, written, zero, one, one)
+    return made.with_heads(np.maximum(width, 1.0), 1.0 * (dropped > 0))
 
 
 def _sizes(record: Record) -> tuple[float, float, float, float]:
@@ -109,7 +116,8 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         vector_rate=c.get("vector_flop_rate", machine.vector_rate),
         softmax_time=4 * c["exposed_softmax_fraction"] / machine.vector_rate,
         bandwidth=machine.bandwidth * c["memory_bandwidth_efficiency"],
-        normalisation=c["normalisation_bandwidth_fraction"], bandwidth_ramp=c["bandwidth_ramp_bytes"],
+        normalisation=c["normalisation_bandwidth_fraction"], passes=c["streaming_traffic_factor"],
+        ramp_width=c["attention_head_ramp"], dropping=c["attention_dropout_fraction"], bandwidth_ramp=c["bandwidth_ramp_bytes"],
         ramp_depth=c["gemm_ramp_depth"], ramp_length=c["attention_ramp_length"], medium=c["medium_tile_efficiency"],
         small=c["small_tile_efficiency"], smallest=c["smallest_tile_efficiency"], quantization=c["wave_quantization"],
         cores=machine.cores, overhead=c["kernel_overhead_time"], dispatch=c["kernel_dispatch_time"],

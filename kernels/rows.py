@@ -40,7 +40,8 @@ def kernel_row(found: Calibration, result: Result, base: str, command: str, vers
     return {
         "extends": base,
         **{name: as_written(name, value) for name, value in own.items()},
-        "aliases": [], "sources": [_source(result, command, version)], "fitted": list(own), "unverified": [],
+        "aliases": [], "sources": [_source(result, command, version)], "fitted": [name for name in found.fitted if name in own],
+        "fitted_on": f"{len(result['records'])} kernels of {result['device']['name']}", "unverified": [],
         "notes": _notes(found),
     }  # fmt: skip
 

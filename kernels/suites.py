@@ -123,7 +123,12 @@ def of_operators(operators: Iterable[Operator], dtype: str, attention: dict[str,
 
 
 _LAYOUT_OF = {"forward": "TN", "input_gradient": "NN", "weight_gradient": "NT"}
-_KINDS = {"contraction": "gemm", "batched_contraction": "batched_gemm", "grouped_contraction": "grouped_gemm"}
+_KINDS = {
+    "contraction": "gemm",
+    "head_contraction": "gemm",
+    "batched_contraction": "batched_gemm",
+    "grouped_contraction": "grouped_gemm",
+}
 
 
 def _of_operator(o: Operator, dtype: str, attention: dict[str, Any], gated: bool) -> Iterator[KernelSpec]:
@@ -145,6 +150,8 @@ def _streaming_kernel(o: Operator, gated: bool) -> str | None:
     backward = "" if o.phase == "forward" else "_backward"
     if o.name in ("attention_norm", "feedforward_norm"):
         return f"layer_norm{backward}"
+    if o.name == "cross_entropy":
+        return f"cross_entropy{backward}"
     if o.name == "softmax":
         return f"softmax{backward}"
     if o.name == "activation_function":

@@ -180,7 +180,7 @@ def test_a_row_says_what_it_was_fitted_on_and_stands_on_the_one_before(of_gpu):
     assert rows.base_row(Tables(), "L40S", True) == "Ada"
     row = rows.kernel_row(of_gpu, planted(PRODUCTS, TRUTH, GPU), "H100 SXM", "amped bench fit r.json", "0.1.0")
     assert row["extends"] == "H100 SXM"
-    assert set(row["fitted"]) == set(of_gpu.values) <= set(row)
+    assert set(row["fitted"]) == set(of_gpu.fitted) <= set(row)
     assert row["bandwidth_ramp_bytes"].endswith(" MB")
     assert "amped bench fit r.json" in row["sources"][0]
     assert "2026-11-20" in row["sources"][0]
