@@ -21,7 +21,7 @@ WARM_TIME, WARM_CALLS, WARM_AGREEMENT = 0.2, 5, 0.03
 NOISY = {"cpu": 1.5, "cuda": 1.1}
 TRUSTED = 0.5
 # Kernels shorter than this are captured in a graph of many, so that their launches are not timed.
-SHORTEST, CAPTURED = 30e-6, 20
+SHORTEST, CAPTURED, TRIALS = 30e-6, 20, 3
 # A neighbour on the other thread of a core slows it down by a half and more: a call counts where a small product before and
 # after it took no longer than this multiple of its least.
 QUIET = 1.08
@@ -92,13 +92,14 @@ class CpuTimer:
         self.reference, self.quietest = reference, float("inf")
 
     def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = False) -> Timing:
-        """One call to warm up, then as many as the cap allows: at least five, or as many as three caps allow.
+        """Warmed up by four calls, then as many as the cap allows: at least five, or as many as three caps allow.
 
         Calls too short for the clock are timed in groups, unless caches are flushed before each. Where there is a
         reference, only the calls count beside which it ran as fast as it ever did, or else at its fastest now.
         """
         call()
-        group = CAPTURED if self._timed(call) < SHORTEST and not cold else 1
+        brief = min(self._timed(call) for _ in range(TRIALS)) < SHORTEST
+        group = CAPTURED if brief and not cold else 1
         found: list[tuple[float, float]] = []
         began = self.wall()
         while len(found) < MOST:

@@ -47,7 +47,8 @@ def product_seconds(p: dict, m: float, n: float, k: float, batch: float, written
     best = inf
     bandwidth = p["memory_bandwidth"] * p["memory_bandwidth_efficiency"]
     for rows, columns, efficiency, cuts in TILES:
-        filled = (m + p["gemm_ramp_rows"]) * (n + p["gemm_ramp_columns"])
+        lost_rows, lost_columns = (p[f"gemm_ramp_{side}"] for side in ("rows", "columns"))
+        filled = (m + (lost_rows if m > 1 else 0)) * (n + (lost_columns if n > 1 else 0))
         begun, exact = ceil(m / rows) * ceil(n / columns), filled / (rows * columns)
         tiles = exact + p["wave_quantization"] * (begun - exact)  # as far as what is idle is really lost
         for parts in cuts:

@@ -91,6 +91,18 @@ def test_predicted_time_jumps_where_a_wave_is_full_and_grows_with_depth():
     assert np.all(np.diff([seconds(12, 11, k) for k in range(512, 8192, 256)]) > 0)
 
 
+def test_a_product_with_a_vector_loses_no_rows():
+    def seconds(m):
+        (own,) = samples([record("gemm", m=m, n=2048, k=2048)], "min")
+        truth = {"gemm_ramp_rows": 64.0, "gemm_ramp_columns": 8.0, "wave_quantization": 0.0, "gemm_ramp_depth": 0.0,
+                 "fp32_gemm_sustained_fraction": 1.0, "memory_bandwidth_efficiency": 1.0, "bandwidth_ramp_bytes": 0.0,
+                 "kernel_overhead_time": 0.0}  # fmt: skip
+        return float(predicted(own, {**DEFAULTS, **truth}, CPU, formulas()).reshape(-1)[0])
+
+    assert seconds(1) == pytest.approx(4 * (2048 * 2048 + 2 * 2048) / 10e9)  # memory's pace
+    assert seconds(64) == pytest.approx(2 * (64 + 64) * (2048 + 8) * 2048 / 160e9)
+
+
 def test_layouts_are_told_apart():
     shapes = [{"m": 512 * i, "n": 1024, "k": 1024} for i in range(1, 9)]
     slower = {"TN": 1.0, "NN": 1.04, "NT": 0.95}

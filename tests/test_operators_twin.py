@@ -257,6 +257,9 @@ CONFIGURATIONS = {
     "gpt2_on_one_h100_bound_by_launches": (
         "default", {**SMALL, **H100, "batch_size": 2, "flash_attention": True, "activation_recomputation": "none"},
     ),
+    "gpt2_where_rows_and_columns_are_lost": (
+        "default", {**SMALL, "gemm_ramp_rows": 40, "gemm_ramp_columns": 12, "wave_quantization": 0},
+    ),
     "gpt2_on_v100_replicas": ("default", {**SMALL, "accelerator": "V100", "system": "DGX-2", "batch_size": 64,
                                           "number_of_accelerators": 32}),
 }  # fmt: skip
