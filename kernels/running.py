@@ -118,7 +118,8 @@ class Runner:
         cold = each.kernel != "launch" and (device == "cuda" or each.flop < INTENSE * each.bytes)
         try:
             call, name = self.build(each, device)
-            timing = self.timer.measure(call, self.cap, cold)
+            eager = device == "cuda" and each.kernel == "launch" and each.params["mode"] == "eager"
+            timing = self.timer.dispatched(call) if eager else self.timer.measure(call, self.cap, cold)
         except (RuntimeError, NotImplementedError, MemoryError, TypeError) as error:
             freed(device)
             return told_of(error)

@@ -70,6 +70,10 @@ class Timer(Protocol):
         """The time of a call, in about `cap` seconds; `cold`: with caches flushed before each."""
         ...
 
+    def dispatched(self, call: Call) -> Timing:
+        """Seconds that the host takes to launch a kernel."""
+        ...
+
 
 def repeated(estimate: float, cap: float) -> int:
     """How often to call what takes about `estimate` seconds."""
@@ -114,6 +118,10 @@ class CpuTimer:
         limit = QUIET * (self.quietest if least <= QUIET * self.quietest else least)
         return Timing.of([seconds for seconds, beside in found if beside <= limit], least)
 
+    def dispatched(self, call: Call) -> Timing:
+        """The time of the call: a processor launches nothing."""
+        return self.measure(call)
+
     def _once(self, call: Call, group: int, cold: bool) -> tuple[float, float]:
         """Seconds of a call, and of the slower reference before and after it."""
         if cold and self.flush is not None:
@@ -156,6 +164,18 @@ class CudaTimer:
                 calls, count = graph.replay, CAPTURED
         times = self._timed(calls, repeated(estimate * count, cap), cold)
         return Timing.of([t / count for t in times])
+
+    def dispatched(self, call: Call) -> Timing:
+        """Seconds that the host takes to launch a kernel: many in a row, faster than which none can follow another."""
+        times = []
+        for _ in range(FEWEST + 1):
+            self.torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(MOST):
+                call()
+            times.append((time.perf_counter() - start) / MOST)
+            self.torch.cuda.synchronize()
+        return Timing.of(times[1:])
 
     def _warmed(self, call: Call) -> float:
         """Calls until two means of five agree, or for a fifth of a second; the last mean."""

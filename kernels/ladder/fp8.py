@@ -6,8 +6,7 @@ are checked here. Source: arXiv 2209.05433; NVIDIA Transformer Engine, delayed s
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
@@ -39,34 +38,40 @@ class Recipe:
 
 @dataclass
 class ScaleState:
-    """The scale of one tensor, and the ranges it had; slot 0 is of this step."""
+    """The scale of one tensor, and the ranges it had; slot 0 is of this step. Both stay on the device: nobody waits."""
 
     largest: float
     recipe: Recipe
-    scale: float = 1.0
-    ranges: list[float] = field(default_factory=list)
+    device: str = "cpu"
+    scale: Any = None
+    ranges: Any = None
     started: bool = False
 
     def __post_init__(self) -> None:
-        """An empty history."""
-        self.ranges = self.ranges or [0.0] * self.recipe.history
+        """A scale of one, and an empty history."""
+        torch = torch_module()
+        self.scale = torch.ones((), device=self.device)
+        self.ranges = torch.zeros(self.recipe.history, device=self.device)
 
-    def seen(self, amax: float) -> None:
+    def seen(self, amax: Any) -> None:
         """Notes the range of a tensor of this step."""
-        self.ranges[0] = max(self.ranges[0], amax)
+        torch = torch_module()
+        self.ranges[0] = torch.maximum(self.ranges[0], torch.as_tensor(amax, device=self.device, dtype=torch.float32))
 
     def update(self) -> None:
         """Ends a step: the scale of the next, and slot 0 empty again."""
-        amax = self.ranges[0] if self.recipe.most_recent else max(self.ranges)
+        amax = self.ranges[0] if self.recipe.most_recent else self.ranges.max()
         self.scale = scale_for(amax, self.largest, self.recipe.margin, self.scale)
-        self.ranges = [0.0, *self.ranges[:-1]]
+        self.ranges = self.ranges.roll(1)
+        self.ranges[0] = 0.0
 
 
-def scale_for(amax: float, largest: float, margin: int, before: float) -> float:
+def scale_for(amax: Any, largest: float, margin: int, before: Any) -> Any:
     """The scale that brings a range to the format's largest number; the one before where there is no range."""
-    if not math.isfinite(amax) or amax <= 0:
-        return before
-    return min(largest / amax / 2**margin, 3.4028235e38)
+    torch = torch_module()
+    amax = torch.as_tensor(amax, dtype=torch.float32)
+    found = (largest / amax / 2**margin).clamp(max=torch.finfo(torch.float32).max)
+    return torch.where(torch.isfinite(amax) & (amax > 0), found, torch.as_tensor(before, device=amax.device))
 
 
 def formats() -> dict[str, Any]:
@@ -75,10 +80,19 @@ def formats() -> dict[str, Any]:
     return {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
-def quantized(x: Any, scale: float, kind: str) -> Any:
-    """A tensor times its scale, cut to what the format holds."""
-    largest = LARGEST[kind]
-    return (x.float() * scale).clamp(-largest, largest).to(formats()[kind])
+def quantized(x: Any, scale: Any, kind: str) -> Any:
+    """A tensor times its scale, cut to what the format holds; on a GPU as one kernel."""
+    cast = _compiled_cast() if x.is_cuda else _cast
+    return cast(x, scale, LARGEST[kind], formats()[kind])
+
+
+def _cast(x: Any, scale: Any, largest: float, dtype: Any) -> Any:
+    return (x.float() * scale).clamp(-largest, largest).to(dtype)
+
+
+@lru_cache(maxsize=1)
+def _compiled_cast() -> Any:
+    return torch_module().compile(_cast)
 
 
 def refuse_illegal(left: Any, right: Any) -> None:
@@ -98,11 +112,11 @@ def refuse_illegal(left: Any, right: Any) -> None:
         raise ConfigError(f"{' and '.join(odd)} of an fp8 product must be multiples of {ALIGNED}", "choose other sizes")
 
 
-def scaled_product(left: Any, right: Any, scales: tuple[float, float], dtype: Any, fast: bool) -> Any:
+def scaled_product(left: Any, right: Any, scales: tuple[Any, Any], dtype: Any, fast: bool) -> Any:
     """The product of two fp8 tensors, with their scales taken out again."""
     torch = torch_module()
     refuse_illegal(left, right)
-    one, two = (torch.tensor(1.0 / scale, device=left.device) for scale in scales)
+    one, two = (1.0 / scale for scale in scales)
     out = torch.bfloat16 if dtype in (torch.bfloat16, torch.float16) else torch.float32
     return torch._scaled_mm(left, right, scale_a=one, scale_b=two, out_dtype=out, use_fast_accum=fast).to(dtype)
 
@@ -135,16 +149,14 @@ class Float8:
             return torch_module().nn.functional.linear(x, weight, bias)
         return _function().apply(x, weight, bias, self, name)
 
-    def cast(self, name: str, x: Any, kind: str) -> tuple[Any, float]:
+    def cast(self, name: str, x: Any, kind: str) -> tuple[Any, Any]:
         """A tensor in fp8, and its scale: by its own range at first, and always where scaling is dynamic."""
-        state = self.states.setdefault(name, ScaleState(LARGEST[kind], self.recipe))
+        state = self.states.setdefault(name, ScaleState(LARGEST[kind], self.recipe, str(x.device)))
+        amax = x.abs().amax().float()
+        state.seen(amax)
         if not self.recipe.delayed or not state.started:
-            amax = float(x.abs().amax())
             state.scale = scale_for(amax, state.largest, self.recipe.margin, state.scale)
             state.started = True
-            state.seen(amax)
-        else:
-            state.seen(float(x.abs().amax()))
         return quantized(x, state.scale, kind), state.scale
 
 
