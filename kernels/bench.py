@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from amped.errors import ConfigError, FileError
 from amped.kernels import collective, suites
 from amped.kernels.device import host_of, usable_cores
 from amped.kernels.results import Result, key_of, read_result, refuse_other_machine, write_result
 from amped.kernels.running import Runner, new_result, set_threads, timer_of
-from amped.kernels.specs import KernelSpec
+from amped.kernels.specs import COLLECTIVES, KernelSpec
 from amped.kernels.timing import RECORD_TIME
 from amped.kernels.torch_door import chosen_device, chosen_format, has_fp8
-
-from amped.errors import ConfigError, FileError
 
 # Seconds between two writes of the file.
 SAVE_EVERY = 2.0
@@ -71,8 +70,9 @@ def measured(request: Request, tell: Told = lambda done, of, what: None) -> Resu
     try:
         cap, rounds = ROUNDS[device]
         rounds = MOST_ROUNDS if request.budget is not None and device == "cpu" else rounds
-        Runner(result, timer_of(result), save, budget, cap, rounds=rounds).run(left)
-        if request.ranks > 1:
+        known = [each for each in wanted if each.key in done]
+        Runner(result, timer_of(result), save, budget, cap, rounds=rounds).run(left, known)
+        if request.ranks > 1 and not any(r["kernel"] in COLLECTIVES for r in result["records"]):
             _add_collectives(request.ranks, device, result, save)
     finally:
         write_result(request.output, result)

@@ -7,9 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Fitted, fitted
 from amped.kernels.machine import Machine
-from amped.kernels.predicting import SUSTAINED, Array, KernelTime, Record, Samples, measured_time, predicted, samples
+from amped.kernels.predicting import (
+    SUSTAINED,
+    Array,
+    KernelTime,
+    Record,
+    Samples,
+    family_of,
+    measured_time,
+    predicted,
+    samples,
+)
 from amped.kernels.results import Result
 from amped.kernels.specs import FAMILIES
 
@@ -17,6 +28,8 @@ from amped.kernels.specs import FAMILIES
 LARGE, SMALL, SKINNY = {"cpu": 5e8, "cuda": 1e11}, {"cpu": 1e8, "cuda": 1e10}, 64
 ABOVE_SPEC = 1.05
 DOUBTFUL = ("unsettled",)
+# Share of a family's records that must be of a quiet machine for the others to be left out.
+QUIET_SHARE = 0.5
 COMPUTING = ("contraction", "batched_contraction", "grouped_contraction", "fused_attention")
 Told = Callable[[str], None]
 
@@ -71,8 +84,8 @@ def calibrated(
         found.values |= {"wave_quantization": 0.0, "medium_tile_efficiency": 1.0, "small_tile_efficiency": 1.0,
                          "smallest_tile_efficiency": 1.0}  # fmt: skip
     _launches(found, result)
-    clean = [_normalised(r, result) for r in result["records"] if not set(DOUBTFUL) & set(r.get("flags", ()))]
-    by_kind = samples(clean, result["settings"]["statistic"])
+    clean = [r for r in result["records"] if not set(DOUBTFUL) & set(r.get("flags", ()))]
+    by_kind = samples(_undisturbed(clean, result), result["settings"]["statistic"])
     for name, bounds in _families(result, machine):
         own = [s for s in by_kind if s.family == name]
         tell(f"{name}: {sum(map(len, own))} records")
@@ -107,6 +120,20 @@ def _launches(found: Calibration, result: Result) -> None:
     if "eager" in times:
         found.values["kernel_dispatch_time"] = times["eager"]
         found.values["kernel_overhead_time"] = times.get("graph", times["eager"])
+
+
+def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
+    """Of each family the records of a quiet machine, where they are most; else the others too, as they would be there."""
+    families: dict[str, list[Record]] = {}
+    for record in clean:
+        if record["kernel"] in FAMILIES:
+            families.setdefault(family_of(record), []).append(record)
+    kept: list[Record] = []
+    for own in families.values():
+        quiet = [r for r in own if "throttled" not in r.get("flags", ())]
+        enough = len(quiet) >= max(FEWEST_RECORDS, QUIET_SHARE * len(own))
+        kept += quiet if enough else [_normalised(r, result) for r in own]
+    return kept
 
 
 def _normalised(record: Record, result: Result) -> Record:

@@ -8,11 +8,10 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from amped.errors import ConfigError
 from amped.kernels.specs import KernelSpec
 from amped.kernels.timing import CudaTimer, Timing
 from amped.kernels.torch_door import torch_module
-
-from amped.errors import ConfigError
 
 # Seconds to wait for all processes to meet and to measure one size.
 PATIENCE = 60.0

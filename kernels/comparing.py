@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from amped.kernels.calibration import stratum_of
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import Array, KernelTime, Record, family_of, measured_time, predicted, samples

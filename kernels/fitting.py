@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from amped.kernels.predicting import Array
 
 MEMBERS, GENERATIONS, CROSSING, SEED = 32, 220, 0.9, 1

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amped.kernels.results import Result
-
 from amped.errors import ConfigError, did_you_mean
+from amped.kernels.results import Result
 from amped.tables import Tables
 from amped.units import parse
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from amped.kernels.machine import Machine
-from amped.kernels.specs import BYTES, FAMILIES
 from numpy.typing import NDArray
 
+from amped.kernels.machine import Machine
+from amped.kernels.specs import BYTES, FAMILIES
 from amped.records import Kernels, Operator
 
 Array = NDArray[np.float64]

@@ -7,12 +7,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from amped.errors import FileError
+from amped.files import read_json, write_atomically
 from amped.kernels.calibration import Calibration
 from amped.kernels.machine import ACCELERATORS, PEAKS
 from amped.kernels.results import Result
-
-from amped.errors import FileError
-from amped.files import read_json, write_atomically
 from amped.tables import Tables
 
 KERNELS = "kernel_efficiencies"

@@ -61,8 +61,10 @@ class Runner:
     _began: float = field(default=0.0, init=False)
     _before: float = field(default=0.0, init=False)
 
-    def run(self, suite: Sequence[KernelSpec]) -> Result:
+    def run(self, suite: Sequence[KernelSpec], before: Sequence[KernelSpec] = ()) -> Result:
         """Measures all kernels of a suite, or lists them as skipped; what is left of the budget goes into more rounds.
+
+        `before` are kernels that an earlier run measured, and that more rounds are for too.
 
         Minutes in which a neighbour slows the processor down do not come in every round, and minima forget them.
         """
@@ -77,7 +79,7 @@ class Runner:
                 self._measure(each)
             self._advanced()
         for _ in range(self.rounds - 1 if self.result["records"] else 0):
-            if not self._repeated(suite):
+            if not self._repeated([*before, *suite]):
                 break
         return self.result
 
@@ -203,8 +205,12 @@ def freed(device: str) -> None:
 def timer_of(result: Result) -> Timer:
     """The timer for the device of a result."""
     threads = result["host"].get("threads") or 1
-    reference = built(sentinel("cpu")[0], "cpu")[0] if result["device"]["kind"] == "cpu" else None
-    return timer_for(result["device"]["kind"], result["device"].get("l2_bytes") or 32 << 20, threads, reference)
+    cache = result["device"].get("l2_bytes") or 32 << 20
+    if result["device"]["kind"] == "cuda":
+        return timer_for("cuda", cache)
+    product = sentinel("cpu")[0]
+    seen = [product.flop / r["gemm_tflops_beside"] / 1e12 for r in result["records"] if "gemm_tflops_beside" in r]
+    return timer_for("cpu", cache, threads, built(product, "cpu")[0], min(seen, default=float("inf")))
 
 
 def set_threads(threads: int) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from amped.kernels.torch_door import torch_module
-
 from amped.errors import ConfigError
+from amped.kernels.torch_door import torch_module
 
 SEED, DEVIATION, LEARNING_RATE, EPSILON = 7, 0.02, 1e-4, 1e-5
 # Bytes of a parameter in full precision: itself, its gradient, two states. Source: definition of Adam.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from amped.kernels.specs import KernelSpec, spec
-
 from amped.errors import ConfigError, did_you_mean
+from amped.kernels.specs import KernelSpec, spec
 from amped.records import Operator
 
 SUITES = ("quick", "full", "model")

@@ -90,10 +90,10 @@ class CpuTimer:
 
     def __init__(
         self, clock: Clock = time.thread_time, wall: Clock = time.perf_counter, flush: Call | None = None,
-        reference: Call | None = None,
+        reference: Call | None = None, quietest: float = float("inf"),
     ) -> None:  # fmt: skip
         self.clock, self.wall, self.flush = clock, wall, flush
-        self.reference, self.quietest = reference, float("inf")
+        self.reference, self.quietest = reference, quietest
 
     def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = False) -> Timing:
         """Warmed up by four calls, then as many as the cap allows: at least five, or as many as three caps allow.
@@ -213,11 +213,13 @@ class CudaTimer:
         return graph
 
 
-def timer_for(device: str, cache_bytes: float, threads: int = 1, reference: Call | None = None) -> Timer:
+def timer_for(
+    device: str, cache_bytes: float, threads: int = 1, reference: Call | None = None, quietest: float = float("inf")
+) -> Timer:
     """The timer of a device; that of a CPU writes twice its largest cache where a call must find it cold."""
     if device == "cuda":
         return CudaTimer()
     torch = torch_module()
     scratch = torch.empty(int(2 * cache_bytes) // 4, dtype=torch.float32)
     clock = time.thread_time if threads == 1 else time.perf_counter
-    return CpuTimer(clock, flush=lambda: scratch.fill_(1.0), reference=reference)
+    return CpuTimer(clock, flush=lambda: scratch.fill_(1.0), reference=reference, quietest=quietest)

@@ -6,9 +6,8 @@ import importlib
 import importlib.util
 from typing import Any
 
-from amped.kernels.specs import BYTES
-
 from amped.errors import ConfigError, did_you_mean
+from amped.kernels.specs import BYTES
 
 DEVICES = ("cpu", "cuda")
 # Formats that products can be asked for, by the common short names too.

@@ -4,11 +4,11 @@ import importlib.util
 
 import numpy as np
 import pytest
+
+from amped.cli.bench_fit import coefficients_of, formulas
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import predicted, samples
 from amped.kernels.specs import spec
-
-from amped.cli.bench_fit import coefficients_of, formulas
 from amped.tables import Tables
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None

@@ -5,14 +5,14 @@ import io
 import json
 
 import pytest
-from amped.kernels import comparing
-from amped.kernels.comparing import Point
 from helpers_bench import GPU, planted, record, result
 from helpers_cli import verb
 from test_bench_fit import COPIES, PRODUCTS, TRUTH
 
 from amped.cli.bench_fit import formulas
 from amped.errors import ConfigError
+from amped.kernels import comparing
+from amped.kernels.comparing import Point
 from amped.report.bench_plots import kernel_scatter
 
 

@@ -4,6 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from helpers_bench import CPU, DEFAULTS, GPU, planted, record, result
+
+from amped.cli.bench_fit import formulas
+from amped.errors import ConfigError, FileError
 from amped.kernels import rows
 from amped.kernels.calibration import calibrated, layouts, stratum_of
 from amped.kernels.fitting import fitted, halves
@@ -11,10 +15,6 @@ from amped.kernels.machine import machine_of
 from amped.kernels.predicting import predicted, samples
 from amped.kernels.specs import spec
 from amped.kernels.suites import quick
-from helpers_bench import CPU, DEFAULTS, GPU, planted, record, result
-
-from amped.cli.bench_fit import formulas
-from amped.errors import ConfigError, FileError
 from amped.tables import Tables
 
 SIDES = (512, 1024, 2048, 4096, 8192)

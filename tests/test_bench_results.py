@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from amped.kernels.results import identity, key_of, read_result, refuse_other_machine, write_result
-from amped.kernels.specs import spec
 from helpers_bench import record, result
 
 from amped.errors import FileError
+from amped.kernels.results import identity, key_of, read_result, refuse_other_machine, write_result
+from amped.kernels.specs import spec
 
 
 def written(folder, content):

@@ -5,13 +5,13 @@ import json
 import time
 
 import pytest
-from amped.kernels import bench, torch_door
-from amped.kernels.results import read_result
-from amped.kernels.specs import spec
 from helpers_bench import HAS_TORCH, has_gpu, needs_gpu, needs_torch, record, result
 from helpers_cli import verb
 
 from amped.errors import AmpedError, ConfigError, FileError
+from amped.kernels import bench, torch_door
+from amped.kernels.results import read_result
+from amped.kernels.specs import spec
 
 TINY = [spec("gemm", "float32", m=32 * i, n=32, k=32) for i in (1, 2)] + [spec("copy", "float32", rows=64, columns=64),
         spec("attention", "float32", batch=1, heads=2, queries=16, head_dimension=8, direction="backward")]  # fmt: skip

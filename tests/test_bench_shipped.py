@@ -4,12 +4,12 @@ import json
 from importlib import resources
 
 import pytest
-from amped.kernels.calibration import calibrated
-from amped.kernels.machine import machine_of
-from amped.kernels.results import identity, read_result
 from helpers_bench import DEFAULTS
 
 from amped.cli.bench_fit import formulas
+from amped.kernels.calibration import calibrated
+from amped.kernels.machine import machine_of
+from amped.kernels.results import identity, read_result
 from amped.tables import Tables
 
 SHIPPED = sorted(resources.files("amped.kernels").joinpath("results").glob("*.json"))

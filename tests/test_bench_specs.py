@@ -1,12 +1,12 @@
 """What is measured: work and traffic of each kernel by hand and by torch's own count, sizes as people write them, suites."""
 
 import pytest
-from amped.kernels import suites
-from amped.kernels.specs import FAMILIES, KernelSpec, sizes_of, spec
 from helpers_bench import HAS_TORCH, needs_torch
 
 from amped.errors import ConfigError
 from amped.estimation import Estimation, estimated
+from amped.kernels import suites
+from amped.kernels.specs import FAMILIES, KernelSpec, sizes_of, spec
 from amped.scenario import read_scenario
 
 # Kernel, format, sizes; operations and bytes worked out by hand.
@@ -41,8 +41,9 @@ def test_work_and_traffic_are_those_worked_out_by_hand(kernel, dtype, sizes, flo
 @needs_torch
 @pytest.mark.parametrize("kernel", ["gemm", "batched_gemm", "grouped_gemm", "attention"])
 def test_work_is_what_torch_counts(kernel):
-    from amped.kernels.building import built
     from torch.utils.flop_counter import FlopCounterMode
+
+    from amped.kernels.building import built
 
     sizes = {"m": 32, "n": 48, "k": 64, "batch": 1 if kernel == "gemm" else 3}
     if kernel == "attention":

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from amped.kernels.stepping import BYTES_OF_A_PARAMETER, Network, scaled
 from helpers_bench import needs_torch
 from helpers_cli import verb
 
 from amped.errors import ConfigError
+from amped.kernels.stepping import BYTES_OF_A_PARAMETER, Network, scaled
 
 GPT2 = Network(12, 768, 12, 12, 3072, 50257, 1024, 8, gated_mlp=False, tied_embeddings=True)
 LLAMA = Network(32, 4096, 32, 8, 14336, 128256, 8192, 1, gated_mlp=True, tied_embeddings=False)
@@ -50,8 +50,9 @@ def test_steps_train_and_are_timed():
 
 @needs_torch
 def test_work_of_a_step_is_what_torch_counts():
-    from amped.kernels import stepping
     from torch.utils.flop_counter import FlopCounterMode
+
+    from amped.kernels import stepping
 
     n = Network(2, 64, 4, 4, 256, 512, 32, 2, gated_mlp=False, tied_embeddings=True)
     import torch

@@ -1,10 +1,11 @@
 """Timers on a clock of our own: warm-up is not counted, caps hold, statistics and flags are right; runs keep to budgets."""
 
 import pytest
+from helpers_bench import result
+
 from amped.kernels.running import Runner, told_of
 from amped.kernels.specs import spec
 from amped.kernels.timing import CAPTURED, FEWEST, MOST, CpuTimer, Timing, repeated
-from helpers_bench import result
 
 
 class Clock:

@@ -1,10 +1,10 @@
 """The ladder by two constants of a machine: its work by hand, and the published rungs within five percent."""
 
 import pytest
-from amped.kernels.ladder.analytic import H100_PCIE, H100_SXM, H200, predictions
-from amped.kernels.ladder.shape import Shape
 
 from amped.errors import ConfigError
+from amped.kernels.ladder.analytic import H100_PCIE, H100_SXM, H200, predictions
+from amped.kernels.ladder.shape import Shape
 
 SEED = Shape(dtype="float16")  # the quickstart: 4096 wide, 32 heads, 2048 tokens, 4 sequences
 LATER = Shape(batch=8, causal=True)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from helpers_bench import has_gpu, needs_gpu, needs_torch
+
+from amped.errors import ConfigError
 from amped.kernels.ladder import climbing, engine, layers
 from amped.kernels.ladder.fp8 import Float8, Recipe, ScaleState, quantized, refuse_illegal, scale_for, scaled_product
 from amped.kernels.ladder.shape import Shape
 from amped.kernels.ladder.speed import speedometer
-from helpers_bench import has_gpu, needs_gpu, needs_torch
-
-from amped.errors import ConfigError
 
 TOY = Shape(hidden=64, ffn=128, heads=4, seq=16, batch=2, dtype="float32", dropout=0.0)
 pytestmark = needs_torch

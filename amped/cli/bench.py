@@ -74,7 +74,10 @@ def run(
         int, Option("--ranks", metavar="N", min=1, help="Measure collectives between N processes too.")
     ] = 1,
     threads: ThreadsOption = 1,
-    resume: Annotated[bool, Option("--resume", help="Go on with the file: measure what it lacks.")] = False,
+    resume: Annotated[
+        bool,
+        Option("--resume", help="Go on with the file: measure what it lacks, and on a CPU again what was disturbed."),
+    ] = False,
     output: ResultOption = Path("bench.json"),
 ) -> None:
     """Measure kernels of this machine with PyTorch (pip install 'amped[torch]') into a file.

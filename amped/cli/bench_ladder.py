@@ -41,8 +41,7 @@ def ladder(
 ) -> None:
     """Climb the layer ladder: one GPT layer as rungs that share parameters, each checked against the first and timed.
 
-    Rungs: eager, functional (one product for queries, keys and values), sdpa, compiled, graph, fp8_dynamic, fp8_delayed,
-    transformer_engine. Predicted are those of a device with a row of kernel efficiencies of its own.
+    Rungs: eager, functional, sdpa, compiled, graph, fp8_dynamic, fp8_delayed, transformer_engine.
 
     Example: amped bench ladder --hidden 256 --ffn 1024 --heads 4 --seq 128 --batch 2 --device cpu
     """

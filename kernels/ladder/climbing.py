@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+from amped.errors import ConfigError, did_you_mean
 from amped.kernels.ladder import layers
 from amped.kernels.ladder.analytic import Board, predictions
 from amped.kernels.ladder.fp8 import Float8, Recipe
@@ -15,8 +16,6 @@ from amped.kernels.ladder.shape import Shape
 from amped.kernels.ladder.speed import Speed, speedometer
 from amped.kernels.running import freed, told_of
 from amped.kernels.torch_door import has_fp8, torch_module
-
-from amped.errors import ConfigError, did_you_mean
 
 RUNGS = ("eager", "functional", "sdpa", "compiled", "graph", "fp8_dynamic", "fp8_delayed", "transformer_engine")
 # How far a rung's output may be off the first's, in norm.

@@ -11,9 +11,8 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
-from amped.kernels.torch_door import torch_module
-
 from amped.errors import ConfigError
+from amped.kernels.torch_door import torch_module
 
 # Largest numbers of E4M3 and E5M2.
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}

@@ -47,17 +47,13 @@ def speedometer(
         clock: seconds.
         settled: waits for the device before the clock is read.
     """
-    own = list(parameters)
+    own = list(parameters) if zeroing != "never" else []
 
     def once() -> None:
         with context():
             y = forward(x)
         y.backward(dy)
-        for parameter in own if zeroing != "never" else ():
-            if zeroing == "none":
-                parameter.grad = None
-            else:
-                parameter.grad.zero_()
+        _zero(own, zeroing)
 
     for _ in range(warm_up):
         once()
@@ -69,3 +65,11 @@ def speedometer(
         marks.append(clock())
     each = [after - before for before, after in pairwise(marks)]
     return Speed((marks[-1] - marks[0]) / passes, statistics.median(each), min(each), passes)
+
+
+def _zero(parameters: Iterable[Any], zeroing: str) -> None:
+    for parameter in parameters:
+        if zeroing == "none":
+            parameter.grad = None
+        else:
+            parameter.grad.zero_()
