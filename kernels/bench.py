@@ -22,7 +22,7 @@ SAVE_EVERY = 2.0
 BUDGETS = {"cpu": 50.0, "cuda": 300.0}
 # Seconds of a record in one round, and rounds at most; with a budget of one's own a processor fills it with rounds.
 ROUNDS = {"cpu": (0.04, 4), "cuda": (RECORD_TIME, 1)}
-MOST_ROUNDS = 50
+MOST_ROUNDS = 1000
 Told = Callable[[int, int, str], None]
 
 

@@ -187,11 +187,13 @@ def strata(family: str, records: Sequence[Record], told: Fitted, device: str) ->
 
 
 def stratum_of(record: Record, device: str) -> str:
-    """Skinny, small, medium or large for a product; the kernel's own name for all else."""
+    """Batched, grouped, skinny, small, medium or large for a product; the kernel's own name for all else."""
     p = record["params"]
     if "m" not in p:
         return str(record["kernel"])
-    if min(p["m"], p["n"]) <= SKINNY and p["batch"] == 1:
+    if record["kernel"] in ("batched_gemm", "grouped_gemm"):
+        return str(record["kernel"]).removesuffix("_gemm")
+    if min(p["m"], p["n"]) <= SKINNY:
         return "skinny"
     return "large" if record["flop"] >= LARGE[device] else "small" if record["flop"] < SMALL[device] else "medium"
 

@@ -78,16 +78,16 @@ class Runner:
             else:
                 self._measure(each)
             self._advanced()
-        for _ in range(self.rounds - 1 if self.result["records"] else 0):
-            if not self._repeated([*before, *suite]):
+        for number in range(self.rounds - 1 if self.result["records"] else 0):
+            if not self._repeated([*before, *suite], only_doubtful=number % 2 == 0):
                 break
         return self.result
 
-    def _repeated(self, suite: Sequence[KernelSpec]) -> bool:
-        """Another round, of what was slowed down or noisy where there is such; false once the budget is spent."""
+    def _repeated(self, suite: Sequence[KernelSpec], only_doubtful: bool) -> bool:
+        """Another round, of all or of what was slowed down or noisy; false once the budget is spent."""
         measured = {key_of(r): r for r in self.result["records"]}
         doubtful = [e for e in suite if e.key in measured and measured[e.key]["flags"]]
-        for each in doubtful or [e for e in suite if e.key in measured]:
+        for each in doubtful if only_doubtful else [e for e in suite if e.key in measured]:
             if self.budget is not None and self._spent() + 4 * self.cap > self.budget:
                 return False
             record, fresh = measured[each.key], self._measurement(each)
