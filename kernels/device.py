@@ -82,7 +82,13 @@ def host_of(threads: int) -> dict[str, Any]:
     """The host: its processor, cores and load."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     name = _found(r"model name\s*:\s*(.+)", _read("/proc/cpuinfo")) or platform.processor()
-    return {"cpu": name, "cores": usable_cores(), "threads": threads, "loadavg": load, "system": f"{platform.system()} {platform.machine()}"}
+    return {
+        "cpu": name,
+        "cores": usable_cores(),
+        "threads": threads,
+        "loadavg": load,
+        "system": f"{platform.system()} {platform.machine()}",
+    }
 
 
 def usable_cores() -> int:
