@@ -187,6 +187,7 @@ class Kernels(Record):
         medium, small, smallest: efficiency of smaller tiles; quantization: share of partly filled tiles and waves lost.
         cores: that share out the tiles of a product.
         overhead, dispatch: seconds between two kernels on the device, and to launch one from the host.
+        ramp_rows, ramp_columns: m and n of a product lost to edges and packing, where tiles and waves are not counted.
     """
 
     matrix_time: Any
@@ -211,6 +212,8 @@ class Kernels(Record):
     cores: Any
     overhead: Any
     dispatch: Any
+    ramp_rows: Any = 0.0
+    ramp_columns: Any = 0.0
 
 
 def total(values: Iterable[Any]) -> Any:

@@ -47,7 +47,9 @@ def product_seconds(p: dict, m: float, n: float, k: float, batch: float, written
     best = inf
     bandwidth = p["memory_bandwidth"] * p["memory_bandwidth_efficiency"]
     for rows, columns, efficiency, cuts in TILES:
-        begun, exact = ceil(m / rows) * ceil(n / columns), m * n / (rows * columns)
+        lost_rows, lost_columns = (p[f"gemm_ramp_{side}"] for side in ("rows", "columns"))
+        filled = (m + (lost_rows if m > 1 else 0)) * (n + (lost_columns if n > 1 else 0))
+        begun, exact = ceil(m / rows) * ceil(n / columns), filled / (rows * columns)
         tiles = exact + p["wave_quantization"] * (begun - exact)  # as far as what is idle is really lost
         for parts in cuts:
             if parts > 1 and k / parts < LEAST_DEPTH:

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
+from torch.nn import functional as F  # noqa: E402, N812
+
+from amped.errors import ConfigError  # noqa: E402
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import activation_functions as functions  # noqa: E402
 from amped.kernels.memory.bits import pack_bits, unpack_bits  # noqa: E402
 from amped.kernels.memory.in_place_activation import slope_error_bound  # noqa: E402
-from torch.nn import functional as F  # noqa: E402, N812
-
-from amped.errors import ConfigError  # noqa: E402
 
 torch.set_num_threads(1)
 IN_PLACE = {

@@ -3,13 +3,13 @@
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
+from helpers_formulas import sectioned  # noqa: E402
+
+import amped  # noqa: E402
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory.bench import TECHNIQUES  # noqa: E402
 from amped.kernels.memory.conversion import NO_SAVING  # noqa: E402
 from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack  # noqa: E402
-from helpers_formulas import sectioned  # noqa: E402
-
-import amped  # noqa: E402
 from amped.quantity import ACCELERATOR, SYSTEM  # noqa: E402
 
 torch.set_num_threads(1)

@@ -5,11 +5,11 @@ import copy
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
-from amped.kernels import memory  # noqa: E402
-from amped.kernels.memory import conversion  # noqa: E402
 from torch import nn  # noqa: E402
 
 from amped.errors import ConfigError  # noqa: E402
+from amped.kernels import memory  # noqa: E402
+from amped.kernels.memory import conversion  # noqa: E402
 
 torch.set_num_threads(1)
 TIMES = {"InplaceLayerNorm": 2e-5, "InplaceGELU": 4e-5, "recomputed": 1e-5}

@@ -3,9 +3,10 @@
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
+from torch import nn  # noqa: E402
+
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory.in_place_norm import CHECK_EVERY, largest_ratio  # noqa: E402
-from torch import nn  # noqa: E402
 
 torch.set_num_threads(1)
 WIDTH = 48

@@ -3,10 +3,10 @@
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
-from amped.kernels import memory  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
 from amped.errors import ConfigError  # noqa: E402
+from amped.kernels import memory  # noqa: E402
 
 torch.set_num_threads(1)
 ACTS = {"gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "relu": F.relu}

@@ -182,7 +182,8 @@ LEAVES = (
     "flash_attention", "causal", "dropout", "weight_precision", "activation_precision", "gradient_precision",
     "optimizer_state_precision", "logits_precision", "dropout_mask_precision", "softmax_statistic_precision",
     "fused_backward_products", "cross_entropy_kernels", "gemm_sustained_fraction", "gemm_ramp_depth",
-    "medium_tile_efficiency", "small_tile_efficiency", "smallest_tile_efficiency", "wave_quantization",
+    "gemm_ramp_rows", "gemm_ramp_columns", "medium_tile_efficiency", "small_tile_efficiency", "smallest_tile_efficiency",
+    "wave_quantization",
     "cores_sharing_tiles", "memory_bandwidth", "memory_bandwidth_efficiency", "bandwidth_ramp_bytes",
     "normalisation_bandwidth_fraction",
     "kernel_overhead_time", "kernel_dispatch_time", "attention_forward_efficiency", "attention_backward_efficiency",
@@ -257,6 +258,7 @@ CONFIGURATIONS = {
     "gpt2_on_one_h100_bound_by_launches": (
         "default", {**SMALL, **H100, "batch_size": 2, "flash_attention": True, "activation_recomputation": "none"},
     ),
+    "gpt2_losing_rows": ("default", {**SMALL, "gemm_ramp_rows": 40, "gemm_ramp_columns": 12, "wave_quantization": 0}),
     "gpt2_on_v100_replicas": ("default", {**SMALL, "accelerator": "V100", "system": "DGX-2", "batch_size": 64,
                                           "number_of_accelerators": 32}),
 }  # fmt: skip

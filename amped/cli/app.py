@@ -9,6 +9,7 @@ import typer
 
 import amped
 from amped.cli import layouts, spreading
+from amped.cli.bench import bench
 from amped.cli.calibrate import calibrate
 from amped.cli.check_tables import check_tables
 from amped.cli.coefficients import coefficients
@@ -60,6 +61,7 @@ app.command("parameters")(parameters)
 app.command("schema")(schema)
 app.add_typer(memory, name="memory")
 app.add_typer(layouts.app, name="layouts")
+app.add_typer(bench, name="bench")
 
 
 def _version(wanted: bool) -> None:

@@ -31,13 +31,22 @@ def each_tile(value):
     return (value * np.ones(1))[..., None]
 
 
+def packed(side, lost):
+    """Rows or columns of a product with those lost to packing; a single one is a product with a vector: not packed.
+
+    Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache).
+    """
+    return side + lost * np.minimum(np.maximum(side - 1, 0), 1)
+
+
 def product_time(o, c, multiply_accumulate_time):
     """Time of a matrix product: waves of tiles, each with its share of k and a ramp a panel; the fastest tile and split.
 
-    Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM. Differs: one ramp depth for all tiles.
+    Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of a
+    processor). Differs: one ramp depth for all tiles.
     """
     m, n, k, q = (each_tile(v) for v in (o.m, o.n, o.k, c.quantization))
-    exact = m * n / (TILE_ROWS * TILE_COLUMNS)
+    exact = packed(m, each_tile(c.ramp_rows)) * packed(n, each_tile(c.ramp_columns)) / (TILE_ROWS * TILE_COLUMNS)
     tiles = exact + q * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact)
     waves = tiles * each_tile(o.batch) * PARTS / each_tile(c.cores)
     waves = waves + q * (np.ceil(waves) - waves)

@@ -94,7 +94,7 @@ def kernel_rates(
     fused_backward_flop_rate, attention_ramp_length, attention_head_ramp, attention_dropout_fraction,
     streaming_traffic_factor, vector_flop_rate,
     exposed_softmax_time, achieved_memory_bandwidth, normalisation_bandwidth_fraction, bandwidth_ramp_bytes,
-    gemm_ramp_depth, medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency, wave_quantization,
+    gemm_ramp_depth, gemm_ramp_rows, gemm_ramp_columns, medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency, wave_quantization,
     cores_sharing_tiles, kernel_overhead_time, kernel_dispatch_time,
 ):  # fmt: skip
     """All that the time of a kernel depends on beside its shape, as one record. Source: the row of kernel_efficiencies."""
@@ -111,4 +111,5 @@ def kernel_rates(
         medium=medium_tile_efficiency, small=small_tile_efficiency, smallest=smallest_tile_efficiency,
         quantization=wave_quantization, cores=cores_sharing_tiles,
         overhead=kernel_overhead_time, dispatch=kernel_dispatch_time,
+        ramp_rows=gemm_ramp_rows, ramp_columns=gemm_ramp_columns,
     ),)  # fmt: skip

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from amped.kernels.memory.stash import stash_bytes
-from amped.kernels.memory.timing import forward_and_backward, seconds_together
-from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack
 from torch import Tensor, nn
 
 from amped.errors import ConfigError, did_you_mean
+from amped.kernels.memory.stash import stash_bytes
+from amped.kernels.memory.timing import forward_and_backward, seconds_together
+from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack
 
 PLAIN, FUSED = "explicit attention", "fused attention"
 TECHNIQUES = {

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+
+from amped.errors import ConfigError, did_you_mean
 from amped.kernels.memory.in_place_norm import why_unsafe
 from amped.kernels.memory.sites import TECHNIQUES, Site, has_gradient, restore, sites
 from amped.kernels.memory.stash import stash_bytes
 from amped.kernels.memory.timing import forward_and_backward, seconds
-from torch import Tensor, nn
-
-from amped.errors import ConfigError, did_you_mean
 
 NO_SAVING = "saves nothing: what is kept behind it is another tensor (a cast, a dropout or a copy lies between)"
 # Share of a site's input below which what is saved (a norm's mean, say) is nothing.

@@ -10,6 +10,10 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from amped.errors import ConfigError
 from amped.kernels.memory.activation_functions import (
     DEGREES,
     FUNCTIONS,
@@ -19,10 +23,6 @@ from amped.kernels.memory.activation_functions import (
     slope_of_output,
 )
 from amped.kernels.memory.bits import pack_bits, unpack_bits
-from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
-
-from amped.errors import ConfigError
 
 # Entries that the processor works on at a time: what its caches hold.
 _BLOCK = 1 << 16

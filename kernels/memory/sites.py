@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
+
 from amped.kernels.memory.in_place_activation import InplaceGELU, InplaceSiLU, inplace_gelu
 from amped.kernels.memory.in_place_norm import InplaceLayerNorm, InplaceRMSNorm
 from amped.kernels.memory.recompute import act_linear
-from torch import Tensor, nn
 
 
 class DeferredGELU(nn.GELU):

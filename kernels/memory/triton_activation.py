@@ -7,8 +7,9 @@ import functools
 import torch
 import triton
 import triton.language as tl
-from amped.kernels.memory.activation_functions import DEGREES, FUNCTIONS, fit_pieces
 from torch import Tensor
+
+from amped.kernels.memory.activation_functions import DEGREES, FUNCTIONS, fit_pieces
 
 _BLOCK_BYTES = 128  # packed bytes, eight entries each, that one program works on
 _KINDS = {"gelu": 0, "gelu_tanh": 1, "silu": 2}

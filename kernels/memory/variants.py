@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
+
 from amped.kernels.memory.attention import softmax_dropout_matmul
 from amped.kernels.memory.in_place_activation import InplaceGELU
 from amped.kernels.memory.in_place_norm import InplaceLayerNorm
 from amped.kernels.memory.recompute import act_linear
-from torch import Tensor, nn
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,157 @@
+"""`amped bench`: measures this machine's kernels, fits coefficients to them, and compares predictions with them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
+
+import amped
+from amped.cli import options
+from amped.cli.bench_compare import compare
+from amped.cli.bench_fit import command_line, fit
+from amped.cli.bench_ladder import ladder
+from amped.cli.bench_step import step
+from amped.errors import ConfigError
+
+if TYPE_CHECKING:
+    from amped.scenario import Scenario
+
+bench = typer.Typer(
+    help="Measure this machine's kernels, fit coefficients to them, and compare predictions with measurements.",
+    epilog="Example: amped bench run -o this_machine.json, then amped bench fit this_machine.json",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+bench.command("fit")(fit)
+bench.command("compare")(compare)
+bench.command("ladder")(ladder)
+bench.command("step")(step)
+
+
+class Suite(enum.StrEnum):
+    """Which kernels are measured."""
+
+    QUICK = "quick"
+    FULL = "full"
+    MODEL = "model"
+
+
+DeviceOption = Annotated[str | None, Option("--device", help="cpu or cuda; a GPU where there is one.")]
+DtypeOption = Annotated[
+    str | None, Option("--dtype", metavar="FORMAT", help="fp32, bf16 or fp16; bf16 on GPUs, fp32 on CPUs.")
+]
+ThreadsOption = Annotated[int, Option("--threads", metavar="N", help="Threads on a CPU; more than 1 needs it idle.")]
+ResultOption = Annotated[Path, Option("--output", "-o", metavar="FILE", help="File of the result.")]
+
+
+@bench.command("run")
+@options.with_scenario
+def run(
+    asked: Scenario,
+    suite: Annotated[Suite, Option("--suite", help="quick, full, or the operators of a model's layer.")] = Suite.QUICK,
+    kernel: Annotated[str | None, Option("--kernel", metavar="NAME", help="One kernel instead of a suite.")] = None,
+    size: Annotated[str | None, Option("--size", metavar="N=V,…", help="Its dimensions: m=4096,n=4096,k=4096.")] = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    budget: Annotated[
+        float | None,
+        Option(
+            "--budget",
+            metavar="SECONDS",
+            min=0,
+            help="Time for all; 50 s, 300 s on a GPU. More is used for more rounds on a CPU.",
+        ),
+    ] = None,
+    ranks: Annotated[
+        int, Option("--ranks", metavar="N", min=1, help="Measure collectives between N processes too.")
+    ] = 1,
+    threads: ThreadsOption = 1,
+    resume: Annotated[
+        bool,
+        Option("--resume", help="Go on with the file: measure what it lacks, and on a CPU again what was disturbed."),
+    ] = False,
+    output: ResultOption = Path("bench.json"),
+) -> None:
+    """Measure kernels of this machine with PyTorch (pip install 'amped[torch]') into a file.
+
+    Every few kernels the file is written anew, so that a run that is ended keeps what it had; what does not fit into
+    budget or memory is listed as skipped. On a CPU the shortest of many calls counts, on a GPU the median.
+
+    Example: amped bench run --suite quick -o this_machine.json
+    """
+    from amped.kernels.bench import Request, measured
+
+    kernels = _kernels(suite, kernel, size, asked)
+    own = (device, dtype, budget, ranks, threads, resume, command_line(), amped.__version__)
+    with _progress("measuring") as tell:
+        result = measured(Request(output, suite.value, kernels, *own), tell)
+    typer.echo(_told(result, output), err=True)
+
+
+def _kernels(
+    suite: Suite, kernel: str | None, size: str | None, asked: Scenario
+) -> Callable[[str], Sequence[Any]] | None:
+    """What to measure, for a format: one kernel, a model's operators; or nothing: a suite by its name."""
+    from amped.kernels.specs import sizes_of, spec
+
+    if kernel is not None:
+        return lambda dtype: [spec(kernel, dtype, **sizes_of(size or "", kernel))]
+    if size is not None:
+        raise ConfigError("--size is of one kernel", "name it with --kernel")
+    return _operators(asked) if suite is Suite.MODEL else None
+
+
+def _operators(scenario: Scenario) -> Callable[[str], Sequence[Any]]:
+    """The operators of a layer as the performance model lists them."""
+    from amped.estimation import Estimation, estimated
+    from amped.kernels.suites import of_operators
+
+    e = estimated(scenario, Estimation)
+    if not e.uses_kernels:
+        raise ConfigError("the closed form of AMPeD has no kernels", "choose performance_model=operators")
+    scores = e.results.records("attention_gemms")[0]
+    shards = e["tensor_parallel_rows"]
+    shape = {
+        "batch": max(1, round(e["microbatch_size"])), "heads": max(1, round(e["attention_heads"] / shards)),
+        "key_value_heads": max(1, round(e["key_value_heads"] / shards)), "queries": round(scores.m),
+        "keys": round(scores.n), "head_dimension": round(scores.k), "causal": e["computed_score_fraction"] < 1,
+    }  # fmt: skip
+    records = (*e.results.records("layer_operators"), *e.results.records("head_operators"))
+    return lambda dtype: of_operators(records, dtype, shape, bool(e["gated_mlp"]))
+
+
+def _told(result: dict[str, Any], output: Path) -> str:
+    skipped = [entry["reason"] for entry in result["skipped"]]
+    reasons = "; ".join(f"{skipped.count(reason)} {reason}" for reason in dict.fromkeys(skipped))
+    noisy = sum("noisy" in record["flags"] for record in result["records"])
+    parts = [f"{len(result['records'])} kernels of {result['device']['name']} measured in {result['wall_s']:.1f} s"]
+    parts += [f"{noisy} noisy"] if noisy else []
+    parts += [f"{len(skipped)} skipped ({reasons})"] if skipped else []
+    return f"{', '.join(parts)}; written to {output}"
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on a terminal's stderr, and nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None, told="")
+        yield lambda done, of, kernel: bar.update(task, completed=done, total=of, told=kernel)

@@ -1,0 +1,129 @@
+"""`amped bench compare`: predicted against measured kernels, or one run against another."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
+
+from amped.cli import options
+from amped.cli.bench_fit import AcceleratorOption, coefficients_of, formulas
+
+if TYPE_CHECKING:
+    pass
+
+Other = Annotated[Path | None, typer.Argument(metavar="[FILE2]", help="A second run: tell the drift instead.")]
+
+
+def compare(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `amped bench run` wrote.")],
+    other: Other = None,
+    row: Annotated[
+        str | None, Option("--row", metavar="ROW", help="Row of kernel_efficiencies to predict with.")
+    ] = None,
+    accelerator: AcceleratorOption = None,
+    fitted_on: Annotated[
+        Path | None, Option("--fitted-on", metavar="FILE", help="Predict by a fit to this result instead of a row.")
+    ] = None,
+    plot: Annotated[
+        bool, Option("--plot", help="Draw predicted against measured, kernels.png and kernels.svg.")
+    ] = False,
+    as_json: Annotated[bool, Option("--json", help="Print errors and points as JSON.")] = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print the points as comma-separated values.")] = False,
+    output_dir: options.OutputOption = None,
+    lookup_tables: options.TablesOption = None,
+) -> None:
+    """Compare predicted with measured kernels: errors by family, the worst ten, a scatter plot; or two runs.
+
+    Predicted is with the row of kernel_efficiencies that estimates of the device use; where it has none of its own, with
+    one fitted to the file itself. Kernels outside of what --fitted-on has seen are marked as extrapolated.
+
+    Example: amped bench compare this_machine.json --plot
+    """
+    from amped.kernels.results import read_result
+
+    result = read_result(file)
+    if other is not None:
+        _show_drift(result, read_result(other), (file.stem, other.stem), as_json)
+        return
+    report, told = _report(result, row, accelerator, fitted_on, lookup_tables)
+    typer.echo(told, err=True)
+    _show(report, as_json, as_csv)
+    if plot:
+        _draw(
+            report, f"{result['device']['name']}, {result['date'][:10]}, {told}", output_dir or options.DEFAULT_FOLDER
+        )
+
+
+def _report(
+    result: dict[str, Any], row: str | None, accelerator: str | None, fitted_on: Path | None, lookup_tables: Path | None
+) -> tuple[Any, str]:
+    """The comparison, and what it was predicted with."""
+    from amped.kernels import comparing, rows
+    from amped.kernels.calibration import calibrated
+    from amped.kernels.machine import machine_of
+    from amped.kernels.results import read_result
+    from amped.table_files import user_folders
+    from amped.tables import Tables
+
+    tables = Tables(user_folders(lookup_tables))
+    seen = read_result(fitted_on) if fitted_on is not None else result
+    machine = machine_of(seen, tables, accelerator, known_ones=fitted_on is None)
+    base = row or rows.base_row(tables, machine.name, machine.known)
+    coefficients, told = coefficients_of(tables, base), f"predicted with row '{base}' of kernel_efficiencies"
+    if fitted_on is not None or (row is None and not machine.known):
+        coefficients = calibrated(seen, machine, coefficients, formulas()).coefficients
+        told = f"predicted by a fit to {'these very records' if seen is result else fitted_on}"
+    hull = seen["records"] if seen is not result else ()
+    return comparing.compared(result, machine, coefficients, formulas(), hull), told
+
+
+def _show(report: Any, as_json: bool, as_csv: bool) -> None:
+    from amped.kernels.comparing import as_json as as_plain
+
+    if as_json:
+        typer.echo(json.dumps(as_plain(report), indent=1, allow_nan=False))
+    elif as_csv:
+        stream = io.StringIO()
+        lines = csv.writer(stream, lineterminator="\n")
+        lines.writerow(["name", "family", "part", "measured_s", "predicted_s", "error", "flags"])
+        lines.writerows(
+            [p.name, p.family, p.stratum, p.measured, p.predicted, p.error, " ".join(p.flags)] for p in report.points
+        )
+        typer.echo(stream.getvalue(), nl=False)
+    else:
+        from amped.report.benching import comparison
+
+        left_out = [f"not compared: {count} of {name}" for name, count in report.left_out.items()]
+        options.show(comparison(report.families, report.worst, left_out))
+
+
+def _show_drift(one: dict[str, Any], two: dict[str, Any], names: tuple[str, str], as_json: bool) -> None:
+    from amped.errors import ConfigError
+    from amped.kernels.comparing import drift
+    from amped.report import benching
+
+    found = drift(one, two)
+    if not found:
+        raise ConfigError("the two results have no kernel in common", "compare runs of one suite and format")
+    if as_json:
+        typer.echo(json.dumps({family: {"ratio": ratio, "count": n} for family, (ratio, n) in found.items()}, indent=1))
+    else:
+        options.show(benching.drift(found, names))
+
+
+def _draw(report: Any, title: str, folder: Path) -> None:
+    """Both pictures, under one date and time."""
+    from amped.files import free_stamp, output_file, write_atomically
+    from amped.report.bench_plots import kernel_scatter
+
+    names = ["kernels.png", "kernels.svg"]
+    stamp = free_stamp(folder, names)
+    for name in names:
+        path = write_atomically(output_file(folder, name, stamp), kernel_scatter(report.points, title, name[-3:]))
+        typer.echo(f"written to {path}", err=True)

@@ -1,0 +1,115 @@
+"""`amped bench fit`: coefficients from measured kernels, as a row of `kernel_efficiencies`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
+
+import amped
+from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.tables import Tables
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `amped bench run` wrote.")]
+AcceleratorOption = Annotated[
+    str | None, Option("--accelerator", metavar="ROW", help="The device's row of accelerator_specifications.")
+]
+
+
+def fit(
+    file: FileArgument,
+    output: Annotated[
+        Path, Option("--output", "-o", metavar="DIR", help="Folder of lookup tables to write into.")
+    ] = Path("lookup_tables"),
+    name: Annotated[str | None, Option("--name", help="Name of the row; by default the accelerator's.")] = None,
+    accelerator: AcceleratorOption = None,
+    replace: Annotated[bool, Option("--replace", help="Replace a row of that name.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Fit and tell, and write nothing.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
+    lookup_tables: options.TablesOption = None,
+) -> None:
+    """Fit the coefficients of a device to its measured kernels and write them as a row of kernel_efficiencies.
+
+    Fitted are a few physical coefficients by the equations of estimates, within bounds; each half of the records is also
+    predicted by a fit to the other half. With fewer than eight clean records a family keeps the defaults. A processor
+    that no table has gets a row of accelerator_specifications beside.
+
+    Example: amped bench fit this_machine.json -o lookup_tables
+    """
+    from amped.kernels.calibration import as_json as as_plain
+    from amped.kernels.results import read_result
+    from amped.kernels.rows import write_rows
+    from amped.table_files import user_folders
+    from amped.tables import Tables
+
+    result, tables = read_result(file), Tables(user_folders(lookup_tables))
+    found, rows = _calibrated(result, tables, accelerator, name)
+    if as_json:
+        typer.echo(json.dumps(as_plain(found), indent=1, allow_nan=False))
+    else:
+        from amped.report.benching import calibration
+
+        options.show(calibration(found.machine.name, found.values, found.strata, found.refused, found.layouts))
+    if not dry_run:
+        for path in write_rows(output, rows, replace):
+            typer.echo(f"written to {path}", err=True)
+        _tell_how_to_use_it(output, "" if found.machine.known else found.machine.name, rows["kernel_efficiencies"][0])
+
+
+def _tell_how_to_use_it(folder: Path, accelerator: str, row: str) -> None:
+    device = f' --accelerator "{accelerator}"' if accelerator else ""
+    how = f'amped estimate --lookup-tables {folder}{device} --set kernel_efficiencies="{row}"'
+    typer.echo(f"use it: {how}", err=True)
+
+
+def command_line() -> str:
+    """The command as it was given, for what is written down."""
+    return " ".join(["amped", *sys.argv[1:]])
+
+
+def _calibrated(
+    result: dict[str, Any], tables: Tables, accelerator: str | None, name: str | None
+) -> tuple[Any, dict[str, tuple[str, dict[str, Any]]]]:
+    """The calibration, and the rows to write by table."""
+    from amped.kernels import rows
+    from amped.kernels.calibration import calibrated
+    from amped.kernels.machine import machine_of
+
+    machine = machine_of(result, tables, accelerator)
+    base = rows.base_row(tables, machine.name, machine.known)
+    found = calibrated(
+        result, machine, coefficients_of(tables, base), formulas(), lambda line: typer.echo(line, err=True)
+    )
+    command = command_line()
+    made = {rows.KERNELS: (name or machine.name, rows.kernel_row(found, result, base, command, amped.__version__))}
+    if not machine.known:
+        own = rows.accelerator_row(found, result, command, amped.__version__)
+        made[rows.ACCELERATORS] = (machine.name, {**own, rows.KERNELS: name or machine.name})
+    return found, made
+
+
+def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
+    """The coefficients of a row of kernel_efficiencies, in SI units."""
+    from amped.catalogue import catalogue
+    from amped.table_files import ABOUT, KERNELS
+    from amped.values import read_value
+
+    known, columns = catalogue(), tables.row(KERNELS, row).columns
+    return {
+        column: float(read_value(known[column], value))
+        for column, value in columns.items()
+        if column not in ABOUT and column in known and value is not None
+    }
+
+
+def formulas() -> Any:
+    """The time of a kernel, as estimates compute it."""
+    from amped.formulas.kernels import kernel_time
+
+    return kernel_time

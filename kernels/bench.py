@@ -1,0 +1,151 @@
+"""A benchmark as it is asked for: device, suite, file; measured, saved as it goes, and taken up again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from amped.errors import ConfigError, FileError
+from amped.kernels import collective, suites
+from amped.kernels.device import host_of, usable_cores
+from amped.kernels.results import Result, key_of, read_result, refuse_other_machine, write_result
+from amped.kernels.running import Runner, new_result, set_threads, timer_of
+from amped.kernels.specs import COLLECTIVES, KernelSpec
+from amped.kernels.timing import RECORD_TIME
+from amped.kernels.torch_door import chosen_device, chosen_format, has_fp8
+
+# Seconds between two writes of the file.
+SAVE_EVERY = 2.0
+# Runs of each suite that a budget is not given for end after this many seconds.
+BUDGETS = {"cpu": 50.0, "cuda": 300.0}
+# Seconds of a record in one round, and rounds at most; with a budget of one's own a processor fills it with rounds.
+ROUNDS = {"cpu": (0.04, 4), "cuda": (RECORD_TIME, 1)}
+MOST_ROUNDS = 1000
+Told = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure, where, and into which file.
+
+    Attributes:
+        suite: quick or full; `kernels` instead of it: a list for a format.
+        ranks: processes of the collectives, none where 1.
+        resume: whether the file may be there, and only what it lacks is measured.
+        command, version: for the file.
+    """
+
+    output: Path
+    suite: str = "quick"
+    kernels: Callable[[str], Sequence[KernelSpec]] | None = None
+    device: str | None = None
+    dtype: str | None = None
+    budget: float | None = None
+    ranks: int = 1
+    threads: int = 1
+    resume: bool = False
+    command: str = ""
+    version: str = ""
+
+
+def measured(request: Request, tell: Told = lambda done, of, what: None) -> Result:
+    """Measures, and writes the file after every few kernels: a run that is ended leaves what it had.
+
+    Raises:
+        ConfigError: for what this machine cannot do; FileError: for a file that is there, or of another machine.
+    """
+    device = chosen_device(request.device)
+    dtype = chosen_format(request.dtype, device)
+    refuse_crowded(request.threads, device)
+    set_threads(request.threads)
+    budget = request.budget if request.budget is not None else BUDGETS[device]
+    result = _begun(request, new_result(device, request.threads, budget, request.command, request.version))
+    wanted = _wanted(request, device, dtype, result)
+    done = {key_of(r) for r in result["records"]}
+    left = [each for each in wanted if each.key not in done]
+    result["skipped"] = []
+    save = _Saver(request.output, len(wanted), tell)
+    try:
+        cap, rounds = ROUNDS[device]
+        rounds = MOST_ROUNDS if request.budget is not None and device == "cpu" else rounds
+        known = [each for each in wanted if each.key in done]
+        Runner(result, timer_of(result), save, budget, cap, rounds=rounds).run(left, known)
+        if request.ranks > 1 and not any(r["kernel"] in COLLECTIVES for r in result["records"]):
+            _add_collectives(request.ranks, device, result, save)
+    finally:
+        write_result(request.output, result)
+    return result
+
+
+def prepared(device: str, threads: int, version: str) -> Result:
+    """This machine as a result without records, torch set to so many threads."""
+    refuse_crowded(threads, device)
+    set_threads(threads)
+    return new_result(device, threads, None, "", version)
+
+
+def refuse_crowded(threads: int, device: str) -> None:
+    """Several threads wait for one another where others use the cores: such times say nothing.
+
+    Raises:
+        ConfigError: if the machine is busy, or has fewer cores.
+    """
+    cores, load = usable_cores(), host_of(threads)["loadavg"]
+    if threads < 1 or threads > cores:
+        raise ConfigError(f"--threads {threads} is not possible: there are {cores} cores", "leave it out for 1")
+    if device == "cpu" and threads > 1 and load is not None and load > cores / 2:
+        told = (
+            f"the machine is busy (load {load:.1f} on {cores} cores), and {threads} threads would wait for one another"
+        )
+        raise ConfigError(told, "measure with one thread, or when it is idle")
+
+
+class _Saver:
+    """Writes the file now and then, and tells how far a run is."""
+
+    def __init__(self, path: Path, total: int, tell: Told) -> None:
+        self.path, self.total, self.tell, self.last = path, total, tell, 0.0
+
+    def __call__(self, result: Result) -> None:
+        if time.monotonic() - self.last > SAVE_EVERY:
+            write_result(self.path, result)
+            self.last = time.monotonic()
+        newest = (result["records"] or result["skipped"] or [{"kernel": ""}])[-1]["kernel"]
+        self.tell(len(result["records"]) + len(result["skipped"]), self.total, newest)
+
+
+def _begun(request: Request, fresh: Result) -> Result:
+    """A result without records, or the one to go on with."""
+    if not request.output.exists():
+        return fresh
+    if not request.resume:
+        advice = "choose another -o, or add what it lacks with --resume"
+        raise FileError("exists and is not overwritten", advice, str(request.output))
+    before = read_result(request.output)
+    refuse_other_machine(before, fresh, str(request.output))
+    defaults = {"wall_s": 0.0, "skipped": [], "sentinels": []}
+    return {**defaults, **before, "budget_s": fresh["budget_s"]}
+
+
+def _wanted(request: Request, device: str, dtype: str, result: Result) -> list[KernelSpec]:
+    if request.kernels is not None:
+        return list(request.kernels(dtype))
+    made = suites.suite(request.suite, device, dtype, result["device"].get("mem_bytes") or 0)
+    return [*made, *suites.fp8()] if request.suite == "full" and has_fp8(device) else made
+
+
+def _add_collectives(ranks: int, device: str, result: Result, save: _Saver) -> None:
+    specs = list(suites.collectives(ranks, device))
+    save.total += len(specs)
+    for each, timing in collective.timings(specs, ranks, device):
+        entry = {"kernel": each.kernel, "params": dict(each.params), "dtype": each.dtype}
+        if isinstance(timing, str):
+            result["skipped"].append({**entry, "reason": timing})
+        else:
+            times = {"median": timing.median, "p10": timing.p10, "p90": timing.p90, "min": timing.min, "n": timing.n}
+            impl = f"torch.distributed, {'nccl' if device == 'cuda' else 'gloo'}"
+            result["records"].append({**entry, "impl": impl, "flop": 0.0, "bytes": each.bytes, "time_s": times,
+                                      "flags": timing.flags(device), "sentinel": len(result["sentinels"]) - 1})  # fmt: skip
+        save(result)

@@ -1,0 +1,229 @@
+"""Kernels as torch runs them: each a function without arguments that runs one call, outputs allocated beforehand.
+
+Tensors are normal deviates times one half from a fixed seed: zeros draw less power and run faster than data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amped.kernels.attention import attention
+from amped.kernels.specs import KernelSpec
+from amped.kernels.torch_door import torch_module
+
+SEED, SCALE = 0, 0.5
+Call = Callable[[], Any]
+
+
+class Maker:
+    """Makes tensors on a device, always the same ones."""
+
+    def __init__(self, device: str, dtype: str) -> None:
+        self.torch = torch_module()
+        self.device, self.dtype = device, getattr(self.torch, "bfloat16" if dtype.startswith("float8") else dtype)
+        self.generator = self.torch.Generator(device=device).manual_seed(SEED)
+
+    def normal(self, *shape: int, grad: bool = False) -> Any:
+        """Normal deviates times one half."""
+        made = self.torch.empty(shape, dtype=self.dtype, device=self.device)
+        return made.normal_(0.0, SCALE, generator=self.generator).requires_grad_(grad)
+
+    def empty(self, *shape: int, dtype: Any = None) -> Any:
+        """Room for a result."""
+        return self.torch.empty(shape, dtype=dtype or self.dtype, device=self.device)
+
+    def whole(self, below: int, *shape: int) -> Any:
+        """Whole numbers, evenly distributed."""
+        return self.torch.randint(0, below, shape, device=self.device, generator=self.generator)
+
+
+def built(spec: KernelSpec, device: str) -> tuple[Call, str]:
+    """One call of a kernel, and the name of what runs it."""
+    return BUILDERS[spec.kernel](Maker(device, spec.dtype), spec.params)
+
+
+def _launch(make: Maker, p: Any) -> tuple[Call, str]:
+    one, two = make.normal(1), make.normal(1)
+    return (lambda: make.torch.add(one, two, out=one)), f"torch.add of one entry, {p['mode']}"
+
+
+def _stream(name: str) -> Callable[[Maker, Any], tuple[Call, str]]:
+    def build(make: Maker, p: Any) -> tuple[Call, str]:
+        torch, shape = make.torch, (p["rows"], p["columns"])
+        x, y = make.normal(*shape), make.empty(*shape)
+        if name == "add":
+            other = make.normal(*shape)
+            return (lambda: torch.add(x, other, out=y)), "torch.add"
+        calls: dict[str, tuple[Call, str]] = {
+            "copy": (lambda: y.copy_(x), "Tensor.copy_"),
+            "read": (lambda: torch.sum(x), "torch.sum"),
+            "write": (lambda: y.fill_(1.0), "Tensor.fill_"),
+        }
+        return calls[name]
+
+    return build
+
+
+def _gemm(make: Maker, p: Any) -> tuple[Call, str]:
+    """TN: a weight stored n × k; NN: both in rows; NT: a left operand stored k × m, as the weight's gradient has it."""
+    m, n, k, layout = p["m"], p["n"], p["k"], p["layout"]
+    left = make.normal(k, m).t() if layout == "NT" else make.normal(m, k)
+    right = make.normal(n, k).t() if layout == "TN" else make.normal(k, n)
+    if p["batch"] > 1:
+        return _batched(make, p)
+    out = make.empty(m, n)
+    return (lambda: make.torch.mm(left, right, out=out)), "torch.mm"
+
+
+def _batched(make: Maker, p: Any) -> tuple[Call, str]:
+    left, right = make.normal(p["batch"], p["m"], p["k"]), make.normal(p["batch"], p["k"], p["n"])
+    out = make.empty(p["batch"], p["m"], p["n"])
+    return (lambda: make.torch.bmm(left, right, out=out)), "torch.bmm"
+
+
+def _grouped(make: Maker, p: Any) -> tuple[Call, str]:
+    """One product for each expert, of rows that lie behind one another; uneven: from half to one and a half of m."""
+    count, m = p["batch"], p["m"]
+    steps = [m + (round(m * (i / max(count - 1, 1) - 0.5)) if p["uneven"] else 0) for i in range(count)]
+    inputs = make.normal(sum(steps), p["k"]).split(steps)
+    weights, out = make.normal(count, p["k"], p["n"]), make.empty(sum(steps), p["n"]).split(steps)
+    mm = make.torch.mm
+
+    def call() -> None:
+        for i in range(count):
+            mm(inputs[i], weights[i], out=out[i])
+
+    return call, "torch.mm of each group"
+
+
+def _fp8_gemm(make: Maker, p: Any) -> tuple[Call, str]:
+    torch = make.torch
+    left, right = (make.normal(p[rows], p["k"]).to(torch.float8_e4m3fn) for rows in ("m", "n"))
+    one = torch.ones((), device=make.device)
+
+    def call() -> Any:
+        return torch._scaled_mm(
+            left, right.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True
+        )
+
+    return call, "torch._scaled_mm"
+
+
+def _fp8_cast(make: Maker, p: Any) -> tuple[Call, str]:
+    x, y = make.normal(p["rows"], p["columns"]), make.empty(p["rows"], p["columns"], dtype=make.torch.float8_e4m3fn)
+    return (lambda: y.copy_(x)), "Tensor.copy_ to float8_e4m3fn"
+
+
+def _rowwise(forward: Callable[[Any, Any], Any], name: str, backward: bool = False) -> Callable[..., tuple[Call, str]]:
+    """A function of x, and of a vector as wide, forward or by autograd alone; weights that it has get gradients too."""
+
+    def build(make: Maker, p: Any) -> tuple[Call, str]:
+        x, vector = make.normal(p["rows"], p["columns"], grad=backward), make.normal(p["columns"], grad=backward)
+        if not backward:
+            return _without_grad(make, lambda: forward(x, vector)), name
+        y = forward(x, vector)
+        gradient, wanted = make.normal(*y.shape), [x, vector]
+        grad = make.torch.autograd.grad
+        return (lambda: grad(y, wanted, gradient, retain_graph=True, allow_unused=True)), f"{name}, autograd"
+
+    return build
+
+
+def _without_grad(make: Maker, call: Call) -> Call:
+    def quiet() -> Any:
+        with make.torch.no_grad():
+            return call()
+
+    return quiet
+
+
+def _functional() -> Any:
+    return torch_module().nn.functional
+
+
+def _embedding(backward: bool) -> Callable[..., tuple[Call, str]]:
+    def build(make: Maker, p: Any) -> tuple[Call, str]:
+        table, words = make.normal(p["vocabulary"], p["columns"]), make.whole(p["vocabulary"], p["rows"])
+        if not backward:
+            out = make.empty(p["rows"], p["columns"])
+            return (lambda: make.torch.index_select(table, 0, words, out=out)), "torch.index_select"
+        gradient = make.normal(p["rows"], p["columns"])
+        return (lambda: table.index_add_(0, words, gradient)), "Tensor.index_add_"
+
+    return build
+
+
+def _cross_entropy(backward: bool) -> Callable[..., tuple[Call, str]]:
+    def build(make: Maker, p: Any) -> tuple[Call, str]:
+        logits = make.normal(p["rows"], p["columns"], grad=backward)
+        words, function = make.whole(p["columns"], p["rows"]), _functional().cross_entropy
+        if not backward:
+            return _without_grad(make, lambda: function(logits, words)), "F.cross_entropy"
+        loss, grad = function(logits, words), make.torch.autograd.grad
+        return (lambda: grad(loss, [logits], retain_graph=True)), "F.cross_entropy, autograd"
+
+    return build
+
+
+def _adamw(make: Maker, p: Any) -> tuple[Call, str]:
+    weights = make.normal(p["parameters"], grad=True)
+    weights.grad = make.normal(p["parameters"])
+    way = p["implementation"]
+    optimizer = make.torch.optim.AdamW([weights], foreach=way == "foreach", fused=way == "fused")
+    return optimizer.step, f"torch.optim.AdamW, {way}"
+
+
+def _bias_gelu_dropout(x: Any, vector: Any) -> Any:
+    functional = _functional()
+    return functional.dropout(functional.gelu(x + vector, approximate="tanh"), 0.1)
+
+
+def _softmax(x: Any, _: Any) -> Any:
+    return x.softmax(-1)
+
+
+def _layer_norm(x: Any, v: Any) -> Any:
+    return _functional().layer_norm(x, v.shape, v, v)
+
+
+def _rms_norm(x: Any, v: Any) -> Any:
+    return _functional().rms_norm(x, v.shape, v)
+
+
+def _gelu(x: Any, _: Any) -> Any:
+    return _functional().gelu(x, approximate="tanh")
+
+
+def _swiglu(make: Maker, p: Any) -> tuple[Call, str]:
+    gate, up, silu = make.normal(p["rows"], p["columns"]), make.normal(p["rows"], p["columns"]), _functional().silu
+    out = make.empty(p["rows"], p["columns"])
+    return _without_grad(make, lambda: make.torch.mul(silu(gate), up, out=out)), "F.silu, torch.mul"
+
+
+BUILDERS: dict[str, Callable[[Maker, Any], tuple[Call, str]]] = {
+    "launch": _launch,
+    **{name: _stream(name) for name in ("copy", "read", "write", "add")},
+    "gemm": _gemm,
+    "batched_gemm": _batched,
+    "grouped_gemm": _grouped,
+    "fp8_gemm": _fp8_gemm,
+    "fp8_cast": _fp8_cast,
+    "attention": attention,
+    "softmax": _rowwise(_softmax, "Tensor.softmax"),
+    "softmax_backward": _rowwise(_softmax, "Tensor.softmax", backward=True),
+    "layer_norm": _rowwise(_layer_norm, "F.layer_norm"),
+    "layer_norm_backward": _rowwise(_layer_norm, "F.layer_norm", backward=True),
+    "rms_norm": _rowwise(_rms_norm, "F.rms_norm"),
+    "rms_norm_backward": _rowwise(_rms_norm, "F.rms_norm", backward=True),
+    "gelu": _rowwise(_gelu, "F.gelu, tanh"),
+    "gelu_backward": _rowwise(_gelu, "F.gelu, tanh", backward=True),
+    "swiglu": _swiglu,
+    "dropout": _rowwise(lambda x, _: _functional().dropout(x, 0.1), "F.dropout"),
+    "bias_gelu_dropout": _rowwise(_bias_gelu_dropout, "bias, F.gelu, F.dropout, eager"),
+    "embedding": _embedding(backward=False),
+    "embedding_backward": _embedding(backward=True),
+    "cross_entropy": _cross_entropy(backward=False),
+    "cross_entropy_backward": _cross_entropy(backward=True),
+    "adamw": _adamw,
+}

@@ -1,0 +1,215 @@
+"""A machine's coefficients from a result file: family after family, each with its guard rails and its honest error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Fitted, fitted
+from amped.kernels.machine import Machine
+from amped.kernels.predicting import (
+    SUSTAINED,
+    Array,
+    KernelTime,
+    Record,
+    Samples,
+    family_of,
+    measured_time,
+    predicted,
+    samples,
+)
+from amped.kernels.results import Result
+from amped.kernels.specs import FAMILIES
+
+# Work above which a product is large, and below which it is small; rows or columns up to which it is skinny.
+LARGE, SMALL, SKINNY = {"cpu": 5e8, "cuda": 1e11}, {"cpu": 1e8, "cuda": 1e10}, 64
+ABOVE_SPEC = 1.05
+DOUBTFUL = ("unsettled",)
+# Share of a family's records that must be of a quiet machine for the others to be left out.
+QUIET_SHARE = 0.5
+COMPUTING = ("contraction", "batched_contraction", "grouped_contraction", "fused_attention")
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Mean absolute errors of a part of the records: fitted to, and held out."""
+
+    family: str
+    name: str
+    count: int
+    train: float
+    held_out: float
+    bias: float
+
+
+@dataclass
+class Calibration:
+    """What a result tells of a machine.
+
+    Attributes:
+        values: coefficients by their columns of kernel_efficiencies, in SI units; `fitted` those of them that were, the
+            others follow from what the machine is; `defaults` those they stand on.
+        strata: errors of each family, whole and by size; `refused` families with too few clean records, and why.
+        layouts: time of products in each layout over what was predicted, relative to TN.
+    """
+
+    machine: Machine
+    values: dict[str, float] = field(default_factory=dict)
+    fitted: list[str] = field(default_factory=list)
+    defaults: Mapping[str, float] = field(default_factory=dict)
+    strata: list[Stratum] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    layouts: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """All coefficients: fitted ones, and for the others those of the row they stand on."""
+        return {**self.defaults, **self.values}
+
+
+def calibrated(
+    result: Result,
+    machine: Machine,
+    defaults: Mapping[str, float],
+    kernel_time: KernelTime,
+    tell: Told = lambda _: None,
+) -> Calibration:
+    """Fits what the records tell; a family with fewer than eight clean ones keeps the defaults, and that is told."""
+    found = Calibration(machine, defaults=dict(defaults))
+    if machine.is_processor:
+        found.values |= {"wave_quantization": 0.0, "medium_tile_efficiency": 1.0, "small_tile_efficiency": 1.0,
+                         "smallest_tile_efficiency": 1.0}  # fmt: skip
+    _launches(found, result)
+    clean = [r for r in result["records"] if not set(DOUBTFUL) & set(r.get("flags", ()))]
+    by_kind = samples(_undisturbed(clean, result), result["settings"]["statistic"])
+    for name, bounds in _families(result, machine):
+        own = [s for s in by_kind if s.family == name]
+        tell(f"{name}: {sum(map(len, own))} records")
+        _fit(found, name, own, bounds, kernel_time, result)
+    return found
+
+
+def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
+    """Families in the order in which they are fitted: later ones stand on what earlier ones told."""
+    processor = machine.is_processor
+    tiles: Bounds = (
+        {"gemm_ramp_rows": (0.0, 128.0), "gemm_ramp_columns": (0.0, 256.0)} if processor
+        else {"medium_tile_efficiency": (0.5, 1.0), "small_tile_efficiency": (0.3, 1.0), "smallest_tile_efficiency": (0.2, 1.0)}
+    )  # fmt: skip
+    vector: Bounds = {"vector_flop_rate": (0.001 * machine.vector_rate, machine.vector_rate)} if processor else {}
+    formats = dict.fromkeys(r["dtype"] for r in result["records"] if r["kernel"] in ("gemm", "fp8_gemm"))
+    streams: Bounds = {"memory_bandwidth_efficiency": (0.05, ABOVE_SPEC), "bandwidth_ramp_bytes": (0.0, 10e6)}
+    products = [
+        (f"products {dtype}", {SUSTAINED[dtype]: (0.02, ABOVE_SPEC), "gemm_ramp_depth": (0.0, 1024.0), **tiles})
+        for dtype in formats
+    ]
+    attention: Bounds = {"attention_forward_efficiency": (0.01, 1.0), "attention_backward_efficiency": (0.01, 1.0),
+                         "attention_ramp_length": (0.0, 4096.0)}  # fmt: skip
+    return [("streaming", streams), *products, ("row by row", {"normalisation_bandwidth_fraction": (0.05, ABOVE_SPEC), **vector}),
+            ("attention", attention)]  # fmt: skip
+
+
+def _launches(found: Calibration, result: Result) -> None:
+    """Overheads: a call in a graph and an eager one; on a processor both are the same."""
+    statistic = result["settings"]["statistic"]
+    times = {r["params"]["mode"]: measured_time(r, statistic) for r in result["records"] if r["kernel"] == "launch"}
+    if "eager" in times:
+        found.values["kernel_dispatch_time"] = times["eager"]
+        found.values["kernel_overhead_time"] = times.get("graph", times["eager"])
+
+
+def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
+    """Of each family the records of a quiet machine, where they are most; else the others too, as they would be there."""
+    families: dict[str, list[Record]] = {}
+    for record in clean:
+        if record["kernel"] in FAMILIES:
+            families.setdefault(family_of(record), []).append(record)
+    kept: list[Record] = []
+    for own in families.values():
+        quiet = [r for r in own if "throttled" not in r.get("flags", ())]
+        enough = len(quiet) >= max(FEWEST_RECORDS, QUIET_SHARE * len(own))
+        kept += quiet if enough else [_normalised(r, result) for r in own]
+    return kept
+
+
+def _normalised(record: Record, result: Result) -> Record:
+    """A product or an attention beside which the sentinel's product was slow, as it would be at its best.
+
+    Clocks and neighbours slow computing down; kernels that memory paces are left as they were measured.
+    """
+    beside = [r["gemm_tflops_beside"] for r in result["records"] if "gemm_tflops_beside" in r]
+    computes = FAMILIES[record["kernel"]].kind in COMPUTING if record["kernel"] in FAMILIES else False
+    if "throttled" not in record.get("flags", ()) or "gemm_tflops_beside" not in record or not computes:
+        return record
+    ratio = record["gemm_tflops_beside"] / max(beside)
+    return {**record, "time_s": {name: v * ratio if name != "n" else v for name, v in record["time_s"].items()}}
+
+
+def _fit(
+    found: Calibration, name: str, own: Sequence[Samples], bounds: Bounds, kernel_time: KernelTime, result: Result
+) -> None:
+    count = sum(map(len, own))
+    if count < FEWEST_RECORDS:
+        if count:
+            found.refused[name] = f"{count} clean records, and a fit needs {FEWEST_RECORDS}: the defaults stay"
+        return
+    bounds = {column: limits for column, limits in bounds.items() if column not in found.values}
+    base, times = found.coefficients, np.concatenate([s.times for s in own])
+
+    def model(columns: Mapping[str, Array]) -> Array:
+        parts = [predicted(s, {**base, **columns}, found.machine, kernel_time) for s in own]
+        rows = max(p.shape[0] if p.ndim > 1 else 1 for p in parts)
+        return np.concatenate([np.broadcast_to(p, (rows, len(s))) for p, s in zip(parts, own, strict=True)], axis=1)
+
+    told = fitted(model, times, bounds)
+    found.values |= told.values
+    found.fitted += list(told.values)
+    records = [r for s in own for r in s.records]
+    found.strata += strata(name, records, told, result["device"]["kind"])
+    if name.startswith("products"):
+        found.layouts |= layouts(records, told.errors)
+
+
+def strata(family: str, records: Sequence[Record], told: Fitted, device: str) -> list[Stratum]:
+    """Errors of a family, whole and by what its records are."""
+    names = [stratum_of(r, device) for r in records]
+    chosen: dict[str, Array] = {"all": np.ones(len(records), dtype=bool)}
+    chosen |= {name: np.array([n == name for n in names]) for name in dict.fromkeys(names)}
+    return [
+        Stratum(family, name, int(mask.sum()), float(np.mean(np.abs(told.errors[mask]))),
+                float(np.mean(np.abs(told.held_out[mask]))), float(np.mean(told.errors[mask])))
+        for name, mask in chosen.items()
+    ]  # fmt: skip
+
+
+def stratum_of(record: Record, device: str) -> str:
+    """Batched, grouped, skinny, small, medium or large for a product; the kernel's own name for all else."""
+    p = record["params"]
+    if "m" not in p:
+        return str(record["kernel"])
+    if record["kernel"] in ("batched_gemm", "grouped_gemm"):
+        return str(record["kernel"]).removesuffix("_gemm")
+    if min(p["m"], p["n"]) <= SKINNY:
+        return "skinny"
+    return "large" if record["flop"] >= LARGE[device] else "small" if record["flop"] < SMALL[device] else "medium"
+
+
+def layouts(records: Sequence[Record], errors: Array) -> dict[str, float]:
+    """Measured over predicted time by layout, as a factor of that of TN; for what has all three."""
+    ratios: dict[str, list[float]] = {}
+    for record, error in zip(records, errors, strict=True):
+        ratios.setdefault(str(record["params"]["layout"]), []).append(-float(np.log1p(error)))
+    means = {name: float(np.mean(values)) for name, values in ratios.items()}
+    return {name: float(np.exp(mean - means["TN"])) for name, mean in means.items()} if "TN" in means else {}
+
+
+def as_json(found: Calibration) -> dict[str, Any]:
+    """The calibration as the result file keeps it."""
+    return {
+        "machine": found.machine.name, "coefficients": found.values, "refused": found.refused, "layout": found.layouts,
+        "errors": [vars(s) for s in found.strata],
+    }  # fmt: skip

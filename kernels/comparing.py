@@ -1,0 +1,159 @@
+"""Predicted against measured, kernel by kernel; and one run against another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from amped.kernels.calibration import stratum_of
+from amped.kernels.machine import Machine
+from amped.kernels.predicting import Array, KernelTime, Record, family_of, measured_time, predicted, samples
+from amped.kernels.results import Result, key_of
+from amped.kernels.specs import FAMILIES
+
+MOST_WORST = 10
+# A size beyond the measured ones by more than this is one that no record vouches for.
+BEYOND = 1.01
+
+
+@dataclass(frozen=True)
+class Point:
+    """One record and its prediction, in seconds."""
+
+    name: str
+    kernel: str
+    family: str
+    stratum: str
+    measured: float
+    predicted: float
+    flags: tuple[str, ...]
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less one."""
+        return self.predicted / self.measured - 1
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Errors of a part of the points: mean absolute, mean, ninetieth percentile, largest, weighted by measured time."""
+
+    family: str
+    name: str
+    count: int
+    mape: float
+    bias: float
+    p90: float
+    largest: float
+    time_weighted: float
+    r_squared: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """A comparison: all points, their accuracy by family and part, and the records that were not predicted."""
+
+    points: Sequence[Point]
+    families: Sequence[Accuracy]
+    left_out: Mapping[str, int]
+
+    @property
+    def worst(self) -> list[Point]:
+        """The ten points that are furthest off."""
+        return sorted(self.points, key=lambda p: -abs(math.log(p.predicted / p.measured)))[:MOST_WORST]
+
+
+def compared(
+    result: Result, machine: Machine, coefficients: Mapping[str, float], kernel_time: KernelTime,
+    fitted_on: Sequence[Record] = (),
+) -> Report:  # fmt: skip
+    """Every record beside its prediction; those outside of what a fit has seen are marked as extrapolated."""
+    device, hull = result["device"]["kind"], hull_of(fitted_on)
+    groups = samples(result["records"], result["settings"]["statistic"])
+    points = []
+    for s in groups:
+        times = np.broadcast_to(predicted(s, coefficients, machine, kernel_time), (1, len(s)))[0]
+        for record, measured, time in zip(s.records, s.times, times, strict=True):
+            beyond = ("extrapolated",) if fitted_on and outside(hull, record) else ()
+            flags = (*record.get("flags", ()), *beyond)
+            points.append(Point(name_of(record), record["kernel"], s.family, stratum_of(record, device), float(measured),
+                                float(time), flags))  # fmt: skip
+    known = [r for r in result["records"] if r["kernel"] in FAMILIES]
+    left_out = [family_of(r) for r in known if FAMILIES[r["kernel"]].kind in ("launch", "collective")]
+    left_out += ["kernels that this amped does not know"] * (len(result["records"]) - len(known))
+    return Report(points, accuracies(points), {name: left_out.count(name) for name in dict.fromkeys(left_out)})
+
+
+def accuracies(points: Sequence[Point]) -> list[Accuracy]:
+    """Accuracy of each family, and of each part of it."""
+    found = []
+    for family in dict.fromkeys(p.family for p in points):
+        own = [p for p in points if p.family == family]
+        parts = dict.fromkeys(p.stratum for p in own)
+        found.append(accuracy(family, "all", own))
+        found += [accuracy(family, part, [p for p in own if p.stratum == part]) for part in parts if len(parts) > 1]
+    return found
+
+
+def accuracy(family: str, name: str, points: Sequence[Point]) -> Accuracy:
+    """The statistics of some points."""
+    errors, measured = np.array([p.error for p in points]), np.array([p.measured for p in points])
+    size = np.abs(errors)
+    return Accuracy(family, name, len(points), float(size.mean()), float(errors.mean()), float(np.percentile(size, 90)),
+                    float(size.max()), float((size * measured).sum() / measured.sum()), _r_squared(points))  # fmt: skip
+
+
+def _r_squared(points: Sequence[Point]) -> float | None:
+    """How much of the spread of logarithms is predicted; None where there is no spread."""
+    logs = np.log([(p.measured, p.predicted) for p in points])
+    spread = float(((logs[:, 0] - logs[:, 0].mean()) ** 2).sum())
+    return 1 - float(((logs[:, 1] - logs[:, 0]) ** 2).sum()) / spread if spread > 0 and len(points) > 2 else None
+
+
+def name_of(record: Record) -> str:
+    """A record in a few words: its kernel, sizes and format."""
+    shown = [str(v) for v in record["params"].values() if v not in (1, 0.0, False, "default")]
+    return f"{record['kernel']} {' '.join(shown)} {record['dtype']}"
+
+
+Hull = Mapping[str, Array]
+
+
+def hull_of(records: Sequence[Record]) -> Hull:
+    """The least and the largest work and traffic that a fit has seen of each kernel."""
+    sizes: dict[str, list[tuple[float, float]]] = {}
+    for record in records:
+        sizes.setdefault(record["kernel"], []).append((record["flop"], record["bytes"]))
+    return {kernel: np.array([np.min(own, axis=0), np.max(own, axis=0)]) for kernel, own in sizes.items()}
+
+
+def outside(hull: Hull, record: Record) -> bool:
+    """Whether a record is smaller or larger than all that a fit has seen of its kernel."""
+    if record["kernel"] not in hull:
+        return True
+    (least, most), own = hull[record["kernel"]], np.array([record["flop"], record["bytes"]])
+    return bool(np.any(own < least / BEYOND) or np.any(own > most * BEYOND))
+
+
+def drift(one: Result, two: Result) -> dict[str, tuple[float, int]]:
+    """How much slower a second run is, by family: the geometric mean of its times over the first's, and of how many."""
+    times = {key_of(r): measured_time(r, one["settings"]["statistic"]) for r in one["records"]}
+    logs: dict[str, list[float]] = {}
+    for record in two["records"]:
+        if key_of(record) in times and record["kernel"] in FAMILIES:
+            ratio = measured_time(record, two["settings"]["statistic"]) / times[key_of(record)]
+            logs.setdefault(family_of(record), []).append(math.log(ratio))
+    return {family: (math.exp(float(np.mean(own))), len(own)) for family, own in logs.items()}
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The comparison for machines."""
+    return {
+        "families": [vars(a) for a in report.families],
+        "worst": [{**vars(p), "error": p.error} for p in report.worst],
+        "points": [{**vars(p), "error": p.error} for p in report.points], "left_out": dict(report.left_out),
+    }  # fmt: skip

@@ -1,0 +1,131 @@
+"""What is measured on: the device, its host, and the software between, as far as they can be asked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from amped.kernels.torch_door import torch_module
+
+DEFAULT_CACHE = 32 << 20
+# Multiply-accumulates of 32 bit that a core begins in a cycle, by the widest instructions it has: two units each.
+# Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, tables of throughput.
+LANES = (("avx512f", 32), ("avx2", 16), ("avx", 8), ("asimd", 8))
+
+
+def device_of(kind: str) -> dict[str, Any]:
+    """The device by its full name, with what its speed depends on."""
+    return _gpu() if kind == "cuda" else _cpu()
+
+
+def _gpu() -> dict[str, Any]:
+    torch = torch_module()
+    p = torch.cuda.get_device_properties(0)
+    asked = _nvidia_smi()
+    return {
+        "kind": "cuda", "name": p.name, "cc": f"{p.major}.{p.minor}", "sm": p.multi_processor_count,
+        "l2_bytes": getattr(p, "L2_cache_size", None), "mem_bytes": p.total_memory, "count": torch.cuda.device_count(),
+        **asked,
+    }  # fmt: skip
+
+
+def _nvidia_smi() -> dict[str, Any]:
+    """Driver, power limit and clocks; read only, and nothing where the tool is missing."""
+    names = ("driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "temperature.gpu")
+    command = ["nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits", "--id=0"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
+        driver, power, sm, memory, heat = (part.strip() for part in told.splitlines()[0].split(","))
+        return {"driver": driver, "power_limit_w": float(power), "temperature_c": float(heat),
+                "clock_mhz": {"sm": float(sm), "mem": float(memory)}}  # fmt: skip
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+        return {}
+
+
+def _cpu() -> dict[str, Any]:
+    told = _read("/proc/cpuinfo")
+    name = _found(r"model name\s*:\s*(.+)", told) or platform.processor() or platform.machine() or "CPU"
+    flags = (_found(r"(?:flags|Features)\s*:\s*(.+)", told) or "").split()
+    clock = _found(r"@ ([\d.]+)GHz", name)
+    megahertz = float(clock) * 1e3 if clock else float(_found(r"cpu MHz\s*:\s*([\d.]+)", told) or 0)
+    wide = [extension for extension, _ in LANES if extension in flags]
+    lanes = dict(LANES)[wide[0]] if wide else None
+    return {
+        "kind": "cpu", "name": name, "cc": " ".join(f for f in flags if re.match(r"avx|amx|asimd|sve", f)),
+        "l2_bytes": _largest_cache(), "mem_bytes": _memory(), "count": 1,
+        "clock_mhz": {"core": megahertz} if megahertz else {},
+        "mac_per_cycle": lanes,
+    }  # fmt: skip
+
+
+def _largest_cache() -> int:
+    """Bytes of the largest cache of the first core."""
+    sizes = []
+    for path in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")):
+        written = _read(str(path)).strip()
+        with contextlib.suppress(ValueError):
+            sizes.append(int(written.rstrip("KM")) * (1 << (20 if written.endswith("M") else 10)))
+    return max(sizes, default=DEFAULT_CACHE)
+
+
+def _memory() -> int:
+    total = _found(r"MemTotal:\s*(\d+) kB", _read("/proc/meminfo"))
+    return int(total) * 1024 if total else 0
+
+
+def host_of(threads: int) -> dict[str, Any]:
+    """The host: its processor, cores and load."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    name = _found(r"model name\s*:\s*(.+)", _read("/proc/cpuinfo")) or platform.processor()
+    return {
+        "cpu": name,
+        "cores": usable_cores(),
+        "threads": threads,
+        "loadavg": load,
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def software_of() -> dict[str, Any]:
+    """Versions, and the switches that change what a product computes."""
+    torch = torch_module()
+    cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
+    switches = {
+        "allow_tf32": bool(torch.backends.cuda.matmul.allow_tf32),
+        "allow_bf16_reduced_precision_reduction": bool(
+            torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
+        ),
+    }
+    return {"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": cudnn, "triton": _version("triton"),
+            "mkldnn": bool(torch.backends.mkldnn.is_available()), "python": platform.python_version(), "env": switches}  # fmt: skip
+
+
+def _version(package: str) -> str | None:
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _found(pattern: str, text: str) -> str | None:
+    match = re.search(pattern, text)
+    return match[1].strip() if match else None

@@ -1,0 +1,197 @@
+"""Climbs the ladder: each rung checked against the first, timed, and set beside its prediction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+from amped.errors import ConfigError, did_you_mean
+from amped.kernels.ladder import layers
+from amped.kernels.ladder.analytic import Board, predictions
+from amped.kernels.ladder.fp8 import Float8, Recipe
+from amped.kernels.ladder.shape import Shape
+from amped.kernels.ladder.speed import Speed, speedometer
+from amped.kernels.running import freed, told_of
+from amped.kernels.torch_door import has_fp8, torch_module
+
+RUNGS = ("eager", "functional", "sdpa", "compiled", "graph", "fp8_dynamic", "fp8_delayed", "transformer_engine")
+# How far a rung's output may be off the first's, in norm.
+TOLERANCE = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 1e-2, "fp8": 8e-2}
+# The same of gradients, relative to that: E5M2 and E4M3 are off by 6 % in each product (two and three bits of mantissa),
+# and a gradient passes through four of them: 0.06 times the root of 4.
+GRADIENTS = {"float32": 2.0, "float16": 2.0, "bfloat16": 2.0, "fp8": 1.5}
+GRAPH_WARM_UP = 3
+Row = dict[str, Any]
+
+
+class Unavailable(Exception):  # noqa: N818 (no mistake: a rung that this machine does not have)
+    """Why a rung cannot be had here."""
+
+
+@dataclass
+class Rung:
+    """A way to run the layer: forward, a context around it, and a whole pass where that is captured."""
+
+    forward: Callable[[Any], Any]
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext
+    is_fp8: bool = False
+    captured: bool = False
+    shares_parameters: bool = True
+
+
+def refuse_unknown(rungs: Sequence[str]) -> None:
+    """Refuses names that are no rungs."""
+    unknown = [name for name in rungs if name not in RUNGS]
+    if unknown:
+        raise ConfigError(f"there is no rung {unknown[0]!r}", did_you_mean(unknown[0], RUNGS) or ", ".join(RUNGS))
+
+
+def climbed(
+    s: Shape, device: str, rungs: Sequence[str] = RUNGS, board: Board | None = None, warm_up: int = 10, passes: int = 20
+) -> Iterator[Row]:
+    """A row for each rung; one that this machine does not have, or that fails, says why and has no times."""
+    refuse_unknown(rungs)
+    p, (x, dy) = layers.parameters(s, device), layers.inputs(s, device)
+    expected = predictions(s, board) if board is not None else {}
+    still = replace(s, dropout=0.0)
+    first = _outcome(made("eager", p, still, device), p, x, dy)
+    for name in rungs:
+        row: Row = {"rung": name, "ms": None, "predicted_ms": None, "skipped": ""}
+        try:
+            rung = made(name, p, s, device)
+            off = _differences(made(name, p, still, device), p, x, dy, first) if rung.shares_parameters else None
+            _clear(p)
+            _forget_peak(device)
+            speed = _speed(rung, p, x, dy, device, warm_up, passes)
+            row |= _row(speed, s, off, device)
+            row["agrees"] = off is None or _agree(off, "fp8" if rung.is_fp8 else s.dtype)
+            emulated = rung.is_fp8 and not has_fp8(device)
+            row |= _beside(speed, None if emulated else expected.get(name), s, board)
+        except Unavailable as error:
+            row["skipped"] = str(error)
+        except (RuntimeError, NotImplementedError, MemoryError, ConfigError) as error:
+            row["skipped"] = told_of(error)
+            freed(device)
+        yield row
+
+
+def _agree(off: tuple[float, float], kind: str) -> bool:
+    return off[0] <= TOLERANCE[kind] and off[1] <= TOLERANCE[kind] * GRADIENTS[kind]
+
+
+def _row(speed: Speed, s: Shape, off: tuple[float, float] | None, device: str) -> Row:
+    best = speed.least if device == "cpu" else speed.mean
+    return {"ms": best * 1e3, "mean_ms": speed.mean * 1e3, "median_ms": speed.median * 1e3, "least_ms": speed.least * 1e3,
+            "tflops": s.step_flops / best / 1e12, "output_difference": off and off[0], "gradient_difference": off and off[1], "peak_memory_bytes": _peak(device)}  # fmt: skip
+
+
+def _beside(speed: Speed, predicted: float | None, s: Shape, board: Board | None) -> Row:
+    if board is None or predicted is None:
+        return {"mfu": s.step_flops / speed.least / board.peak if board else None}
+    best = speed.mean if torch_module().cuda.is_available() else speed.least
+    return {"predicted_ms": predicted * 1e3, "error": predicted / best - 1, "mfu": s.step_flops / best / board.peak}
+
+
+def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
+    """A rung by its name.
+
+    Raises:
+        Unavailable: where this machine does not have it.
+    """
+
+    def plain(x: Any) -> Any:
+        return layers.layer(x, p, s, layers.fused_attention)
+
+    if name == "eager":
+        return Rung(lambda x: layers.layer(x, p, s, layers.explicit_attention, one_product=False))
+    if name == "functional":
+        return Rung(lambda x: layers.layer(x, p, s, layers.explicit_attention))
+    if name == "sdpa":
+        return Rung(plain)
+    if name in ("compiled", "graph"):
+        return _compiled(plain, name == "graph", device)
+    if name.startswith("fp8"):
+        float8 = Float8(Recipe(delayed=name == "fp8_delayed"))
+        return Rung(lambda x: layers.layer(x, p, s, layers.fused_attention, float8.linear), lambda: float8, is_fp8=True)
+    from amped.kernels.ladder.engine import engine_rung
+
+    return engine_rung(s, device)
+
+
+def _compiled(plain: Callable[[Any], Any], captured: bool, device: str) -> Rung:
+    torch = torch_module()
+    if captured and device != "cuda":
+        raise Unavailable("CUDA graphs need a GPU")
+    return Rung(torch.compile(plain, dynamic=False), captured=captured)
+
+
+def _outcome(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> tuple[Any, ...]:
+    """Output and gradients of one pass."""
+    _clear(p)
+    with rung.context():
+        y = rung.forward(x)
+    y.backward(dy)
+    return (y.detach(), *(p[name].grad.detach().clone() for name in sorted(p)))
+
+
+def _differences(rung: Rung, p: layers.Parameters, x: Any, dy: Any, first: tuple[Any, ...]) -> tuple[float, float]:
+    """How far the output, and the worst gradient, are from the first rung's, in norm."""
+    own = _outcome(rung, p, x, dy)
+    off = [
+        float((a.float() - b.float()).norm() / b.float().norm().clamp_min(1e-30))
+        for a, b in zip(own, first, strict=True)
+    ]
+    return off[0], max(off[1:])
+
+
+def _clear(p: layers.Parameters) -> None:
+    for tensor in p.values():
+        tensor.grad = None
+
+
+def _speed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, device: str, warm_up: int, passes: int) -> Speed:
+    torch = torch_module()
+    if rung.captured:
+        return _graphed(rung, p, x, dy, warm_up, passes)
+    if device == "cuda":
+        return speedometer(rung.forward, x, dy, warm_up=warm_up, passes=passes, context=rung.context,
+                           parameters=p.values(), settled=torch.cuda.synchronize)  # fmt: skip
+    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    return speedometer(rung.forward, x, dy, warm_up=warm_up, passes=passes, context=rung.context, clock=clock)
+
+
+def _graphed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, warm_up: int, passes: int) -> Speed:
+    """A whole pass captured once and replayed."""
+    torch = torch_module()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(GRAPH_WARM_UP):
+            rung.forward(x).backward(dy)
+    torch.cuda.current_stream().wait_stream(side)
+    _clear(p)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        rung.forward(x).backward(dy)
+
+    class Replayed:
+        def backward(self, _: Any) -> None:
+            graph.replay()
+
+    return speedometer(lambda _: Replayed(), x, dy, warm_up=warm_up, passes=passes, settled=torch.cuda.synchronize)
+
+
+def _forget_peak(device: str) -> None:
+    if device == "cuda":
+        torch_module().cuda.reset_peak_memory_stats()
+
+
+def _peak(device: str) -> float | None:
+    """Bytes that tensors took at most; of a processor the whole process's."""
+    if device == "cuda":
+        return float(torch_module().cuda.max_memory_allocated())
+    import resource
+
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)

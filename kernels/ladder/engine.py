@@ -1,0 +1,48 @@
+"""NVIDIA's own layer, where Transformer Engine can be imported."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager
+from typing import Any
+
+from amped.kernels.ladder.climbing import Rung, Unavailable
+from amped.kernels.ladder.shape import Shape
+from amped.kernels.torch_door import torch_module
+
+
+def engine_module() -> Any:
+    """The module transformer_engine.pytorch.
+
+    Raises:
+        Unavailable: if it cannot be imported.
+    """
+    try:
+        return importlib.import_module("transformer_engine.pytorch")
+    except Exception as error:  # builds for another torch fail in many ways
+        raise Unavailable(f"transformer_engine cannot be imported ({type(error).__name__})") from None
+
+
+def autocast(engine: Any, enabled: bool) -> AbstractContextManager[Any]:
+    """Its fp8 context: `autocast(enabled, recipe)`, which older versions call `fp8_autocast(enabled, fp8_recipe)`."""
+    if hasattr(engine, "autocast"):
+        newer: AbstractContextManager[Any] = engine.autocast(enabled=enabled)
+        return newer
+    older: AbstractContextManager[Any] = engine.fp8_autocast(enabled=enabled)
+    return older
+
+
+def engine_rung(s: Shape, device: str) -> Rung:
+    """Its TransformerLayer in fp8. Its parameters are its own, so it is not compared with the first rung.
+
+    Raises:
+        Unavailable: without it, or without a GPU.
+    """
+    engine = engine_module()
+    if device != "cuda":
+        raise Unavailable("transformer_engine needs a GPU")
+    made = engine.TransformerLayer(
+        s.hidden, s.ffn, s.heads, hidden_dropout=s.dropout, attention_dropout=s.dropout,
+        self_attn_mask_type="causal" if s.causal else "no_mask", params_dtype=getattr(torch_module(), s.dtype),
+    )  # fmt: skip
+    return Rung(made, lambda: autocast(engine, enabled=True), is_fp8=True, shares_parameters=False)

@@ -1,0 +1,83 @@
+"""The layer of a ladder: its sizes, its work, and the bytes that its kernels move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amped.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of the layer and of its input, which lies as (sequence, batch, hidden).
+
+    Attributes:
+        seq, batch: of the input; `dtype` of everything; `dropout` behind attention's softmax and projection.
+        causal: whether the future is masked.
+    """
+
+    hidden: int = 4096
+    ffn: int = 16384
+    heads: int = 32
+    seq: int = 2048
+    batch: int = 4
+    dtype: str = "bfloat16"
+    dropout: float = 0.1
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses sizes that are none."""
+        wrong = [name for name in ("hidden", "ffn", "heads", "seq", "batch") if getattr(self, name) < 1]
+        if wrong:
+            raise ConfigError(f"--{wrong[0]} {getattr(self, wrong[0])} is not positive", "sizes are counts")
+        if self.hidden % self.heads:
+            near = [h for h in range(1, self.hidden + 1) if self.hidden % h == 0]
+            advice = f"{', '.join(map(str, sorted(near, key=lambda h: abs(h - self.heads))[:3]))} do"
+            raise ConfigError(f"--heads {self.heads} does not divide --hidden {self.hidden}", advice)
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"--dropout {self.dropout} is no share", "give 0 to 1")
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the input."""
+        return self.seq * self.batch
+
+    @property
+    def head_dimension(self) -> int:
+        """Width of a head."""
+        return self.hidden // self.heads
+
+    @property
+    def width(self) -> int:
+        """Bytes of an entry."""
+        return 4 if self.dtype == "float32" else 2
+
+    @property
+    def linear_flops(self) -> float:
+        """Operations of the four products with weights, forward. Source: definition."""
+        return 2.0 * self.tokens * (4 * self.hidden**2 + 2 * self.hidden * self.ffn)
+
+    @property
+    def attention_flops(self) -> float:
+        """Operations of scores and weighted values over all pairs, forward. Source: arXiv 1706.03762, eq. 1."""
+        return 4.0 * self.batch * self.hidden * self.seq**2
+
+    @property
+    def step_flops(self) -> float:
+        """Operations forward and backward: each product has two gradients. Source: definition."""
+        return 3 * (self.linear_flops + self.attention_flops)
+
+    @property
+    def parameters(self) -> float:
+        """Weights of the four products. Source: definition."""
+        return 4.0 * self.hidden**2 + 2 * self.hidden * self.ffn
+
+    @property
+    def score_bytes(self) -> float:
+        """The matrix of scores. Source: arXiv 2205.05198, section 4.1."""
+        return float(self.batch * self.heads * self.seq**2 * self.width)
+
+    @property
+    def activation_bytes(self) -> float:
+        """One tensor as large as the input. Source: definition."""
+        return float(self.tokens * self.hidden * self.width)

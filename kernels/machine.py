@@ -1,0 +1,105 @@
+"""The machine of a result as amped's tables have it: peaks and bandwidth that its coefficients are shares of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amped.errors import ConfigError, did_you_mean
+from amped.kernels.results import Result
+from amped.tables import Tables
+from amped.units import parse
+
+ACCELERATORS = "accelerator_specifications"
+PEAKS = {"float32": "fp32_peak_flop_rate", "bfloat16": "bf16_peak_flop_rate", "float16": "fp16_peak_flop_rate",
+         "float8_e4m3fn": "fp8_peak_flop_rate"}  # fmt: skip
+# Rows of accelerators by the names that drivers have for them.
+NAMES = {"NVIDIA H200": "H200 SXM", "NVIDIA H100 80GB HBM3": "H100 SXM", "NVIDIA H100 PCIe": "H100 PCIe",
+         "NVIDIA A100-SXM4-80GB": "A100 SXM 80GB", "NVIDIA A100-SXM4-40GB": "A100 SXM 40GB",
+         "NVIDIA A100 80GB PCIe": "A100 PCIe 80GB", "Tesla V100-SXM2-16GB": "V100 SXM2 16GB", "Tesla T4": "T4",
+         "NVIDIA B200": "B200 SXM", "NVIDIA H20": "H20"}  # fmt: skip
+FLOPS_OF_A_MAC = 2
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An accelerator's row, or a processor without one.
+
+    Attributes:
+        name: of the row; `known` whether a table has it.
+        peaks: flop/s by torch's format; `vector_rate` flop/s of everything else; `bandwidth` byte/s; `cores` that share
+            out tiles, 1 where nobody deals them.
+    """
+
+    name: str
+    known: bool
+    peaks: Mapping[str, float]
+    vector_rate: float
+    bandwidth: float
+    cores: float
+
+    @property
+    def is_processor(self) -> bool:
+        """Whether it multiplies without tiles that are dealt to cores."""
+        return self.cores == 1
+
+
+def machine_of(result: Result, tables: Tables, named: str | None = None, known_ones: bool = False) -> Machine:
+    """The machine of a result: the row named, the row of its device, or for a processor what can be said of it.
+
+    A processor's own row, which an earlier fit wrote, is only taken where `known_ones` says so.
+
+    Raises:
+        TableError: for an unknown row; ConfigError: for a GPU that no row is of.
+    """
+    device = result["device"]
+    wanted = named or NAMES.get(device["name"], device["name"].removeprefix("NVIDIA "))
+    if device["kind"] == "cpu" and named is None:
+        own = processor_name(result)
+        return _of_row(tables, own) if known_ones and tables.has(ACCELERATORS, own) else _processor(result)
+    if named is not None or tables.has(ACCELERATORS, wanted):
+        return _of_row(tables, wanted)
+    near = did_you_mean(wanted, tables.names(ACCELERATORS))
+    raise ConfigError(f"no row of {ACCELERATORS} is of {device['name']!r}", f"name one with --accelerator; {near}")
+
+
+def processor_name(result: Result) -> str:
+    """The name of a processor's row: with the threads it was measured with."""
+    threads = result["host"].get("threads") or 1
+    return f"{result['device']['name']}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def _of_row(tables: Tables, name: str) -> Machine:
+    row = tables.row(ACCELERATORS, name)
+
+    def number(column: str, unit: str, default: float = 0.0) -> float:
+        value = row.columns.get(column)
+        return parse(value, unit) if value is not None else default
+
+    peaks = {dtype: number(column, "flop/s") for dtype, column in PEAKS.items()}
+    vector = number("vector_flop_rate", "flop/s", peaks["bfloat16"] / 16)
+    cores = number("number_of_cores", "count", 1.0)
+    return Machine(row.name, True, peaks, vector, number("memory_bandwidth", "byte/s"), cores)
+
+
+def _processor(result: Result) -> Machine:
+    """Peaks from instructions and clock, but at least what was measured; the bandwidth of the fastest large copy."""
+    device, records = result["device"], result["records"]
+    clock, lanes = device.get("clock_mhz", {}).get("core"), device.get("mac_per_cycle")
+    threads = result["host"].get("threads") or 1
+    peak = FLOPS_OF_A_MAC * lanes * clock * 1e6 * threads if clock and lanes else 0.0
+    best = {
+        d: max((_rate(r, "flop") for r in records if r["dtype"] == d and r["kernel"] == "gemm"), default=0.0)
+        for d in PEAKS
+    }
+    copied = max((_rate(r, "bytes") for r in records if r["kernel"] == "copy"), default=0.0)
+    if not copied:
+        raise ConfigError("the result has no copy, and a processor's bandwidth is not known otherwise",
+                          "measure a suite, not one kernel")  # fmt: skip
+    peaks = {dtype: max(peak, rate) for dtype, rate in best.items() if rate}
+    return Machine(processor_name(result), False, peaks, peak or max(peaks.values(), default=copied), copied, 1.0)
+
+
+def _rate(record: Mapping[str, Any], what: str) -> float:
+    return float(record[what] / record["time_s"]["min"])

@@ -1,0 +1,91 @@
+"""The file of a benchmark: written whole after every few records, read strictly, merged where machines agree."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from amped.errors import FileError, Problem, quoted
+from amped.files import read_json, write_atomically
+
+SCHEMA = "kernel-bench/1"
+SCHEMA_FILE = "kernel-bench.schema.json"
+Result = dict[str, Any]
+# What must be the same for records to be put into one file.
+SAME = (("device", "name"), ("device", "kind"), ("host", "threads"), ("software", "torch"))
+MOST_PROBLEMS = 8
+
+
+@lru_cache(maxsize=1)
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of a result file."""
+    text = resources.files("amped.kernels").joinpath(SCHEMA_FILE).read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def read_result(path: Path) -> Result:
+    """A result file.
+
+    Raises:
+        FileError: if it cannot be read, is no result file, or lacks something, with JSON paths.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        found = quoted(content.get("schema")) if isinstance(content, dict) and "schema" in content else "no schema"
+        raise FileError(f"is not a result of `amped bench run`: it has {found}, not {SCHEMA!r}", file=str(path))
+    refuse_malformed(content, str(path))
+    return content
+
+
+def refuse_malformed(content: Mapping[str, Any], file: str = "") -> None:
+    """Refuses what the schema does not allow; fields that it does not know are let through.
+
+    Raises:
+        FileError: with the JSON path of each problem.
+    """
+    from jsonschema import Draft202012Validator
+
+    errors = sorted(Draft202012Validator(json_schema()).iter_errors(content), key=lambda e: list(map(str, e.path)))
+    if errors:
+        advice = "the file is damaged or of another program; run `amped bench run` again"
+        found = [Problem(e.message[:200], e.json_path.removeprefix("$."), "") for e in errors[:MOST_PROBLEMS]]
+        raise FileError([*found[:-1], Problem(found[-1].what, found[-1].where, advice)], file=file)
+
+
+def write_result(path: Path, result: Result) -> Path:
+    """Writes a result file whole, over its own earlier version."""
+    result["id"] = identity(result["records"])
+    return write_atomically(path, json.dumps(result, indent=1, allow_nan=False) + "\n", overwrite=True)
+
+
+def identity(records: Sequence[Mapping[str, Any]]) -> str:
+    """A name for the records: their SHA-256."""
+    return hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
+
+
+def key_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells a record from others: as `KernelSpec.key`."""
+    return (record["kernel"], record["dtype"], *sorted((n, str(v)) for n, v in record["params"].items()))
+
+
+def refuse_other_machine(result: Mapping[str, Any], own: Mapping[str, Any], file: str) -> None:
+    """Refuses to put measurements of two machines into one file.
+
+    Raises:
+        FileError: with everything that differs.
+    """
+    differing = [
+        Problem(f"{part}.{name} is {quoted(result[part].get(name))} there and {quoted(own[part].get(name))} here")
+        for part, name in SAME
+        if result[part].get(name) != own[part].get(name)
+    ]
+    if differing:
+        raise FileError(
+            [*differing, Problem("a file holds the measurements of one machine", advice="choose another -o")], file=file
+        )

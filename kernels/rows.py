@@ -1,0 +1,115 @@
+"""A calibration as rows of amped's tables, written beside what a user's tables have already."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from amped.errors import FileError
+from amped.files import read_json, write_atomically
+from amped.kernels.calibration import Calibration
+from amped.kernels.machine import ACCELERATORS, PEAKS
+from amped.kernels.results import Result
+from amped.tables import Tables
+
+KERNELS = "kernel_efficiencies"
+ANY_ACCELERATOR = "default"
+UNITS = {"kernel_overhead_time": (1e-6, " us"), "kernel_dispatch_time": (1e-6, " us"), "bandwidth_ramp_bytes": (1e6, " MB"),
+         "collective_overhead_time": (1e-6, " us")}  # fmt: skip
+# Coefficients of a processor that belong to its row of accelerators.
+OF_THE_ACCELERATOR = ("vector_flop_rate",)
+DESCRIPTION = "Coefficients fitted by `amped bench fit`: each row extends the one that served its accelerator."
+
+
+def base_row(tables: Tables, machine: str, known: bool) -> str:
+    """The row that served the machine until now: its own, its generation's, or the default."""
+    if not known:
+        return ANY_ACCELERATOR
+    row = tables.row(ACCELERATORS, machine)
+    words = str(row.columns.get("architecture") or "").split()
+    own = [row.columns.get(KERNELS), row.name, *row.ancestors, *words]
+    return next((str(n) for n in own if isinstance(n, str) and tables.has(KERNELS, n)), ANY_ACCELERATOR)
+
+
+def kernel_row(found: Calibration, result: Result, base: str, command: str, version: str) -> dict[str, Any]:
+    """The row of kernel_efficiencies: what was fitted, on what, when, how, and how well."""
+    own = {name: value for name, value in found.values.items() if name not in OF_THE_ACCELERATOR}
+    return {
+        "extends": base,
+        **{name: as_written(name, value) for name, value in own.items()},
+        "aliases": [], "sources": [_source(result, command, version)], "fitted": [name for name in found.fitted if name in own],
+        "fitted_on": f"{len(result['records'])} kernels of {result['device']['name']}", "unverified": [],
+        "notes": _notes(found),
+    }  # fmt: skip
+
+
+def as_written(name: str, value: float) -> float | str:
+    """A value as tables have it, with its unit."""
+    size, unit = UNITS.get(name, (1.0, ""))
+    number = float(f"{value / size:.4g}")
+    return f"{number:g}{unit}" if unit else number
+
+
+def _source(result: Result, command: str, version: str) -> str:
+    device, software = result["device"], result["software"]
+    driver = f", driver {device['driver']}" if device.get("driver") else ""
+    return (f"{command} (amped {version}): {len(result['records'])} kernels measured {result['date']} on {device['name']}"
+            f"{driver}, {result['host'].get('threads')} threads, torch {software['torch']}")  # fmt: skip
+
+
+def _notes(found: Calibration) -> str:
+    told = [
+        f"{s.family} {s.train:.1%} ({s.held_out:.1%} held out, {s.count} records)"
+        for s in found.strata
+        if s.name == "all"
+    ]
+    refused = [f"{name}: {reason}" for name, reason in found.refused.items()]
+    return "; ".join([f"Mean absolute errors of the fit: {'; '.join(told) or 'nothing was fitted'}", *refused]) + "."
+
+
+def accelerator_row(found: Calibration, result: Result, command: str, version: str) -> dict[str, Any]:
+    """A row for a processor that no table has: its peaks by instructions and clock, its bandwidth as copied."""
+    machine = found.machine
+    peaks = {PEAKS[dtype]: f"{peak / 1e9:.6g} GFLOP/s" for dtype, peak in machine.peaks.items()}
+    vector = found.values.get("vector_flop_rate", machine.vector_rate)
+    return {
+        "vendor": result["device"]["name"], "architecture": "CPU", **peaks,
+        "vector_flop_rate": f"{vector / 1e9:.4g} GFLOP/s", "memory_bandwidth": f"{machine.bandwidth / 1e9:.4g} GB/s",
+        "memory_capacity": f"{(result['device'].get('mem_bytes') or 0) / 1e9:.4g} GB", KERNELS: machine.name,
+        "aliases": [], "sources": [_source(result, command, version)], "unverified": [],
+        "notes": "Peaks are instructions times clock, or what was measured where that is more; the bandwidth is the fastest "
+                 "large copy; the vector rate is fitted to kernels that work row by row.",
+    }  # fmt: skip
+
+
+def write_rows(folder: Path, rows: dict[str, tuple[str, dict[str, Any]]], replace: bool = False) -> list[Path]:
+    """Adds a row to each table's file in a folder, which keeps its other rows.
+
+    Raises:
+        FileError: for amped's own tables, for a file of another table, and for a row that is there and not to be replaced.
+    """
+    shipped = Path(str(resources.files("amped.lookup_tables")))
+    if folder.resolve() == shipped.resolve():
+        raise FileError(
+            "holds the tables that come with amped", "choose another -o, and --lookup-tables with it", str(folder)
+        )
+    contents = {table: _added(folder / f"{table}.json", table, *row, replace) for table, row in rows.items()}
+    return [write_atomically(folder / f"{table}.json", text, overwrite=True) for table, text in contents.items()]
+
+
+def _added(path: Path, table: str, name: str, row: dict[str, Any], replace: bool) -> str:
+    content: Any = read_json(path) if path.exists() else {"table": table, "description": DESCRIPTION, "rows": {}}
+    if (
+        not isinstance(content, dict)
+        or not isinstance(content.get("rows"), dict)
+        or content.get("table", table) != table
+    ):
+        raise FileError(f"is not a table {table}", "choose another -o", str(path))
+    if name in content["rows"] and not replace:
+        raise FileError(
+            f"has a row {name!r} already", "replace it with --replace, or choose another --name or -o", str(path)
+        )
+    content["rows"][name] = row
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,232 @@
+"""Kernels that are measured: what each is called, which dimensions it has, and its work and its traffic by hand.
+
+Bytes are those that must move, each operand once. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from amped.errors import ConfigError, did_you_mean
+
+# Bytes of an entry, by torch's names of formats.
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
+# Products of a fused attention backward for each one forward. Source: arXiv 2307.08691, section 4.1.
+BACKWARD_PRODUCTS = 2.5
+Parameters = Mapping[str, Any]
+Dimensions = Callable[[Parameters], float]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Kernels of one kind.
+
+    Attributes:
+        kind: of the operator that amped's model has for it: contraction, batched_contraction, grouped_contraction,
+            fused_attention, normalisation, element_wise, collective or launch.
+        parameters: its dimensions with their defaults; None where one must be given.
+        flops: floating-point operations; moved: entries that move, by bytes of an entry and parameters.
+    """
+
+    kind: str
+    parameters: Mapping[str, Any]
+    flops: Dimensions
+    moved: Callable[[Parameters, float], float]
+
+
+def entries(p: Parameters) -> float:
+    """Entries of a matrix of rows."""
+    return float(p["rows"] * p["columns"])
+
+
+def products(p: Parameters) -> float:
+    """Operations of `batch` products of m × k with k × n."""
+    return 2.0 * p["batch"] * p["m"] * p["n"] * p["k"]
+
+
+def product_bytes(p: Parameters, w: float) -> float:
+    """Both operands and the result, once."""
+    m, n, k = p["m"], p["n"], p["k"]
+    return float(w * p["batch"] * (m * k + k * n + m * n))
+
+
+def attention_flops(p: Parameters) -> float:
+    """Scores and weighted values; half of them where the future is masked."""
+    whole = 4.0 * p["batch"] * p["heads"] * p["queries"] * p["keys"] * p["head_dimension"]
+    share = 0.5 if p["causal"] and p["queries"] > 1 else 1.0
+    return whole * share * (BACKWARD_PRODUCTS if p["direction"] == "backward" else 1.0)
+
+
+def attention_bytes(p: Parameters, w: float) -> float:
+    """Queries, keys, values and output once; backward their gradients too."""
+    queries = p["batch"] * p["heads"] * p["queries"] * p["head_dimension"]
+    keys = p["batch"] * p["key_value_heads"] * p["keys"] * p["head_dimension"]
+    return float(w * (2 * queries + 2 * keys) * (2 if p["direction"] == "backward" else 1))
+
+
+def _product(kind: str, **more: Any) -> Family:
+    return Family(kind, {"m": None, "n": None, "k": None, "batch": 1, "layout": "TN", **more}, products, product_bytes)
+
+
+def _rowwise(kind: str, flops: float, passes: float, mask: float = 0.0) -> Family:
+    """A kernel that passes over rows of columns: operations of an entry, tensors moved, bytes of a mask."""
+    return Family(
+        kind, {"rows": None, "columns": None}, lambda p: flops * entries(p),
+        lambda p, w: entries(p) * (passes * w + mask),
+    )  # fmt: skip
+
+
+def _embedding(passes: float) -> Family:
+    parameters = {"rows": None, "columns": None, "vocabulary": 32000}
+    return Family("element_wise", parameters, entries, lambda p, w: passes * w * entries(p))
+
+
+def _collective(share: Callable[[float], float]) -> Family:
+    """A communication: `bytes` held by each of `ranks`, of which a share crosses each link."""
+    parameters = {"bytes": None, "ranks": None}
+    return Family("collective", parameters, lambda p: 0.0, lambda p, w: share(p["ranks"]) * p["bytes"])
+
+
+def _ring(n: float) -> float:
+    return (n - 1) / n
+
+
+# Operations of an entry: arXiv 2007.00072, table 3, as amped's operators count them.
+FAMILIES: Mapping[str, Family] = {
+    "launch": Family("launch", {"mode": "eager"}, lambda p: 0.0, lambda p, w: 0.0),
+    "copy": _rowwise("element_wise", 0, 2),
+    "read": _rowwise("element_wise", 1, 1),
+    "write": _rowwise("element_wise", 0, 1),
+    "add": _rowwise("element_wise", 1, 3),
+    "gemm": _product("contraction"),
+    "batched_gemm": _product("batched_contraction"),
+    "grouped_gemm": _product("grouped_contraction", uneven=False),
+    "fp8_gemm": _product("contraction"),
+    "fp8_cast": Family("element_wise", {"rows": None, "columns": None}, entries, lambda p, w: entries(p) * 3),
+    "attention": Family(
+        "fused_attention",
+        {"batch": None, "heads": None, "key_value_heads": 0, "queries": None, "keys": 0, "head_dimension": 128,
+         "causal": True, "dropout": 0.0, "direction": "forward", "backend": "default"},
+        attention_flops, attention_bytes,
+    ),
+    "softmax": _rowwise("normalisation", 4, 2),
+    "softmax_backward": _rowwise("normalisation", 4, 3),
+    "layer_norm": _rowwise("normalisation", 7, 2),
+    "layer_norm_backward": _rowwise("normalisation", 13, 5),
+    "rms_norm": _rowwise("normalisation", 7, 2),
+    "rms_norm_backward": _rowwise("normalisation", 13, 5),
+    "gelu": _rowwise("element_wise", 9, 2),
+    "gelu_backward": _rowwise("element_wise", 14, 3),
+    "swiglu": _rowwise("element_wise", 9, 3),
+    "dropout": _rowwise("element_wise", 1, 2, mask=1),
+    "bias_gelu_dropout": _rowwise("element_wise", 11, 2),
+    "embedding": _embedding(2),
+    "embedding_backward": _embedding(3),
+    "cross_entropy": _rowwise("normalisation", 6, 2),
+    "cross_entropy_backward": _rowwise("normalisation", 3, 2),
+    "adamw": Family("element_wise", {"parameters": None, "implementation": "foreach"},
+                    lambda p: 15.0 * p["parameters"], lambda p, w: 7.0 * w * p["parameters"]),
+    "all_reduce": _collective(lambda n: 2 * _ring(n)),
+    "all_gather": _collective(_ring),
+    "reduce_scatter": _collective(_ring),
+    "all_to_all": _collective(_ring),
+    "broadcast": _collective(lambda n: 1.0),
+    "send_receive": _collective(lambda n: 1.0),
+}  # fmt: skip
+PRODUCTS = tuple(name for name, f in FAMILIES.items() if f.kind.endswith("contraction"))
+COLLECTIVES = tuple(name for name, f in FAMILIES.items() if f.kind == "collective")
+# Other names of dimensions, as papers and the command line have them.
+ALIASES = {"b": "batch", "h": "heads", "d": "head_dimension", "p": "head_dimension", "s": "queries", "sq": "queries",
+           "sk": "keys", "e": "batch", "v": "vocabulary", "r": "rows", "c": "columns"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """One kernel of one size in one format."""
+
+    kernel: str
+    params: Parameters = field(hash=False)
+    dtype: str
+
+    @property
+    def family(self) -> Family:
+        """What it has in common with others of its name."""
+        return FAMILIES[self.kernel]
+
+    @property
+    def flop(self) -> float:
+        """Floating-point operations."""
+        return self.family.flops(self.params)
+
+    @property
+    def bytes(self) -> float:
+        """Bytes that must move."""
+        return self.family.moved(self.params, BYTES[self.dtype])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from others."""
+        return (self.kernel, self.dtype, *sorted((name, str(value)) for name, value in self.params.items()))
+
+    def __str__(self) -> str:
+        sizes = " ".join(f"{name}={value}" for name, value in self.params.items())
+        return f"{self.kernel} {sizes} {self.dtype}"
+
+
+def spec(kernel: str, dtype: str, **sizes: Any) -> KernelSpec:
+    """A kernel by its name, with the defaults of what is not said.
+
+    Raises:
+        ConfigError: for an unknown kernel, format or dimension, and for one that is missing.
+    """
+    if kernel not in FAMILIES:
+        raise ConfigError(f"there is no kernel {kernel!r}", did_you_mean(kernel, FAMILIES) or ", ".join(FAMILIES))
+    if dtype not in BYTES:
+        raise ConfigError(f"{dtype!r} is no format that is measured", did_you_mean(dtype, BYTES) or ", ".join(BYTES))
+    known = FAMILIES[kernel].parameters
+    unknown = [name for name in sizes if name not in known]
+    if unknown:
+        raise ConfigError(f"{kernel} has no dimension {unknown[0]!r}", f"it has {', '.join(known)}")
+    params = {name: sizes.get(name, default) for name, default in known.items()}
+    missing = [name for name, value in params.items() if value is None]
+    if missing:
+        raise ConfigError(f"{kernel} needs {', '.join(missing)}", f'for example --size "{missing[0]}=1024, …"')
+    if kernel == "attention":
+        params["keys"] = params["keys"] or params["queries"]
+        params["key_value_heads"] = params["key_value_heads"] or params["heads"]
+    return KernelSpec(kernel, params, dtype)
+
+
+def sizes_of(written: str, kernel: str) -> dict[str, Any]:
+    """`H=16, B=96` as dimensions of a kernel, by name or by the letter that papers have.
+
+    Raises:
+        ConfigError: for what is no NAME=NUMBER, and for a dimension that is not positive.
+    """
+    known = FAMILIES[kernel].parameters if kernel in FAMILIES else {}
+    found: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in written.split(","))):
+        name, equals, value = (text.strip() for text in part.partition("="))
+        if not equals or not value:
+            raise ConfigError(f"--size {part!r} is not NAME=VALUE", 'for example --size "m=4096, n=4096, k=4096"')
+        name = name if name in known else name.lower()
+        name = name if name in known else ALIASES.get(name, name)
+        found[name] = _value(name, value, known.get(name))
+    return found
+
+
+def _value(name: str, written: str, default: Any) -> Any:
+    """A whole positive number, or text, truth or a share where the default is one."""
+    if isinstance(default, str):
+        return written
+    if isinstance(default, bool):
+        return written.lower() in ("1", "true", "yes", "y")
+    try:
+        number = float(written) if isinstance(default, float) else int(written)
+    except ValueError:
+        raise ConfigError(f"--size {name}={written} is no whole number", "sizes are counts") from None
+    if number <= 0 and not isinstance(default, float):
+        raise ConfigError(f"--size {name}={written} is not positive", "sizes are counts")
+    return number

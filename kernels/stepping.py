@@ -1,0 +1,216 @@
+"""A few real training steps of a small transformer: the whole of a step, measured, to set beside an estimate of it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from amped.errors import ConfigError
+from amped.kernels.torch_door import torch_module
+
+SEED, DEVIATION, LEARNING_RATE, EPSILON = 7, 0.02, 1e-4, 1e-5
+# Bytes of a parameter in full precision: itself, its gradient, two states. Source: definition of Adam.
+BYTES_OF_A_PARAMETER = 16
+LEAST_WIDTH, LEAST_CONTEXT, LEAST_VOCABULARY = 64, 32, 256
+
+
+@dataclass(frozen=True)
+class Network:
+    """A dense decoder with norms before its blocks and learned positions, and the batch it is trained with."""
+
+    layers: int
+    dimensionality: int
+    attention_heads: int
+    key_value_heads: int
+    feedforward_dimension: int
+    vocabulary_size: int
+    context: int
+    batch_size: int
+    gated_mlp: bool
+    tied_embeddings: bool
+
+    @property
+    def parameters(self) -> float:
+        """Weights, without norms and biases."""
+        head = self.dimensionality // self.attention_heads
+        attention = self.dimensionality * (2 * self.dimensionality + 2 * self.key_value_heads * head)
+        inner = (3 if self.gated_mlp else 2) * self.dimensionality * self.feedforward_dimension
+        ends = self.vocabulary_size * self.dimensionality * (1 if self.tied_embeddings else 2)
+        return float(self.layers * (attention + inner) + ends + self.context * self.dimensionality)
+
+    @property
+    def flops(self) -> float:
+        """Operations of a step: 6 for each weight and token, and attention. Source: arXiv 2001.08361, section 2.1."""
+        tokens = self.batch_size * self.context
+        return 6 * tokens * (self.parameters + 2 * self.layers * self.context * self.dimensionality)
+
+
+def scaled(n: Network, most_bytes: float, most_flops: float) -> Network:
+    """The network made smaller until its states and its work fit: batch first, then layers, words, length and width.
+
+    Raises:
+        ConfigError: where nothing that is left could be trained.
+    """
+    while n.parameters * BYTES_OF_A_PARAMETER > most_bytes or n.flops > most_flops:
+        smaller = next((made for made in _smaller(n) if made is not None), None)
+        if smaller is None:
+            raise ConfigError("not even the smallest network of this shape fits", "allow more with --seconds")
+        n = smaller
+    return n
+
+
+def _smaller(n: Network) -> tuple[Network | None, ...]:
+    """The next smaller networks, best first; None where one cannot be made."""
+    even = n.attention_heads % 2 == 0 and n.dimensionality >= 2 * LEAST_WIDTH
+    groups = max(1, n.attention_heads // n.key_value_heads)
+    heads = n.attention_heads // 2
+    narrow = replace(
+        n, dimensionality=n.dimensionality // 2, feedforward_dimension=max(LEAST_WIDTH, n.feedforward_dimension // 2),
+        attention_heads=heads, key_value_heads=max(1, heads // groups),
+    ) if even else None  # fmt: skip
+    return (
+        replace(n, batch_size=max(1, n.batch_size // 2)) if n.batch_size > 1 else None,
+        replace(n, layers=max(4, n.layers // 2)) if n.layers > 4 else None,
+        replace(n, vocabulary_size=n.vocabulary_size // 2)
+        if n.vocabulary_size > 32 * n.dimensionality**0.5 * 16
+        else None,
+        replace(n, context=n.context // 2) if n.context > 1024 else None,
+        narrow,
+        replace(n, vocabulary_size=n.vocabulary_size // 2) if n.vocabulary_size >= 2 * LEAST_VOCABULARY else None,
+        replace(n, context=n.context // 2) if n.context >= 2 * LEAST_CONTEXT else None,
+        replace(n, layers=n.layers // 2) if n.layers > 1 else None,
+    )
+
+
+def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
+    """All weights, by name."""
+    torch = torch_module()
+    random = torch.Generator(device=device).manual_seed(SEED)
+    width, kept = n.dimensionality, n.dimensionality // n.attention_heads * n.key_value_heads
+
+    def normal(*shape: int) -> Any:
+        made = torch.empty(shape, device=device).normal_(0.0, DEVIATION, generator=random)
+        return made.to(getattr(torch, dtype)).requires_grad_()
+
+    def ones() -> Any:
+        return torch.ones(width, device=device, dtype=getattr(torch, dtype)).requires_grad_()
+
+    made = {"words": normal(n.vocabulary_size, width), "positions": normal(n.context, width), "norm": ones()}
+    if not n.tied_embeddings:
+        made["head"] = normal(n.vocabulary_size, width)
+    for i in range(n.layers):
+        made |= {f"{i}.norm1": ones(), f"{i}.norm2": ones(), f"{i}.qkv": normal(width + 2 * kept, width),
+                 f"{i}.projection": normal(width, width), f"{i}.down": normal(width, n.feedforward_dimension),
+                 f"{i}.up": normal((2 if n.gated_mlp else 1) * n.feedforward_dimension, width)}  # fmt: skip
+    return made
+
+
+def loss_of(n: Network, p: Mapping[str, Any], words: Any, wanted: Any) -> Any:
+    """The network's loss: embedding, layers, final norm, head, cross-entropy."""
+    functional = torch_module().nn.functional
+    x = functional.embedding(words, p["words"]) + p["positions"]
+    for i in range(n.layers):
+        x = x + _attended(n, p, i, _norm(x, p[f"{i}.norm1"]))
+        inner = functional.linear(_norm(x, p[f"{i}.norm2"]), p[f"{i}.up"])
+        if n.gated_mlp:
+            gate, up = inner.chunk(2, dim=-1)
+            inner = functional.silu(gate) * up
+        else:
+            inner = functional.gelu(inner, approximate="tanh")
+        x = x + functional.linear(inner, p[f"{i}.down"])
+    logits = functional.linear(_norm(x, p["norm"]), p.get("head", p["words"]))
+    return functional.cross_entropy(logits.view(-1, n.vocabulary_size).float(), wanted.reshape(-1))
+
+
+def _norm(x: Any, weight: Any) -> Any:
+    return torch_module().nn.functional.layer_norm(x, weight.shape, weight, None, EPSILON)
+
+
+def _attended(n: Network, p: Mapping[str, Any], i: int, x: Any) -> Any:
+    functional = torch_module().nn.functional
+    head = n.dimensionality // n.attention_heads
+    sizes = [n.dimensionality, n.key_value_heads * head, n.key_value_heads * head]
+    parts = functional.linear(x, p[f"{i}.qkv"]).split(sizes, dim=-1)
+    q, k, v = (part.view(*x.shape[:2], -1, head).transpose(1, 2) for part in parts)
+    more = {"enable_gqa": True} if n.key_value_heads != n.attention_heads else {}
+    out = functional.scaled_dot_product_attention(q, k, v, is_causal=True, **more)
+    return functional.linear(out.transpose(1, 2).reshape(x.shape), p[f"{i}.projection"])
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Seconds of each step after the first, losses of all, and bytes of memory at most."""
+
+    times: tuple[float, ...]
+    losses: tuple[float, ...]
+    peak_bytes: float
+
+    @property
+    def least(self) -> float:
+        """The fastest step."""
+        return min(self.times)
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return statistics.median(self.times)
+
+
+def trained(
+    n: Network, device: str, dtype: str, steps: int = 4, tell: Callable[[int, float], None] = lambda i, s: None
+) -> Steps:
+    """Trains with AdamW on one random batch: its loss must fall. The first step, which allocates, does not count.
+
+    Raises:
+        ConfigError: where memory does not suffice.
+    """
+    torch = torch_module()
+    before = _memory(device)
+    try:
+        p = weights(n, device, dtype)
+        random = torch.Generator(device=device).manual_seed(SEED)
+        text = torch.randint(0, n.vocabulary_size, (n.batch_size, n.context + 1), device=device, generator=random)
+        optimizer = torch.optim.AdamW(p.values(), lr=LEARNING_RATE, foreach=True)
+        times, losses = [], []
+        for i in range(steps + 1):
+            seconds, loss = _step(n, p, text, optimizer, device)
+            times.append(seconds)
+            losses.append(loss)
+            tell(i, seconds)
+    except (RuntimeError, MemoryError) as error:
+        if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
+            raise
+        raise ConfigError(f"out of memory with {asdict(n)}", "ask for fewer --seconds") from None
+    return Steps(tuple(times[1:]), tuple(losses), _memory(device, peak=True) - before)
+
+
+def _step(n: Network, p: Mapping[str, Any], text: Any, optimizer: Any, device: str) -> tuple[float, float]:
+    torch = torch_module()
+    alone = device == "cpu" and torch.get_num_threads() == 1
+    clock = time.thread_time if alone else time.perf_counter
+    start = clock()
+    loss = loss_of(n, p, text[:, :-1], text[:, 1:])
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return clock() - start, float(loss.detach())
+
+
+def _memory(device: str, peak: bool = False) -> float:
+    """Bytes in use, or at most: of tensors on a GPU, of the process on a CPU."""
+    torch = torch_module()
+    if device == "cuda":
+        return float(torch.cuda.max_memory_allocated() if peak else torch.cuda.memory_allocated())
+    import resource
+    from pathlib import Path
+
+    if peak:
+        return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    status = Path("/proc/self/statm")
+    pages = int(status.read_text().split()[1]) if status.exists() else 0
+    return float(pages * resource.getpagesize())

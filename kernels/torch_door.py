@@ -1,0 +1,78 @@
+"""The one door to torch: imported when a kernel is to run, refused with what to install where it is missing."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+from amped.errors import ConfigError, did_you_mean
+from amped.kernels.specs import BYTES
+
+DEVICES = ("cpu", "cuda")
+# Formats that products can be asked for, by the common short names too.
+SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16", "float": "float32"}
+
+
+def torch_module() -> Any:
+    """The module torch.
+
+    Raises:
+        ConfigError: if it is not installed, or cannot be loaded.
+    """
+    try:
+        return importlib.import_module("torch")
+    except ImportError as error:
+        told = "is not installed" if importlib.util.find_spec("torch") is None else f"cannot be loaded: {error}"
+        raise ConfigError(f"measuring kernels needs PyTorch, which {told}", "pip install 'amped[torch]'") from None
+
+
+def chosen_device(wanted: str | None) -> str:
+    """The device to measure on: the one asked for, else a GPU where there is one.
+
+    Raises:
+        ConfigError: for an unknown device, and for a GPU where torch sees none.
+    """
+    torch = torch_module()
+    if wanted not in (None, *DEVICES):
+        hint = did_you_mean(str(wanted), DEVICES)
+        raise ConfigError(f"--device {wanted!r} is not known", hint or f"there are {', '.join(DEVICES)}")
+    has_gpu = bool(torch.cuda.is_available())
+    if wanted == "cuda" and not has_gpu:
+        built = getattr(torch.version, "cuda", None)
+        reason = "torch sees none" if built else f"torch {torch.__version__} is built without CUDA"
+        raise ConfigError(f"there is no GPU to measure on: {reason}", "measure with --device cpu")
+    return wanted or ("cuda" if has_gpu else "cpu")
+
+
+def chosen_format(wanted: str | None, device: str) -> str:
+    """A format's name as torch has it; bf16 on GPUs and fp32 on CPUs where none is asked for.
+
+    Raises:
+        ConfigError: for an unknown format, and for one that products on this device do not have.
+    """
+    name = SHORT.get(wanted or "", wanted or ("bfloat16" if device == "cuda" else "float32"))
+    allowed = [known for known in BYTES if not known.startswith("float8")]
+    if name not in allowed:
+        advice = (
+            did_you_mean(name, allowed) or f"there are {', '.join(allowed)}; kernels of fp8 belong to the full suite"
+        )
+        raise ConfigError(f"--dtype {wanted!r} is not supported", advice)
+    _try_product(name, device)
+    return name
+
+
+def _try_product(name: str, device: str) -> None:
+    torch = torch_module()
+    try:
+        tensor = torch.ones(2, 2, dtype=getattr(torch, name), device=device)
+        torch.mm(tensor, tensor)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"--dtype {name} is not supported on {device}: {reason}", "choose another --dtype") from None
+
+
+def has_fp8(device: str) -> bool:
+    """Whether the device multiplies fp8 itself: NVIDIA's from compute capability 8.9 on."""
+    torch = torch_module()
+    return device == "cuda" and hasattr(torch, "_scaled_mm") and torch.cuda.get_device_capability() >= (8, 9)
