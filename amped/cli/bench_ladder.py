@@ -53,18 +53,22 @@ def ladder(
     shape = Shape(hidden, ffn, heads, seq, batch, chosen_format(dtype, where), dropout, causal)
     board, name = _board(where, shape.dtype, accelerator, lookup_tables)
     wanted = tuple(part.strip() for part in rungs.split(",")) if rungs else RUNGS
-    rows = []
-    for row in climbed(shape, where, wanted, board, warm_up, passes):
-        typer.echo(f"{row['rung']}: {row['skipped'] or format(row['ms'], '.2f') + ' ms'}", err=True)
-        rows.append(row)
+    rows = [_told(row) for row in climbed(shape, where, wanted, board, warm_up, passes)]
     _show(rows, vars(shape), name, as_json)
     if plot:
         _draw(rows, name, output_dir or options.DEFAULT_FOLDER)
 
 
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    """A rung's row, as soon as it is there."""
+    typer.echo(f"{row['rung']}: {row['skipped'] or format(row['ms'], '.2f') + ' ms'}", err=True)
+    return row
+
+
 def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path | None) -> tuple[Board | None, str]:
     """The two constants of this machine by its row of kernel efficiencies, and its name; none where it has no row."""
     import amped
+    from amped.errors import AmpedError
     from amped.kernels.bench import prepared
     from amped.kernels.ladder.analytic import Board
     from amped.kernels.machine import machine_of
@@ -77,7 +81,7 @@ def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path
     name = str(fresh["device"]["name"])
     try:
         machine = machine_of(fresh, tables, accelerator, known_ones=True)
-    except amped.AmpedError as error:
+    except AmpedError as error:
         typer.echo(f"not predicted: {error}", err=True)
         return None, name
     own = coefficients_of(tables, base_row(tables, machine.name, machine.known))
