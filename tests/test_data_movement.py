@@ -158,7 +158,7 @@ def test_the_nearest_numbers_of_heads_are_named():
 
 def test_the_page_shows_what_the_command_prints(capsys):
     page = (ROOT / "docs" / "data-movement.md").read_text("utf-8")
-    shown = re.findall(r"```bash\namped (data-movement .*)\n```\n\n```text\n(.*?)\n```", page, re.S)
+    shown = re.findall(r"```bash\namped (data-movement [^\n]*)\n```\n\n```text\n(.*?)\n```", page, re.S)
     assert len(shown) == 2
     for command, text in shown:
         verb(*shlex.split(command))
