@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import dataclasses
+import json
+from typing import Annotated, Any
 
 import typer
 
 from amped.cli import options
+from amped.errors import ConfigError
 
 memory = typer.Typer(
     name="memory",
@@ -42,28 +45,32 @@ def bench(
 
     Example: amped memory bench --batch 2 --seq 64 --hidden 128 --heads 4 --no-compile
     """
-    import dataclasses
-    import json
-
-    from amped.errors import ConfigError
     from amped.report.memory import memory_markdown, memory_tables
 
-    try:
-        import amped.kernels.memory.bench as benches
-        from amped.kernels.memory.variants import Sizes
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise ConfigError(
-            "measuring memory needs PyTorch, which is not installed", "pip install 'amped[torch]'"
-        ) from None
-    chosen = device or benches.default_device()
-    measured = dataclasses.asdict(
-        benches.run_bench(Sizes(batch, sequence, hidden, heads), chosen, dtype, with_compile, seconds)
-    )
+    measured = _measured((batch, sequence, hidden, heads), device, dtype, with_compile, seconds)
     if as_json:
         typer.echo(json.dumps(json.loads(json.dumps(measured), parse_constant=lambda _: None), indent=2))
     elif markdown:
         typer.echo(memory_markdown(measured), nl=False)
     else:
         options.show(memory_tables(measured))
+
+
+def _measured(
+    sizes: tuple[int, int, int, int], device: str | None, dtype: str, with_compile: bool, seconds: float
+) -> dict[str, Any]:
+    """What the benchmark found.
+
+    Raises:
+        ConfigError: without PyTorch.
+    """
+    try:
+        import amped.kernels.memory.bench as benches
+        from amped.kernels.memory.variants import Sizes
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ConfigError("measuring memory needs PyTorch, which is not installed",
+                          "pip install 'amped[torch]'") from None  # fmt: skip
+    chosen = device or benches.default_device()
+    return dataclasses.asdict(benches.run_bench(Sizes(*sizes), chosen, dtype, with_compile, seconds))
