@@ -54,24 +54,6 @@ def gemm_ramp_depth():
     """
 
 
-@parameter("1", category=ACCELERATOR, at_least=0)
-def gemm_ramp_rows():
-    """Rows m of a product lost beside those it has: edges and packing of a processor's blocks.
-
-    Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache); none where tiles and waves say what is lost.
-    """
-    return 0
-
-
-@parameter("1", category=ACCELERATOR, at_least=0)
-def gemm_ramp_columns():
-    """Columns n of a product lost beside those it has: edges and packing of a processor's blocks.
-
-    Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache); none where tiles and waves say what is lost.
-    """
-    return 0
-
-
 @parameter("1", category=ACCELERATOR, above=0, at_most=1)
 def medium_tile_efficiency():
     """Rate of tiles of 128 by 128 as a share of that of 256 by 128.

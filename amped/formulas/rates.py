@@ -1,6 +1,6 @@
 """Rates that an accelerator's kernels sustain: peaks of the datasheet times the shares in `kernel_efficiencies`."""
 
-from amped.quantity import quantity, records
+from amped.quantity import ACCELERATOR, parameter, quantity, records
 from amped.records import Kernels
 
 
@@ -86,6 +86,24 @@ def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_e
     Source: arXiv 2410.00273, section 3 (logit-attend).
     """
     return exposed_softmax_fraction * 4 * flops_per_elementary_operation / vector_flop_rate
+
+
+@parameter("1", category=ACCELERATOR, at_least=0)
+def gemm_ramp_rows():
+    """Rows m of a product lost beside those it has: edges and packing of a processor's blocks.
+
+    Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache); none where tiles and waves say what is lost.
+    """
+    return 0
+
+
+@parameter("1", category=ACCELERATOR, at_least=0)
+def gemm_ramp_columns():
+    """Columns n of a product lost beside those it has: edges and packing of a processor's blocks.
+
+    Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache); none where tiles and waves say what is lost.
+    """
+    return 0
 
 
 @records()
