@@ -92,7 +92,7 @@ def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_e
 def gemm_ramp_rows():
     """Rows m of a product lost beside those it has: edges and packing of a processor's blocks.
 
-    Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache); none where tiles and waves say what is lost.
+    Source: definition, none where tiles and waves say what is lost; Low et al., ACM TOMS 43(2), 2016, section 4 (cache blocks).
     """
     return 0
 
@@ -101,7 +101,7 @@ def gemm_ramp_rows():
 def gemm_ramp_columns():
     """Columns n of a product lost beside those it has: edges and packing of a processor's blocks.
 
-    Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache); none where tiles and waves say what is lost.
+    Source: definition, none where tiles and waves say what is lost; Low et al., ACM TOMS 43(2), 2016, section 4 (cache blocks).
     """
     return 0
 
