@@ -96,7 +96,7 @@ class JointAxis:
         """An array with mask `held`, spread over the rows of mask `wanted` (which contains it)."""
         if held in (0, wanted):
             return data
-        return data.take(self.index(held, wanted), axis=-1)
+        return spread(data, self.index(held, wanted))
 
     def index(self, held: int, wanted: int) -> Index:
         """For each row of `wanted`, the row of `held` that belongs to it."""
@@ -171,6 +171,11 @@ def _combined(one: tuple[Index, int], other: tuple[Index, int]) -> tuple[Index, 
     return fitting * fitting.dtype.type(width) + second, width * space
 
 
+def spread(data: Any, rows: Index) -> Any:
+    """The rows of an array, in that order; they are there, so nothing is clipped, which is twice as fast as to check."""
+    return data.take(rows, axis=-1, mode="clip")
+
+
 def distinct(code: Index, space: int) -> tuple[Index, Index]:
     """The place of one of each code, and for each which it is; counted through the space of codes where that is small."""
     if space > 8 * len(code) + 1024:
@@ -227,4 +232,4 @@ class JointBlock:
             return self.whole.gathered(data, held, wanted)
         if held not in self._between:
             self._between[held] = self.whole.index(held, wanted)[self.rows]
-        return data.take(self._between[held], axis=-1)
+        return spread(data, self._between[held])
