@@ -6,8 +6,9 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from amped.catalogue import Catalogue, catalogue, collect
@@ -111,6 +112,15 @@ def refuse_sweeps(scenario: Scenario, verb: str) -> None:
         )  # fmt: skip
 
 
+class _AsWritten(SourceFileLoader):
+    """Runs a file as it is now: compiled modules are told apart by the second and the size, which a change may leave alike."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The file, compiled; what was compiled before is not asked."""
+        del fullname
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def formula_module(source: ModuleType | str | Path) -> ModuleType:
     """A module of the user's own formulas.
 
@@ -127,12 +137,13 @@ def formula_module(source: ModuleType | str | Path) -> ModuleType:
     name = f"amped_user_formulas_{path.stem}_{abs(hash((str(path.resolve()), read_text(path))))}"
     if name in sys.modules:  # the same text has been run before
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise FileError("is not a Python file", "name a .py file of marked functions", str(path))
-    module = importlib.util.module_from_spec(spec)
+    loader = _AsWritten(name, str(path))
+    module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(path)))
+    module.__file__ = str(path)
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise FileError(f"does not run: {type(error).__name__}: {error}", "mend the formulas", str(path)) from error
     sys.modules[name] = _with_formulas(module, str(path))
