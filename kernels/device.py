@@ -47,9 +47,15 @@ def _nvidia_smi() -> dict[str, Any]:
         return {}
 
 
+def processor() -> str:
+    """The processor's name, as the system tells it."""
+    told = _found(r"model name\s*:\s*(.+)", _read("/proc/cpuinfo"))
+    return told or platform.processor() or platform.machine() or "CPU"
+
+
 def _cpu() -> dict[str, Any]:
     told = _read("/proc/cpuinfo")
-    name = _found(r"model name\s*:\s*(.+)", told) or platform.processor() or platform.machine() or "CPU"
+    name = processor()
     flags = (_found(r"(?:flags|Features)\s*:\s*(.+)", told) or "").split()
     clock = _found(r"@ ([\d.]+)GHz", name)
     megahertz = float(clock) * 1e3 if clock else float(_found(r"cpu MHz\s*:\s*([\d.]+)", told) or 0)
@@ -81,9 +87,8 @@ def _memory() -> int:
 def host_of(threads: int) -> dict[str, Any]:
     """The host: its processor, cores and load."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    name = _found(r"model name\s*:\s*(.+)", _read("/proc/cpuinfo")) or platform.processor()
     return {
-        "cpu": name,
+        "cpu": processor(),
         "cores": usable_cores(),
         "threads": threads,
         "loadavg": load,

@@ -55,6 +55,10 @@ class Timing:
             beside,
         )
 
+    def best(self, device: str) -> float:
+        """The statistic that counts on a device."""
+        return float(getattr(self, STATISTIC[device]))
+
     def flags(self, device: str) -> list[str]:
         """What makes the record doubtful."""
         noisy = self.p90 > NOISY[device] * self.p10

@@ -12,9 +12,10 @@ from amped.kernels.layouts.gemms import gemm_layouts  # noqa: E402
 from amped.kernels.layouts.select import select  # noqa: E402
 from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER, SLICES, Dimensions  # noqa: E402
 from amped.kernels.layouts.tensors import allocate, contract, hidden_copies, logical, stored  # noqa: E402
-from amped.kernels.layouts.timing import Timing, measure  # noqa: E402
+from amped.kernels.layouts.timing import measure  # noqa: E402
 from amped.kernels.layouts.variables import rows_of, variables_of  # noqa: E402
 from amped.kernels.layouts.workspace import Workspace  # noqa: E402
+from amped.kernels.timing import Timing  # noqa: E402
 
 torch.set_num_threads(1)  # tests run side by side
 ODD = Dimensions(2, 3, 5, 35, 11)

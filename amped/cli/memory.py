@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from amped.cli import options
-from amped.errors import ConfigError
 
 memory = typer.Typer(
     name="memory",
@@ -64,13 +63,11 @@ def _measured(
     Raises:
         ConfigError: without PyTorch.
     """
-    try:
-        import amped.kernels.memory.bench as benches
-        from amped.kernels.memory.variants import Sizes
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise ConfigError("measuring memory needs PyTorch, which is not installed",
-                          "pip install 'amped[torch]'") from None  # fmt: skip
+    from amped.kernels.torch_door import torch_module
+
+    torch_module()
+    import amped.kernels.memory.bench as benches
+    from amped.kernels.memory.variants import Sizes
+
     chosen = device or benches.default_device()
     return dataclasses.asdict(benches.run_bench(Sizes(*sizes), chosen, dtype, with_compile, seconds))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from amped.errors import ConfigError, Problem, did_you_mean
+from amped.kernels.device import processor
 from amped.kernels.layouts.bench_rows import Layouts, Room
 from amped.kernels.layouts.gemms import gemm_layouts
 from amped.kernels.layouts.graph import usable_rows
 from amped.kernels.layouts.plan import WORD_BYTES
 from amped.kernels.layouts.spec import LAYERS, Dimensions, Operator
 from amped.kernels.layouts.table import Row, Table
-from amped.kernels.layouts.tensors import torch_module
 from amped.kernels.layouts.timing import CAP, measure, one_thread
 from amped.kernels.layouts.variables import choice_of, rows_of, variables_of
+from amped.kernels.torch_door import torch_module
 
 
 @dataclass(frozen=True)
@@ -116,16 +116,6 @@ def about(asked: Bench) -> dict[str, Any]:
         "torch": torch.__version__,
         "date": dt.date.today().isoformat(),
     }
-
-
-def processor() -> str:
-    """The processor's name, as the system tells it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
-            named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    except OSError:
-        named = []
-    return named[0] if named else platform.processor() or platform.machine()
 
 
 def ceilings(asked: Bench) -> dict[str, float]:

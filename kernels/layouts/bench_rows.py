@@ -11,9 +11,10 @@ from amped.kernels.layouts.gemms import GemmCall, gemm_call, roles
 from amped.kernels.layouts.sdpa import sdpa
 from amped.kernels.layouts.spec import LETTERS, SLICES, Dimensions, Operator
 from amped.kernels.layouts.table import Row
-from amped.kernels.layouts.tensors import Tensor, contract, hidden_copies, logical, torch_module
+from amped.kernels.layouts.tensors import Tensor, contract, hidden_copies, logical
 from amped.kernels.layouts.timing import measure
 from amped.kernels.layouts.workspace import Workspace
+from amped.kernels.torch_door import torch_module
 
 Layouts = dict[str, str]
 

@@ -10,9 +10,10 @@ from amped.errors import ConfigError, did_you_mean, quoted
 from amped.kernels.layouts.fused import Choices, kernels_on
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.layouts.spec import BACKWARD, ENCODER_FLASH, FORWARD, INPUT_ONLY, LETTERS, Dimensions
-from amped.kernels.layouts.tensors import Tensor, logical, stored, torch_module
+from amped.kernels.layouts.tensors import Tensor, logical, stored
 from amped.kernels.layouts.variables import has_layout
 from amped.kernels.layouts.workspace import Workspace
+from amped.kernels.torch_door import torch_module
 
 torch = torch_module()
 ACTIVATIONS = ("relu", "gelu")

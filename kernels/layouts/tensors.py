@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from math import prod
-from types import ModuleType
 from typing import Any
 
-from amped.errors import ConfigError
 from amped.kernels.layouts.gemms import roles, stride_of
 from amped.kernels.layouts.spec import SLICES
+from amped.kernels.torch_door import torch_module
 
 Tensor = Any
-EXTRA = "install it: pip install 'amped[torch]'"
 # Names of what copies a tensor behind a call's back.
 COPIES = ("aten::clone", "aten::copy_", "aten::contiguous")
-
-
-@cache
-def torch_module() -> ModuleType:
-    """torch, if it is there.
-
-    Raises:
-        ConfigError: if it is not installed.
-    """
-    try:
-        import torch
-    except ImportError:
-        raise ConfigError("layouts are timed and run with torch, which is not installed", EXTRA) from None
-    return torch
 
 
 def allocate(layout: str, sizes: Mapping[str, int], like: Mapping[str, Any]) -> Tensor:

@@ -6,42 +6,15 @@ at least twenty launches lie between two events, so that none is timed alone, an
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
-from amped.kernels.layouts.tensors import torch_module
+from amped.kernels.timing import Call, Timing
+from amped.kernels.torch_door import torch_module
 
-Call = Callable[[], Any]
 FEWEST, MOST, CAP = 3, 50, 0.25
 LAUNCHES = 20
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds of a call, and how many there were."""
-
-    min: float
-    median: float
-    p10: float
-    p90: float
-    n: int
-
-    @classmethod
-    def of(cls, times: list[float]) -> Timing:
-        """The statistics of measured times."""
-        ordered = sorted(times)
-        last = len(ordered) - 1
-        return cls(
-            ordered[0], statistics.median(ordered), ordered[round(0.1 * last)], ordered[round(0.9 * last)], len(times)
-        )
-
-    def best(self, device: str) -> float:
-        """The statistic that counts on a device."""
-        return self.min if device == "cpu" else self.median
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from typing import Any
 from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices
 from amped.kernels.layouts.sdpa import sdpa, sdpa_backward
 from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
-from amped.kernels.layouts.tensors import Tensor, allocate, contract, logical, part, torch_module
+from amped.kernels.layouts.tensors import Tensor, allocate, contract, logical, part
 from amped.kernels.layouts.variables import has_layout, layout_of
+from amped.kernels.torch_door import torch_module
 
 Allocator = Callable[[str, str, Mapping[str, Any]], Tensor]
 
