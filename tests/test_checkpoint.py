@@ -94,13 +94,13 @@ def test_ctrl_c_ends_with_130_and_a_bar_was_on_the_terminal(folder: Path, kept: 
         1,
         "--resume",
         kept,
-        PAUSE=0.1,
+        PAUSE=0.5,  # seconds are left when it is interrupted
         stderr=its_end,
         TERM="xterm",
         COLUMNS="120",
     )
     os.close(its_end)
-    wait_until(lambda: len(numbers(kept)) >= 2)
+    wait_until(lambda: len(numbers(kept)) >= 3)  # the rate is told from the second on
     run.send_signal(signal.SIGINT)
     out, _ = run.communicate(timeout=20)
     told = everything(terminal)

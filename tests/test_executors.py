@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import BrokenExecutor, Executor, Future
 from pathlib import Path
 
@@ -73,6 +74,21 @@ def test_two_processes_find_the_same_and_a_worker_that_dies_is_replaced(
     assert watch.done == watch.total == found.candidates
     assert set(threads.values()) == {"1"}
     assert os.environ.get("MKL_NUM_THREADS") is None
+
+
+def test_interrupted_processes_leave_nothing_that_still_runs() -> None:
+    """Python's exit would write to the pipe that a thread of the pool is about to close: `Bad file descriptor`."""
+    before, futures = set(threading.enumerate()), []
+
+    def interrupted() -> None:
+        with opened(Spread("processes", 1)) as engine:
+            futures.append(engine.executor.submit(time.sleep, 60))  # type: ignore[union-attr]
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert all(future.done() for future in futures)
+    assert set(threading.enumerate()) == before
 
 
 @needs_mpi

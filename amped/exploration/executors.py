@@ -115,9 +115,9 @@ def processes(asked: Spread) -> Iterator[Engine]:
             yield Engine(pool, 2 * number, elsewhere=True)
             pool.shutdown()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()  # what it evaluates is wanted no more
+            pool.shutdown(cancel_futures=True)  # and waits: Python's own exit writes to a pool that is still closing
             raise
 
 
