@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amped.estimation import Estimation
-from amped.records import REDUCING, STREAMING, WEIGHTED, Duration, Kernels, Operator, contraction
+from amped.records import FUSED, REDUCING, WEIGHTED, Duration, Kernels, Operator, contraction
 
 # Ways in which keys and values come to queries.
 EXCHANGES = ("keys_and_values all_gather", "keys_and_values send_receive", "heads all_to_all")
@@ -30,7 +30,8 @@ WAITS_FOR = {
     "key_value_up": ("key_value_down",),
     "projection_bias": ("query_key_value",),
     "query_absorption": ("query_up",),
-    "rotary_positions": ("projection_bias", "query_absorption", "key_value_up"),
+    "query_key_norm": ("projection_bias", "query_absorption", "key_value_up"),
+    "rotary_positions": ("query_key_norm",),
     "column_keys_and_values all_gather": ("rotary_positions",),
     "keys_and_values all_gather": ("column_keys_and_values all_gather",),
     "keys_and_values send_receive": ("column_keys_and_values all_gather",),
@@ -49,7 +50,8 @@ WAITS_FOR = {
         "attention_values_weights broadcast",
     ),
     "fused_attention": ("rotary_positions", *EXCHANGES),
-    "value_absorption": ("attention_values", "fused_attention"),
+    "sink_scaling": ("fused_attention",),
+    "value_absorption": ("attention_values", "sink_scaling"),
     "attended_heads all_to_all": ("value_absorption",),
     "head_permutation": ("attended_heads all_to_all",),
     "attention_output_inputs broadcast": ("head_permutation",),
@@ -78,9 +80,11 @@ WAITS_FOR = {
     "expert_shares all_gather": ("expert_dispatch all_to_all",),
     "expert_sorting": ("expert_shares all_gather",),
     "experts_up": ("expert_sorting",),
-    "expert_activation": ("experts_up",),
+    "expert_up_bias": ("experts_up",),
+    "expert_activation": ("expert_up_bias",),
     "experts_down": ("expert_activation",),
-    "expert_shares reduce_scatter": ("experts_down",),
+    "expert_down_bias": ("experts_down",),
+    "expert_shares reduce_scatter": ("expert_down_bias",),
     "expert_combine all_to_all": ("expert_shares reduce_scatter",),
     "expert_output all_gather": ("expert_combine all_to_all",),
     "shared_experts_up": ("feedforward_input all_gather",),
@@ -216,6 +220,6 @@ def _bound(o: Operator, time: float, rates: Kernels) -> str:
     if rates.overhead > MOSTLY * time:
         return "launch"
     reached = rates.normalisation if o.kind in REDUCING else 1.0
-    passes = rates.passes if o.kind in STREAMING and o.phase in ("forward", "input_gradient") else 1.0
+    passes = rates.passes if o.kind in FUSED and o.phase in ("forward", "input_gradient") else 1.0
     traffic = (o.bytes * passes + rates.bandwidth_ramp) / (rates.bandwidth * reached)
     return "memory" if traffic >= (time - rates.overhead) * (1 - 1e-9) else "compute"

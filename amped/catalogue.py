@@ -16,12 +16,13 @@ from amped.errors import Problem, WiringError, did_you_mean
 from amped.quantity import Mark, mark_of
 
 PAGES = (
-    "transformer", "parameters", "training", "degrees", "placement", "grid", "system", "accelerator", "efficiencies",
-    "software", "rates", "scores", "gemms", "recomputation", "policies", "operators", "encoder", "blocks", "experts",
-    "prediction", "ends", "kernels", "compute", "network", "optical", "communication", "context", "columns", "summa",
-    "collectives", "circuits", "gradients", "sharding", "pipeline", "stages", "layouts", "v_shape", "bubbles", "chunks",
-    "passes", "hiding", "steps", "activations", "states", "memory", "capacity", "host", "offload", "streaming",
-    "goodput", "totals", "cost", "deepflow", "constraints", "schedule_rules",
+    "transformer", "parameters", "training", "degrees", "placement", "grid", "system", "accelerator",
+    "efficiencies", "software", "unfused", "rates", "scores", "gemms", "recomputation", "policies", "operators",
+    "heads", "encoder", "blocks", "experts", "dispatch", "prediction", "ends", "kernels", "compute", "network",
+    "optical", "communication", "context", "columns", "summa", "collectives", "circuits", "gradients",
+    "sharding", "pipeline", "stages", "layouts", "v_shape", "bubbles", "chunks", "passes", "hiding", "steps",
+    "activations", "states", "memory", "capacity", "host", "offload", "streaming", "goodput", "totals", "cost",
+    "deepflow", "constraints", "schedule_rules",
 )  # fmt: skip
 
 

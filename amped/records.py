@@ -51,6 +51,8 @@ class Collective(Record):
     """A communication of `volume` bytes in a group of `intra` × `inter` accelerators, called `count` times.
 
     `volume` is the whole payload an accelerator holds before (or after) it; what crosses a link follows from `kind`.
+    Of an all-to-all `crossing` is what crosses nodes, as a share of what would without copies for each accelerator there,
+    and `forwarded` 1 where what comes from other nodes passes inside once more.
     """
 
     kind: str
@@ -58,18 +60,22 @@ class Collective(Record):
     intra: Any
     inter: Any
     count: Any
+    crossing: Any = 1.0
+    forwarded: Any = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
 
-    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows), head_contraction (in 16 bit), batched_contraction (of
-    activations), fused_attention, normalisation, element_wise or loss; `phase` is forward, input_gradient, weight_gradient or
+    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows), head_contraction (in 16
+    bit), batched_contraction (of activations), fused_attention, normalisation, element_wise, single_kernel (element-wise,
+    counted as it is) or loss; `phase` is forward, input_gradient, weight_gradient or
     update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
     entries are worked on. `read` and `written` are the bytes that must move, `stash` those kept for the backward pass.
     `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`. A
-    fused attention has heads of a `width`, and 1 as `dropped` where it drops scores out.
+    fused attention has heads of a `width`, and 1 as `dropped` where it drops scores out. `functions` are the exponentials,
+    roots and quotients that a call evaluates, `drawn` the random numbers it draws.
     """
 
     kind: str
@@ -87,6 +93,8 @@ class Operator(Record):
     panels: Any = 1.0
     width: Any = 1.0
     dropped: Any = 0.0
+    functions: Any = 0.0
+    drawn: Any = 0.0
 
     @property
     def bytes(self) -> Any:
@@ -109,11 +117,14 @@ class Duration(Record):
     count: Any
 
 
-Work = tuple[Any, Any, Any]
+# Operations, bytes read and written, and where there are any functions evaluated and random numbers drawn.
+Work = tuple[Any, ...]
 # Kinds of products with weights.
 WEIGHTED = ("contraction", "grouped_contraction")
+# Kinds that stand for what fused kernels do, and that frameworks may do in several.
+FUSED = ("normalisation", "element_wise")
 # Kinds that pass over memory and multiply no matrices.
-STREAMING = ("normalisation", "element_wise")
+STREAMING = (*FUSED, "single_kernel")
 # Kinds that add up rows.
 REDUCING = ("normalisation", "loss")
 # Factor on the time of what is not to be used: no minimum takes it.
@@ -151,24 +162,29 @@ def contraction(
 def streamed(
     name: str, kind: str, rows: Any, width: Any, forward: Work, backward: Work, stash: Any, count: Any = 1.0
 ) -> tuple[Operator, Operator]:
-    """An operator that passes over its tensors once: `forward` and `backward` are flops, bytes read, bytes written."""
-    shape = (rows, width, 0.0, 1.0)
-    return (
-        Operator(name, kind, "forward", *shape, *forward, stash, 1.0, count),
-        Operator(name, kind, "input_gradient", *shape, *backward, 0.0 * stash, 1.0, count),
-    )
+    """An operator that passes over its tensors once: `forward` and `backward` are flops, bytes read, bytes written.
+
+    Behind them may stand the functions evaluated, and the random numbers drawn.
+    """
+
+    def passed(phase: str, work: Work, kept: Any) -> Operator:
+        flops, read, written, functions, drawn, *_ = (*work, 0.0, 0.0)
+        return Operator(name, kind, phase, rows, width, 0.0, 1.0, flops, read, written, kept, 1.0, count,
+                        functions=functions, drawn=drawn)  # fmt: skip
+
+    return passed("forward", forward, stash), passed("input_gradient", backward, 0.0 * stash)
 
 
 def activation_work(entries: Any, inputs: Any, precision: Any, mask: Any, again: Any, flop: Any) -> tuple[Work, Work]:
-    """Work of an activation function forward and backward: 9 operations an entry, and 14.
+    """Work of an activation function forward and backward: 9 operations an entry, and 14; an exponential and a quotient.
 
     `inputs` are its bytes with those of a gate; `mask` those an entry keeps where it works in place; `again` is 1 where the
     backward pass computes its output once more. Source: arXiv 2007.00072, table 3 (element-wise); GELU by its tanh form.
     """
     output = entries * precision
-    forward = (9 * entries * flop, inputs, output + entries * mask)
+    forward = (9 * entries * flop, inputs, output + entries * mask, 2 * entries)
     read = inputs * (1 + again) + output + entries * mask
-    return forward, ((14 + 9 * again) * entries * flop, read, inputs + again * output)
+    return forward, ((14 + 9 * again) * entries * flop, read, inputs + again * output, (2 + 2 * again) * entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +203,10 @@ class Kernels(Record):
         medium, small, smallest: efficiency of smaller tiles; quantization: share of partly filled tiles and waves lost.
         cores: that share out the tiles of a product.
         overhead, dispatch: seconds between two kernels on the device, and to launch one from the host.
-        ramp_rows, ramp_columns: m and n of a product lost to edges and packing, where tiles and waves are not counted.
+        ramp_rows: m of a product lost to edges and packing, where tiles and waves are not counted.
+        cached: bytes of a product that caches keep; exposed: share of the others that its computing does not hide.
+        function_time, drawing_time: seconds of an exponential, root or quotient, and of a random number, where no units of
+            their own keep pace with memory.
     """
 
     matrix_time: Any
@@ -213,7 +232,10 @@ class Kernels(Record):
     overhead: Any
     dispatch: Any
     ramp_rows: Any = 0.0
-    ramp_columns: Any = 0.0
+    cached: Any = 0.0
+    exposed: Any = 0.0
+    function_time: Any = 0.0
+    drawing_time: Any = 0.0
 
 
 def total(values: Iterable[Any]) -> Any:

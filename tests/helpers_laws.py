@@ -39,6 +39,10 @@ def each_kind(place: str) -> dict[str, object]:
 
 
 WHOLES = {f"{kind}_parallel_degree": 4 for kind in KINDS}
+EAGER_EXPERTS = {
+    "expert_assignment": "in_turn", "deduplicated_dispatch": True, "expert_bias": True, "expert_bias_addition": "separate",
+    "attention_kernel": "flex", "flash_attention": True, "attention_sinks": True, "query_key_norm": True,
+}  # fmt: skip
 SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "default, full recomputation": ("default", {}),
     "no recomputation": ("default", {"activation_recomputation": "none"}),
@@ -104,6 +108,7 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "software of the first fused attention": ("default", {"software": "Megatron-LM 2021", "flash_attention": True,
                                                          "deterministic": True}),
     "mixture of experts": ("mixtral-8x7b", {}),
+    "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),
     "further tokens predicted": ("mixtral-8x7b", {"multi_token_prediction_layers": 1}),
     "a V without further predictions": ("default", {"pipeline_schedule": "zero_bubble_v", "layers": 96}),
     "latent attention": ("mixtral-8x7b", DEEPSEEK),

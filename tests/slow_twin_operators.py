@@ -47,8 +47,7 @@ def product_seconds(p: dict, m: float, n: float, k: float, batch: float, written
     best = inf
     bandwidth = p["memory_bandwidth"] * p["memory_bandwidth_efficiency"]
     for rows, columns, efficiency, cuts in TILES:
-        lost_rows, lost_columns = (p[f"gemm_ramp_{side}"] for side in ("rows", "columns"))
-        filled = (m + (lost_rows if m > 1 else 0)) * (n + (lost_columns if n > 1 else 0))
+        filled = (m + (p["gemm_ramp_rows"] if m > 1 else 0)) * n
         begun, exact = ceil(m / rows) * ceil(n / columns), filled / (rows * columns)
         tiles = exact + p["wave_quantization"] * (begun - exact)  # as far as what is idle is really lost
         for parts in cuts:
@@ -80,18 +79,31 @@ def product(p: dict, name: str, m: float, n: float, k: float, batch: float = 1, 
     kept = k * n * p["gradient_precision"] if weight else right
     second = "weight_gradient" if weight else "input_gradient"
     added = left + out + (2 * kept if weight else kept)
-    return [
-        kernel(p, name, "forward", product_seconds(p, m, n, k, batch, out), left + right + out),
-        kernel(p, name, "input_gradient", product_seconds(p, m, k, n, batch, left), left + right + out),
-        kernel(p, name, second, product_seconds(p, k, n, m, batch, kept), added),
-    ]
+    works = (
+        ("forward", product_seconds(p, m, n, k, batch, out), left + right + out),
+        ("input_gradient", product_seconds(p, m, k, n, batch, left), left + right + out),
+        (second, product_seconds(p, k, n, m, batch, kept), added),
+    )
+    return [kernel(p, name, phase, seconds + waited(p, moved), moved) for phase, seconds, moved in works]
+
+
+def waited(p: dict, moved: float) -> float:
+    """Seconds for bytes that a processor's caches do not keep and its products do not hide."""
+    bandwidth = p["memory_bandwidth"] * p["memory_bandwidth_efficiency"]
+    return p["exposed_operand_fraction"] * max(0, moved - p["cached_operand_bytes"]) / bandwidth
 
 
 def streamed(p: dict, name: str, forward: tuple | None, backward: tuple | None) -> list[Kernel]:
-    """Kernels that pass over their tensors once: operations and bytes, forward and backward."""
+    """Kernels that pass over their tensors once: operations and bytes, functions and random numbers, forward and backward."""
     works = (("forward", forward), ("input_gradient", backward))
     again = 1 if name == "cross_entropy" else p["streaming_traffic_factor"]  # what is not fused goes to memory and back
-    return [kernel(p, name, phase, work[0] / p["vector_flop_rate"], again * work[1]) for phase, work in works if work]
+    return [kernel(p, name, phase, worked(p, *work), again * work[1]) for phase, work in works if work]
+
+
+def worked(p: dict, operations: float, moved: float, functions: float = 0, drawn: float = 0) -> float:
+    """Additions and products, then exponentials, roots and quotients, then random numbers, one after another."""
+    beside = functions * p["elementary_function_time"] + drawn * p["random_number_time"]
+    return operations / p["vector_flop_rate"] + beside
 
 
 def attention_rate(p: dict, way: str) -> float:
@@ -126,7 +138,7 @@ def residual(p: dict, name: str, biased: float) -> list[Kernel]:
     """Bias, dropout and sum; backward the two gradients are added, and a bias's sums one of them again."""
     entries, a, drops = own_tokens(p) * p["dimensionality"], p["activation_precision"], p["dropout"] > 0
     mask = entries * p["dropout_mask_precision"] * drops
-    forward = ((4 if drops else 2) * entries, 3 * entries * a + mask)
+    forward = ((4 if drops else 2) * entries, 3 * entries * a + mask, 0, entries if drops else 0)
     tensors = 3 + (2 if drops else 0) + (1 if biased else 0)
     return streamed(p, name, forward, ((3 if drops else 1) * entries, tensors * entries * a + mask))
 
@@ -155,9 +167,10 @@ def unfused(p: dict) -> list[Kernel]:
     entries = heads * context * context
     scores, mask = entries * a, entries * p["dropout_mask_precision"]
     found = product(p, "attention_scores", context, context, hd, heads, weight=False)
-    found += streamed(p, "softmax", (4 * entries, 2 * scores), (4 * entries, 3 * scores))
+    found += streamed(p, "softmax", (4 * entries, 2 * scores, entries), (4 * entries, 3 * scores))
     if p["dropout"] > 0:
-        found += streamed(p, "attention_dropout", (entries, 2 * scores + mask), (entries, 2 * scores + mask))
+        dropped = (entries, 2 * scores + mask)
+        found += streamed(p, "attention_dropout", (*dropped, 0, entries), dropped)
     found += product(p, "attention_values", context, hd, context, heads, weight=False)
     moved = 2 * heads * context * hd * a
     return found + streamed(p, "head_permutation", (0, moved), (0, moved))
@@ -184,7 +197,9 @@ def feedforward(p: dict) -> list[Kernel]:
     inputs, output = ups * t * hidden * a, t * hidden * a
     back = 2 * inputs + output + (inputs if p["mlp_bias"] else 0)
     found = norm(p, "feedforward_norm") + linear(p, "feedforward_up", t, ups * hidden, d)
-    found += streamed(p, "activation_function", (9 * t * hidden, inputs + output), (14 * t * hidden, back))
+    evaluated = 2 * t * hidden  # an exponential and a quotient each way
+    works = (9 * t * hidden, inputs + output, evaluated), (14 * t * hidden, back, evaluated)
+    found += streamed(p, "activation_function", *works)
     found += linear(p, "feedforward_down", t, d, hidden)
     return found + residual(p, "feedforward_residual", p["mlp_bias"])
 
@@ -196,7 +211,7 @@ def embedding(p: dict) -> list[Kernel]:
     found = streamed(p, "embedding", (entries, 3 * entries * a), (entries, entries * (a + 2 * g)))
     if p["dropout"] > 0:
         dropped = (own, own * (2 * a + p["dropout_mask_precision"]))
-        found += streamed(p, "embedding_dropout", dropped, dropped)
+        found += streamed(p, "embedding_dropout", (*dropped, 0, own), dropped)
     return found
 
 
@@ -209,7 +224,7 @@ def head(p: dict) -> list[Kernel]:
     if p["fused_cross_entropy"]:  # reads what the head wrote, and writes the gradient over it
         there, back = (kernels * logits, logits * a), (3 * logits, 2 * logits * a)
     found = norm(p, "final_norm") + product(p, "head", microbatch_tokens(p), words, p["dimensionality"])
-    return found + streamed(p, "cross_entropy", there, back)
+    return found + streamed(p, "cross_entropy", (*there, logits), (*back, logits))
 
 
 def optimizer(p: dict, held: float) -> float:
@@ -218,8 +233,8 @@ def optimizer(p: dict, held: float) -> float:
     if p["zero_stage"] >= 1:
         held /= p["sharding_degree"]
     states = p["optimizer_states_per_parameter"] * s
-    parts = ((1, g + s), (2, s), (1, 2 * s), (15, s + 2 * states), (0, s + p["weight_precision"]), (0, g))
-    work = ((operations * held / p["vector_flop_rate"], moved * held) for operations, moved in parts)
+    parts = ((1, g + s), (2, s), (1, 2 * s), (15, s + 2 * states, 3), (0, s + p["weight_precision"]), (0, g))
+    work = ((worked(p, *(held * n for n in part)), part[1] * held) for part in parts)
     return p["host_time_per_step"] + fsum(
         kernel(p, "optimizer", "update", seconds, moved).seconds for seconds, moved in work
     )

@@ -216,7 +216,7 @@ def powers(most):
     return st.sampled_from([2**n for n in range(most + 1)])
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much])
 @given(data=st.data())
 def test_twin_agrees_on_drawn_mappings(data):
     draw, widths = data.draw, st.sampled_from([8, 16, 32])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from itertools import count
 
 import numpy as np
@@ -9,7 +10,9 @@ from helpers_laws import SHAPES, estimate_of, title, used_formulas
 
 from amped.catalogue import Formula, catalogue
 
-FACTORS = (1.0, 2.0, 3.0, 1.7)
+FACTORS = (1.0, 2.0, 1.7)
+# Of a formula's calls with records of one structure; more tell no more.
+MOST_CALLS = 40
 
 
 def varied(data: object, unit: str, factor: float) -> object:
@@ -44,9 +47,9 @@ def stacked(values: list[object]) -> object:
         return np.concatenate([np.asarray(v, dtype=np.float64).reshape(-1) for v in values])
     return tuple(
         type(group[0])(*(
-            getattr(group[0], f.name) if isinstance(getattr(group[0], f.name), str)
-            else stacked([getattr(record, f.name) for record in group])
-            for f in fields(group[0])
+            getattr(group[0], name) if isinstance(getattr(group[0], name), str)
+            else stacked([getattr(record, name) for record in group])
+            for name in names_of(type(group[0]))
         ))
         for group in zip(*values, strict=True)
     )  # fmt: skip
@@ -56,15 +59,23 @@ def structure(row: list[object]) -> tuple[object, ...]:
     return tuple(tuple(texts(r) for r in value) if isinstance(value, tuple) else None for value in row)
 
 
+@cache
+def names_of(kind: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind))
+
+
 def texts(record: object) -> tuple[str, ...]:
-    values = (getattr(record, f.name) for f in fields(record))
-    return tuple(value for value in values if isinstance(value, str))
+    return tuple(value for value in values_of(record) if isinstance(value, str))
+
+
+def values_of(record: object) -> list[object]:
+    return [getattr(record, name) for name in names_of(type(record))]
 
 
 def flat(result: object, length: int) -> list[bytes]:
     """The results as bytes, one for each of `length` calls."""
     if isinstance(result, tuple):
-        numbers = [getattr(r, f.name) for r in result for f in fields(r) if not isinstance(getattr(r, f.name), str)]
+        numbers = [value for r in result for value in values_of(r) if not isinstance(value, str)]
     else:
         numbers = [result]
     columns = [np.broadcast_to(np.asarray(n, dtype=np.float64).reshape(-1), (length,)) for n in numbers]
@@ -75,8 +86,11 @@ def test_every_formula_called_with_arrays_equals_the_scalar_calls_bit_for_bit() 
     unequal, called = [], set()
     with np.errstate(all="ignore"):
         for formula, rows in calls_of(iter(SHAPES)).items():
-            for kind in {structure(row) for row in rows}:
-                alike = [row for row in rows if structure(row) == kind]
+            kinds: dict[tuple[object, ...], list[list[object]]] = {}
+            for row in rows:
+                kinds.setdefault(structure(row), []).append(row)
+            for found in kinds.values():
+                alike = found[:: -(-len(found) // MOST_CALLS)]
                 whole = formula.function(*(stacked(list(column)) for column in zip(*alike, strict=True)))
                 alone = [flat(formula.function(*row), 1)[0] for row in alike]
                 if flat(whole, len(alike)) != alone:

@@ -209,7 +209,7 @@ def test_tiles_that_fill_all_cores_leave_none_idle(shape: tuple[int, int, int]) 
     product = Operator("it", "contraction", "forward", *sizes, *[one] * 6)
     only_large = dict.fromkeys(("medium", "small", "smallest"), 1e-9 * one)
     coefficients = dict.fromkeys([field.name for field in fields(Kernels)][1:], one) | only_large
-    rates = Kernels("rates", **coefficients | {"cores": cores * one, "ramp_depth": 0 * one})
+    rates = Kernels("rates", **coefficients | {"cores": cores * one, "ramp_depth": 0 * one, "exposed": 0 * one})
     waves = -(-tiles * batch // cores)
     assert product_time(product, rates, one) == pytest.approx(waves * 256 * 128 * 256 * cores, rel=1e-12)
 

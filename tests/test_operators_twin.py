@@ -182,7 +182,7 @@ LEAVES = (
     "sharding_degree", "sequence_parallel", "flash_attention", "causal", "dropout", "weight_precision",
     "activation_precision", "gradient_precision", "optimizer_state_precision", "logits_precision",
     "dropout_mask_precision", "softmax_statistic_precision", "fused_backward_products", "cross_entropy_kernels",
-    "gemm_sustained_fraction", "gemm_ramp_depth", "gemm_ramp_rows", "gemm_ramp_columns", "medium_tile_efficiency",
+    "gemm_sustained_fraction", "gemm_ramp_depth", "gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "medium_tile_efficiency",
     "small_tile_efficiency", "smallest_tile_efficiency", "wave_quantization", "cores_sharing_tiles",
     "memory_bandwidth", "memory_bandwidth_efficiency", "bandwidth_ramp_bytes", "normalisation_bandwidth_fraction",
     "kernel_overhead_time", "kernel_dispatch_time", "attention_forward_efficiency", "attention_backward_efficiency",
@@ -195,7 +195,7 @@ LEAVES = (
     "flash_1_attention_fraction", "flash_2_attention_fraction", "deterministic_kernel_fraction", "deterministic",
     "deterministic_attention_fraction", "attention_dropout_fraction", "attention_head_ramp", "streaming_traffic_factor",
     "fused_cross_entropy", "recomputation_stops_early", "host_time_per_layer", "host_time_per_step",
-    "prefetched_sharding_fraction",
+    "prefetched_sharding_fraction", "elementary_function_time", "random_number_time",
     *(f"{part}{kind}_parallel_degree" for kind in KINDS for part in ("", "intra_node_", "inter_node_")),
 )  # fmt: skip
 CHOICES = ("activation_recomputation", "positions", "collective_algorithm", "attention_kernel", "gradient_accumulation")
@@ -248,7 +248,10 @@ CONFIGURATIONS = {
     "gpt2_on_one_a100": ("default", {**SMALL, "activation_recomputation": "none"}),
     "gpt2_on_one_h100_bound_by_launches": ("default",
         {**SMALL, **H100, "batch_size": 2, "flash_attention": True, "activation_recomputation": "none"}),
-    "gpt2_losing_rows": ("default", {**SMALL, "gemm_ramp_rows": 40, "gemm_ramp_columns": 12, "wave_quantization": 0}),
+    "gpt2_on_something_like_a_processor": ("default", {**SMALL, "gemm_ramp_rows": 40, "wave_quantization": 0,
+        "cached_operand_bytes": "20 MB", "exposed_operand_fraction": 0.75}),
+    "gpt2_waiting_for_functions_and_random_numbers": ("default",
+        {**SMALL, "elementary_function_time": "5 ps", "random_number_time": "20 ps", "dropout": 0.1, "flash_attention": False}),
     "gpt2_on_v100_replicas": ("default", {**SMALL, "accelerator": "V100", "system": "DGX-2", "batch_size": 64,
                                           "number_of_accelerators": 32}),
 }  # fmt: skip

@@ -152,24 +152,6 @@ class TestWhatARowLeavesUndone:
         assert narrow["compute_forward_time"] < 0.9 * wide["compute_forward_time"]
 
 
-class TestExperts:
-    @pytest.mark.parametrize(("degree", "chosen"), [(8, 2), (8, 8), (4, 6), (1, 3)])
-    def test_a_token_meets_as_many_accelerators_as_counting_all_choices_finds(self, degree, chosen):
-        """Each of k experts on any of G accelerators: the mean number of different ones, choice by choice."""
-        from itertools import product
-
-        ways = [len(set(way)) for way in product(range(degree), repeat=min(chosen, 6))]
-        counted = sum(ways) / len(ways) / min(chosen, 6)
-        e = amped.estimate("mixtral-8x7b", number_of_experts=64, experts_per_token=min(chosen, 6), deduplicated_dispatch=1,
-                           tensor_parallel_degree=1, expert_parallel_degree=degree)  # fmt: skip
-        assert e["distinct_visit_fraction"] == pytest.approx(counted, abs=1e-6)
-
-    def test_sending_a_token_once_saves_traffic_and_its_sorting_at_home(self):
-        often, once = (amped.estimate("mixtral-8x7b", deduplicated_dispatch=d) for d in (False, True))
-        assert once["exposed_expert_communication_time"] < often["exposed_expert_communication_time"]
-        assert once["compute_forward_time"] < often["compute_forward_time"]
-
-
 class TestMemory:
     def test_the_allocator_holds_more_than_is_allocated(self):
         e = step(allocator_reserve_fraction=0.1)

@@ -53,7 +53,8 @@ def test_a_row_tells_what_it_assumed_and_whose_default_that_is(read):
         == "number_of_accelerators_per_node = 8 (as in a system built with it)"
     )
     assert m.assumed["inter_node_bandwidth"] == "inter_node_bandwidth as in DGX H100"
-    assert "an unknown framework" in m.assumed["microbatch_size"]
+    assert "an unknown framework" in m.assumed["virtual_pipeline_stages"]
+    assert "not stated; the fastest" in m.assumed["microbatch_size"]
     assert m.config["mapping_parameters"]["lookup_config"]["lookup_table_row"] == "default"
     assert read(micro_batch=4).assumed.keys() == m.assumed.keys() - {"microbatch_size"}
 

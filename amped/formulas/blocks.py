@@ -82,8 +82,11 @@ def unfused_attention_operators(
     entries, drops = rows * width, 1.0 * (dropout > 0)
     size, mask = entries * activation_precision, entries * dropout_mask_bytes
     again = dropout_recomputation * size
-    softmax = ((4 * entries * flop, size, size), (4 * entries * flop, 2 * size, size))
-    dropped = ((entries * flop, size, size + mask), (entries * flop, size + mask + again, size + again))
+    softmax = ((4 * entries * flop, size, size, entries), (4 * entries * flop, 2 * size, size))
+    dropped = (
+        (entries * flop, size, size + mask, 0.0 * entries, entries),
+        (entries * flop, size + mask + again, size + again),
+    )
     products = (flops_per_multiply_accumulate, activation_precision, activation_precision, None)
     return (
         *contraction(scores, *products, query_bytes + key_bytes, calls),
@@ -151,8 +154,8 @@ def feedforward_operators(
     units = down.k / output_width_split_degree
     entries, inputs, again = down.m * units, up.m * up.n * activation_precision, activation_function_recomputation
     work = (entries, inputs, activation_precision, activation_mask_bytes, again, flops_per_elementary_operation)
-    forward, (flops, read, written) = activation_work(*work)
-    backward, kept = (flops, read + mlp_bias * inputs, written), entries * kept_activation_input_bytes
+    forward, (flops, read, *rest) = activation_work(*work)
+    backward, kept = (flops, read + mlp_bias * inputs, *rest), entries * kept_activation_input_bytes
     kept_output = entries * matrix_operand_precision * (1 - activation_function_recomputation)
     name = ("activation_function", "element_wise", down.m, units)
     return (
@@ -199,17 +202,18 @@ def quantization_operators__fp8(
 
 @records()
 def layer_operators(
-    norm_operators, projection_operators, projection_bias_operators, rotary_operators, unfused_attention_operators,
-    fused_attention_operators, head_permutation_operators, attention_output_operators, residual_operators,
-    feedforward_operators, expert_operators, quantization_operators, accumulation_operators,
+    norm_operators, projection_operators, projection_bias_operators, query_key_norm_operators, rotary_operators,
+    unfused_attention_operators, fused_attention_operators, sink_operators, head_permutation_operators,
+    attention_output_operators, residual_operators, feedforward_operators, expert_operators, quantization_operators,
+    accumulation_operators,
 ):  # fmt: skip
     """All operators of one layer, each followed by its gradients.
 
     Source: arXiv 1706.03762, figure 1.
     """
-    attention = norm_operators + projection_operators + projection_bias_operators + rotary_operators
-    attention = attention + unfused_attention_operators + fused_attention_operators + head_permutation_operators
-    attention = attention + attention_output_operators
+    attention = norm_operators + projection_operators + projection_bias_operators + query_key_norm_operators
+    attention = attention + rotary_operators + unfused_attention_operators + fused_attention_operators + sink_operators
+    attention = attention + head_permutation_operators + attention_output_operators
     return (
         attention
         + residual_operators

@@ -91,11 +91,13 @@ def chain_time(c, links):
 def all_to_all_time(c, links):
     """Time in which each sends every other its share of the payload, inside and across nodes at once.
 
-    Source: arXiv 2006.16668, section 3.
+    Where nodes hand on what reaches them, all of it passes inside once. Source: arXiv 2006.16668, section 3;
+    deepseek-ai/DeepEP, README (NVLink and RDMA forwarding).
     """
-    size = c.intra * c.inter
-    near = ((c.intra - 1) / size * c.volume + links.fast_ramp) / links.fast + (c.intra - 1) * links.fast_latency
-    far = ((c.inter - 1) / c.inter * c.volume + links.slow_ramp) / links.slow + (c.inter - 1) * links.slow_latency
+    passing = (1 + c.forwarded * (c.inter - 1)) / (c.intra * c.inter)
+    near = ((c.intra - 1) * passing * c.volume + links.fast_ramp) / links.fast + (c.intra - 1) * links.fast_latency
+    far = (c.inter - 1) / c.inter * c.volume * c.crossing + links.slow_ramp
+    far = far / links.slow + (c.inter - 1) * links.slow_latency
     return np.maximum(near * (c.intra > 1), far * (c.inter > 1))
 
 

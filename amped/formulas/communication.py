@@ -172,19 +172,21 @@ def expert_visit_bytes(microbatch_bytes, experts_per_token, tensor_parallel_rows
 
 @records()
 def expert_collectives(
-    expert_visit_bytes, distinct_visit_fraction, intra_node_expert_parallel_degree, inter_node_expert_parallel_degree,
-    MoE_fraction, communicating_passes, recomputed_layer_fraction, recomputation_stops_early,
+    expert_visit_bytes, distinct_visit_fraction, crossing_fraction, deduplicated_dispatch,
+    intra_node_expert_parallel_degree, inter_node_expert_parallel_degree, MoE_fraction, communicating_passes,
+    recomputed_layer_fraction, recomputation_stops_early,
 ):  # fmt: skip
     """Dispatch to and combine from the experts in each pass: four all-to-alls for a forward and backward pair.
 
     Nothing needs what is combined again, where recomputation stops early. Source: AMPeD, mixture-of-experts communication.
     """
+    ways = (crossing_fraction, deduplicated_dispatch)
     group = (intra_node_expert_parallel_degree, inter_node_expert_parallel_degree)
     calls, sent = MoE_fraction * communicating_passes, expert_visit_bytes * distinct_visit_fraction
     unneeded = recomputed_layer_fraction * recomputation_stops_early
     return (
-        Collective("expert_dispatch", "all_to_all", sent, *group, calls),
-        Collective("expert_combine", "all_to_all", sent, *group, calls - MoE_fraction * unneeded),
+        Collective("expert_dispatch", "all_to_all", sent, *group, calls, *ways),
+        Collective("expert_combine", "all_to_all", sent, *group, calls - MoE_fraction * unneeded, *ways),
     )
 
 
@@ -221,6 +223,6 @@ def exposed_expert_communication_time__amped(
     across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
     return layer_calls * total(
         c.count * ((c.intra - 1) / (c.intra * c.inter) * c.volume / inside + (c.intra - 1) * inter_accelerator_latency)
-        + c.count * ((c.inter - 1) / c.inter * c.volume / across + (c.inter - 1) * inter_node_latency)
+        + c.count * ((c.inter - 1) / c.inter * c.volume * c.crossing / across + (c.inter - 1) * inter_node_latency)
         for c in expert_collectives
     )

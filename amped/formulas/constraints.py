@@ -154,23 +154,6 @@ def the_feedforward_network_divides_by_the_tensor_degree(
     return (np.mod(feedforward_dimension, rows) == 0) | (np.mod(rows, 1) != 0)
 
 
-@quantity("boolean", constrains="pipeline_parallel_degree")
-def layers_divide_by_stages_and_chunks(
-    layers, pipeline_parallel_degree, virtual_pipeline_stages, first_stage_layers, middle_stage_layers,
-    last_stage_layers,
-):  # fmt: skip
-    """Each stage has layers, together all of them, those between first and last equally many, and its chunks as many.
-
-    Source: arXiv 2104.04473, section 2.2.
-    """
-    two, many = pipeline_parallel_degree == 2, pipeline_parallel_degree > 2
-    missing = two & (first_stage_layers + last_stage_layers != layers) | many & (middle_stage_layers < 1)
-    whole = np.mod(first_stage_layers, virtual_pipeline_stages) + np.mod(last_stage_layers, virtual_pipeline_stages)
-    between = np.mod(middle_stage_layers, virtual_pipeline_stages) + missing
-    fewest = np.minimum(np.minimum(first_stage_layers, last_stage_layers), layers - pipeline_parallel_degree + 1)
-    return (whole + between == 0) & (fewest >= 1)
-
-
 @quantity("boolean", constrains="zero_stage")
 def sharded_weights_are_not_pipelined(zero_stage, pipeline_parallel_degree, pipelined_weight_sharding):
     """Weights are sharded by ZeRO 3 only where there is one stage, or the framework can do both.

@@ -47,7 +47,7 @@ def unfused_attention_operators__post(
     dropped = 1.0 * (dropout > 0) * size
     again = dropout_recomputation * dropped
     softmax = (
-        (6 * entries * flop, size, size + dropped + mask),
+        (6 * entries * flop, size, size + dropped + mask, entries, 1.0 * (dropout > 0) * entries),
         (6 * entries * flop, 2 * size + mask + again, size + again),
     )
     kept = size + dropped - again + mask
@@ -74,11 +74,12 @@ def feedforward_operators__post(
     entries, bias = down.m * down.k / output_width_split_degree, up.n * activation_precision
     inputs, output, mask = up.m * up.n * e, entries * e, entries * dropout_mask_bytes
     again, bits = activation_function_recomputation, entries * activation_mask_bytes
-    forward = (2 * entries * flop, inputs + bias, entries * kept_activation_input_bytes + output + mask)
+    forward = (2 * entries * flop, inputs + bias, entries * kept_activation_input_bytes + output + mask, 2 * entries)
     backward = (
         (3 + 2 * again) * entries * flop,
         output + inputs + bits + mask + again * inputs,
         inputs + bias + again * output,
+        (2 + 2 * again) * entries,
     )
     kept_output = entries * matrix_operand_precision * (1 - activation_function_recomputation)
     name = ("activation_function", "element_wise", down.m, up.n)
@@ -91,7 +92,7 @@ def feedforward_operators__post(
 
 @records(choice="norm_position", value="post")
 def residual_operators__post(
-    residual_tokens, residual_bytes, dimensionality, activation_precision, dropout_mask_bytes, in_place_norm,
+    residual_tokens, residual_bytes, dimensionality, activation_precision, dropout, dropout_mask_bytes, in_place_norm,
     norm_recomputation, flops_per_elementary_operation,
 ):  # fmt: skip
     """Bias, dropout, sum and norm in one kernel [bdrln], and their gradients [bsb, blnrd, ebsb, baob, bei].
@@ -104,7 +105,8 @@ def residual_operators__post(
     sums, gradient = (10 * size + 6 * residual_tokens) * flop, (9 * size + 4 * residual_tokens) * flop
     again, norm, add = norm_recomputation * a, "normalisation", "element_wise"
     through = (gradient + 7 * norm_recomputation * size * flop, 2 * a + mask + r + again, 2 * a + again)
-    first, second = (sums, 2 * a + 3 * n, 3 * a + mask + r), (sums, 2 * a + 3 * n, 4 * a + mask + r)
+    drawn = (0.0 * size, 1.0 * (dropout > 0) * size)
+    first, second = (sums, 2 * a + 3 * n, 3 * a + mask + r, *drawn), (sums, 2 * a + 3 * n, 4 * a + mask + r, *drawn)
     behind_first, behind_second = (6 * size * flop, 4 * a + n, a + 3 * n), (4 * size * flop, 2 * a + n, a + 2 * n)
     return (
         *streamed("attention_residual", norm, *rows, first, behind_first, kept),

@@ -3,6 +3,9 @@
 from amped.quantity import NETWORK, parameter, quantity, records
 from amped.records import Operator, contraction, streamed
 
+# Of one parameter's update: a root, and the quotients by it and by the bias. Source: arXiv 1412.6980, algorithm 1.
+UPDATE_FUNCTIONS = 3
+
 
 @quantity("boolean")
 def has_vocabulary(vocabulary_size):
@@ -23,7 +26,7 @@ def embedding_operators(
     size, rows, flop = entries * activation_precision, entries * gradient_precision, flops_per_elementary_operation
     drops, mask, through = has_vocabulary * (dropout > 0), kept * dropout_mask_bytes, kept * activation_precision
     lookup = ((entries * flop, 2 * size, size), (entries * flop, size + rows, rows))
-    drop = ((kept * flop, through, through + mask), (kept * flop, through + mask, through))
+    drop = ((kept * flop, through, through + mask, 0.0 * kept, kept), (kept * flop, through + mask, through))
     return (
         *streamed("embedding", "element_wise", microbatch_tokens, dimensionality, *lookup, 0.0 * mask, has_vocabulary),
         *streamed("embedding_dropout", "element_wise", residual_tokens, dimensionality, *drop, mask, drops),
@@ -57,8 +60,8 @@ def head_operators(
             (13 * size * flop, 4 * residual_bytes + weights, residual_bytes + weights))  # fmt: skip
     logits, wide = head.m * head.n, head.m * head.n * logits_precision
     narrow, passes, apart = logits * activation_precision, cross_entropy_kernels, 1 - fused_cross_entropy
-    loss = ((passes * logits * flop, narrow + apart * (passes - 2) * wide, apart * (passes - 3) * wide),
-            (3 * logits * flop, apart * 3 * wide + fused_cross_entropy * narrow, apart * 2 * wide + narrow))  # fmt: skip
+    loss = ((passes * logits * flop, narrow + apart * (passes - 2) * wide, apart * (passes - 3) * wide, logits),
+            (3 * logits * flop, apart * 3 * wide + fused_cross_entropy * narrow, apart * 2 * wide + narrow, logits))  # fmt: skip
     entry = (flops_per_multiply_accumulate, activation_precision, activation_precision, gradient_precision)
     return (
         *streamed("final_norm", "normalisation", residual_tokens, dimensionality, *norm, residual_bytes, norms),
@@ -116,9 +119,9 @@ def optimizer_operators(
         ("weight_copy", 0, s, w, full_precision_copies),
         ("gradient_reset", 0, none, g, 1.0),
     )
-    used = 1.0 * (optimizer_states_per_parameter > 0)
+    used, functions = 1.0 * (optimizer_states_per_parameter > 0), {"optimizer_update": UPDATE_FUNCTIONS}
     return tuple(
         Operator(name, "element_wise", "update", p, 1.0, 0.0, 1.0, flops * p * flop, p * read, p * written, 0.0 * p * g,
-                 1.0, used * calls)
+                 1.0, used * calls, functions=functions.get(name, 0.0) * p)
         for name, flops, read, written, calls in parts
     )  # fmt: skip

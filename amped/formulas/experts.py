@@ -51,6 +51,12 @@ def expert_load_factor(expert_imbalance_factor, expert_capacity_factor, expert_p
     return np.where(expert_capacity_factor > 0, expert_capacity_factor, comes)
 
 
+@parameter("byte", category=NETWORK, bare="bit", above=0)
+def routing_precision():
+    """Size of an expert's probability (a bare number is bits). Source: Megatron-LM, --moe-router-dtype; DeepEP (fp32)."""
+    return 4
+
+
 @quantity("count")
 def routed_tokens(microbatch_tokens, tensor_parallel_rows):
     """Tokens of a micro-batch that one accelerator routes: its share, also where others have the same tokens.
@@ -76,26 +82,28 @@ def expert_operators():
 
 
 @records(choice="feedforward_kind", value="mixture")
-def expert_operators__mixture(routing_operators, routed_expert_operators, shared_expert_operators):
-    """Router, routed experts between a dispatch and a combination of tokens, and shared experts.
+def expert_operators__mixture(
+    routing_operators, routed_expert_operators, expert_bias_operators, shared_expert_operators
+):
+    """Router, routed experts between a dispatch and a combination of tokens, their biases, and shared experts.
 
     Source: arXiv 2101.03961, section 2; arXiv 2401.06066.
     """
-    return routing_operators + routed_expert_operators + shared_expert_operators
+    return routing_operators + routed_expert_operators + expert_bias_operators + shared_expert_operators
 
 
 @records()
 def routing_operators(
     expert_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    logits_precision, flops_per_multiply_accumulate, flops_per_elementary_operation, MoE_fraction,
+    routing_precision, flops_per_multiply_accumulate, flops_per_elementary_operation, MoE_fraction,
 ):  # fmt: skip
     """The router, the probabilities of the experts and the choice among them: softmax, top-k, balance loss.
 
-    Source: arXiv 2101.03961, section 2.2. Probabilities have the precision of logits, and pass memory once each.
+    Source: arXiv 2101.03961, section 2.2. Probabilities pass memory once each.
     """
     router, flop = expert_gemms[0], flops_per_elementary_operation
     entries, calls = router.m * router.n, MoE_fraction
-    size = entries * logits_precision
+    size = entries * routing_precision
     choose = ((6 * entries * flop, 3 * size, 3 * size), (6 * entries * flop, 3 * size, 2 * size))
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     return (

@@ -7,7 +7,7 @@ library's tiles and splits of k is taken. Everything else streams through memory
 import numpy as np
 
 from amped.quantity import records
-from amped.records import REDUCING, STREAMING, UNUSABLE, Duration
+from amped.records import FUSED, REDUCING, UNUSABLE, Duration
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
 # library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
@@ -32,7 +32,7 @@ def each_tile(value):
 
 
 def packed(side, lost):
-    """Rows or columns of a product with those lost to packing; a single one is a product with a vector: not packed.
+    """Rows of a product with those lost to packing; a single one is a product with a vector: not packed.
 
     Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache).
     """
@@ -46,7 +46,7 @@ def product_time(o, c, multiply_accumulate_time):
     processor). Differs: one ramp depth for all tiles.
     """
     m, n, k, q = (each_tile(v) for v in (o.m, o.n, o.k, c.quantization))
-    exact = packed(m, each_tile(c.ramp_rows)) * packed(n, each_tile(c.ramp_columns)) / (TILE_ROWS * TILE_COLUMNS)
+    exact = packed(m, each_tile(c.ramp_rows)) * n / (TILE_ROWS * TILE_COLUMNS)
     tiles = exact + q * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact)
     waves = tiles * each_tile(o.batch) * PARTS / each_tile(c.cores)
     waves = waves + q * (np.ceil(waves) - waves)
@@ -57,7 +57,15 @@ def product_time(o, c, multiply_accumulate_time):
     times = waves * tile_time * (k / PARTS + each_tile(o.panels * c.ramp_depth))
     times = times + IS_CUT * PARTS * each_tile(2 * o.written / c.bandwidth)
     shallow = k < LEAST_DEPTH * PARTS * each_tile(o.panels)
-    return np.min(times * (1 + UNUSABLE * IS_CUT * shallow), axis=-1)
+    return np.min(times * (1 + UNUSABLE * IS_CUT * shallow), axis=-1) + exposed_traffic_time(o, c)
+
+
+def exposed_traffic_time(o, c):
+    """Time that a product waits for what caches do not keep: none where loads run ahead of it, all on a processor's thread.
+
+    Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks are packed before they are multiplied).
+    """
+    return c.exposed * np.maximum(o.bytes - c.cached, 0) / c.bandwidth
 
 
 def kernel_time(o, c):
@@ -66,9 +74,10 @@ def kernel_time(o, c):
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
     reached = dict.fromkeys(REDUCING, c.normalisation).get(o.kind, 1.0)
-    passes = EXACT.get(o.phase, dict.fromkeys(STREAMING, c.passes).get(o.kind, 1.0))
+    passes = EXACT.get(o.phase, dict.fromkeys(FUSED, c.passes).get(o.kind, 1.0))
     traffic = (o.bytes * passes + c.bandwidth_ramp) / (c.bandwidth * reached)
-    return c.overhead + np.maximum(WORK[o.kind](o, c), traffic)
+    evaluated = o.functions * c.function_time + o.drawn * c.drawing_time
+    return c.overhead + np.maximum(WORK[o.kind](o, c) + evaluated, traffic)
 
 
 def fused_time(o, c):
@@ -92,6 +101,7 @@ WORK = {
     "normalisation": lambda o, c: o.flops / c.vector_rate,
     "loss": lambda o, c: o.flops / c.vector_rate,
     "element_wise": lambda o, c: o.flops / c.vector_rate,
+    "single_kernel": lambda o, c: o.flops / c.vector_rate,
 }
 
 

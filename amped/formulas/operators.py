@@ -203,7 +203,8 @@ def residual_operators(
     """
     size, drops = residual_tokens * dimensionality, 1.0 * (dropout > 0)
     mask = size * dropout_mask_bytes
-    forward = ((2 + 2 * drops) * size * flops_per_elementary_operation, 2 * residual_bytes, residual_bytes + mask)
+    work = ((2 + 2 * drops) * size * flops_per_elementary_operation, 2 * residual_bytes, residual_bytes + mask)
+    forward = (*work, 0.0 * size, drops * size)
     dropped = drops * residual_bytes
     flops, read = (1 + 2 * drops) * size * flops_per_elementary_operation, 2 * residual_bytes + dropped + mask
     shape, written = ("element_wise", residual_tokens, dimensionality), residual_bytes + dropped
@@ -211,37 +212,3 @@ def residual_operators(
     behind_feedforward = (flops, read + mlp_bias * residual_bytes, written)
     attention = streamed("attention_residual", *shape, forward, behind_attention, mask, attention_layer_fraction)
     return attention + streamed("feedforward_residual", *shape, forward, behind_feedforward, mask)
-
-
-@quantity("count")
-def rotary_width(attention_heads, key_value_heads, head_dimension, tensor_parallel_rows):
-    """Entries of a token's queries and keys that carry its position, on one accelerator. Source: arXiv 2104.09864."""
-    return (attention_heads + key_value_heads) * head_dimension / tensor_parallel_rows
-
-
-@quantity("count", choice="attention_kind", value="multi_latent")
-def rotary_width__multi_latent(attention_heads, rotary_head_dimension, tensor_parallel_rows):
-    """Entries of a token's queries, and of the one key beside the latent vector, that carry its position.
-
-    Source: arXiv 2405.04434, eq. 14–15.
-    """
-    return (attention_heads / tensor_parallel_rows + 1) * rotary_head_dimension
-
-
-@records()
-def rotary_operators():
-    """Positions within attention: nothing to do where they were added to the embedding. Source: arXiv 1706.03762."""
-    return ()
-
-
-@records(choice="positions", value="rope")
-def rotary_operators__rope(
-    microbatch_tokens, rotary_width, activation_precision, attentions_per_layer, flops_per_elementary_operation
-):
-    """Queries and keys turned by their position: 3 operations an entry. Source: arXiv 2104.09864, eq. 34."""
-    size = microbatch_tokens * rotary_width
-    work = (3 * size * flops_per_elementary_operation, size * activation_precision, size * activation_precision)
-    kind = ("rotary_positions", "element_wise")
-    return streamed(
-        *kind, microbatch_tokens, rotary_width, work, work, 0.0 * size * activation_precision, attentions_per_layer
-    )

@@ -46,7 +46,10 @@ def norm_recomputation():
 
 @parameter("byte", above=0)
 def packed_mask_precision():
-    """Size of one bit of a packed mask. Source: definition."""
+    """Size of what an activation function in place keeps of an entry beside its output: a bit; SiLU in bf16 needs two.
+
+    Source: definition.
+    """
     return 1 / 8
 
 

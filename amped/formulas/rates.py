@@ -97,11 +97,39 @@ def gemm_ramp_rows():
     return 0
 
 
-@parameter("1", category=ACCELERATOR, at_least=0)
-def gemm_ramp_columns():
-    """Columns n of a product lost beside those it has: edges and packing of a processor's blocks.
+@parameter("byte", category=ACCELERATOR, at_least=0)
+def cached_operand_bytes():
+    """Bytes of a product's operands and output that caches keep: no time is lost for them.
 
-    Source: definition, none where tiles and waves say what is lost; Low et al., ACM TOMS 43(2), 2016, section 4 (cache blocks).
+    Source: definition, none where `exposed_operand_fraction` is 0; fitted for processors, about the cache of a core.
+    """
+    return 0
+
+
+@parameter("1", category=ACCELERATOR, at_least=0, at_most=1)
+def exposed_operand_fraction():
+    """Share of a product's traffic beyond the caches that its computing does not hide.
+
+    Source: definition, none on accelerators, whose loads run ahead (CUTLASS, efficient GEMM: pipelining); 1 for a
+    processor, whose threads pack a block before they multiply it (Low et al., ACM TOMS 43(2), 2016, section 4).
+    """
+    return 0
+
+
+@parameter("s", category=ACCELERATOR, at_least=0)
+def elementary_function_time():
+    """Time of an exponential, root or quotient in kernels that pass over rows, beside what they add and multiply.
+
+    Source: definition, none where special function units keep pace with memory; fitted for processors.
+    """
+    return 0
+
+
+@parameter("s", category=ACCELERATOR, at_least=0)
+def random_number_time():
+    """Time to draw one random number of a dropout.
+
+    Source: definition, none where counters are hashed beside memory (arXiv 2205.14135, appendix B); fitted for processors.
     """
     return 0
 
@@ -112,8 +140,9 @@ def kernel_rates(
     fused_backward_flop_rate, attention_ramp_length, attention_head_ramp, attention_dropout_fraction,
     streaming_traffic_factor, vector_flop_rate,
     exposed_softmax_time, achieved_memory_bandwidth, normalisation_bandwidth_fraction, bandwidth_ramp_bytes,
-    gemm_ramp_depth, gemm_ramp_rows, gemm_ramp_columns, medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency, wave_quantization,
-    cores_sharing_tiles, kernel_overhead_time, kernel_dispatch_time,
+    gemm_ramp_depth, gemm_ramp_rows, cached_operand_bytes, exposed_operand_fraction,
+    medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency, wave_quantization,
+    cores_sharing_tiles, kernel_overhead_time, kernel_dispatch_time, elementary_function_time, random_number_time,
 ):  # fmt: skip
     """All that the time of a kernel depends on beside its shape, as one record. Source: the row of kernel_efficiencies."""
     return (Kernels(
@@ -129,5 +158,6 @@ def kernel_rates(
         medium=medium_tile_efficiency, small=small_tile_efficiency, smallest=smallest_tile_efficiency,
         quantization=wave_quantization, cores=cores_sharing_tiles,
         overhead=kernel_overhead_time, dispatch=kernel_dispatch_time,
-        ramp_rows=gemm_ramp_rows, ramp_columns=gemm_ramp_columns,
+        ramp_rows=gemm_ramp_rows, cached=cached_operand_bytes, exposed=exposed_operand_fraction,
+        function_time=elementary_function_time, drawing_time=random_number_time,
     ),)  # fmt: skip

@@ -93,3 +93,21 @@ def the_first_stage_is_that_of_the_layout(number_of_first_stage_layers, first_li
 def the_last_stage_is_that_of_the_layout(number_of_last_stage_layers, last_listed_layers):
     """The last stage has the layers that the layout lists, where both are given. Source: definition."""
     return number_of_last_stage_layers == last_listed_layers
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree")
+def layers_divide_by_stages_and_chunks(
+    layers, pipeline_parallel_degree, virtual_pipeline_stages, first_stage_layers, middle_stage_layers,
+    last_stage_layers, uneven_chunks,
+):  # fmt: skip
+    """Each stage has layers, together all of them, those between first and last equally many, and its chunks as many.
+
+    Uneven chunks have one layer at least. Source: arXiv 2104.04473, section 2.2.
+    """
+    chunks = np.where(uneven_chunks > 0, 1, virtual_pipeline_stages)
+    two, many = pipeline_parallel_degree == 2, pipeline_parallel_degree > 2
+    missing = two & (first_stage_layers + last_stage_layers != layers) | many & (middle_stage_layers < 1)
+    whole = np.mod(first_stage_layers, chunks) + np.mod(last_stage_layers, chunks)
+    between = np.mod(middle_stage_layers, chunks) + missing
+    fewest = np.minimum(np.minimum(first_stage_layers, last_stage_layers), layers - pipeline_parallel_degree + 1)
+    return (whole + between == 0) & (fewest >= virtual_pipeline_stages / chunks)

@@ -6,17 +6,16 @@ newest attention kernel of its accelerator, and keeps the accelerator busy.
 
 import numpy as np
 
-from amped.quantity import MAPPING, parameter, quantity, records, selector
-from amped.records import Operator
+from amped.quantity import MAPPING, parameter, quantity, selector
 
 # --- attention -------------------------------------------------------------------------------------------------------
 
 
-@selector("newest", "flash_2", "flash_1", category=MAPPING)
+@selector("newest", "flash_2", "flash_1", "flex", category=MAPPING)
 def attention_kernel():
-    """Generation of the fused attention: the newest made for the accelerator, FlashAttention-2, or FlashAttention-1.
+    """The fused attention: the newest made for the accelerator, FlashAttention-2 or 1, or one compiled (FlexAttention).
 
-    Source: arXiv 2205.14135; arXiv 2307.08691; arXiv 2407.08608.
+    Source: arXiv 2205.14135; arXiv 2307.08691; arXiv 2407.08608; arXiv 2412.05496.
     """
     return "newest"
 
@@ -40,6 +39,21 @@ def attention_kernel_fraction__flash_2(flash_2_attention_fraction):
 def attention_kernel_fraction__flash_1(flash_1_attention_fraction):
     """Rate of FlashAttention-1 as a share of the newest kernel's. Source: the row of kernel_efficiencies."""
     return flash_1_attention_fraction
+
+
+@parameter("1", category=MAPPING, above=0, at_most=1)
+def flex_attention_fraction():
+    """Rate of a compiled attention as a share of FlashAttention-2's: 0.9 forward and 0.85 backward, of 1 and 2.5 parts.
+
+    Source: PyTorch blog, FlexAttention (2024-08-07), A100; from memory.
+    """
+    return 0.86
+
+
+@quantity("1", choice="attention_kernel", value="flex")
+def attention_kernel_fraction__flex(flash_2_attention_fraction, flex_attention_fraction):
+    """Rate of a compiled attention as a share of the newest kernel's. Source: PyTorch blog, FlexAttention (2024-08-07)."""
+    return flash_2_attention_fraction * flex_attention_fraction
 
 
 @parameter("boolean", category=MAPPING)
@@ -95,51 +109,7 @@ def fused_backward_flop_rate(
     return sustained * attention_kernel_fraction * ordered
 
 
-# --- what is not fused -----------------------------------------------------------------------------------------------
-
-
-@parameter("1", category=MAPPING, at_least=1)
-def streaming_traffic_factor():
-    """Bytes that norms and element-wise operators of layers and ends move for each that fused kernels would.
-
-    Eager frameworks launch a kernel for each operation, and each reads and writes its tensors.
-    Source: arXiv 2007.00072, section 4 (fused and not); definition for 1: all fused.
-    """
-    return 1
-
-
-@selector("fused", "separate", category=MAPPING)
-def gradient_accumulation():
-    """Whether a weight's gradient is added to those of other micro-batches by its product, or by a kernel of its own.
-
-    Source: Megatron-LM, --no-gradient-accumulation-fusion.
-    """
-    return "fused"
-
-
-@records()
-def accumulation_operators():
-    """Kernels that add up gradients: none where products do. Source: Megatron-LM, fused_weight_gradient_mlp_cuda."""
-    return ()
-
-
-@records(choice="gradient_accumulation", value="separate")
-def accumulation_operators__separate(
-    projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
-    flops_per_elementary_operation,
-):  # fmt: skip
-    """Gradients of weights written once more by their product, in its precision, and read to be added.
-
-    What the sum itself moves is counted with the product. Source: PyTorch, autograd AccumulateGrad.
-    """
-    every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
-    products = [o for o in every if o.phase == "weight_gradient"]
-    return tuple(
-        Operator(f"{o.name}_accumulation", "element_wise", "weight_gradient", o.m, o.n, 0.0, o.batch,
-                 entries * flops_per_elementary_operation, entries * activation_precision,
-                 entries * activation_precision, 0.0 * entries, 1.0, o.count)
-        for o in products for entries in (o.m * o.n * o.batch,)
-    )  # fmt: skip
+# --- recomputation ---------------------------------------------------------------------------------------------------
 
 
 @parameter("boolean", category=MAPPING)
@@ -149,26 +119,6 @@ def recomputation_stops_early():
     Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop, without reentry); Megatron-LM's runs to the end.
     """
     return 0
-
-
-# --- experts ---------------------------------------------------------------------------------------------------------
-
-
-@parameter("boolean", category=MAPPING)
-def deduplicated_dispatch():
-    """Whether a token goes once to an accelerator with several of its experts, from where it lies. Source: DeepEP."""
-    return 0
-
-
-@quantity("1")
-def distinct_visit_fraction(deduplicated_dispatch, expert_parallel_degree, experts_per_token):
-    """Accelerators that a token is sent to for each of its experts, where each is as likely as the others.
-
-    Source: definition, G·(1 − (1 − 1/G)^k) of G accelerators have one of k experts.
-    """
-    missed = np.exp(experts_per_token * np.log1p(-1 / np.maximum(expert_parallel_degree, 1 + 1e-9)))
-    distinct = expert_parallel_degree * (1 - missed) / np.maximum(experts_per_token, 1)
-    return np.where(deduplicated_dispatch > 0, distinct, 1.0)
 
 
 # --- sharded weights -------------------------------------------------------------------------------------------------

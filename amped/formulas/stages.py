@@ -11,6 +11,15 @@ from amped.records import total
 from amped.stage_records import Stage
 
 
+@parameter("boolean", category=MAPPING)
+def uneven_chunks():
+    """Whether the layers of a stage may be dealt out unevenly to its chunks, which are then timed as if all were alike.
+
+    Source: Megatron-Core, --pipeline-model-parallel-layout; PyTorch, torch.distributed.pipelining.
+    """
+    return 0
+
+
 @quantity("count", category=MAPPING)
 def number_of_first_stage_layers(stage_layers):
     """Layers of the first pipeline stage: as many as of the others unless given.

@@ -18,6 +18,8 @@ from amped.values import Value
 
 # The step from zero, in each canonical unit; where there is none, one.
 STEPS = {"1": 0.01, "s": 1e-6, "byte": 1e6, "byte/s": 1e9, "flop/s": 1e12, "dollar/s": 1 / 3600}
+# The step from zero of times that every entry of a tensor takes.
+STEPS_OF = {"elementary_function_time": 1e-12, "random_number_time": 1e-12}
 DATA_DEGREES = frozenset(f"{place}data_parallel_degree" for place in ("", "intra_node_", "inter_node_"))
 Lists = Mapping[str, tuple[Value, ...]]
 
@@ -108,7 +110,8 @@ def _variation(quantity: Quantity, kind: str, value: float, listed: tuple[Value,
     elif mark.unit == "count":
         varied, values = "neighbour", []
     elif value == 0:
-        varied, values = "step", [min(STEPS.get(mark.unit, 1.0), mark.at_most or float("inf"))]
+        from_zero = STEPS_OF.get(quantity.name, STEPS.get(mark.unit, 1.0))
+        varied, values = "step", [min(from_zero, mark.at_most or float("inf"))]
     else:
         varied, values = "relative", [v for v in (value * (1 - step), value * (1 + step)) if _allowed(mark, v)]
     return Variation(quantity.name, kind, mark, value, varied, tuple(values))

@@ -19,8 +19,9 @@ from amped.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, user_folders
 from amped.tables import Tables
 from amped.validation.columns import NEEDED, TableRow, read_table
 from amped.validation.notes import Reading, read_notes
-from amped.validation.recipes import OPEN, WHOSE, tuned
-from amped.validation.translation import Translation, translated
+from amped.validation.recipes import OFFERED, OPEN, tuned
+from amped.validation.translated import Translation
+from amped.validation.translation import translated
 
 TIME, THROUGHPUT, FLOP_RATE = "step_time", "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator"
 MEMORY = "memory_per_accelerator_bytes"
@@ -138,8 +139,10 @@ def measurement(
     config = _config(row, translation, known)
     tunable = kind == STEP and not own["out_of_memory"]
     open_to = {name for name in OPEN if name in translation.assumed and tunable}
-    for name, value in tuned(config, translation.values, open_to, lookup_tables).items():
-        translation.assume(name, value, WHOSE)
+    open_to -= set(OFFERED) - set(translation.offers)
+    chosen, why = tuned(config, translation.values, open_to, lookup_tables)
+    for name, value in chosen.items():
+        translation.assume(name, value, why)
         config[MAPPING]["parameters"][name] = {"value": value}
     missing = {name: value for name, value in translation.values.items() if name not in known}
     return Measurement(

@@ -89,6 +89,7 @@ FACTS = _phrases({
     r"FSDP degree (\d+)|FSDP2 over (\d+)|FSDP2 (\d+) with": lambda m: {"sharding_degree": float(m[1] or m[2] or m[3])},
     r"(?:fake|force|forced|random forced)[ -](?:balanced|load balancing|balancing)[ -]?(?:gate|routing)?|perfect balance":
         {"expert_imbalance_factor": 1},
+    r"fake balanced gate": {"expert_assignment": "in_turn"},
     r"token-?drop.*capacity factor (\d+(?:\.\d+)?)": _number("expert_capacity_factor"),
     r"no grad(?:ient)? clipping": {"gradient_clipping": False},
     r"(?<!no )gradient clipping(?= and|,)": {"gradient_clipping": True},
@@ -120,7 +121,8 @@ FACTS = _phrases({
                        "attention_output_bias": True, "mlp_bias": True},
     r"Transformer Engine|kernels TE\b|Float8 (?:linear|on linear)|FP8 presumably on linear layers|attention 16-bit":
         {"attention_precision": 16},
-    r"FlashAttention-2|\bFlex(?:Attn|Attention)": {"attention_kernel": "flash_2"},
+    r"FlashAttention-2": {"attention_kernel": "flash_2"},
+    r"\bFlex(?:Attn|Attention)": {"attention_kernel": "flex"},
     r"FlashAttention-1": {"attention_kernel": "flash_1"},
     r"deterministic mode": {"deterministic": True},
     r"no gradient-accumulation fusion": {"gradient_accumulation": "separate"},

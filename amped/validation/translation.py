@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from amped.errors import AmpedError, Problem, quoted
-from amped.table_files import ABOUT, ACCELERATORS
+from amped.table_files import ABOUT
 from amped.tables import Row, Tables
 from amped.validation.columns import COLUMNS as KINDS
 from amped.validation.columns import FLAG, TableRow
-from amped.validation.networks import bandwidth_per_accelerator, says_something, systems_of
+from amped.validation.likeness import known_alike
+from amped.validation.machines import MACHINE, take_machine
 from amped.validation.notes import Reading
+from amped.validation.splits import splits
 from amped.validation.stacks import UNKNOWN, shape_of, stack_of
+from amped.validation.translated import Translation
 
 # Columns that are one parameter each.
 DIRECT = {
@@ -44,47 +47,27 @@ PROVENANCE = {
 }  # fmt: skip
 # What every framework takes for a blank column, and columns of a stack that are no parameter of a config.
 BLANK = {"virtual_pipeline_stages": 1, "micro_batch": 1, "ep": 1}
-SAID_OF_STACKS = ("network_family", "selective_recomputation", "vocabulary_padding")
+SAID_OF_STACKS = ("network_family", "selective_recomputation", "vocabulary_padding", "offers")
 # How well a stack does what it does: its row says it, and nothing is assumed of the measurement.
 HOW_WELL = (
     "attention_kernel", "attention_dropout_fraction", "streaming_traffic_factor", "gradient_accumulation",
     "host_time_per_layer", "host_time_per_step", "allocator_reserve_fraction", "cross_entropy_copies",
     "fused_cross_entropy", "deduplicated_dispatch", "recomputation_stops_early",
-    "prefetched_sharding_fraction",
+    "prefetched_sharding_fraction", "expert_bias_addition",
 )  # fmt: skip
 RECOMPUTATION = {"none": "none", "full": "full", "selective": "selective"}
+# Recipes of fp8 (mxfp8, fp8-cs, ...) scale differently and multiply alike.
+FP8 = re.compile(r"fp8|e4m3", re.IGNORECASE)
 FULL_PRECISION = ("fp32", "tf32")
 # What follows from the config, and is checked rather than given.
 CHECKED = ("number_of_parameters", "expert_data_degree")
-# What is assumed of the machine, of which a config names the row and not the value.
-MACHINE = ("system", "inter_accelerator_bandwidth", "inter_node_bandwidth")
+# What is said of experts, which holds for no dense network.
+OF_EXPERTS = (
+    "expert_imbalance_factor", "expert_capacity_factor", "expert_tensor_parallel_degree", "expert_assignment",
+)  # fmt: skip
 # What a single layer is without: an optimizer, what stands around the layers, other replicas.
 ALONE = {"optimizer": "none", "vocabulary_size": 0, "final_norm": False, "position_table": 0, "host_time_per_step": 0,
          "gradient_communication_time": 0, "weight_communication_time": 0}  # fmt: skip
-
-
-@dataclass
-class Translation:
-    """The parameters of one row.
-
-    Attributes:
-        values: by canonical name, also of parameters that amped may not have.
-        accelerator, system, software: rows of lookup tables.
-        assumed: for each parameter that the row does not say, its value and whose default it is.
-        expected: quantities that follow from the config.
-    """
-
-    accelerator: str = ""
-    system: str = ""
-    software: str = ""
-    values: dict[str, Any] = field(default_factory=dict)
-    assumed: dict[str, str] = field(default_factory=dict)
-    expected: dict[str, float] = field(default_factory=dict)
-
-    def assume(self, name: str, value: Any, whose: str) -> None:
-        """Takes a value that the row does not say."""
-        self.values[name] = value
-        self.assumed[name] = f"{name} = {_shown(value)} ({whose})"
 
 
 def translated(row: TableRow, reading: Reading, layer_alone: bool, tables: Tables) -> Translation:
@@ -95,15 +78,17 @@ def translated(row: TableRow, reading: Reading, layer_alone: bool, tables: Table
     """
     compiled = bool(reading.software.get("compiled"))
     stack = stack_of(row.text("framework"), f"{row.text('source')} {row.text('source_ref')}", tables, compiled)
-    result = Translation(software=stack.name)
+    result = Translation(software=stack.name, offers=tuple(stack.columns.get("offers", ())))
     _take_defaults(row, stack, result)
+    _take_network_of_its_shape(row, tables, result)
     _take_columns(row, stack, result)
     if layer_alone:
         result.values |= ALONE
     _take_facts(row, reading, result)
     if not layer_alone:
         _pad_vocabulary(stack, result)
-    _take_machine(row, tables, result)
+        _take_pipeline(result)
+    take_machine(row, tables, result)
     timed = {"measured_step_time_s", "measured_tokens_per_s_per_gpu"} & row.numbers.keys()
     if not timed and "attention_flop_convention" not in reading.facts:
         result.assume("attention_flop_convention", "full", "the source does not say; amped's own")
@@ -124,6 +109,14 @@ def _take_defaults(row: TableRow, stack: Row, result: Translation) -> None:
             result.assume(name, value, whose)
     for name, value in shape_of(stack, bool(row.numbers.get("gated_mlp")), row.numbers["seq_len"]).items():
         result.assume(name, value, whose)
+
+
+def _take_network_of_its_shape(row: TableRow, tables: Tables, result: Translation) -> None:
+    """What no column asks for, as networks of that very shape have it."""
+    names, facts = known_alike(row, tables)
+    for name, value in facts.items():
+        if name not in result.values or result.values[name] != value:
+            result.assume(name, value, f"networks of this shape: {names}")
 
 
 def _take_columns(row: TableRow, stack: Row, result: Translation) -> None:
@@ -147,6 +140,8 @@ def _cell(column: str, cell: str, number: float | None, stack: Row) -> Any:
             raise AmpedError(Problem(f"{quoted(cell)} is no kind of recomputation", f"column '{column}'",
                                      f"it is one of {', '.join(RECOMPUTATION)}; say the rest in notes"))  # fmt: skip
         return stack.columns.get("selective_recomputation", mode) if mode == "selective" else mode
+    if column == "precision" and FP8.search(cell):
+        return "fp8"
     if number is None:
         return cell.casefold()
     return bool(number) if KINDS[column] == FLAG else int(number)
@@ -160,6 +155,10 @@ def _take_facts(row: TableRow, reading: Reading, result: Translation) -> None:
             result.expected[name] = float(value)
         elif name in relative:
             values.update(relative[name](value))
+        elif (
+            name == "microbatch_size" and "micro_batch" in row.numbers and values.get("pipeline_parallel_degree", 1) > 1
+        ):
+            continue  # what a pipeline gets at once
         else:
             values[name] = int(value) if isinstance(value, float) and value.is_integer() else value
     _take_consequences(values)
@@ -167,10 +166,12 @@ def _take_facts(row: TableRow, reading: Reading, result: Translation) -> None:
 
 def _take_consequences(values: dict[str, Any]) -> None:
     """What follows from facts, and facts that are about nothing in this row."""
+    if values.get("pipeline_parallel_degree", 1) > 1:  # a pipeline cuts local batches into the row's micro-batches
+        values.pop("number_of_microbatches_per_minibatch", None)
     if "unrotated_head_dimension" in values:
         values["head_dimension"] = values.pop("unrotated_head_dimension") + values.get("rotary_head_dimension", 0)
-    if "number_of_experts" not in values:  # what is said of experts holds for no dense network
-        for name in ("expert_imbalance_factor", "expert_capacity_factor", "expert_tensor_parallel_degree"):
+    if "number_of_experts" not in values:
+        for name in OF_EXPERTS:
             values.pop(name, None)
     if values.get("number_of_attention_layers") == 0:
         values.update({"norms_per_layer": 0})
@@ -196,6 +197,15 @@ def _relative(row: TableRow, values: Mapping[str, Any]) -> dict[str, Callable[[A
     }
 
 
+def _take_pipeline(result: Translation) -> None:
+    """How the network is cut into stages, and what ZeRO comes to in a pipeline, which adds gradients up first."""
+    for name, value, why in splits(result.values):
+        result.assume(name, value, why)
+    piped = result.values.get("pipeline_parallel_degree", 1) > 1
+    if piped and result.values.get("zero_stage", 0) > 1:
+        result.assume("zero_stage", 1, "in a pipeline weights stay gathered and gradients are added up first")
+
+
 def _pad_vocabulary(stack: Row, result: Translation) -> None:
     """The vocabulary as the framework holds it."""
     written, unit = result.values.get("vocabulary_size", 0), stack.columns.get("vocabulary_padding", 0)
@@ -204,43 +214,3 @@ def _pad_vocabulary(stack: Row, result: Translation) -> None:
         padded = math.ceil(written / whole) * whole
         if padded != written:
             result.assume("vocabulary_size", padded, f"{stack.name} pads {written} to a multiple of {whole}")
-
-
-def _take_machine(row: TableRow, tables: Tables, result: Translation) -> None:
-    """The accelerator's row, and networks: as the row says, else those of a system that is built with it."""
-    accelerator = tables.row(ACCELERATORS, row.text("accelerator"))
-    result.accelerator = accelerator.name
-    count = row.numbers["gpus"]
-    if "gpus_per_node" not in row.numbers:
-        systems = list(systems_of(accelerator, 0, tables))
-        own = systems[0].columns["number_of_accelerators_per_node"] if systems else int(count)
-        result.assume("number_of_accelerators_per_node", min(own, int(count)), "as in a system built with it")
-    nodes = result.values["number_of_accelerators_per_node"]
-    system = next(systems_of(accelerator, nodes, tables), None)
-    inside, across = (row.text(column) for column in ("intra_node_network", "inter_node_network"))
-    if system is not None and count > 1:
-        result.system = system.name
-        result.assumed["system"] = f"latencies and efficiencies of networks as in {system.name}"
-    domain = system.columns.get("scale_up_domain_size") if system is not None else None
-    spans = "nvl" in across.casefold() and domain is not None and domain > nodes
-    reached = float(domain) if domain is not None and spans else nodes
-    result.values["scale_up_domain_size"] = reached
-    _take_network(inside, "inter_accelerator_bandwidth", 1, count > 1, system, tables, result)
-    _take_network(across, "inter_node_bandwidth", nodes, count > reached, system, tables, result)
-
-
-def _take_network(
-    text: str, name: str, accelerators: int, needed: bool, system: Row | None, tables: Tables, result: Translation
-) -> None:
-    """A bandwidth as the row has it in words; where it says nothing, the system's stands in."""
-    said = bandwidth_per_accelerator(text, result.values["number_of_accelerators_per_node"], tables)
-    if said is not None and says_something(text):
-        result.values[name] = said * accelerators
-    elif needed and says_something(text):
-        raise AmpedError(Problem(f"{quoted(text)} says no bandwidth", "network", "write for example 50 GB/s/GPU"))
-    elif needed:
-        result.assumed[name] = f"{name} as in {system.name if system else 'no known system'}"
-
-
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
