@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Fitted, fitted
+from amped.kernels.eager import drawn, evaluated
+from amped.kernels.fitting import FEWEST_RECORDS, Bounds, fitted
+from amped.kernels.linking import CollectiveTime, Links, linked
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import (
     SUSTAINED,
@@ -22,28 +24,17 @@ from amped.kernels.predicting import (
     samples,
 )
 from amped.kernels.results import Result
-from amped.kernels.specs import FAMILIES
+from amped.kernels.specs import FAMILIES, sentinel
+from amped.kernels.strata import Stratum, strata
 
-# Work above which a product is large, and below which it is small; rows or columns up to which it is skinny.
-LARGE, SMALL, SKINNY = {"cpu": 5e8, "cuda": 1e11}, {"cpu": 1e8, "cuda": 1e10}, 64
 ABOVE_SPEC = 1.05
+# Bytes, more than a core has a cache of its own for.
+MOST_CACHED = 16e6
 DOUBTFUL = ("unsettled",)
-# Share of a family's records that must be of a quiet machine for the others to be left out.
-QUIET_SHARE = 0.5
+# Share of a family's records that must be of a quiet machine for the others to be left out: more than coefficients need.
+QUIET_SHARE = 1 / 3
 COMPUTING = ("contraction", "batched_contraction", "grouped_contraction", "fused_attention")
 Told = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Stratum:
-    """Mean absolute errors of a part of the records: fitted to, and held out."""
-
-    family: str
-    name: str
-    count: int
-    train: float
-    held_out: float
-    bias: float
 
 
 @dataclass
@@ -55,6 +46,7 @@ class Calibration:
             others follow from what the machine is; `defaults` those they stand on.
         strata: errors of each family, whole and by size; `refused` families with too few clean records, and why.
         layouts: time of products in each layout over what was predicted, relative to TN.
+        network: what collectives told of the links between processes.
     """
 
     machine: Machine
@@ -64,6 +56,7 @@ class Calibration:
     strata: list[Stratum] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     layouts: dict[str, float] = field(default_factory=dict)
+    network: Links | None = None
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -77,40 +70,66 @@ def calibrated(
     defaults: Mapping[str, float],
     kernel_time: KernelTime,
     tell: Told = lambda _: None,
+    collective_time: CollectiveTime | None = None,
 ) -> Calibration:
     """Fits what the records tell; a family with fewer than eight clean ones keeps the defaults, and that is told."""
     found = Calibration(machine, defaults=dict(defaults))
     if machine.is_processor:
         found.values |= {"wave_quantization": 0.0, "medium_tile_efficiency": 1.0, "small_tile_efficiency": 1.0,
-                         "smallest_tile_efficiency": 1.0}  # fmt: skip
+                         "smallest_tile_efficiency": 1.0, "exposed_operand_fraction": 1.0}  # fmt: skip
     _launches(found, result)
     clean = [r for r in result["records"] if not set(DOUBTFUL) & set(r.get("flags", ()))]
-    by_kind = samples(_undisturbed(clean, result), result["settings"]["statistic"])
+    by_kind = samples(_undisturbed(clean, result), result["settings"]["statistic"], result["device"]["kind"])
     for name, bounds in _families(result, machine):
         own = [s for s in by_kind if s.family == name]
         tell(f"{name}: {sum(map(len, own))} records")
         _fit(found, name, own, bounds, kernel_time, result)
+    _link(found, result, collective_time)
     return found
+
+
+def _link(found: Calibration, result: Result, collective_time: CollectiveTime | None) -> None:
+    """Links from collectives, where there are enough of them."""
+    made = linked(result, collective_time) if collective_time is not None else None
+    if isinstance(made, str):
+        found.refused["collectives"] = made
+    elif made is not None:
+        found.network = made
+        found.strata += made.strata
+        # A step's latency has both in it.
+        found.values |= {"collective_overhead_time": 0.0, "inter_accelerator_ramp_bytes": 0.0}
 
 
 def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
     """Families in the order in which they are fitted: later ones stand on what earlier ones told."""
     processor = machine.is_processor
     tiles: Bounds = (
-        {"gemm_ramp_rows": (0.0, 128.0), "gemm_ramp_columns": (0.0, 256.0)} if processor
+        {"gemm_ramp_rows": (0.0, 128.0), "cached_operand_bytes": (0.0, MOST_CACHED)} if processor
         else {"medium_tile_efficiency": (0.5, 1.0), "small_tile_efficiency": (0.3, 1.0), "smallest_tile_efficiency": (0.2, 1.0)}
     )  # fmt: skip
-    vector: Bounds = {"vector_flop_rate": (0.001 * machine.vector_rate, machine.vector_rate)} if processor else {}
     formats = dict.fromkeys(r["dtype"] for r in result["records"] if r["kernel"] in ("gemm", "fp8_gemm"))
     streams: Bounds = {"memory_bandwidth_efficiency": (0.05, ABOVE_SPEC), "bandwidth_ramp_bytes": (0.0, 10e6)}
     products = [
         (f"products {dtype}", {SUSTAINED[dtype]: (0.02, ABOVE_SPEC), "gemm_ramp_depth": (0.0, 1024.0), **tiles})
         for dtype in formats
     ]
+    rows: Bounds = {
+        "normalisation_bandwidth_fraction": (0.05, ABOVE_SPEC),
+        **(_vector(result, machine) if processor else {}),
+    }
     attention: Bounds = {"attention_forward_efficiency": (0.01, 1.0), "attention_backward_efficiency": (0.01, 1.0),
                          "attention_ramp_length": (0.0, 4096.0)}  # fmt: skip
-    return [("streaming", streams), *products, ("row by row", {"normalisation_bandwidth_fraction": (0.05, ABOVE_SPEC), **vector}),
-            ("attention", attention)]  # fmt: skip
+    return [("streaming", streams), *products, ("row by row", rows), ("attention", attention)]
+
+
+def _vector(result: Result, machine: Machine) -> Bounds:
+    """What paces a processor's kernels beside memory: its units, elementary functions, and random numbers if any are drawn.
+
+    Source of the bounds: a hundred cycles at 1 GHz for the one, a thousand for the other.
+    """
+    drawing: Bounds = {"random_number_time": (0.0, 1e-6)} if any(map(drawn, result["records"])) else {}
+    functions: Bounds = {"elementary_function_time": (0.0, 1e-7)} if any(map(evaluated, result["records"])) else {}
+    return {"vector_flop_rate": (0.001 * machine.vector_rate, machine.vector_rate), **functions, **drawing}
 
 
 def _launches(found: Calibration, result: Result) -> None:
@@ -123,7 +142,7 @@ def _launches(found: Calibration, result: Result) -> None:
 
 
 def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
-    """Of each family the records of a quiet machine, where they are most; else the others too, as they would be there."""
+    """Of each family the records of a quiet machine, where they are enough; else the others too, as they would be there."""
     families: dict[str, list[Record]] = {}
     for record in clean:
         if record["kernel"] in FAMILIES:
@@ -139,13 +158,16 @@ def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
 def _normalised(record: Record, result: Result) -> Record:
     """A product or an attention beside which the sentinel's product was slow, as it would be at its best.
 
-    Clocks and neighbours slow computing down; kernels that memory paces are left as they were measured.
+    Clocks and neighbours slow computing down; the time for bytes that the sentinel's product does not move is left as it is.
     """
     beside = [r["gemm_tflops_beside"] for r in result["records"] if "gemm_tflops_beside" in r]
     computes = FAMILIES[record["kernel"]].kind in COMPUTING if record["kernel"] in FAMILIES else False
     if "throttled" not in record.get("flags", ()) or "gemm_tflops_beside" not in record or not computes:
         return record
-    ratio = record["gemm_tflops_beside"] / max(beside)
+    beyond = max(0.0, record["bytes"] - sentinel("cpu")[0].bytes) if result["device"]["kind"] == "cpu" else 0.0
+    streams = beyond / (1e9 * max((s["copy_gbs"] for s in result["sentinels"]), default=np.inf))
+    moving = min(1.0, streams / measured_time(record, result["settings"]["statistic"]))
+    ratio = moving + (1 - moving) * record["gemm_tflops_beside"] / max(beside)
     return {**record, "time_s": {name: v * ratio if name != "n" else v for name, v in record["time_s"].items()}}
 
 
@@ -174,30 +196,6 @@ def _fit(
         found.layouts |= layouts(records, told.errors)
 
 
-def strata(family: str, records: Sequence[Record], told: Fitted, device: str) -> list[Stratum]:
-    """Errors of a family, whole and by what its records are."""
-    names = [stratum_of(r, device) for r in records]
-    chosen: dict[str, Array] = {"all": np.ones(len(records), dtype=bool)}
-    chosen |= {name: np.array([n == name for n in names]) for name in dict.fromkeys(names)}
-    return [
-        Stratum(family, name, int(mask.sum()), float(np.mean(np.abs(told.errors[mask]))),
-                float(np.mean(np.abs(told.held_out[mask]))), float(np.mean(told.errors[mask])))
-        for name, mask in chosen.items()
-    ]  # fmt: skip
-
-
-def stratum_of(record: Record, device: str) -> str:
-    """Batched, grouped, skinny, small, medium or large for a product; the kernel's own name for all else."""
-    p = record["params"]
-    if "m" not in p:
-        return str(record["kernel"])
-    if record["kernel"] in ("batched_gemm", "grouped_gemm"):
-        return str(record["kernel"]).removesuffix("_gemm")
-    if min(p["m"], p["n"]) <= SKINNY:
-        return "skinny"
-    return "large" if record["flop"] >= LARGE[device] else "small" if record["flop"] < SMALL[device] else "medium"
-
-
 def layouts(records: Sequence[Record], errors: Array) -> dict[str, float]:
     """Measured over predicted time by layout, as a factor of that of TN; for what has all three."""
     ratios: dict[str, list[float]] = {}
@@ -211,5 +209,5 @@ def as_json(found: Calibration) -> dict[str, Any]:
     """The calibration as the result file keeps it."""
     return {
         "machine": found.machine.name, "coefficients": found.values, "refused": found.refused, "layout": found.layouts,
-        "errors": [vars(s) for s in found.strata],
+        "errors": [vars(s) for s in found.strata], "network": found.network and found.network.as_plain(),
     }  # fmt: skip

@@ -10,7 +10,8 @@ from typing import Any
 
 from amped.errors import ConfigError
 from amped.kernels.specs import KernelSpec
-from amped.kernels.timing import CudaTimer, Timing
+from amped.kernels.timers import CudaTimer
+from amped.kernels.timing import Timing
 from amped.kernels.torch_door import torch_module
 
 # Seconds to wait for all processes to meet and to measure one size.

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from amped.kernels.calibration import stratum_of
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import Array, KernelTime, Record, family_of, measured_time, predicted, samples
 from amped.kernels.results import Result, key_of
 from amped.kernels.specs import FAMILIES
+from amped.kernels.strata import stratum_of
 
 MOST_WORST = 10
 # A size beyond the measured ones by more than this is one that no record vouches for.
@@ -73,7 +73,7 @@ def compared(
 ) -> Report:  # fmt: skip
     """Every record beside its prediction; those outside of what a fit has seen are marked as extrapolated."""
     device, hull = result["device"]["kind"], hull_of(fitted_on)
-    groups = samples(result["records"], result["settings"]["statistic"])
+    groups = samples(result["records"], result["settings"]["statistic"], device)
     points = []
     for s in groups:
         times = np.broadcast_to(predicted(s, coefficients, machine, kernel_time), (1, len(s)))[0]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from amped.kernels import eager
 from amped.kernels.machine import Machine
 from amped.kernels.specs import BYTES, FAMILIES
 from amped.records import Kernels, Operator
@@ -27,11 +28,14 @@ SUSTAINED = {"float32": "fp32_gemm_sustained_fraction", "bfloat16": "gemm_sustai
 DEFAULTS = {
     "grouped_gemm_efficiency": 1.0,
     "gemm_ramp_rows": 0.0,
-    "gemm_ramp_columns": 0.0,
+    "cached_operand_bytes": 0.0,
+    "exposed_operand_fraction": 0.0,
     "exposed_softmax_fraction": 0.0,
     "streaming_traffic_factor": 1.0,
     "attention_head_ramp": 28.0,
     "attention_dropout_fraction": 1.0,
+    "elementary_function_time": 0.0,
+    "random_number_time": 0.0,
 }
 # Kernels that do nothing but move bytes.
 STREAMING = ("copy", "read", "write", "add", "embedding", "embedding_backward")
@@ -67,7 +71,7 @@ def family_of(record: Record) -> str:
     return {"fused_attention": "attention", "collective": "collectives", "launch": "launches"}.get(kind, "row by row")
 
 
-def samples(records: Sequence[Record], statistic: str) -> list[Samples]:
+def samples(records: Sequence[Record], statistic: str, device: str) -> list[Samples]:
     """Records grouped by family, kind of operator, phase and format; those that no operator is of are left out."""
     groups: dict[tuple[str, str, str, str], list[Record]] = {}
     for record in records:
@@ -76,21 +80,26 @@ def samples(records: Sequence[Record], statistic: str) -> list[Samples]:
             phase = "input_gradient" if record["params"].get("direction") == "backward" else "forward"
             groups.setdefault((family_of(record), family.kind, phase, record["dtype"]), []).append(record)
     return [
-        Samples(family, own, operator(kind, phase, own), dtype, np.array([measured_time(r, statistic) for r in own]))
+        Samples(
+            family, own, operator(kind, phase, own, device), dtype, np.array([measured_time(r, statistic) for r in own])
+        )
         for (family, kind, phase, dtype), own in groups.items()
     ]
 
 
-def operator(kind: str, phase: str, records: Sequence[Record]) -> Operator:
+def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> Operator:
     """All records of a kind as one operator."""
     sizes = np.array([_sizes(r) for r in records], dtype=np.float64).T
-    flops, moved = (np.array([float(r[name]) for r in records]) for name in ("flop", "bytes"))
-    written = sizes[0] * sizes[1] * sizes[3] * np.array([BYTES[r["dtype"]] for r in records])
+    flops, moved = np.array([float(r["flop"]) for r in records]), np.array([eager.moved(r, device) for r in records])
+    functions, drawn = (np.array([count(r) for r in records]) for count in (eager.evaluated, eager.drawn))
+    m, n, k, batch = sizes
+    written = m * n * batch * np.array([BYTES[r["dtype"]] for r in records])
     zero, one = np.zeros(len(records)), np.ones(len(records))
     width, dropped = (
         np.array([float(r["params"].get(name) or 0) for r in records]) for name in ("head_dimension", "dropout")
     )
-    made = Operator("kernel", kind, phase, *sizes, flops, moved - written, written, zero, one, one)
+    made = Operator("kernel", kind, phase, m, n, k, batch, flops, moved - written, written, zero, one, one,
+                    functions=functions, drawn=drawn)  # fmt: skip
     return made.with_heads(np.maximum(width, 1.0), 1.0 * (dropped > 0))
 
 
@@ -121,7 +130,8 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         ramp_depth=c["gemm_ramp_depth"], ramp_length=c["attention_ramp_length"], medium=c["medium_tile_efficiency"],
         small=c["small_tile_efficiency"], smallest=c["smallest_tile_efficiency"], quantization=c["wave_quantization"],
         cores=machine.cores, overhead=c["kernel_overhead_time"], dispatch=c["kernel_dispatch_time"],
-        ramp_rows=c["gemm_ramp_rows"], ramp_columns=c["gemm_ramp_columns"],
+        ramp_rows=c["gemm_ramp_rows"], cached=c["cached_operand_bytes"], exposed=c["exposed_operand_fraction"],
+        function_time=c["elementary_function_time"], drawing_time=c["random_number_time"],
     )  # fmt: skip
 
 

@@ -10,14 +10,18 @@ from typing import Any
 from amped.errors import FileError
 from amped.files import read_json, write_atomically
 from amped.kernels.calibration import Calibration
+from amped.kernels.linking import SHARES, Links
 from amped.kernels.machine import ACCELERATORS, PEAKS
 from amped.kernels.results import Result
 from amped.tables import Tables
 
 KERNELS = "kernel_efficiencies"
+SYSTEMS, LINKS = "system_specifications", "link_specifications"
 ANY_ACCELERATOR = "default"
 UNITS = {"kernel_overhead_time": (1e-6, " us"), "kernel_dispatch_time": (1e-6, " us"), "bandwidth_ramp_bytes": (1e6, " MB"),
-         "collective_overhead_time": (1e-6, " us")}  # fmt: skip
+         "collective_overhead_time": (1e-6, " us"), "elementary_function_time": (1e-9, " ns"),
+         "random_number_time": (1e-9, " ns"), "inter_accelerator_ramp_bytes": (1e6, " MB"), "cached_operand_bytes": (1e6, " MB"),
+         "inter_accelerator_latency": (1e-6, " us"), "inter_accelerator_bandwidth": (1e9, " GB/s")}  # fmt: skip
 # Coefficients of a processor that belong to its row of accelerators.
 OF_THE_ACCELERATOR = ("vector_flop_rate",)
 DESCRIPTION = "Coefficients fitted by `amped bench fit`: each row extends the one that served its accelerator."
@@ -81,6 +85,44 @@ def accelerator_row(found: Calibration, result: Result, command: str, version: s
         "aliases": [], "sources": [_source(result, command, version)], "unverified": [],
         "notes": "Peaks are instructions times clock, or what was measured where that is more; the bandwidth is the fastest "
                  "large copy; the vector rate is fitted to kernels that work row by row.",
+    }  # fmt: skip
+
+
+def network_name(machine: str, network: Links) -> str:
+    """The name of a system whose accelerators are the processes that were measured."""
+    return f"{machine}, {network.ranks} processes, {network.backend}"
+
+
+def network_settings(network: Links) -> dict[str, Any]:
+    """What an estimate takes of a network inside a node, by its names."""
+    found = {"inter_accelerator_bandwidth": network.bandwidth, "inter_accelerator_latency": network.latencies[network.typical],
+             "inter_accelerator_efficiency": network.share(network.typical)}  # fmt: skip
+    return {name: as_written(name, value) for name, value in found.items()}
+
+
+def link_row(network: Links, result: Result, command: str, version: str) -> dict[str, Any]:
+    """A row for the link between processes: the bandwidth of the fastest collective, and what each reaches of it."""
+    shares = {SHARES[kind]: float(f"{network.share(kind):.4g}") for kind in network.rates if kind in SHARES}
+    steps = [f"{kind} {as_written('inter_accelerator_latency', value)}" for kind, value in network.latencies.items()]
+    errors = [f"{s.name} {s.train:.1%} ({s.held_out:.1%} held out)" for s in network.strata]
+    return {
+        "link_class": "scale-up", "bandwidth": as_written("inter_accelerator_bandwidth", network.bandwidth),
+        "bandwidth_of": "one process, the fastest kind of collective",
+        "latency": as_written("inter_accelerator_latency", network.latencies[network.typical]), **shares,
+        "efficiency_basis": f"fitted to {network.ranks} processes, {network.backend}",
+        "aliases": [], "sources": [_source(result, command, version)], "unverified": [],
+        "notes": f"Latency of a step: {', '.join(steps)}. Mean absolute errors of the fit: {'; '.join(errors)}.",
+    }  # fmt: skip
+
+
+def system_row(network: Links, machine: str, result: Result, command: str, version: str) -> dict[str, Any]:
+    """A row for a node whose accelerators are the processes that were measured."""
+    return {
+        "accelerator": machine, "number_of_accelerators_per_node": network.ranks,
+        "scale_up_link": network_name(machine, network), **network_settings(network),
+        "inter_accelerator_efficiency_basis": f"{network.typical} of {network.ranks} processes, {network.backend}",
+        "aliases": [], "sources": [_source(result, command, version)], "unverified": [],
+        "notes": "Latency and bandwidth are fitted to collectives; the latency is that of each step, ramps are in it.",
     }  # fmt: skip
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from amped.kernels.building import SCALE, SEED, built
 from amped.kernels.device import device_of, host_of, software_of
 from amped.kernels.results import SCHEMA, Result, key_of
-from amped.kernels.specs import KernelSpec, spec
-from amped.kernels.timing import QUIET, RECORD_TIME, STATISTIC, Timer, Timing, timer_for
+from amped.kernels.specs import KernelSpec, sentinel
+from amped.kernels.timers import QUIET, timer_for
+from amped.kernels.timing import RECORD_TIME, STATISTIC, Timer, Timing
 from amped.kernels.torch_door import torch_module
 
 # Records between two looks at the sentinel, and the drift beyond which what follows was measured at another clock.
@@ -24,7 +25,6 @@ MEMORY_SHARE, TENSORS = 0.5, 2.5
 # Operations for each byte below which memory sets the pace of a processor's kernel, which then must not find its data in
 # a cache; a product that computes more reads through its caches anyway, as it does in training.
 INTENSE = 16
-SENTINELS = {"cpu": (256, 16 << 20), "cuda": (4096, 1 << 30)}
 Advance = Callable[[Result], None]
 
 
@@ -60,6 +60,7 @@ class Runner:
     rounds: int = 1
     _began: float = field(default=0.0, init=False)
     _before: float = field(default=0.0, init=False)
+    _filling: float = field(default=0.0, init=False)
 
     def run(self, suite: Sequence[KernelSpec], before: Sequence[KernelSpec] = ()) -> Result:
         """Measures all kernels of a suite, or lists them as skipped; what is left of the budget goes into more rounds.
@@ -141,7 +142,7 @@ class Runner:
         if memory and TENSORS * each.bytes > MEMORY_SHARE * memory:
             return "memory"
         left = self.budget - self._spent() if self.budget is not None else None
-        if left is not None and CALLS_OF_A_RECORD * self._expected(each) > left:
+        if left is not None and CALLS_OF_A_RECORD * self._expected(each) + self._filling * each.bytes > left:
             return "budget"
         return ""
 
@@ -155,7 +156,10 @@ class Runner:
         product, copy = sentinel(self.timer.device)
         rates = []
         for each, work in ((product, product.flop), (copy, copy.bytes)):
-            timing = self.timer.measure(self.build(each, self.timer.device)[0], self.cap / 2)
+            began = self.clock()
+            call = self.build(each, self.timer.device)[0]
+            self._filling = (self.clock() - began) / each.bytes  # the copy's, which comes last
+            timing = self.timer.measure(call, self.cap / 2)
             rates.append(work / timing.best(self.timer.device))
         own = {"at_s": self._before + self._spent(), "gemm_tflops": rates[0] / 1e12, "copy_gbs": rates[1] / 1e9}
         self.result["sentinels"].append(own)
@@ -170,14 +174,7 @@ class Runner:
 def _better(fresh: dict[str, Any], record: dict[str, Any]) -> bool:
     """Whether a repetition was made on a quieter machine, or on as quiet a one and faster."""
     quieter = fresh["gemm_tflops_beside"] / record["gemm_tflops_beside"]
-    return quieter > QUIET or (quieter * QUIET > 1 and fresh["time_s"]["min"] < record["time_s"]["min"])
-
-
-def sentinel(device: str) -> tuple[KernelSpec, KernelSpec]:
-    """A product and a copy that stay the same throughout."""
-    side, size = SENTINELS[device]
-    dtype = "float32" if device == "cpu" else "bfloat16"
-    return spec("gemm", dtype, m=side, n=side, k=side), spec("copy", dtype, rows=size // 4096, columns=1024)
+    return bool(quieter > QUIET or (quieter * QUIET > 1 and fresh["time_s"]["min"] < record["time_s"]["min"]))
 
 
 def mark_slowed(result: Result) -> None:

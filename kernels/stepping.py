@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from amped.errors import ConfigError
+from amped.kernels.footprint import Footprint, forget_peak, resident_bytes, tensor_bytes
 from amped.kernels.torch_door import torch_module
 
 SEED, DEVIATION, LEARNING_RATE, EPSILON = 7, 0.02, 1e-4, 1e-5
@@ -140,13 +141,17 @@ def _attended(n: Network, p: Mapping[str, Any], i: int, x: Any) -> Any:
     return functional.linear(out.transpose(1, 2).reshape(x.shape), p[f"{i}.projection"])
 
 
+# Does nothing but run every kernel once.
+EMPTY = Network(1, 64, 1, 1, 64, 256, 32, 1, gated_mlp=False, tied_embeddings=True)
+
+
 @dataclass(frozen=True)
 class Steps:
     """Seconds of each step after the first, losses of all, and bytes of memory at most."""
 
     times: tuple[float, ...]
     losses: tuple[float, ...]
-    peak_bytes: float
+    memory: Footprint
 
     @property
     def least(self) -> float:
@@ -164,27 +169,56 @@ def trained(
 ) -> Steps:
     """Trains with AdamW on one random batch: its loss must fall. The first step, which allocates, does not count.
 
+    On a processor a step more follows, in which the tensors are counted, and a network of no size goes before: torch loads
+    its code with the first pass.
+
     Raises:
         ConfigError: where memory does not suffice.
     """
-    torch = torch_module()
-    before = _memory(device)
+    bare = _in_use(device)
+    if device == "cpu":
+        _Training(EMPTY, device, dtype).step()
+        forget_peak()
+    loaded, times, losses = _in_use(device), [], []
     try:
-        p = weights(n, device, dtype)
-        random = torch.Generator(device=device).manual_seed(SEED)
-        text = torch.randint(0, n.vocabulary_size, (n.batch_size, n.context + 1), device=device, generator=random)
-        optimizer = torch.optim.AdamW(p.values(), lr=LEARNING_RATE, foreach=True)
-        times, losses = [], []
+        training = _Training(n, device, dtype)
         for i in range(steps + 1):
-            seconds, loss = _step(n, p, text, optimizer, device)
+            seconds, loss = training.step()
             times.append(seconds)
             losses.append(loss)
             tell(i, seconds)
+        memory = training.footprint(bare, loaded)
     except (RuntimeError, MemoryError) as error:
         if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
             raise
         raise ConfigError(f"out of memory with {asdict(n)}", "ask for fewer --seconds") from None
-    return Steps(tuple(times[1:]), tuple(losses), _memory(device, peak=True) - before)
+    return Steps(tuple(times[1:]), tuple(losses), memory)
+
+
+class _Training:
+    """A network, its one batch and its optimizer on a device."""
+
+    def __init__(self, n: Network, device: str, dtype: str) -> None:
+        torch = torch_module()
+        self.n, self.device, self.weights = n, device, weights(n, device, dtype)
+        random = torch.Generator(device=device).manual_seed(SEED)
+        shape = (n.batch_size, n.context + 1)
+        self.text = torch.randint(0, n.vocabulary_size, shape, device=device, generator=random)
+        self.optimizer = torch.optim.AdamW(self.weights.values(), lr=LEARNING_RATE, foreach=True)
+
+    def step(self) -> tuple[float, float]:
+        """Seconds of a step, and its loss."""
+        return _step(self.n, self.weights, self.text, self.optimizer, self.device)
+
+    def footprint(self, bare: float, loaded: float) -> Footprint:
+        """Memory at most, of a process that had `bare` bytes before, and `loaded` with torch's code."""
+        if self.device == "cuda":
+            most = float(torch_module().cuda.max_memory_allocated()) - bare
+            return Footprint(most, most, 0.0)
+        grown = resident_bytes(most=True) - bare
+        gradients = [w.grad for w in self.weights.values() if w.grad is not None]
+        tensors = tensor_bytes(self.step, self.optimizer, (*self.weights.values(), *gradients, self.text))
+        return Footprint(tensors, grown, loaded - bare)
 
 
 def _step(n: Network, p: Mapping[str, Any], text: Any, optimizer: Any, device: str) -> tuple[float, float]:
@@ -195,22 +229,12 @@ def _step(n: Network, p: Mapping[str, Any], text: Any, optimizer: Any, device: s
     loss = loss_of(n, p, text[:, :-1], text[:, 1:])
     loss.backward()
     optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=False)  # buffers of gradients stay and are reset, as in estimates
     if device == "cuda":
         torch.cuda.synchronize()
     return clock() - start, float(loss.detach())
 
 
-def _memory(device: str, peak: bool = False) -> float:
-    """Bytes in use, or at most: of tensors on a GPU, of the process on a CPU."""
-    torch = torch_module()
-    if device == "cuda":
-        return float(torch.cuda.max_memory_allocated() if peak else torch.cuda.memory_allocated())
-    import resource
-    from pathlib import Path
-
-    if peak:
-        return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-    status = Path("/proc/self/statm")
-    pages = int(status.read_text().split()[1]) if status.exists() else 0
-    return float(pages * resource.getpagesize())
+def _in_use(device: str) -> float:
+    """Bytes in use: of tensors on a GPU, of the process on a CPU."""
+    return float(torch_module().cuda.memory_allocated()) if device == "cuda" else resident_bytes()

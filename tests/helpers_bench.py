@@ -53,7 +53,7 @@ def planted(specs, truth, machine, noise=0.03, seed=3, kind="cuda"):
     """Records whose times are those of known coefficients, each off by a little."""
     made = [record(each.kernel, each.dtype, **each.params) for each in specs]
     random = np.random.default_rng(seed)
-    for s in samples(made, "min"):
+    for s in samples(made, "min", kind):
         times = predicted(s, {**DEFAULTS, **truth}, machine, formulas())
         for own, seconds in zip(s.records, np.broadcast_to(times, (1, len(s)))[0], strict=True):
             off = float(seconds) * (1 + random.uniform(-noise, noise))

@@ -1,10 +1,11 @@
 """Random times for every layout of a layer, and the plans that they lead to."""
 
 import random
+from functools import cache
 
 from amped.kernels.layouts.graph import Relation, consistent
 from amped.kernels.layouts.plan import Plan
-from amped.kernels.layouts.spec import LAYERS, Dimensions
+from amped.kernels.layouts.spec import ENCODER, LAYERS, SLICES, Dimensions
 from amped.kernels.layouts.table import Table
 from amped.kernels.layouts.variables import row_names, rows_of, variables_of
 
@@ -24,6 +25,11 @@ def random_relations(seed, layer="explicit"):
 
 def random_plan(seed, dimensions=SMALL, layer="explicit"):
     """A plan that takes any row that some whole layer has: bound one tensor after the other, in random order."""
+    return Plan(dimensions, dict(_random_layouts(seed, layer)), layer)
+
+
+@cache
+def _random_layouts(seed, layer):
     draw = random.Random(seed)
     left = consistent([Relation(o.name, variables_of(o), dict.fromkeys(rows_of(o), 1.0)) for o in LAYERS[layer]])
     names = sorted({name for relation in left for name in relation.variables})
@@ -33,7 +39,7 @@ def random_plan(seed, dimensions=SMALL, layer="explicit"):
         options = sorted(next(r.seen_on((name,)) for r in left if name in r.variables))
         layouts[name] = draw.choice(options)[0]
         left = consistent(left, {name: layouts[name]})
-    return Plan(dimensions, layouts, layer)
+    return layouts
 
 
 def random_table(seed, layer="explicit", dimensions=SMALL):
@@ -48,3 +54,38 @@ def random_table(seed, layer="explicit", dimensions=SMALL):
             rows.append({"op": operator.name, "impl": "made up", "layouts": laid, "time_us": time, "p10": time,
                          "p90": time, "n": 1})  # fmt: skip
     return Table(dimensions, MEASURED, rows)
+
+
+def differences(name, dimensions, dtype, device, keep, most=None):
+    """The largest difference of a Triton kernel from the reference in each of its lean layouts, or in `most` of them."""
+    import torch
+
+    from amped.kernels.layouts import fused, fused_triton
+    from amped.kernels.layouts.fused import ARGUMENTS, MASKS, Choices
+    from amped.kernels.layouts.workspace import Workspace
+
+    operator = next(o for o in ENCODER if o.kernel == name)
+    like, choices = {"dtype": dtype, "device": device}, Choices(keep, activation="gelu")
+    rows = rows_of(operator)
+    for row in rows[:: -(-len(rows) // most) if most else 1]:
+        torch.manual_seed(0)
+        layouts = dict(zip(variables_of(operator), row, strict=True))
+        space = Workspace(dimensions.sizes, layouts, like, choices)
+        for tensor in ARGUMENTS[operator.name].split():
+            if tensor in MASKS.values():
+                space.tensor(tensor).bernoulli_(keep)
+            elif tensor not in SLICES:
+                space.tensor(tensor).normal_()
+        before = {tensor: values.clone() for tensor, values in space.tensors.items()}
+        found = []
+        for kernels in (fused.KERNELS, fused_triton.kernels()):
+            for tensor, values in before.items():
+                space.tensors[tensor].copy_(values)
+            fused_call = [space.view(tensor) for tensor in ARGUMENTS[operator.name].split()]
+            if name == "softmax" and keep == 1.0:
+                fused_call[2] = None
+            kernels[name](*fused_call, choices)
+            found.append({tensor: values.clone() for tensor, values in space.tensors.items()})
+        yield max(
+            float((found[0][t].float() - found[1][t].float()).abs().max()) for t in before if t not in MASKS.values()
+        )

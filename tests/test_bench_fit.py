@@ -9,11 +9,12 @@ from helpers_bench import CPU, DEFAULTS, GPU, planted, record, result
 from amped.cli.bench_fit import formulas
 from amped.errors import ConfigError, FileError
 from amped.kernels import rows
-from amped.kernels.calibration import calibrated, layouts, stratum_of
+from amped.kernels.calibration import calibrated, layouts
 from amped.kernels.fitting import fitted, halves
 from amped.kernels.machine import machine_of
 from amped.kernels.predicting import predicted, samples
 from amped.kernels.specs import spec
+from amped.kernels.strata import stratum_of
 from amped.kernels.suites import quick
 from amped.tables import Tables
 
@@ -55,7 +56,7 @@ def test_halves_that_were_held_out_are_predicted_within_four_percent(of_gpu):
 
 def test_one_constant_for_all_products_does_worse(of_gpu):
     content = planted(PRODUCTS, TRUTH, GPU)
-    (own,) = samples(content["records"], "median")
+    (own,) = samples(content["records"], "median", "cuda")
 
     def constant(columns):
         return own.operator.flops / (GPU.peaks["bfloat16"] * columns["share"])
@@ -67,7 +68,7 @@ def test_one_constant_for_all_products_does_worse(of_gpu):
 
 def test_a_processor_s_ramps_come_back():
     truth = {"fp32_gemm_sustained_fraction": 0.85, "gemm_ramp_depth": 30.0, "gemm_ramp_rows": 20.0,
-             "gemm_ramp_columns": 12.0, "wave_quantization": 0.0, "medium_tile_efficiency": 1.0,
+             "cached_operand_bytes": 2e6, "exposed_operand_fraction": 1.0, "wave_quantization": 0.0, "medium_tile_efficiency": 1.0,
              "small_tile_efficiency": 1.0, "smallest_tile_efficiency": 1.0, "memory_bandwidth_efficiency": 0.95,
              "bandwidth_ramp_bytes": 4e5, "kernel_overhead_time": 2e-6}  # fmt: skip
     content = planted(
@@ -76,13 +77,14 @@ def test_a_processor_s_ramps_come_back():
     found = fit_of(content, CPU)
     assert found.values["fp32_gemm_sustained_fraction"] == pytest.approx(0.85, rel=0.03)
     assert found.values["gemm_ramp_rows"] == pytest.approx(20.0, rel=0.35)
+    assert found.values["cached_operand_bytes"] == pytest.approx(2e6, rel=0.1)
     assert next(s for s in found.strata if s.family == "products float32").held_out < 0.04
 
 
 def test_predicted_time_jumps_where_a_wave_is_full_and_grows_with_depth():
     def seconds(rows_of_tiles, columns_of_tiles, k=1000):
         sizes = {"m": 256 * rows_of_tiles, "n": 128 * columns_of_tiles, "k": k}
-        (own,) = samples([record("gemm", "bfloat16", **sizes)], "min")
+        (own,) = samples([record("gemm", "bfloat16", **sizes)], "min", "cuda")
         others = dict.fromkeys(("medium_tile_efficiency", "small_tile_efficiency", "smallest_tile_efficiency"), 1e-6)
         return float(predicted(own, {**DEFAULTS, **TRUTH, **others}, GPU, formulas()).reshape(-1)[0])
 
@@ -93,14 +95,30 @@ def test_predicted_time_jumps_where_a_wave_is_full_and_grows_with_depth():
 
 def test_a_product_with_a_vector_loses_no_rows():
     def seconds(m):
-        (own,) = samples([record("gemm", m=m, n=2048, k=2048)], "min")
-        truth = {"gemm_ramp_rows": 64.0, "gemm_ramp_columns": 8.0, "wave_quantization": 0.0, "gemm_ramp_depth": 0.0,
+        (own,) = samples([record("gemm", m=m, n=2048, k=2048)], "min", "cpu")
+        truth = {"gemm_ramp_rows": 64.0, "exposed_operand_fraction": 0.0, "wave_quantization": 0.0, "gemm_ramp_depth": 0.0,
                  "fp32_gemm_sustained_fraction": 1.0, "memory_bandwidth_efficiency": 1.0, "bandwidth_ramp_bytes": 0.0,
                  "kernel_overhead_time": 0.0}  # fmt: skip
         return float(predicted(own, {**DEFAULTS, **truth}, CPU, formulas()).reshape(-1)[0])
 
     assert seconds(1) == pytest.approx(4 * (2048 * 2048 + 2 * 2048) / 10e9)  # memory's pace
-    assert seconds(64) == pytest.approx(2 * (64 + 64) * (2048 + 8) * 2048 / 160e9)
+    assert seconds(64) == pytest.approx(2 * (64 + 64) * 2048 * 2048 / 160e9)
+
+
+def test_a_processor_s_product_waits_for_what_its_caches_do_not_keep():
+    def seconds(kept, exposed):
+        (own,) = samples([record("gemm", m=1024, n=1024, k=1024)], "min", "cpu")
+        truth = {"cached_operand_bytes": kept, "exposed_operand_fraction": exposed, "wave_quantization": 0.0,
+                 "gemm_ramp_depth": 0.0, "fp32_gemm_sustained_fraction": 1.0, "memory_bandwidth_efficiency": 1.0,
+                 "bandwidth_ramp_bytes": 0.0, "kernel_overhead_time": 0.0}  # fmt: skip
+        return float(predicted(own, {**DEFAULTS, **truth}, CPU, formulas()).reshape(-1)[0])
+
+    moved, hidden = 3 * 4 * 1024**2, 2 * 1024**3 / 160e9
+    assert seconds(0, 0) == pytest.approx(hidden)
+    assert seconds(0, 1) == pytest.approx(hidden + moved / 10e9)
+    assert seconds(2e6, 1) == pytest.approx(hidden + (moved - 2e6) / 10e9)
+    assert seconds(2e6, 0.5) == pytest.approx(hidden + (moved - 2e6) / 20e9)
+    assert seconds(2 * moved, 1) == pytest.approx(hidden)
 
 
 def test_layouts_are_told_apart():

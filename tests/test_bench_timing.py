@@ -5,7 +5,8 @@ from helpers_bench import result
 
 from amped.kernels.running import Runner, told_of
 from amped.kernels.specs import spec
-from amped.kernels.timing import CAPTURED, FEWEST, MOST, CpuTimer, Timing, repeated
+from amped.kernels.timers import CAPTURED, PATIENCE, TRIALS, CpuTimer
+from amped.kernels.timing import FEWEST, MOST, Timing, repeated
 
 
 class Clock:
@@ -63,22 +64,73 @@ def test_caches_are_flushed_before_each_cold_call_and_that_is_not_counted():
 
 
 def test_calls_count_only_while_the_machine_is_as_quiet_as_it_was():
-    """A reference beside each call tells: 1 ms on a quiet machine, 2 ms beside a neighbour that doubles all times."""
-    clock, now = Clock(0.0), {"factor": 1, "next": iter([1, 1, 2, 2, 1, 2, 1, 1, 2, 1] * 20)}
+    """A reference beside each call tells: 1 ms on a quiet machine, 2 ms beside a neighbour that comes with some calls."""
+    clock, here = Clock(0.0), {"until": 0.0}
+    comes = iter([False, False, True, True, False, True, False, False, True, False] * 20)
 
     def reference():
-        clock.now += 1e-3 * now["factor"]
+        clock.now += 2e-3 if clock.now < here["until"] else 1e-3
 
     def call():
-        now["factor"] = next(now["next"])
-        clock.now += 1e-2 * now["factor"]
+        here["until"] = clock.now + 0.04 if next(comes) else 0.0
+        clock.now += 2e-2 if here["until"] else 1e-2
 
     timer = CpuTimer(clock, clock, reference=reference)
     timing = timer.measure(call, cap=0.2)
     assert (timing.median, timing.p90, timing.beside) == pytest.approx((0.01, 0.01, 1e-3))
-    now["next"] = iter([3] * 100)
+    assert timing.n < 10
+    comes = iter([True] * 1000)
+    here["until"] = float("inf")
     busy = timer.measure(call, cap=0.2)
-    assert (busy.min, busy.beside) == pytest.approx((0.03, 3e-3))
+    assert (busy.min, busy.p90) == pytest.approx((0.02, 0.02))
+
+
+def test_a_call_waits_for_a_quiet_moment_until_its_patience_ends():
+    """A neighbour is there for the first 0.1 s and for good from 0.5 s on; the clock is the reference's and the call's."""
+    clock, calls = Clock(0.0), []
+
+    def slowed():
+        return 2.0 if clock.now < 0.1 or clock.now > 0.5 else 1.0
+
+    def reference():
+        clock.now += 1e-3 * slowed()
+
+    def call():
+        calls.append(clock.now)
+        clock.now += 1e-2 * slowed()
+
+    timer = CpuTimer(clock, clock, reference=reference, quietest=1e-3)
+    quiet = timer.measure(call, cap=0.1)
+    assert (quiet.min, quiet.p90, quiet.beside) == pytest.approx((0.01, 0.01, 1e-3))
+    assert [at for at in calls[1 + TRIALS :] if at < 0.1] == []
+    clock.now = 0.6
+    busy = timer.measure(call, cap=0.1)
+    assert (busy.min, busy.beside) == pytest.approx((0.02, 2e-3))
+    assert 0.6 + PATIENCE * 0.1 < clock.now < 0.6 + 3.6 * 0.1
+
+
+def test_calls_together_take_turns_and_may_use_what_the_one_before_left():
+    """As backward uses what forward left, once: a turn is one call of each, also of those too short for the clock."""
+    clock, left, order = Clock(1e-6), [], []
+
+    def forward():
+        order.append("forward")
+        left.append(clock.run())
+
+    def backward():
+        order.append("backward")
+        left.pop()
+        clock.now += 0.02
+
+    first, second = clock.timer().together([forward, backward], cap=0.055)
+    assert order == ["forward", "backward"] * (1 + first.n)
+    assert (first.n, first.min, second.min) == (FEWEST + 1, pytest.approx(1e-6), pytest.approx(0.02))
+
+
+def test_what_takes_long_is_not_tried_more_often_than_it_is_timed():
+    clock = Clock(0.2)
+    assert clock.timer().measure(clock.run, cap=0.01).n == 2
+    assert clock.calls == 4
 
 
 def test_a_wide_spread_is_noisy_and_one_far_from_its_minimum_unsettled():
@@ -86,6 +138,11 @@ def test_a_wide_spread_is_noisy_and_one_far_from_its_minimum_unsettled():
     assert Timing(1.0, 0.9, 1.4, 0.9, 9).flags("cpu") == ["noisy"]
     assert Timing(1.0, 0.9, 1.4, 0.4, 9).flags("cpu") == ["noisy", "unsettled"]
     assert Timing(1.0, 0.9, 1.02, 0.9, 9).flags("cuda") == ["noisy"]
+
+
+def test_a_call_is_timed_by_its_best_on_a_processor_and_its_median_on_a_gpu():
+    timing = Timing.of([3.0, 1.0, 2.0])
+    assert (timing.best("cpu"), timing.best("cuda"), timing.n) == (1.0, 2.0, 3)
 
 
 def test_repetitions_follow_the_estimate():

@@ -1,9 +1,11 @@
 """The ladder by two constants of a machine: its work by hand, and the published rungs within five percent."""
 
+from dataclasses import replace
+
 import pytest
 
 from amped.errors import ConfigError
-from amped.kernels.ladder.analytic import H100_PCIE, H100_SXM, H200, predictions
+from amped.kernels.ladder.analytic import H100_PCIE, H100_SXM, H200, Board, predictions
 from amped.kernels.ladder.shape import Shape
 
 SEED = Shape(dtype="float16")  # the quickstart: 4096 wide, 32 heads, 2048 tokens, 4 sequences
@@ -32,6 +34,19 @@ def test_work_and_sizes_by_hand():
     assert SEED.parameters == pytest.approx(201.3e6, rel=1e-3)
     assert SEED.score_bytes == pytest.approx(1.074e9, rel=1e-3)
     assert SEED.activation_bytes == 67_108_864
+
+
+def test_a_processor_waits_for_exponentials_and_random_numbers():
+    s = Shape(hidden=512, ffn=2048, heads=8, seq=256, batch=4, dtype="float32")
+    scores, of_gelu, hidden = 4 * 8 * 256**2, 4 * 1024 * 2048, 1024 * 512
+    own = {"peak": 160e9, "bandwidth": 10e9, "products": 0.8, "streams": 0.9}
+    fast, slow = predictions(s, Board(**own)), predictions(s, Board(**own, function_time=1e-9, drawing_time=1e-8))
+    dropped = (scores + hidden) * 1e-8
+    assert slow["eager"] - fast["eager"] == pytest.approx((scores + of_gelu) * 1e-9 + dropped)
+    assert slow["sdpa"] - fast["sdpa"] == pytest.approx(of_gelu * 1e-9 + dropped)
+    still = replace(s, dropout=0.0)
+    least = predictions(still, Board(**own, drawing_time=1e-8))["eager"] - predictions(still, Board(**own))["eager"]
+    assert least == 0
 
 
 def test_an_sxm_board_cannot_have_made_the_first_table():

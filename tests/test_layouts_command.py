@@ -4,9 +4,9 @@ import importlib.util
 import json
 
 import pytest
+from helpers_cli import apart, refused, verb
 
 from amped.kernels.layouts.plan import read_plan
-from tests.helpers_cli import amped, verb
 from tests.helpers_layouts import random_table
 
 needs_torch = pytest.mark.skipif(
@@ -19,6 +19,10 @@ def test_a_small_layer_is_measured_chosen_for_and_run(tmp_path, capsys):
     times, plan = tmp_path / "times.jsonl", tmp_path / "plan.json"
     verb("layouts", "bench", "-b", 2, "-l", 8, "--heads", 2, "--hidden", 8, "--ffn", 32, "--budget", 0, "-o", times)
     assert "worst/best" in capsys.readouterr().out
+    written = times.read_text("utf-8")
+    verb("layouts", "bench", "-b", 2, "-l", 8, "--heads", 2, "--hidden", 8, "--ffn", 32, "-o", times, "--resume")
+    assert times.read_text("utf-8") == written
+    capsys.readouterr()
     verb("layouts", "select", times, "-o", plan)
     assert "above the sum of each operator's best" in capsys.readouterr().out
     verb("layouts", "run", plan, "--budget", 0.1, "--no-compile", "--json")
@@ -53,9 +57,9 @@ def test_published_times_stand_beside_the_published_sizes():
 
 
 @pytest.mark.parametrize("verb_name", ["bench", "select", "run"])
-def test_each_verb_has_help_with_an_example(verb_name, tmp_path):
-    done = amped("layouts", verb_name, "--help", folder=tmp_path)
-    assert (done.returncode, "Example:" in done.stdout) == (0, True)
+def test_each_verb_has_help_with_an_example(verb_name, capsys):
+    assert verb("layouts", verb_name, "--help") == 0
+    assert "Example:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -66,14 +70,14 @@ def test_each_verb_has_help_with_an_example(verb_name, tmp_path):
         (["run", "b8-l521"], "did you mean 'b8-l512'"),
     ],
 )
-def test_mistakes_are_told(arguments, told, tmp_path):
-    done = amped("layouts", *arguments, folder=tmp_path)
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    assert told in done.stderr
+def test_mistakes_are_told(arguments, told):
+    code, written = refused("layouts", *arguments)
+    assert (code, "Traceback" in written) == (2, False)
+    assert told in written
 
 
 def test_a_missing_torch_is_told_with_the_extra(tmp_path):
     hidden = "import sys; sys.modules['torch'] = None"
-    done = amped("layouts", "bench", "-l", "8", folder=tmp_path, before=hidden)
+    done = apart("layouts", "bench", "-l", "8", folder=tmp_path, before=hidden)
     assert done.returncode == 2
     assert "amped[torch]" in done.stderr

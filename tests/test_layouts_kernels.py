@@ -5,17 +5,19 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'amped[torch]')")
 
 from amped.errors import ConfigError  # noqa: E402
-from amped.kernels.layouts import fused, fused_triton  # noqa: E402
+from amped.kernels.layouts import (  # noqa: E402
+    bench,
+    fused,
+    fused_triton,
+)
 from amped.kernels.layouts.bench import Bench, run  # noqa: E402
-from amped.kernels.layouts.fused import ARGUMENTS, MASKS, Choices  # noqa: E402
+from amped.kernels.layouts.bench_rows import Room  # noqa: E402
+from amped.kernels.layouts.fused import Choices  # noqa: E402
 from amped.kernels.layouts.gemms import gemm_layouts  # noqa: E402
 from amped.kernels.layouts.select import select  # noqa: E402
-from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER, SLICES, Dimensions  # noqa: E402
+from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER, Dimensions  # noqa: E402
+from amped.kernels.layouts.table import Table  # noqa: E402
 from amped.kernels.layouts.tensors import allocate, contract, hidden_copies, logical, stored  # noqa: E402
-from amped.kernels.layouts.timing import measure  # noqa: E402
-from amped.kernels.layouts.variables import rows_of, variables_of  # noqa: E402
-from amped.kernels.layouts.workspace import Workspace  # noqa: E402
-from amped.kernels.timing import Timing  # noqa: E402
 
 torch.set_num_threads(1)  # tests run side by side
 ODD = Dimensions(2, 3, 5, 35, 11)
@@ -178,15 +180,32 @@ def test_the_table_of_a_small_layer_has_every_row_and_a_plan():
     assert min(plan.ceilings) > 0
 
 
+def test_an_interrupted_table_is_gone_on_with(monkeypatch):
+    """What was kept counts; a GEMM that it has a row of is not measured again, also for another operator."""
+    asked = Bench(Dimensions(2, 8, 2, 8, 32), budget=0.0, only=("lin1", "dXlin2", "bad"))
+    kept = []
+
+    def interrupt(done, of):
+        if done == 20:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "KEEP_EVERY", -1.0)
+    with pytest.raises(KeyboardInterrupt):
+        run(asked, interrupt, keep=lambda table: kept.append([dict(row) for row in table.rows]))
+    before = Table(asked.dimensions, bench.about(asked), kept[-1])
+    assert len(before.rows) == 20
+    monkeypatch.setattr(Room, "_gemm", lambda *_: pytest.fail("measured again"))
+    table = run(asked, before=before)
+    assert table.rows[:20] == before.rows
+    assert [row["op"] for row in table.rows] == ["lin1"] * 16 + ["bad"] * 16 + ["dXlin2"] * 16
+    assert run(asked, before=table).rows == table.rows
+    with pytest.raises(ConfigError, match="not of one kind"):
+        run(asked, before=Table(ODD, before.measured, []))
+
+
 def test_all_rows_are_all_valid_layouts():
     rows = Bench(ODD, every_row=True, only=("QKT", "lin1", "bad")).rows()
     assert {name: len(of) for name, of in rows.items()} == {"QKT": 128, "lin1": 16, "bad": 36}
-
-
-def test_a_call_is_timed_by_its_best_on_a_processor_and_its_median_on_a_gpu():
-    timing = Timing.of([3.0, 1.0, 2.0])
-    assert (timing.best("cpu"), timing.best("cuda"), timing.n) == (1.0, 2.0, 3)
-    assert measure(lambda: sum(range(1000)), "cpu", 0.01).min > 0
 
 
 @pytest.mark.parametrize(
@@ -209,49 +228,13 @@ def test_a_missing_gpu_is_told():
         Bench(ODD, device="cuda")
 
 
-def differences(name, dimensions, dtype, device, keep, every=1):
-    """The largest difference of a Triton kernel from the reference, in each of its lean layouts."""
-    operator = next(o for o in ENCODER if o.kernel == name)
-    like, choices = {"dtype": dtype, "device": device}, Choices(keep, activation="gelu")
-    for row in rows_of(operator)[::every]:
-        torch.manual_seed(0)
-        layouts = dict(zip(variables_of(operator), row, strict=True))
-        space = Workspace(dimensions.sizes, layouts, like, choices)
-        for tensor in ARGUMENTS[operator.name].split():
-            if tensor in MASKS.values():
-                space.tensor(tensor).bernoulli_(keep)
-            elif tensor not in SLICES:
-                space.tensor(tensor).normal_()
-        before = {tensor: values.clone() for tensor, values in space.tensors.items()}
-        found = []
-        for kernels in (fused.KERNELS, fused_triton.kernels()):
-            for tensor, values in before.items():
-                space.tensors[tensor].copy_(values)
-            fused_call = [space.view(tensor) for tensor in ARGUMENTS[operator.name].split()]
-            if name == "softmax" and keep == 1.0:
-                fused_call[2] = None
-            kernels[name](*fused_call, choices)
-            found.append({tensor: values.clone() for tensor, values in space.tensors.items()})
-        yield max(
-            float((found[0][t].float() - found[1][t].float()).abs().max()) for t in before if t not in MASKS.values()
-        )
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: Triton compiles its kernels for one")
 @pytest.mark.parametrize("name", sorted(fused_triton.NAMES))
 def test_triton_kernels_are_the_reference_in_every_lean_layout(name, keep):
+    from tests.helpers_layouts import differences
+
     found = differences(name, Dimensions(2, 24, 4, 64), torch.bfloat16, "cuda", keep)
     assert max(found) < 6e-2  # a step of bfloat16 between 4 and 8 is 3e-2
-
-
-@pytest.mark.skipif(
-    torch.cuda.is_available() or not fused_triton.interpreted(),
-    reason="Triton is not interpreted: install triton and set TRITON_INTERPRET=1 to check its kernels without a GPU",
-)
-@pytest.mark.parametrize("name", sorted(fused_triton.NAMES))
-def test_interpreted_triton_kernels_are_the_reference(name, keep):
-    found = differences(name, Dimensions(2, 3, 2, 10, 6), torch.float32, "cpu", keep, every=5)
-    assert max(found) < 1e-5
 
 
 @pytest.mark.skipif(

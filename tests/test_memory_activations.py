@@ -2,11 +2,7 @@
 
 import itertools
 import math
-import os
-import subprocess
-import sys
-import warnings
-from pathlib import Path
+from functools import cache
 
 import pytest
 
@@ -16,7 +12,7 @@ from torch.nn import functional as F  # noqa: E402, N812
 from amped.errors import ConfigError  # noqa: E402
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import activation_functions as functions  # noqa: E402
-from amped.kernels.memory.bits import pack_bits, unpack_bits  # noqa: E402
+from amped.kernels.memory.bits import unpack_bits  # noqa: E402
 from amped.kernels.memory.in_place_activation import slope_error_bound  # noqa: E402
 
 torch.set_num_threads(1)
@@ -112,50 +108,131 @@ def test_at_the_minimum_the_gradient_is_zero(name):
     assert functions.slope_of_output(spec, lowest, torch.tensor([True])).item() == 0
 
 
+@NARROW
 @every_function
-def test_what_is_no_number_stays_none(name):
-    x = torch.tensor([math.nan, math.inf, 1.0])
+def test_what_is_no_number_stays_none(name, dtype):
+    x = torch.tensor([math.nan, math.inf, 1.0], dtype=dtype)
     found = gradient(IN_PLACE[name][0], x)
     output = IN_PLACE[name][0](x)  # torch's GELU of infinity is no number on some processors
     assert found.isnan().tolist() == output.isnan().tolist()
     assert output.isnan().tolist() in ([True, False, False], [True, True, False])
-    assert torch.equal(found[1:][output[1:].isinf()], torch.ones(int(output[1:].isinf().sum())))
-    x = torch.ones(2, requires_grad=True)
-    (found,) = torch.autograd.grad(IN_PLACE[name][0](x), x, torch.tensor([math.inf, math.nan]))
+    assert torch.equal(found[1:][output[1:].isinf()], x.new_ones(int(output[1:].isinf().sum())))
+    x = torch.ones(2, dtype=dtype, requires_grad=True)
+    (found,) = torch.autograd.grad(IN_PLACE[name][0](x), x, torch.tensor([math.inf, math.nan], dtype=dtype))
     assert (found[0], found[1].isnan().item()) == (math.inf, True)
+
+
+@cache
+def million(name, dtype):
+    """A million inputs of a format: they, and the exact outputs and slopes there, in double precision."""
+    x = (1.5 * torch.randn(1_000_000, generator=torch.Generator().manual_seed(1))).to(dtype)
+    function = functions.FUNCTIONS[name]
+    return x, function.value(x.double()), function.slope(x.double())
+
+
+def rms(errors):
+    return errors.square().mean().sqrt().item()
+
+
+# Largest error of a gradient, rounded to its format, over that of the output's.
+BOUNDS = {torch.float32: 1e-4, torch.float16: 8e-3, torch.bfloat16: 2.1e-2}
 
 
 @NARROW
 @every_function
-def test_a_slope_is_off_by_no_more_than_the_output_s_rounding(name, dtype):
-    """√(2·g″·δ) with δ the error of the output: half a unit, and what torch's own fp32 function adds to it."""
-    mine, theirs = IN_PLACE[name]
-    x = (1.5 * torch.randn(1_000_000, generator=torch.Generator().manual_seed(1))).to(dtype)
-    wide = x.double()
-    exact = functions.FUNCTIONS[name].slope(wide)
-    pieces = functions.fit_pieces(functions.FUNCTIONS[name], functions.DEGREES[dtype])
-    y = mine(x)
-    above = wide >= functions.FUNCTIONS[name].minimum_input
-    t = functions.signed_root(functions.FUNCTIONS[name], y.float(), above)
-    slope = functions.approximate_slope(pieces, t)
-    near = (wide - functions.FUNCTIONS[name].minimum_input).abs() < 0.5
-    off = (theirs(x).double() - functions.FUNCTIONS[name].value(wide))[near].abs().max().item()
+def test_gradients_are_within_the_stated_bounds(name, dtype):
+    x, _, exact = million(name, dtype)
+    error = (gradient(IN_PLACE[name][0], x).double() - exact).abs().max()
+    assert error < BOUNDS[dtype]
+    # Of rounding the output, and of the fit; that of rounding the slope itself comes on top.
     fit = {5: 3.5e-4, 7: 6e-5, 9: 1.5e-5}[functions.DEGREES[dtype]]
-    curvature = functions.FUNCTIONS[name].curvature
-    assert (slope - exact).abs().max() < math.sqrt(2 * curvature * off) + fit
-    half_unit = (slope_error_bound(name, dtype) ** 2) / (2 * curvature)
-    assert off < half_unit * (1.01 if dtype != torch.float32 else 8)  # fp32: 1 + erf cancels there
-    native = (gradient(theirs, x).double() - exact).square().mean().sqrt()
-    rms = (slope - exact).square().mean().sqrt()
-    assert (
-        rms
-        < {torch.bfloat16: (1.5 if name == "silu" else 1.1) * native, torch.float16: 4.5e-4, torch.float32: 5e-6}[dtype]
-    )
+    computed = (slopes(name, x) - exact).abs().max()
+    assert computed < slope_error_bound(name, dtype) + fit
+    assert error < computed + torch.finfo(dtype).eps / 2
+
+
+@every_function
+def test_so_is_every_number_of_fp32_near_the_minimum(name):
+    function = functions.FUNCTIONS[name]
+    place = torch.tensor(function.minimum_input).view(torch.int32)
+    x = (place + torch.arange(-270_000, 270_001, dtype=torch.int32)).view(torch.float32)
+    assert (x.double() - function.minimum_input).abs()[[0, -1]].min() > functions.NEAR
+    error = (gradient(IN_PLACE[name][0], x).double() - function.slope(x.double())).abs().max()
+    assert error < slope_error_bound(name, torch.float32) < BOUNDS[torch.float32]
+
+
+@every_function
+def test_outputs_near_the_minimum_are_rounded_right(name):
+    """Torch's own of fp32 are off by several units there: no slope computed from them could keep to the bound."""
+    x, value, _ = million(name, torch.float32)
+    mine, theirs = IN_PLACE[name]
+    function = functions.FUNCTIONS[name]
+    away = (x.double() - function.minimum_input).abs()
+    near, half_unit = away < 0.9 * functions.NEAR, 2.0**-27 if name != "silu" else 2.0**-26
+    assert near.sum() > 5000
+    assert (mine(x).double() - value)[near].abs().max() < 1.01 * half_unit
+    assert (theirs(x).double() - value)[near].abs().max() > 2 * half_unit
+    far = away > 1.1 * functions.NEAR
+    assert torch.equal(mine(x)[far], theirs(x)[far])
+    assert torch.equal(mine(x), mine(x.clone().requires_grad_()))
+
+
+@every_function
+def test_in_bf16_the_slope_is_as_good_as_torch_s_but_its_rounding_comes_on_top(name):
+    """The published ratio, 1.45e-3 to 1.40e-3, is that of the slope as computed to torch's as rounded."""
+    x, _, exact = million(name, torch.bfloat16)
+    native = rms(gradient(IN_PLACE[name][1], x).double() - exact)
+    assert rms(slopes(name, x) - exact) < {"silu": 0.85}.get(name, 1.05) * native  # 1.1 is asked
+    assert 1.25 * native < rms(gradient(IN_PLACE[name][0], x).double() - exact) < 1.5 * native
+
+
+def slopes(name, x):
+    """As the backward pass computes them, before they are rounded to the format: their product with ones in fp32."""
+    output, packed = torch.ops.amped.activation_in_place(x, name)
+    return torch.ops.amped.activation_in_place_backward(torch.ones_like(x, dtype=torch.float32), output, packed, name)
+
+
+def best_of_what_is_kept(name, bits):
+    """Of all functions of the output and that many bits, the one that errs the least: the mean slope of the inputs that share
+    them. Its errors over that of torch's gradient, as computed and rounded to the format; torch's own."""
+    x, _, exact = million(name, torch.bfloat16)
+    output, packed = torch.ops.amped.activation_in_place(x, name)
+    kept = output.view(torch.int16).long() & 0xFFFF
+    for row in packed[:bits]:
+        kept = 2 * kept + unpack_bits(row, x.shape)
+    total, number = (torch.zeros(1 << 18, dtype=torch.float64) for _ in range(2))
+    total.index_add_(0, kept, exact), number.index_add_(0, kept, torch.ones_like(exact))
+    best = (total / number)[kept]
+    native = rms(gradient(IN_PLACE[name][1], x).double() - exact)
+    return rms(best - exact) / native, rms(best.bfloat16().double() - exact) / native, native
+
+
+@pytest.mark.parametrize(("name", "least"), [("gelu", 1.3), ("gelu_tanh", 1.3), ("silu", 1.2)])
+def test_in_bf16_no_gradient_from_what_is_kept_is_as_good_as_torch_s(name, least):
+    """Many inputs share what is kept. The best gradient from it, once rounded, errs more than 1.1 times as much as torch's,
+    and the one computed here little more than it."""
+    x, _, exact = million(name, torch.bfloat16)
+    _, best, native = best_of_what_is_kept(name, functions.bits_kept(name, torch.bfloat16))
+    assert best > least
+    assert rms(gradient(IN_PLACE[name][0], x).double() - exact) < 1.1 * best * native
+
+
+@every_function
+def test_a_second_bit_is_kept_where_one_cannot_do(name):
+    """Of SiLU in bf16, whose output and side of the minimum leave 1.24 times torch's error to the best of all functions."""
+    best, _, _ = best_of_what_is_kept(name, 1)
+    assert (best > 1.1) == (functions.bits_kept(name, torch.bfloat16) == 2)
+    assert all(functions.bits_kept(name, dtype) == 1 for dtype in (torch.float16, torch.float32, torch.float64))
+    assert name != "silu" or 1.2 < best < 1.3
 
 
 def test_the_bounds_are_the_published_ones():
     found = [slope_error_bound("gelu", dtype) for dtype in (torch.float32, torch.float16, torch.bfloat16)]
     assert found == pytest.approx([8.0e-5, 7.3e-3, 2.05e-2], rel=1e-2)
+    # A quarter of a unit in the last place of bf16, not half of it: four half-units of fp16, where there is one bit.
+    narrow, wide = (slope_error_bound("silu", dtype) for dtype in (torch.bfloat16, torch.float16))
+    assert narrow == pytest.approx(1.46e-2, rel=1e-2)
+    assert narrow / wide == pytest.approx(2)
 
 
 def test_a_kernel_with_the_published_sign_error_would_be_seen():
@@ -169,21 +246,6 @@ def test_a_kernel_with_the_published_sign_error_would_be_seen():
     assert abs(1.013 - exact) > 0.09
 
 
-@pytest.mark.parametrize("length", range(34))
-def test_bits_come_back_as_they_were_packed(length):
-    mask = torch.rand(length, generator=torch.Generator().manual_seed(length)) > 0.5
-    packed = pack_bits(mask)
-    assert packed.dtype == torch.uint8
-    assert packed.numel() == math.ceil(length / 8)
-    assert torch.equal(unpack_bits(packed, mask.shape), mask)
-    assert [int(byte) & 1 for byte in packed] == mask[::8].int().tolist()
-
-
-def test_bits_of_a_mask_that_is_not_contiguous():
-    mask = (torch.rand(5, 7, 3) > 0.5).permute(2, 0, 1)[:, ::2]
-    assert torch.equal(unpack_bits(pack_bits(mask), mask.shape), mask)
-
-
 @every_function
 def test_a_transposed_input_and_a_wide_gradient(name):
     mine, theirs = IN_PLACE[name]
@@ -191,19 +253,9 @@ def test_a_transposed_input_and_a_wide_gradient(name):
     assert torch.allclose(gradient(mine, x), gradient(theirs, x), atol=1e-8)
 
 
-@every_function
-def test_a_compiled_graph_takes_them_whole(name):
-    mine, theirs = IN_PLACE[name]
-    torch.compiler.reset()
-    warnings.simplefilter("ignore")  # those of torch's own tracer
-    compiled = torch.compile(lambda x: mine(2 * x).sin(), backend="aot_eager", fullgraph=True)
-    x = torch.randn(37)
-    assert torch.allclose(gradient(compiled, x), gradient(lambda x: theirs(2 * x).sin(), x), atol=1e-3)
-
-
 def test_modules_keep_what_they_are_made_from():
     made = memory.InplaceGELU.from_module(torch.nn.GELU("tanh"))
-    x = torch.randn(9)
+    x = torch.linspace(-2, 2, 9)  # away from the minima, whose outputs are rounded better than torch does
     assert torch.equal(made(x), F.gelu(x, approximate="tanh"))
     assert torch.equal(memory.InplaceSiLU.from_module(torch.nn.SiLU())(x), F.silu(x))
 
@@ -215,38 +267,6 @@ def test_what_they_cannot_take_is_told():
         memory.inplace_gelu(torch.ones(3), "tan")
 
 
-KERNELS = """
-import torch
-from amped.kernels.memory import in_place_activation as plain, triton_activation as kernels
-torch.manual_seed(0)
-for name, dtypes in {"gelu": (torch.float32, torch.bfloat16), "gelu_tanh": (torch.float32,), "silu": (torch.float32,)}.items():
-    for dtype in dtypes:
-        x = torch.cat([2 * torch.randn(1100), torch.tensor([0.0, -0.0, -12.0, 40.0, 1.5])]).to(dtype)
-        gradient = torch.randn(x.shape).to(dtype)
-        y, packed = kernels.forward(x, name)
-        other, bits = plain.activation_in_place(x, name)
-        assert torch.equal(packed, bits)
-        assert torch.allclose(y, other, rtol=2 * torch.finfo(dtype).eps, atol=1e-5)
-        mine = kernels.backward(gradient, y, packed, name)
-        theirs = plain.activation_in_place_backward(gradient, y, packed, name)
-        assert torch.allclose(mine, theirs, rtol=4 * torch.finfo(dtype).eps, atol=1e-5)
-"""
-
-
-def interpreted(code):
-    """Runs Triton's kernels in its interpreter, which needs no GPU."""
-    pytest.importorskip("triton", reason="triton is not installed")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    root = Path(__file__).resolve().parent.parent
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, text=True,
-                          check=False)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_kernels_for_accelerators_compute_the_same():
-    interpreted(KERNELS)
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
 @NARROW
 @every_function
@@ -254,4 +274,6 @@ def test_on_a_gpu_gradients_are_within_the_bound(name, dtype):
     mine, theirs = IN_PLACE[name]
     x = (1.5 * torch.randn(1 << 20, device="cuda")).to(dtype)
     exact = gradient(theirs, x.double())
-    assert (gradient(mine, x).double() - exact).abs().max() < 2 * slope_error_bound(name, dtype)
+    assert (gradient(mine, x).double() - exact).abs().max() < BOUNDS[dtype]
+    if dtype == torch.bfloat16:
+        assert rms(slopes(name, x) - exact) < 1.1 * rms(gradient(theirs, x).double() - exact)

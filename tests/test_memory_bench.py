@@ -64,23 +64,10 @@ def test_it_says_what_was_measured(again, told):
     assert "does not pay" in found[1]
 
 
-def test_a_smaller_budget_of_the_compiler_keeps_less():
-    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
-    import warnings
-
-    from amped.kernels.memory import bench
-    from amped.kernels.memory.variants import Sizes
-
-    warnings.simplefilter("ignore")  # those of torch's own tracer
-    x = torch.randn(2, 16, 32, requires_grad=True)
-    whole, less = (bench._compiled(Sizes(2, 16, 32, 2), b, x, "aot_eager_decomp_partition")[0] for b in (1.0, 0.5))
-    assert not whole.note + less.note
-    assert less.kept_bytes < 0.7 * whole.kept_bytes
-
-
 @pytest.mark.parametrize(("arguments", "told"), [
     (["--heads", "5"], "cannot be split into 5 heads"), (["--batch", "0"], "--batch 0 is not a size"),
     (["--dtype", "bloat16"], "did you mean 'bfloat16'"), (["--device", "tpu"], "--device 'tpu' is not known"),
+    (["--compile", "--budgets", "1,1.5"], "--budgets: 1.5 is no share"), (["--compile", "--budgets", "much"], "are no numbers"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_told(arguments, told):
     pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")

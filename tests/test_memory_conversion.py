@@ -38,17 +38,16 @@ def x():
 def _no_clock(monkeypatch):
     """Times by kind of module, so that what is chosen does not depend on the machine's mood."""
 
-    def seconds(call, device, cap=0.0):
+    def seconds(call, x):
         call()
         return TIMES.get(asked[-1], 0.0)
 
     def forward_and_backward(module, x):
-        asked.append("recomputed" if getattr(module[-1] if isinstance(module, nn.Sequential) else 0, "act", "")
-                     else type(module).__name__)  # fmt: skip
+        asked.append("recomputed" if getattr(module.product, "act", "") else type(module.module).__name__)
         return lambda: module(x).sum().backward()
 
     asked = []
-    monkeypatch.setattr(conversion, "seconds", seconds)
+    monkeypatch.setattr(conversion, "_seconds", seconds)
     monkeypatch.setattr(conversion, "forward_and_backward", forward_and_backward)
 
 
@@ -71,24 +70,35 @@ def test_it_is_the_same_model_and_reverting_gives_the_old_one(x, act):
     assert [vars(m).keys() for m in made.modules()] == [vars(m).keys() for m in before.modules()]
 
 
-@pytest.mark.parametrize("techniques", [conversion.TECHNIQUES, ("in_place_norm", "in_place_activation")])
-def test_it_trains_as_before(x, techniques):
-    losses = []
-    for converted in (False, True):
-        made = model()
-        if converted:
-            memory.convert(made, memory.Policy(techniques), x)
-        optimiser = torch.optim.Adam(made.parameters(), 1e-3)
-        losses.append([])
-        for _ in range(50):
-            loss = (made(x) - x.roll(1, 0)).square().mean()
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            losses[-1].append(loss.item())
-    plain, less = map(torch.tensor, losses)
+@pytest.mark.parametrize(("act", "dtype", "bits"), [(nn.GELU, torch.bfloat16, 1), (nn.SiLU, torch.float16, 1),
+                                                    (nn.SiLU, torch.bfloat16, 2)])  # fmt: skip
+def test_the_report_counts_the_bits_that_are_kept(x, act, dtype, bits):
+    made, narrow = model(act).to(dtype), x.to(dtype)
+    report = memory.convert(made, memory.Policy(("in_place_activation",)), narrow)
+    assert [c.saved_bytes for c in report.taken] == [4 * 8 * 128 * (2 - bits / 8)] * 3
+    assert report.before_bytes - report.after_bytes == 3 * report.taken[0].saved_bytes
+
+
+def losses(made, x):
+    """Of fifty steps of training."""
+    optimiser = torch.optim.Adam(made.parameters(), 1e-3)
+    found = []
+    for _ in range(50):
+        loss = (made(x) - x.roll(1, 0)).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        found.append(loss.item())
+    return torch.tensor(found)
+
+
+def test_it_trains_as_before(x):
+    plain = losses(model(), x)
     assert plain[-1] < 0.8 * plain[0]
-    assert (plain - less).abs().max() < 1e-3
+    for techniques in (conversion.TECHNIQUES, ("in_place_norm", "in_place_activation")):
+        made = model()
+        assert memory.convert(made, memory.Policy(techniques), x).taken
+        assert (plain - losses(made, x)).abs().max() < 1e-3
 
 
 def test_most_bytes_a_microsecond_first_and_no_more_than_the_target_needs(x):
@@ -129,7 +139,7 @@ def test_what_others_use_or_watch_is_left_alone(x):
     assert [c.name for c in memory.convert(watched, only, x).taken] == ["1.inner.2", "2.inner.2"]
 
 
-@pytest.mark.parametrize(("dropout", "taken"), [(0.0, {"norm1", "activation"}), (0.1, {"norm1"})])
+@pytest.mark.parametrize(("dropout", "taken"), [(0.0, {"norm1", "activation"}), (0.1, {"norm1", "self_attn"})])
 def test_torch_s_encoder_layer_whose_dropout_stands_between(x, dropout, taken):
     made = nn.TransformerEncoderLayer(32, 4, 128, dropout, "gelu", batch_first=True)
     state = torch.get_rng_state()
@@ -139,6 +149,60 @@ def test_torch_s_encoder_layer_whose_dropout_stands_between(x, dropout, taken):
     assert {c.refused for c in report.refused} == {conversion.NO_SAVING}
     memory.revert(made)
     assert made.activation is nn.functional.gelu
+
+
+class Attending(nn.Module):
+    """Torch's attention, whose weights somebody wants, behind one of one's own."""
+
+    def __init__(self, dropout=0.2):
+        super().__init__()
+        self.before = nn.Linear(32, 32)
+        self.attention = nn.MultiheadAttention(32, 4, dropout, batch_first=True)
+        self.core = memory.SoftmaxDropoutMatmul(dropout)
+
+    def forward(self, x):
+        x = self.before(x)
+        x = self.core(x @ x.transpose(-2, -1), x)
+        found, self.weights = self.attention(query=x, key=x, value=x)
+        return found
+
+
+def test_attention_that_writes_its_scores_is_converted_and_reverted(x):
+    """On a processor dropout keeps a mask of full width, and the product's input beside it: a byte is left."""
+    torch.manual_seed(0)
+    made = Attending()
+    before = copy.deepcopy(made)
+    report = memory.convert(made, memory.Policy(), x)
+    scores = {"attention": 4 * 4 * 8 * 8, "core": 4 * 8 * 8}
+    assert {c.name: c.saved_bytes for c in report.taken} == {name: n * (2 * 4 - 1) for name, n in scores.items()}
+    assert {c.technique for c in report.taken} == {"dropout_recomputation"}
+    assert list(made.state_dict()) == list(before.state_dict())
+    outputs = []
+    for each in (made, before):
+        torch.manual_seed(1)
+        outputs.append((each(x), each.weights))
+    torch.testing.assert_close(*outputs)
+    assert memory.revert(made) == 2
+    assert [type(m) for m in made.modules()] == [type(m) for m in before.modules()]
+    assert memory.stash_bytes(made, x).bytes == report.before_bytes
+
+
+def test_attention_is_chosen_by_its_bytes_a_microsecond_too(x, monkeypatch):
+    monkeypatch.setitem(TIMES, "RecomputedAttention", 1e-3)
+    made = nn.Sequential(*model(), Attending())
+    report = memory.convert(made, memory.Policy(), x)
+    worth = [c.saved_bytes / c.added_time if c.added_time else float("inf") for c in report.taken]
+    assert worth == sorted(worth, reverse=True)
+    assert (report.taken[0].name, report.taken[-1].name) == ("3.core", "3.attention")
+    enough = memory.Policy(target_bytes=report.after_bytes + report.taken[-1].saved_bytes)
+    assert "3.attention" not in {c.name for c in memory.convert(made, enough, x).taken}
+
+
+def test_attention_with_nothing_to_compute_again_is_left_alone(x):
+    assert memory.convert(Attending(0.0), memory.Policy(), x).refused == []
+    report = memory.convert(Attending().eval(), memory.Policy(), x)
+    assert [c.refused for c in report.refused] == [conversion.FUSED] * 2
+    assert report.taken == []
 
 
 @pytest.mark.parametrize(("call", "told"), [

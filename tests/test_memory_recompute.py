@@ -7,6 +7,7 @@ from torch.nn import functional as F  # noqa: E402, N812
 
 from amped.errors import ConfigError  # noqa: E402
 from amped.kernels import memory  # noqa: E402
+from amped.kernels.memory.attention import RecomputedAttention  # noqa: E402
 
 torch.set_num_threads(1)
 ACTS = {"gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "relu": F.relu}
@@ -88,6 +89,58 @@ def test_it_keeps_softmax_mask_and_values():
     scores, values = (t.detach().float().requires_grad_() for t in tensors((2, 8, 16), (2, 16, 4)))
     found = memory.stash_bytes(lambda s, v: memory.softmax_dropout_matmul(s, v, 0.5), scores, values)
     assert found.bytes == 2 * 8 * 16 * (4 + 1) + 2 * 16 * 4 * 4
+
+
+MASKS = {
+    "no mask": (None, None),
+    "truths": (torch.ones(5, 5, dtype=torch.bool).triu(1), torch.tensor([[False] * 5, [False] * 4 + [True]])),
+    "numbers": (torch.linspace(-1, 1, 150, dtype=torch.float64).view(6, 5, 5), None),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("kind", ["self", "cross", "other widths"])
+def test_attention_is_torch_s_to_the_last_dropped_weight(kind, need_weights, batch_first, mask):
+    """Outputs, weights, and the gradients of inputs and parameters through both; the same random numbers are drawn."""
+    torch.manual_seed(0)
+    widths = {"kdim": 10, "vdim": 14} if kind == "other widths" else {}
+    made = torch.nn.MultiheadAttention(12, 3, 0.3, batch_first=batch_first, dtype=torch.float64, **widths)
+    shape = (2, 5) if batch_first else (5, 2)
+    inputs = [
+        torch.randn(*shape, width, dtype=torch.float64)
+        for width in (12, widths.get("kdim", 12), widths.get("vdim", 12))
+    ]
+    more = dict(zip(("attn_mask", "key_padding_mask"), MASKS[mask], strict=True))
+    found = []
+    for attention in (torch.nn.MultiheadAttention, RecomputedAttention):
+        made.__class__ = attention
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        given = [leaves[0]] * 3 if kind == "self" else leaves
+        torch.manual_seed(1)
+        outputs = made(*given, need_weights=need_weights, average_attn_weights=batch_first, **more)
+        loss = sum((o * torch.arange(o.numel()).view(o.shape).sin()).sum() for o in outputs if o is not None)
+        gradients = torch.autograd.grad(loss, [*leaves[: 1 if kind == "self" else 3], *made.parameters()])
+        found.append([*(o for o in outputs if o is not None), *gradients])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+def test_attention_under_autocast_has_gradients_of_the_right_formats():
+    torch.manual_seed(0)
+    made, x = torch.nn.MultiheadAttention(16, 2, 0.2), torch.randn(9, 2, 16)
+    found = []
+    for attention in (torch.nn.MultiheadAttention, RecomputedAttention):
+        made.__class__ = attention
+        leaf = x.clone().requires_grad_()
+        torch.manual_seed(1)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = made(leaf, leaf, leaf)[0].float().square().sum()
+        found.append(torch.autograd.grad(loss, [leaf, *made.parameters()]))
+    for a, b in zip(*found, strict=True):
+        assert (a.dtype, b.dtype) == (torch.float32, torch.float32)
+        assert (a - b).norm() < 0.02 * a.norm()
 
 
 @pytest.mark.parametrize(("call", "told"), [

@@ -16,6 +16,7 @@ from amped.cli import options
 if TYPE_CHECKING:
     from amped.tables import Tables
 
+
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `amped bench run` wrote.")]
 AcceleratorOption = Annotated[
     str | None, Option("--accelerator", metavar="ROW", help="The device's row of accelerator_specifications.")
@@ -38,7 +39,7 @@ def fit(
 
     Fitted are a few physical coefficients by the equations of estimates, within bounds; each half of the records is also
     predicted by a fit to the other half. With fewer than eight clean records a family keeps the defaults. A processor
-    that no table has gets a row of accelerator_specifications beside.
+    that no table has gets a row of accelerator_specifications beside; collectives (--ranks N) give rows of links and systems.
 
     Example: amped bench fit this_machine.json -o lookup_tables
     """
@@ -53,19 +54,35 @@ def fit(
     if as_json:
         typer.echo(json.dumps(as_plain(found), indent=1, allow_nan=False))
     else:
-        from amped.report.benching import calibration
-
-        options.show(calibration(found.machine.name, found.values, found.strata, found.refused, found.layouts))
+        _show(found)
     if not dry_run:
         for path in write_rows(output, rows, replace):
             typer.echo(f"written to {path}", err=True)
         _tell_how_to_use_it(output, "" if found.machine.known else found.machine.name, rows["kernel_efficiencies"][0])
+        _tell_of_the_network(found)
 
 
 def _tell_how_to_use_it(folder: Path, accelerator: str, row: str) -> None:
     device = f' --accelerator "{accelerator}"' if accelerator else ""
     how = f'amped estimate --lookup-tables {folder}{device} --set kernel_efficiencies="{row}"'
     typer.echo(f"use it: {how}", err=True)
+
+
+def _show(found: Any) -> None:
+    from amped.report.benching import calibration
+
+    network = found.network and found.network.as_plain()
+    options.show(calibration(found.machine.name, found.values, found.strata, found.refused, found.layouts, network))
+
+
+def _tell_of_the_network(found: Any) -> None:
+    if found.network is None:
+        return
+    from amped.kernels.rows import network_name, network_settings
+
+    settings = " ".join(f'--set {name}="{value}"' for name, value in network_settings(found.network).items())
+    row = network_name(found.machine.name, found.network)
+    typer.echo(f'between {found.network.ranks} processes: --system "{row}", or {settings}', err=True)
 
 
 def command_line() -> str:
@@ -79,18 +96,27 @@ def _calibrated(
     """The calibration, and the rows to write by table."""
     from amped.kernels import rows
     from amped.kernels.calibration import calibrated
-    from amped.kernels.machine import machine_of
+    from amped.kernels.machine import ACCELERATORS, machine_of
 
     machine = machine_of(result, tables, accelerator)
     base = rows.base_row(tables, machine.name, machine.known)
     found = calibrated(
-        result, machine, coefficients_of(tables, base), formulas(), lambda line: typer.echo(line, err=True)
+        result,
+        machine,
+        coefficients_of(tables, base),
+        formulas(),
+        lambda line: typer.echo(line, err=True),
+        collectives(),
     )
     command = command_line()
     made = {rows.KERNELS: (name or machine.name, rows.kernel_row(found, result, base, command, amped.__version__))}
     if not machine.known:
         own = rows.accelerator_row(found, result, command, amped.__version__)
-        made[rows.ACCELERATORS] = (machine.name, {**own, rows.KERNELS: name or machine.name})
+        made[ACCELERATORS] = (machine.name, {**own, rows.KERNELS: name or machine.name})
+    if found.network is not None:
+        told, whole = (result, command, amped.__version__), rows.network_name(machine.name, found.network)
+        made[rows.LINKS] = (whole, rows.link_row(found.network, *told))
+        made[rows.SYSTEMS] = (whole, rows.system_row(found.network, machine.name, *told))
     return found, made
 
 
@@ -106,6 +132,21 @@ def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
         for column, value in columns.items()
         if column not in ABOUT and column in known and value is not None
     }
+
+
+def collectives() -> Any:
+    """The time of a collective inside a node, as estimates compute it: kind, payload, group, rate of a ring, latency."""
+    from amped.formulas.collectives import TIMES
+    from amped.links import Links
+    from amped.records import Collective
+
+    times: Any = TIMES
+
+    def seconds(kind: str, volume: Any, ranks: float, rate: Any, latency: Any) -> Any:
+        links = Links("measured", rate, rate, latency, latency, 0.0, 0.0, 0.0, 1.0, 1.0, *(0.0, 1.0, 1.0, 1.0))
+        return times[kind](Collective("measured", kind, volume, ranks, 1.0, 1.0), links)
+
+    return seconds
 
 
 def formulas() -> Any:

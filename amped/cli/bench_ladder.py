@@ -85,8 +85,10 @@ def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path
         typer.echo(f"not predicted: {error}", err=True)
         return None, name
     own = coefficients_of(tables, base_row(tables, machine.name, machine.known))
-    sustained, streams = own[SUSTAINED[dtype]], own["memory_bandwidth_efficiency"]
-    return Board(machine.peaks.get(dtype) or max(machine.peaks.values()), machine.bandwidth, sustained, streams), name
+    peak = machine.peaks.get(dtype) or max(machine.peaks.values())
+    beside = (own.get("elementary_function_time", 0.0), own.get("random_number_time", 0.0))
+    shares = own[SUSTAINED[dtype]], own["memory_bandwidth_efficiency"]
+    return Board(peak, machine.bandwidth, *shares, *beside), name
 
 
 def _show(rows: list[dict[str, Any]], shape: dict[str, Any], name: str, as_json: bool) -> None:

@@ -38,6 +38,7 @@ def step(
 
     The model is made smaller (batch, layers, words, length, width) until a step takes about --seconds; the estimate is
     of that model on the device's row, which `amped bench fit` writes (--lookup-tables DIR for that of a processor).
+    Memory is that of tensors, all that are alive at once; what the process takes beside them is told too.
 
     Example: amped bench step --model "GPT-2 small" --device cpu --lookup-tables lookup_tables
     """
@@ -56,12 +57,15 @@ def step(
 
 
 def _network(asked: Scenario) -> dict[str, Any]:
-    """The dense network of a config, and its micro-batch."""
-    from amped.estimation import Estimation, estimated
+    """The dense network of a config, and its micro-batch; how it is mapped, and whether that can run, does not matter."""
+    from amped.estimation import Estimation
+    from amped.evaluate import run
+    from amped.resolve import plan
 
-    e = estimated(asked, Estimation)
     names = ("layers", "dimensionality", "attention_heads", "key_value_heads", "feedforward_dimension", "vocabulary_size",
              "context")  # fmt: skip
+    more = ("microbatch_size", "gated_mlp", "tied_embeddings")
+    e = Estimation(asked, run(plan(asked.catalogue, (*names, *more), asked.sources), asked.sources.given))
     network: dict[str, Any] = {name: round(e[name]) for name in names}
     if network["dimensionality"] % network["attention_heads"] or network["vocabulary_size"] < 1:
         raise ConfigError(
@@ -133,16 +137,12 @@ def _estimate(asked: Scenario, small: Any, accelerator: str, dtype: str) -> Any:
 def _show(network: dict[str, Any], found: Any, predicted: Any, name: str, as_json: bool) -> None:
     """Both, and how far off."""
     pairs = {"step_time": (found.least, predicted["step_time"]),
-             "memory_bytes": (found.peak_bytes, predicted["memory_per_accelerator_bytes"])}  # fmt: skip
+             "memory_bytes": (found.memory.measured, predicted["memory_per_accelerator_bytes"])}  # fmt: skip
     if as_json:
         numbers = {what: {"measured": m, "predicted": p, "error": p / m - 1} for what, (m, p) in pairs.items()}
-        typer.echo(
-            json.dumps(
-                {"device": name, "network": network, **numbers, "step_times": found.times, "losses": found.losses},
-                indent=1,
-            )
-        )
+        more = {"step_times": found.times, "losses": found.losses, "memory": asdict(found.memory)}
+        typer.echo(json.dumps({"device": name, "network": network, **numbers, **more}, indent=1))
         return
     from amped.report.benching import step as table
 
-    options.show(table(name, network, pairs, found.losses))
+    options.show(table(name, network, pairs, found.losses, asdict(found.memory)))

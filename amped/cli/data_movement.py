@@ -33,11 +33,12 @@ def data_movement(
     from amped.kernels.layouts.plan import read_plan
 
     seconds: dict[str, float] = {}
+    kind: str = attention
     if plan is not None:
         chosen = read_plan(plan)
-        dimensions, attention, seconds = chosen.timed, chosen.attention, chosen.seconds
+        dimensions, kind, seconds = chosen.timed, chosen.attention, chosen.seconds
         device = device or Device(*chosen.ceilings, chosen.word_bytes)
-    content = told(dimensions, attention, device, seconds)
+    content: dict[str, Any] = told(dimensions, kind, device, seconds)
     if as_json:
         typer.echo(json.dumps(content, indent=1))
         return

@@ -48,27 +48,34 @@ def bench(
     budget: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="For repeats; each layout is called four times anyway.")
     ] = 60.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the file: measure what it lacks.")] = False,
 ) -> None:
     """Time every operator of an encoder layer in each of its layouts, into a JSON-lines table (or CSV).
+
+    What is measured is written every few seconds; --resume goes on with it after an interruption.
 
     Example: amped layouts bench --batch 2 --seq 64 --heads 4 --hidden 64 -o times.jsonl
     """
     from amped.kernels.layouts.bench import Bench, run
+    from amped.kernels.layouts.table import read_table
 
-    options.refuse_existing(out, "-o")
+    before = read_table(out) if resume and out.exists() else None
+    if before is None:
+        options.refuse_existing(out, "-o")
     names = tuple(name.strip() for name in only.split(",") if name.strip())
     asked = Bench(dimensions, device, dtype, dropout, attention, every, budget, names)
 
-    def progress(done: int, of: int) -> None:
-        if done % 50 == 0 or done == of:
-            typer.echo(f"\r{done} of {of} layouts", err=True, nl=done == of)
-
-    table = run(asked, progress)
-    path = table.write(out)
+    table = run(asked, _progress, before, lambda so_far: so_far.write(out, overwrite=True))
+    path = table.write(out, overwrite=True)
     from amped.report.layouts import spread
 
     options.show(spread(table.rows))
     typer.echo(f"written to {path}", err=True)
+
+
+def _progress(done: int, of: int) -> None:
+    if done % 50 == 0 or done == of:
+        typer.echo(f"\r{done} of {of} layouts", err=True, nl=done == of)
 
 
 @app.command("select")

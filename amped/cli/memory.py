@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from amped.cli import options
+from amped.errors import ConfigError
 
 memory = typer.Typer(
     name="memory",
@@ -36,6 +37,9 @@ def bench(
     with_compile: Annotated[
         bool, typer.Option("--compile/--no-compile", help="Compare with torch.compile and its memory budget.")
     ] = True,
+    budgets: Annotated[
+        str, typer.Option(metavar="SHARE,…", help="torch.compile's memory budgets to compare; 1 is its default.")
+    ] = "1,0.8,0.5",
     seconds: Annotated[float, typer.Option(metavar="S", help="Seconds that timing one variant may take.")] = 0.5,
     as_json: Annotated[bool, typer.Option("--json", help="All measurements as JSON.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="The tables as Markdown.")] = False,
@@ -46,7 +50,8 @@ def bench(
     """
     from amped.report.memory import memory_markdown, memory_tables
 
-    measured = _measured((batch, sequence, hidden, heads), device, dtype, with_compile, seconds)
+    shares = _shares(budgets) if with_compile else ()
+    measured = _measured((batch, sequence, hidden, heads), device, dtype, shares, seconds)
     if as_json:
         typer.echo(json.dumps(json.loads(json.dumps(measured), parse_constant=lambda _: None), indent=2))
     elif markdown:
@@ -55,8 +60,20 @@ def bench(
         options.show(memory_tables(measured))
 
 
+def _shares(written: str) -> tuple[float, ...]:
+    """Numbers between commas.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    try:
+        return tuple(float(each) for each in written.split(","))
+    except ValueError:
+        raise ConfigError(f"--budgets {written!r} are no numbers", "for example --budgets 1,0.8,0.5") from None
+
+
 def _measured(
-    sizes: tuple[int, int, int, int], device: str | None, dtype: str, with_compile: bool, seconds: float
+    sizes: tuple[int, int, int, int], device: str | None, dtype: str, budgets: tuple[float, ...], seconds: float
 ) -> dict[str, Any]:
     """What the benchmark found.
 
@@ -70,4 +87,4 @@ def _measured(
     from amped.kernels.memory.variants import Sizes
 
     chosen = device or benches.default_device()
-    return dataclasses.asdict(benches.run_bench(Sizes(*sizes), chosen, dtype, with_compile, seconds))
+    return dataclasses.asdict(benches.run_bench(Sizes(*sizes), chosen, dtype, budgets, seconds))

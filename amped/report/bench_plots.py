@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any, Protocol
 
 from amped.report.plots import as_image, new_figure
 from amped.report.scatter import COLOURS, LINES, MARKS
+
+# Characters of a title's line that stand above the axes.
+TITLE_WIDTH = 90
 
 
 class Point(Protocol):
@@ -57,7 +61,7 @@ def kernel_scatter(points: Sequence[Point], title: str, suffix: str = "png") -> 
     panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured time of a call (s)",
               ylabel="predicted time of a call (s)")  # fmt: skip
     panel.legend(fontsize=8, loc="upper left", frameon=False)
-    panel.set_title(title, fontsize=10)
+    panel.set_title(fill(title, TITLE_WIDTH), fontsize=10)
     return as_image(figure, suffix)
 
 
@@ -74,5 +78,5 @@ def ladder_bars(rungs: Sequence[dict[str, Any]], title: str, suffix: str = "png"
     panel.invert_yaxis()
     panel.set_xlabel("forward and backward pass of one layer (ms)")
     panel.legend(fontsize=8, frameon=False)
-    panel.set_title(title, fontsize=10)
+    panel.set_title(fill(title, TITLE_WIDTH), fontsize=10)
     return as_image(figure, suffix)

@@ -38,6 +38,7 @@ def calibration(
     strata: Sequence[Stratum],
     refused: Mapping[str, str],
     layouts: Mapping[str, float],
+    network: Mapping[str, Any] | None = None,
 ) -> RenderableType:
     """The coefficients of a machine, their errors by family and stratum, and what was not fitted."""
     parts: list[RenderableType] = [Text(f"Coefficients of {machine}", style="bold"), _coefficients(values), Text("")]
@@ -45,12 +46,22 @@ def calibration(
     for s in strata:
         first = s.family if s.name == "all" else ""
         errors.add_row(first, s.name, str(s.count), human.percent(s.train), human.percent(s.held_out), f"{s.bias:+.1%}")
+    parts += [_links(network), Text("")] if network else []
     parts += [errors] if strata else []
     told = [f"{name}: {reason}" for name, reason in refused.items()]
     if layouts:
         told.append("products by layout, relative to TN: " + ", ".join(f"{n} {v:.3f}" for n, v in layouts.items()))
     told.append("error: mean absolute, by the fit to all records; held out: each half by a fit to the other")
     return Group(*parts, Text(""), *map(Text, told))
+
+
+def _links(network: Mapping[str, Any]) -> Table:
+    """What each kind of collective reaches between processes."""
+    made = table(f"{network['ranks']} processes, {network['backend']}", "rate", "of the fastest", "latency of a step")
+    for kind, rate in network["rates"].items():
+        latency, share = human.value(network["latencies"][kind], "s"), human.percent(rate / network["bandwidth"])
+        made.add_row(kind, human.value(rate, "byte/s"), share, latency)
+    return made
 
 
 def _coefficients(values: Mapping[str, float]) -> Table:
@@ -106,7 +117,11 @@ def ladder(rungs: Sequence[Mapping[str, Any]], title: str) -> RenderableType:
 
 
 def step(
-    name: str, network: Mapping[str, Any], pairs: Mapping[str, tuple[float, float]], losses: Sequence[float]
+    name: str,
+    network: Mapping[str, Any],
+    pairs: Mapping[str, tuple[float, float]],
+    losses: Sequence[float],
+    memory: Mapping[str, float | None],
 ) -> RenderableType:
     """A real step beside its estimate."""
     rows = table("", "measured", "predicted", "error")
@@ -115,4 +130,16 @@ def step(
         shown = (human.value(number, units[what]) for number in (measured, predicted))
         rows.add_row(human.label(what), *shown, f"{predicted / measured - 1:+.1%}")
     told = ", ".join(f"{human.label(n)} {v}" for n, v in network.items())
-    return Group(Text(name, style="bold"), Text(told), rows, Text(f"loss {losses[0]:.3f} to {losses[-1]:.3f}"))
+    lines = [f"loss {losses[0]:.3f} to {losses[-1]:.3f}", _process(memory)]
+    return Group(Text(name, style="bold"), Text(told), rows, *(Text(line) for line in lines if line))
+
+
+def _process(memory: Mapping[str, float | None]) -> str:
+    """What a process takes beside its tensors; nothing where it was not measured, as on GPUs."""
+    loaded, grown, tensors = (memory[part] or 0.0 for part in ("loaded", "process", "tensors"))
+    if not loaded or not tensors:
+        return ""
+    shown = [human.value(v, "byte") for v in (grown, tensors, loaded, max(0.0, grown - tensors - loaded))]
+    return (
+        f"memory: the process grew by {shown[0]}: {shown[1]} tensors, {shown[2]} code, {shown[3]} kept by its allocator"
+    )

@@ -44,8 +44,10 @@ def _value(column: str, value: object) -> str:
     """The value as written; with the unit of its parameter where it is a bare number."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "nothing"
     text = f"{value:,}" if isinstance(value, int) and not column.endswith("year") else str(value)
     known = catalogue()
-    unit = known[column].mark.unit if column in known else ""
+    unit = known[column].mark.bare or known[column].mark.unit if column in known else ""
     bare = isinstance(value, int | float) and unit not in ("", "1", "count", "choice", "boolean")
     return f"{text} {unit}" if bare else text

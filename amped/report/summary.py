@@ -113,7 +113,7 @@ def _validated(e: Estimation) -> Iterator[str]:
     """What the band is taken from, and where the configuration lies beyond that."""
     band = e.error_band
     if band is not None:
-        yield f"± holds 4 of 5 of {band.runs} validated runs: {band.alike}"
+        yield f"±: 4 of 5 validated runs of this kind were within it ({band.runs} runs: {band.alike})"
         if band.beyond:
             yield f"beyond what was validated, so the error may be larger: {'; '.join(band.beyond)}"
 

@@ -28,12 +28,17 @@ CAST_BYTES, LOOK_BYTES = 4.0, 2.0
 
 @dataclass(frozen=True)
 class Board:
-    """A machine: peak in flop/s, bandwidth in byte/s, and the share of each that large kernels sustain."""
+    """A machine: peak in flop/s, bandwidth in byte/s, and the share of each that large kernels sustain.
+
+    A processor also takes seconds for each exponential or quotient, and for each random number.
+    """
 
     peak: float
     bandwidth: float
     products: float
     streams: float
+    function_time: float = 0.0
+    drawing_time: float = 0.0
 
 
 # Source of the shares: each board's first rung of a published ladder, and for the H200 its own products and copies.
@@ -70,6 +75,16 @@ def streaming_time(s: Shape, b: Board, passes: float = TENSOR_PASSES) -> float:
     return moved / (b.streams * b.bandwidth)
 
 
+def evaluation_times(s: Shape, b: Board) -> tuple[float, float, float]:
+    """Exponentials of scores that are written, random numbers of scores, and both of GELU and the other dropout.
+
+    GELU takes an exponential and a quotient forward, and again backward. Source: definition.
+    """
+    scores, drawing = s.score_bytes / s.width, b.drawing_time * (s.dropout > 0)
+    rest = 4 * s.tokens * s.ffn * b.function_time + s.tokens * s.hidden * drawing
+    return scores * b.function_time, scores * drawing, rest
+
+
 def fp8_linear_time(s: Shape, b: Board, dynamic: bool) -> float:
     """Products in fp8, and inputs, weights and gradients cast for them; dynamic scales read each once more.
 
@@ -84,10 +99,12 @@ def fp8_linear_time(s: Shape, b: Board, dynamic: bool) -> float:
 
 def predictions(s: Shape, b: Board) -> Mapping[str, float]:
     """Seconds of each rung, forward and backward."""
-    explicit, fused = explicit_attention_time(s, b), fused_attention_time(s, b)
-    saved = explicit_attention_time(s, b, SCORE_PASSES - FUSED_SAVED)
-    linear, rest = linear_time(s, b), streaming_time(s, b)
-    compiled = fused + streaming_time(s, b, COMPILED_PASSES)
+    of_scores, dropped, of_rest = evaluation_times(s, b)
+    of_scores = of_scores + dropped
+    explicit, fused = explicit_attention_time(s, b) + of_scores, fused_attention_time(s, b) + dropped
+    saved = explicit_attention_time(s, b, SCORE_PASSES - FUSED_SAVED) + of_scores
+    linear, rest = linear_time(s, b), streaming_time(s, b) + of_rest
+    compiled = fused + streaming_time(s, b, COMPILED_PASSES) + of_rest
     return {
         "eager": linear + explicit + rest,
         "functional": linear + explicit + rest,

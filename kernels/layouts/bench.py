@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from amped.errors import ConfigError, Problem, did_you_mean
@@ -15,9 +17,13 @@ from amped.kernels.layouts.graph import usable_rows
 from amped.kernels.layouts.plan import WORD_BYTES
 from amped.kernels.layouts.spec import LAYERS, Dimensions, Operator
 from amped.kernels.layouts.table import Row, Table
-from amped.kernels.layouts.timing import CAP, measure, one_thread
 from amped.kernels.layouts.variables import choice_of, rows_of, variables_of
+from amped.kernels.timers import timer_for
+from amped.kernels.timing import RECORD_TIME
 from amped.kernels.torch_door import torch_module
+
+# Seconds between two times that rows are kept.
+KEEP_EVERY = 10.0
 
 
 @dataclass(frozen=True)
@@ -79,20 +85,61 @@ def _on_variables(operator: Operator) -> list[Layouts]:
     return [dict(zip(names, choice, strict=True)) for choice in rows_of(operator)]
 
 
-def run(asked: Bench, progress: Callable[[int, int], None] | None = None) -> Table:
-    """Measures, and says after each row how many are done."""
-    rows = asked.rows()
-    of = sum(map(len, rows.values()))
-    found: list[Row] = []
+@contextmanager
+def one_thread(device: str) -> Iterator[None]:
+    """One thread on a CPU while the block runs."""
+    torch = torch_module()
+    before = torch.get_num_threads()
+    if device == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def run(
+    asked: Bench, progress: Callable[[int, int], None] | None = None, before: Table | None = None,
+    keep: Callable[[Table], object] | None = None,
+) -> Table:  # fmt: skip
+    """Measures, and says after each row how many are done; `keep` is given what there is every few seconds.
+
+    `before` are rows of an earlier run that was ended: they count, and only what they lack is measured.
+
+    Raises:
+        ConfigError: if those are of another device, format or size, and if a tensor does not fit in memory.
+    """
     with one_thread(asked.device), torch_module().no_grad():
-        measured = about(asked) | ceilings(asked)
-        room = Room(asked.dimensions, asked.device, asked.dtype, 1.0 - asked.dropout, min(CAP, asked.budget / of))
+        fresh = Table(asked.dimensions, about(asked))
+        found = before.merged(fresh) if before else replace(fresh, measured={**fresh.measured, **ceilings(asked)})
+        lacking = _lacking(asked.rows(), found)
+        of = len(found.rows) + sum(map(len, lacking.values()))
+        room = Room(
+            asked.dimensions, asked.device, asked.dtype, 1.0 - asked.dropout, min(RECORD_TIME, asked.budget / of)
+        )
+        room.remember(found.rows)
+        kept = time.monotonic()
+        for row in _measured(room, asked, lacking):
+            found.rows.append(row)
+            if keep and time.monotonic() - kept > KEEP_EVERY:
+                keep(found)
+                kept = time.monotonic()
+            if progress:
+                progress(len(found.rows), of)
+    return found
+
+
+def _lacking(rows: dict[str, list[Layouts]], table: Table) -> dict[str, list[Layouts]]:
+    """The layouts of each operator that a table has no row of."""
+    known = {(row["op"], *row["layouts"].items()) for row in table.rows}
+    return {name: [lay for lay in every if (name, *lay.items()) not in known] for name, every in rows.items()}
+
+
+def _measured(room: Room, asked: Bench, rows: dict[str, list[Layouts]]) -> Iterator[Row]:
+    for operator in asked.operators:
         try:
-            for operator in asked.operators:
-                for row in room.rows(operator, rows[operator.name]):
-                    found.append(row)
-                    if progress:
-                        progress(len(found), of)
+            if rows[operator.name]:
+                yield from room.rows(operator, rows[operator.name])
         except RuntimeError as error:
             if "memory" not in str(error):
                 raise
@@ -100,7 +147,6 @@ def run(asked: Bench, progress: Callable[[int, int], None] | None = None) -> Tab
             raise ConfigError(
                 told, "time a smaller --batch; `amped layouts select --batch` says what the plan is for"
             ) from None
-    return Table(asked.dimensions, measured, found)
 
 
 def about(asked: Bench) -> dict[str, Any]:
@@ -126,7 +172,9 @@ def ceilings(asked: Bench) -> dict[str, float]:
     a, b, out = (torch.ones(side, side, **like) for _ in range(3))
     source, target = (torch.ones(length, **like) for _ in range(2))
     with one_thread(asked.device):
-        product = measure(lambda: torch.mm(a, b, out=out), asked.device, 0.5).best(asked.device)
-        copy = measure(lambda: target.copy_(source), asked.device, 0.5).best(asked.device)
+        timer = timer_for(asked.device)
+        cap = min(0.5, asked.budget)
+        product = timer.measure(lambda: torch.mm(a, b, out=out), cap).best(asked.device)
+        copy = timer.measure(lambda: target.copy_(source), cap).best(asked.device)
     moved = 2 * length * WORD_BYTES[asked.dtype]
     return {"flop_rate": 2 * side**3 / product, "bandwidth": moved / copy}

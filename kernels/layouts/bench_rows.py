@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -12,8 +12,8 @@ from amped.kernels.layouts.sdpa import sdpa
 from amped.kernels.layouts.spec import LETTERS, SLICES, Dimensions, Operator
 from amped.kernels.layouts.table import Row
 from amped.kernels.layouts.tensors import Tensor, contract, hidden_copies, logical
-from amped.kernels.layouts.timing import measure
 from amped.kernels.layouts.workspace import Workspace
+from amped.kernels.timers import timer_for
 from amped.kernels.torch_door import torch_module
 
 Layouts = dict[str, str]
@@ -34,8 +34,15 @@ class Room:
         torch = torch_module()
         self.dimensions, self.device, self.cap = dimensions, device, cap
         self.like = {"dtype": getattr(torch, dtype), "device": device}
-        self.choices, self.kernels = Choices(keep), kernels_on(device)
+        self.choices, self.kernels, self.timer = Choices(keep), kernels_on(device), timer_for(device)
         self.known: dict[GemmCall, Row] = {}
+
+    def remember(self, rows: Iterable[Row]) -> None:
+        """GEMMs that were measured already, by any operator."""
+        shared = ("impl", "max_rel_err", "time_us", "p10", "p90", "n", "gemm", "hidden_copy")
+        for row in rows:
+            if "gemm" in row:
+                self.known.setdefault(GemmCall(**row["gemm"]), {key: row[key] for key in shared})
 
     def rows(self, operator: Operator, every: list[Layouts]) -> Iterator[Row]:
         """A row for each choice of layouts; a GEMM that was measured already is not measured again."""
@@ -79,9 +86,10 @@ class Room:
         """The call of a contraction in these layouts, and its tensors."""
         tensors = [self._laid(each, layout) for each, layout in zip(flat.values(), layouts, strict=True)]
         alpha = self.dimensions.sizes["p"] ** -0.5 if operator.scaled else 1.0
+        a, b, out = tensors
 
         def call() -> None:
-            contract(operator.einsum, layouts, *tensors, self.dimensions.sizes, alpha)
+            contract(operator.einsum, layouts, a, b, out, self.dimensions.sizes, alpha)
 
         return call, tensors
 
@@ -109,7 +117,7 @@ class Room:
         return {"impl": "triton" if triton else "torch"} | self._timed(space.call(operator))
 
     def _timed(self, call: Callable[[], Any]) -> Row:
-        timing = measure(call, self.device, self.cap)
+        timing = self.timer.measure(call, self.cap, cold=False)
         micro = {"time_us": timing.best(self.device), "p10": timing.p10, "p90": timing.p90}
         return {key: round(1e6 * value, 3) for key, value in micro.items()} | {"n": timing.n}
 

@@ -16,6 +16,9 @@ from amped.kernels.layouts.workspace import Workspace
 from amped.kernels.torch_door import torch_module
 
 torch = torch_module()
+# Bases of classes here: names, for who checks types.
+Function: Any = torch.autograd.Function
+Module: Any = torch.nn.Module
 ACTIVATIONS = ("relu", "gelu")
 PARAMETERS = ("WKQV", "BKQV", "WO", "BO", "S1", "B1", "LINW1", "LINB1", "LINW2", "LINB2", "S2", "B2")
 PASSES = {
@@ -28,7 +31,7 @@ class PlanWarning(UserWarning):
     """A plan that runs, and was measured for something else."""
 
 
-class _Layer(torch.autograd.Function):
+class _Layer(Function):
     """The operators of both passes over the tensors of a workspace."""
 
     @staticmethod
@@ -56,7 +59,7 @@ class _Layer(torch.autograd.Function):
         return (None, space.view("DX") if wanted else None, *(space.tensors[f"D{name}"] for name in PARAMETERS))
 
 
-class LayoutEncoderLayer(torch.nn.Module):
+class LayoutEncoderLayer(Module):
     """A post-norm encoder layer whose tensors lie as a plan says; takes and gives (batch, sequence, hidden).
 
     Args:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +93,7 @@ def _read_back(eliminated: list[tuple[str, Factor]], domains: Mapping[str, list[
     """The best layout of each variable, the last eliminated first."""
     chosen: dict[str, int] = {}
     for name, factor in reversed(eliminated):
-        column = factor.times[(slice(None), *(chosen[other] for other in factor.variables[1:]))]
+        place: tuple[Any, ...] = (slice(None), *(chosen[other] for other in factor.variables[1:]))
+        column = factor.times[place]
         chosen[name] = int(np.argmin(column))
     return {name: domains[name][place] for name, place in chosen.items()}

@@ -8,7 +8,6 @@ closest in the output, so that reads and writes coalesce whichever dimension is 
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable
 
 NAMES = ("aib", "bad", "bdrlb", "bdrln", "bei", "blnrd", "bs", "softmax")
@@ -17,11 +16,6 @@ NAMES = ("aib", "bad", "bdrlb", "bdrln", "bei", "blnrd", "bs", "softmax")
 def available() -> bool:
     """Whether Triton is installed."""
     return importlib.util.find_spec("triton") is not None
-
-
-def interpreted() -> bool:
-    """Whether Triton interprets its kernels on the CPU: slow, for checks where there is no GPU."""
-    return available() and os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def kernels() -> dict[str, Callable[..., None]]:

@@ -94,10 +94,11 @@ def gemm_call(einsum: str, layouts: tuple[str, str, str], sizes: Mapping[str, in
     def extent(letters: frozenset[str]) -> int:
         return prod(sizes[letter] for letter in letters)
 
+    between = [stride_of(layout, of.batch, sizes) for layout in (a, b, c)]
     return GemmCall(
         extent(m), extent(n), extent(of.k), transpose_a, transpose_b,
         stride_of(a, m if transpose_a else of.k, sizes), stride_of(b, of.k if transpose_b else n, sizes),
-        stride_of(c, n, sizes), *(stride_of(layout, of.batch, sizes) for layout in (a, b, c)), extent(of.batch),
+        stride_of(c, n, sizes), between[0], between[1], between[2], extent(of.batch),
     )  # fmt: skip
 
 
@@ -121,7 +122,8 @@ def gemm_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
 def calls(operator: Operator, dimensions: Dimensions) -> Iterator[tuple[dict[str, str], GemmCall]]:
     """Each choice of layouts with its GEMM."""
     for layouts in gemm_layouts(operator):
-        yield layouts, gemm_call(operator.einsum, tuple(layouts.values()), dimensions.sizes)
+        first, second, out = layouts.values()
+        yield layouts, gemm_call(operator.einsum, (first, second, out), dimensions.sizes)
 
 
 def distinct_calls(operator: Operator, dimensions: Dimensions) -> dict[GemmCall, list[dict[str, str]]]:

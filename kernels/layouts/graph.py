@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import permutations
+from operator import itemgetter
 
 from amped.errors import ConfigError, Problem
 from amped.kernels.layouts.spec import LAYERS, Operator
@@ -74,30 +77,44 @@ def consistent(given: Iterable[Relation], bound: Mapping[str, str] | None = None
         if not relation.times:
             told = ", ".join(f"{name} as {bound[name]}" for name in relation.variables if bound and name in bound)
             raise InfeasibleError(f"{relation.name} has no row with {told}", "measure more layouts, or choose others")
-    shared = {
-        (one, other): names
-        for one, first in enumerate(found)
-        for other, second in enumerate(found)
-        if one != other and (names := tuple(name for name in first.variables if name in second.variables))
-    }
-    waiting = dict.fromkeys(shared)  # in order, each pair once
+    meetings = _meetings(tuple(relation.variables for relation in found))
+    waiting = dict.fromkeys(meetings)  # in order, each pair once
     while waiting:
         one, other = next(iter(waiting))
         del waiting[one, other]
-        kept = _agreeing(found[one], found[other], shared[one, other])
+        kept = _agreeing(found[one], found[other], meetings[one, other])
         if len(kept.times) < len(found[one].times):
             found[one] = kept
-            waiting |= dict.fromkeys(pair for pair in shared if pair[1] == one)
+            waiting |= dict.fromkeys(pair for pair in meetings if pair[1] == one)
     return found
 
 
-def _agreeing(relation: Relation, other: Relation, shared: tuple[str, ...]) -> Relation:
+@dataclass(frozen=True)
+class _Meeting:
+    """The variables that two relations share, and what takes their layouts from a row of either."""
+
+    shared: tuple[str, ...]
+    of_one: Callable[[Choice], str | Choice]
+    of_other: Callable[[Choice], str | Choice]
+
+
+@cache
+def _meetings(variables: tuple[tuple[str, ...], ...]) -> dict[tuple[int, int], _Meeting]:
+    """Each pair of relations, by their variables, that share some."""
+    found = {}
+    for (one, first), (other, second) in permutations(enumerate(variables), 2):
+        if shared := tuple(name for name in first if name in second):
+            pickers = (itemgetter(*map(each.index, shared)) for each in (first, second))
+            found[one, other] = _Meeting(shared, *pickers)
+    return found
+
+
+def _agreeing(relation: Relation, other: Relation, meeting: _Meeting) -> Relation:
     """The rows of a relation that have the shared layouts of some row of another."""
-    known = other.seen_on(shared)
-    places = [relation.variables.index(name) for name in shared]
-    kept = {c: time for c, time in relation.times.items() if tuple(c[place] for place in places) in known}
+    known = set(map(meeting.of_other, other.times))
+    kept = {choice: time for choice, time in relation.times.items() if meeting.of_one(choice) in known}
     if not kept:
-        told = f"{relation.name} has no row that agrees with {other.name} on {', '.join(shared)}"
+        told = f"{relation.name} has no row that agrees with {other.name} on {', '.join(meeting.shared)}"
         raise InfeasibleError(told, f"measure more layouts of {relation.name} or {other.name}")
     return Relation(relation.name, relation.variables, kept)
 

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from amped.errors import ConfigError
-from amped.kernels.layouts.bench import about
+from amped.kernels.layouts.bench import about, one_thread
 from amped.kernels.layouts.conversion import from_torch, torch_layer
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.layouts.spec import Dimensions
-from amped.kernels.layouts.timing import one_thread
-from amped.kernels.timing import Timing
+from amped.kernels.timers import timer_for
 from amped.kernels.torch_door import torch_module
 
 # Milliseconds of forward and backward on a V100 SXM2 in half precision, by batch and sequence length; heads 16, hidden
 # 1024. Source: Ivanov et al. 2021, section 6.
-PUBLISHED = {
+PUBLISHED: Mapping[tuple[int, int], Mapping[str, float | None]] = {
     (8, 512): {"PyTorch": 9.14, "TensorFlow + XLA": 8.4, "DeepSpeed": 7.6, "Substation": 6.71},
     (96, 128): {"PyTorch": 18.43, "TensorFlow + XLA": None, "DeepSpeed": 16.19, "Substation": 15.42},
 }
 # How far outputs may lie apart, relative to the largest: sums are in another order.
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
-MOST, FEWEST = 200, 2
+COMPILED = "torch.compile"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A layer to be timed, and the context it runs in."""
+    """A layer to be timed, and the context it runs in; no layer where it is left out."""
 
     name: str
     layer: Any
@@ -60,7 +58,9 @@ def published(dimensions: Dimensions) -> Mapping[str, float | None]:
     return PUBLISHED.get((dimensions.batch, dimensions.seq), {}) if known else {}
 
 
-def contenders(plan: Plan, dimensions: Dimensions, dropout: float, like: Mapping[str, Any]) -> Iterator[Contender]:
+def contenders(
+    plan: Plan, dimensions: Dimensions, dropout: float, like: Mapping[str, Any], compiled: bool = True
+) -> Iterator[Contender]:
     """Torch's layer eager with explicit attention, with SDPA and compiled; the same weights in two plans."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -68,7 +68,7 @@ def contenders(plan: Plan, dimensions: Dimensions, dropout: float, like: Mapping
     eager = torch_layer(dimensions, dropout=dropout, **like)
     yield Contender("torch, explicit attention", eager, lambda: sdpa_kernel(SDPBackend.MATH))
     yield Contender("torch, SDPA", eager)
-    yield Contender("torch.compile", torch.compile(eager))
+    yield Contender(COMPILED, torch.compile(eager) if compiled else None)  # which loads the compiler
     natural = row_major(dimensions, plan.attention)
     yield Contender("row-major layouts", from_torch(eager, natural, dimensions.batch, dimensions.seq))
     yield Contender("the plan", from_torch(eager, plan, dimensions.batch, dimensions.seq))
@@ -92,8 +92,8 @@ def compare(
     runs: list[Run] = []
     with one_thread(device):
         reference = None
-        for contender in contenders(plan, dimensions, dropout, like):
-            if contender.name == "torch.compile" and not compiled:
+        for contender in contenders(plan, dimensions, dropout, like, compiled):
+            if contender.layer is None:
                 runs.append(Run(contender.name, why_not="left out (--no-compile)"))
                 continue
             try:
@@ -135,23 +135,16 @@ def _without_dropout(layer: Any, values: Any) -> Any:
 
 
 def _timed(contender: Contender, values: Any, error: float, device: str, budget: float) -> Run:
-    """Warmed up once, then forward and backward by turns; the input needs no gradient, those of weights add up."""
-    forward, backward = [], []
-    began = time.perf_counter()
-    while len(forward) < MOST + 1 and (len(forward) < FEWEST + 1 or time.perf_counter() - began < budget):
-        start = _now(device)
+    """Forward and backward by turns; the input needs no gradient, those of weights add up."""
+    output: Any = None
+
+    def forward() -> None:
+        nonlocal output
         output = contender.layer(values).sum()
-        between = _now(device)
+
+    def backward() -> None:
         output.backward()
-        forward.append(between - start)
-        backward.append(_now(device) - between)
-    best = [Timing.of(times[1:]).best(device) for times in (forward, backward)]
-    return Run(contender.name, *best, error, len(forward) - 1)
 
-
-def _now(device: str) -> float:
-    """The processor's time of this thread, or the clock's once the GPU is done."""
-    if device == "cpu":
-        return time.thread_time()
-    torch_module().cuda.synchronize()
-    return time.perf_counter()
+    passes = timer_for(device).together([forward, backward], budget / 2)
+    first, second = (timing.best(device) for timing in passes)
+    return Run(contender.name, first, second, error, passes[0].n)

@@ -87,9 +87,9 @@ class Table:
             writer.writerow((row["op"], row["impl"], laid, *(row[key] for key in ("time_us", "p10", "p90", "n"))))
         return stream.getvalue()
 
-    def write(self, path: Path) -> Path:
-        """Writes the table, never over another file; as CSV if the name says so."""
-        return write_atomically(path, self.to_csv() if path.suffix == ".csv" else self.to_jsonl())
+    def write(self, path: Path, overwrite: bool = False) -> Path:
+        """Writes the table, over another file only if told so; as CSV if the name says so."""
+        return write_atomically(path, self.to_csv() if path.suffix == ".csv" else self.to_jsonl(), overwrite)
 
 
 def read_table(path: Path) -> Table:

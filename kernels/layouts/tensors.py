@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -66,6 +67,7 @@ def hidden_copies(calls: Sequence[Callable[[], Any]]) -> list[list[str]]:
     if not calls:
         return []
     torch = torch_module()
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler tells of every start
     with torch.autograd.profiler.profile(use_kineto=False) as seen:
         for number, call in enumerate(calls):
             with torch.autograd.profiler.record_function(f"call {number}"):

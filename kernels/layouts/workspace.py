@@ -79,11 +79,11 @@ class Workspace:
     def _contraction(self, operator: Operator) -> Callable[[], None]:
         names = (*operator.inputs, *operator.outputs)
         first, second, out = (self.layout(name) for name in names)
-        tensors = [self.tensor(name) for name in names]
+        a, b, c = (self.tensor(name) for name in names)
         alpha = 1 / sqrt(self.sizes["p"]) if operator.scaled else 1.0
 
         def run() -> None:
-            contract(operator.einsum, (first, second, out), *tensors, self.sizes, alpha)
+            contract(operator.einsum, (first, second, out), a, b, c, self.sizes, alpha)
 
         return run
 

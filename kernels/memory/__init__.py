@@ -14,7 +14,7 @@ from typing import Any
 _HOMES = {
     "in_place_activation": ("InplaceGELU", "InplaceSiLU", "inplace_gelu", "inplace_silu"),
     "in_place_norm": ("InplaceLayerNorm", "InplaceRMSNorm", "inplace_layer_norm", "inplace_rms_norm", "is_safe"),
-    "attention": ("softmax_dropout_matmul",),
+    "attention": ("SoftmaxDropoutMatmul", "softmax_dropout_matmul"),
     "recompute": ("act_linear", "norm_linear", "swiglu_linear"),
     "stash": ("Stash", "compare", "stash_bytes"),
     "conversion": ("Policy", "Report", "convert", "revert"),

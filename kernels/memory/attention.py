@@ -5,10 +5,12 @@ For attention that writes its scores: one that is fused (`scaled_dot_product_att
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from amped.errors import ConfigError
@@ -28,26 +30,38 @@ def _applied(probabilities: Tensor, kept: Tensor | None, p: float) -> Tensor:
 
 
 class _SoftmaxDropoutMatmul(torch.autograd.Function):
+    """Output; what was multiplied with the values, where that is wanted; softmax and mask, which are kept."""
+
     @staticmethod
-    def forward(scores: Tensor, values: Tensor, p: float) -> tuple[Tensor, Tensor, Tensor | None]:
+    def forward(scores: Tensor, values: Tensor, p: float, wanted: bool) -> tuple[Tensor | None, ...]:
         probabilities = torch.softmax(scores, -1)
         kept = _dropped(probabilities, p) if p > 0 else None
-        return _applied(probabilities, kept, p) @ values, probabilities, kept
+        weights = _applied(probabilities, kept, p)
+        return weights @ values, weights if wanted else None, probabilities, kept
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        _, probabilities, kept = output
-        ctx.p = inputs[2]
+        *_, probabilities, kept = output
+        ctx.p, ctx.format = inputs[2], inputs[0].dtype
+        ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*(t for t in (probabilities, kept) if t is not None))
         ctx.save_for_backward(probabilities, kept, inputs[1])
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor | None, to_weights: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
         probabilities, kept, values = ctx.saved_tensors
-        to_values = _applied(probabilities, kept, ctx.p).transpose(-2, -1) @ gradient
-        inner = _applied(gradient @ values.transpose(-2, -1), kept, ctx.p)
-        return torch._softmax_backward_data(inner, probabilities, -1, probabilities.dtype), to_values, None
+        to_values = None
+        if gradient is not None:
+            weights = _applied(probabilities, kept, ctx.p).to(gradient.dtype)  # autocast has softmax in fp32
+            to_values = (weights.transpose(-2, -1) @ gradient).to(values.dtype)
+            through = gradient @ values.to(gradient.dtype).transpose(-2, -1)
+            to_weights = through if to_weights is None else through + to_weights
+        if to_weights is None:
+            return None, None, None, None
+        inner = _applied(to_weights.to(probabilities.dtype), kept, ctx.p)
+        to_scores = torch._softmax_backward_data(inner, probabilities, -1, probabilities.dtype)
+        return to_scores.to(ctx.format), to_values, None, None
 
 
 def softmax_dropout_matmul(scores: Tensor, values: Tensor, p: float = 0.0, training: bool = True) -> Tensor:
@@ -61,4 +75,74 @@ def softmax_dropout_matmul(scores: Tensor, values: Tensor, p: float = 0.0, train
     if scores.shape[:-2] != values.shape[:-2] or scores.shape[-1] != values.shape[-2]:
         shapes = f"{tuple(scores.shape)} and {tuple(values.shape)}"
         raise ConfigError(f"scores and values do not fit: {shapes}", "give (…, queries, keys) and (…, keys, width)")
-    return _SoftmaxDropoutMatmul.apply(scores, values.contiguous(), p if training else 0.0)[0]
+    return _SoftmaxDropoutMatmul.apply(scores, values.contiguous(), p if training else 0.0, False)[0]
+
+
+class SoftmaxDropoutMatmul(nn.Module):
+    """dropout(softmax(scores)) @ values as torch has it: for an attention of one's own, so that `convert` can find it."""
+
+    def __init__(self, p: float = 0.0) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, scores: Tensor, values: Tensor) -> Tensor:
+        """Weighted values."""
+        return nn.functional.dropout(scores.softmax(-1), self.p, self.training) @ values
+
+
+class RecomputedSoftmaxDropoutMatmul(SoftmaxDropoutMatmul):
+    """The same, whose dropout is computed again."""
+
+    def forward(self, scores: Tensor, values: Tensor) -> Tensor:
+        """Weighted values."""
+        return softmax_dropout_matmul(scores, values, self.p, self.training)
+
+
+class RecomputedAttention(nn.MultiheadAttention):
+    """`nn.MultiheadAttention` that writes its scores and computes their dropout again; torch's own where nothing is dropped."""
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
+        need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        """Output, and the weights of the values where they are needed: through both flow gradients."""
+        plain = not self.training or self.dropout == 0 or self.bias_k is not None or self.add_zero_attn
+        if plain or query.is_nested or query.dim() != 3 or (is_causal and attn_mask is None):
+            masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask, "is_causal": is_causal}
+            return super().forward(
+                query, key, value, need_weights=need_weights, average_attn_weights=average_attn_weights, **masks
+            )
+        q, k, v = self._heads(query, key, value)
+        scores = (q * math.sqrt(1 / self.head_dim)) @ k.transpose(-2, -1)
+        for mask in _masks(key_padding_mask, attn_mask, scores):
+            scores = scores + mask
+        found, weights, *_ = _SoftmaxDropoutMatmul.apply(scores, v, self.dropout, need_weights)
+        found = found.permute(0, 2, 1, 3) if self.batch_first else found.permute(2, 0, 1, 3)
+        output = nn.functional.linear(found.flatten(2), self.out_proj.weight, self.out_proj.bias)
+        return output, weights.mean(1) if need_weights and average_attn_weights else weights
+
+    def _heads(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values as (batch, heads, sequence, head dimension): one product where they are of one tensor."""
+        order = (0, 2, 1, 3) if self.batch_first else (1, 2, 0, 3)
+        if self._qkv_same_embed_dim and query is key is value:
+            joined = nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias)
+            parts = joined.unflatten(-1, (3, self.num_heads, self.head_dim))
+            return parts.permute(2, *(place + (place > 1) for place in order)).contiguous().unbind(0)
+        own = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        weights = self.in_proj_weight.chunk(3) if self._qkv_same_embed_dim else own
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        products = map(nn.functional.linear, (query, key, value), weights, biases)
+        return tuple(p.unflatten(-1, (self.num_heads, -1)).permute(order).contiguous() for p in products)
+
+
+def _masks(padding: Tensor | None, attention: Tensor | None, scores: Tensor) -> Iterator[Tensor]:
+    """What is added to scores: of a mask of truths −inf where it is true."""
+    batch, heads, _, keys = scores.shape
+    shaped = (
+        None if padding is None else padding.view(batch, 1, 1, keys),
+        attention if attention is None or attention.dim() == 2 else attention.unflatten(0, (batch, heads)),
+    )
+    for mask in shaped:
+        if mask is not None:
+            yield scores.new_zeros(mask.shape).masked_fill_(mask, -math.inf) if mask.dtype == torch.bool else mask

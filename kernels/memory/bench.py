@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import platform
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from amped.errors import ConfigError, did_you_mean
-from amped.kernels.memory.stash import stash_bytes
-from amped.kernels.memory.timing import forward_and_backward, seconds_together
+from amped.kernels.memory.activation_functions import bits_kept
+from amped.kernels.memory.stash import forward_and_backward, stash_bytes
 from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack
+from amped.kernels.timers import timer_for
 
 PLAIN, FUSED = "explicit attention", "fused attention"
 TECHNIQUES = {
@@ -33,6 +36,7 @@ VARIANTS = {
     f"{FUSED}, norms in place, activation recomputed": Variant("fused", "recomputed", "in_place"),
 }
 BUDGETS = (1.0, 0.8, 0.5)
+NO_COMPILER = "inductor needs a C++ compiler, and there is no g++"
 FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -74,20 +78,23 @@ class Bench:
     variants: list[Row]
 
 
-def run_bench(sizes: Sizes, device: str, dtype: str, with_compile: bool = True, cap: float = 0.5) -> Bench:
+def run_bench(sizes: Sizes, device: str, dtype: str, budgets: Sequence[float] = BUDGETS, cap: float = 0.5) -> Bench:
     """Measures every technique alone and every variant of the layer; `cap`: seconds that timing one may take.
+
+    `budgets` are the shares of activations that torch.compile may keep, 1 its default; none where it is not to be compared.
 
     Raises:
         ConfigError: for sizes that do not fit, and a device or format that is not there.
     """
     _check(sizes, device, dtype)
+    _check_budgets(budgets)
     torch.manual_seed(0)
     x = torch.randn(sizes.batch, sizes.sequence, sizes.hidden, device=device, dtype=FORMATS[dtype], requires_grad=True)
-    expected = saved_bytes(sizes, x.element_size(), 4 if device == "cuda" else x.element_size())
+    statistic_width = 4 if device == "cuda" else x.element_size()
+    expected = saved_bytes(sizes, x.element_size(), statistic_width, bits_kept("gelu", x.dtype))
     runs = [_built(name, sizes, variant, x) for name, variant in (TECHNIQUES | VARIANTS).items()]
     runs.append(_checkpointed(sizes, x))
-    if with_compile:
-        runs += [_compiled(sizes, budget, x) for budget in BUDGETS]
+    runs += [_compiled(sizes, budget, x) for budget in budgets]
     rows = _timed(runs, device, cap)
     plain = next(row for row in rows if row.name == PLAIN)
     rows = [_against(row, plain, expected.get(row.name)) for row in rows]
@@ -98,8 +105,8 @@ def run_bench(sizes: Sizes, device: str, dtype: str, with_compile: bool = True, 
 
 def _timed(runs: list[Run], device: str, cap: float) -> list[Row]:
     """The rows with their times, measured in turns; those that do not run as they are."""
-    times = iter(seconds_together([call for _, call in runs if call is not None], device, cap))
-    return [row if call is None else replace(row, step_time=next(times)) for row, call in runs]
+    times = iter(timer_for(device).together([call for _, call in runs if call is not None], cap))
+    return [row if call is None else replace(row, step_time=next(times).best(device)) for row, call in runs]
 
 
 def default_device() -> str:
@@ -135,6 +142,12 @@ def _check(sizes: Sizes, device: str, dtype: str) -> None:
         raise ConfigError(f"--device {device!r} is not known", "there are cpu and cuda")
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("there is no GPU to measure on: torch sees none", "measure with --device cpu")
+
+
+def _check_budgets(budgets: Sequence[float]) -> None:
+    wrong = [budget for budget in budgets if not 0 <= budget <= 1]
+    if wrong:
+        raise ConfigError(f"--budgets: {wrong[0]:g} is no share of the activations", "give numbers from 0 to 1")
 
 
 def _machine(device: str) -> str:
@@ -195,6 +208,12 @@ def _budget(budget: float) -> Iterator[bool]:
 def _compiled(sizes: Sizes, budget: float, x: Tensor, backend: str = "inductor") -> Run:
     """The layer compiled under a budget; bytes of the whole graph, whose output is not among them."""
     name = f"{FUSED}, torch.compile" + ("" if budget == 1 else f", budget {budget:g}")
+    if (
+        backend == "inductor"
+        and not x.is_cuda
+        and not any(map(shutil.which, (os.environ.get("CXX", ""), "g++", "clang++")))
+    ):
+        return Row(name, math.nan, note=NO_COMPILER), None
     torch.compiler.reset()
     layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
     with _budget(budget) as known:

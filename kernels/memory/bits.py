@@ -1,4 +1,4 @@
-"""Eight truths in a byte."""
+"""Eight truths in a byte; room for those of a tensor."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def pack_bits(mask: Tensor) -> Tensor:
     """Bits of a boolean tensor in the order of its indices, eight a byte, the first one lowest; zeros fill the last."""
     flat = torch.nn.functional.pad(mask.reshape(-1), (0, -mask.numel() % 8))
     return ((flat.contiguous().view(torch.int64) * _GATHER) >> 56).to(torch.uint8)
+
+
+def room_for_bits(x: Tensor, rows: int) -> Tensor:
+    """Bytes for that many bits of each entry of a tensor: a row for each of an entry's bits, eight entries a byte."""
+    return x.new_empty((rows, (x.numel() + 7) // 8), dtype=torch.uint8)
 
 
 def unpack_bits(packed: Tensor, shape: torch.Size | tuple[int, ...]) -> Tensor:

@@ -12,13 +12,16 @@ from torch import Tensor, nn
 
 from amped.errors import ConfigError, did_you_mean
 from amped.kernels.memory.in_place_norm import why_unsafe
-from amped.kernels.memory.sites import TECHNIQUES, Site, has_gradient, restore, sites
-from amped.kernels.memory.stash import stash_bytes
-from amped.kernels.memory.timing import forward_and_backward, seconds
+from amped.kernels.memory.sites import TECHNIQUES, Seen, Site, restore, sites
+from amped.kernels.memory.stash import forward_and_backward, stash_bytes
+from amped.kernels.timers import timer_for
 
 NO_SAVING = "saves nothing: what is kept behind it is another tensor (a cast, a dropout or a copy lies between)"
+FUSED = "saves nothing: the attention is fused, or draws no dropout"
 # Share of a site's input below which what is saved (a norm's mean, say) is nothing.
 _NOTHING = 0.1
+# Seconds that timing one kind of site may take, plain and converted each.
+_CAP = 0.3
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Policy:
     """What may be done.
 
     Attributes:
-        techniques: in_place_norm, in_place_activation, activation_function_recomputation, as the performance model names them.
+        techniques: in_place_norm, in_place_activation, dropout_recomputation (of `nn.MultiheadAttention` that writes its scores
+            and of `SoftmaxDropoutMatmul`), activation_function_recomputation, as the performance model names them.
         target_bytes: as much as may be kept for backward; without it, all that saves is done.
     """
 
@@ -84,6 +88,9 @@ class Report:
 def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
     """Makes modules of a model keep less, those first that save the most bytes a microsecond, until the target is met.
 
+    Attention counts where a module has it: `nn.MultiheadAttention` with dropout that is not fused (its weights are needed, or
+    no fused kernel takes the call), and `SoftmaxDropoutMatmul`; what a model writes with functions alone is left as it is.
+
     Runs the model forward on the inputs, once for each kind of site and once for each that is taken; what is reported is
     measured. Parameters, hooks and names stay; `revert` undoes it.
 
@@ -106,9 +113,9 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
             continue
         site.apply()
         now = _kept(model, inputs)
-        if kept - now <= _NOTHING * seen[id(site.module)].nbytes:  # another site has already saved these bytes
+        if kept - now <= _NOTHING * seen[id(site.module)].first.nbytes:  # another site has already saved these bytes
             site.undo()
-            refused.append(Choice(choice.name, choice.technique, kept - now, choice.added_time, NO_SAVING))
+            refused.append(Choice(choice.name, choice.technique, kept - now, choice.added_time, _nothing(site)))
             continue
         taken.append(Choice(choice.name, choice.technique, kept - now, choice.added_time))
         busy.add(id(site.module))
@@ -132,15 +139,16 @@ def _kept(model: nn.Module, inputs: tuple[Any, ...]) -> int:
         return stash_bytes(model, *inputs).bytes
 
 
-def _inputs_of(model: nn.Module, found: list[Site], inputs: tuple[Any, ...]) -> dict[int, Tensor]:
-    """The first input of each site's module in a pass forward."""
-    seen: dict[int, Tensor] = {}
+def _inputs_of(model: nn.Module, found: list[Site], inputs: tuple[Any, ...]) -> dict[int, Seen]:
+    """What each site's module is first called with in a pass forward (under no_grad, so that no gradient leads out)."""
+    seen: dict[int, Seen] = {}
 
-    def note(module: nn.Module, given: tuple[Any, ...]) -> None:
-        if given and has_gradient(given[0]):
-            seen.setdefault(id(module), given[0].detach())
+    def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if call := Seen.of(args, kwargs):
+            seen.setdefault(id(module), call)
 
-    handles = [site.module.register_forward_pre_hook(note) for site in {id(s.module): s for s in found}.values()]
+    modules = {id(site.module): site.module for site in found}.values()
+    handles = [module.register_forward_pre_hook(note, with_kwargs=True) for module in modules]
     try:
         with torch.random.fork_rng(), torch.no_grad():
             model(*inputs)
@@ -151,25 +159,29 @@ def _inputs_of(model: nn.Module, found: list[Site], inputs: tuple[Any, ...]) -> 
 
 
 def _measured(
-    model: nn.Module, found: list[Site], inputs: tuple[Any, ...], seen: dict[int, Tensor], before: int
+    model: nn.Module, found: list[Site], inputs: tuple[Any, ...], seen: dict[int, Seen], before: int
 ) -> tuple[list[tuple[Site, Choice]], list[Choice]]:
     """Sites that save bytes with what they cost, and those refused; a kind of site (technique, shape) is timed once."""
     known: dict[tuple[Any, ...], tuple[int, float]] = {}
     measured, refused = [], []
     for site in found:
-        x = seen.get(id(site.module))
-        if x is None:
+        call = seen.get(id(site.module))
+        if call is None:
             refused.append(Choice(site.name, site.technique, 0, math.nan, "is not run"))
             continue
         reason = ""
         if site.technique == "in_place_norm":
-            reason = why_unsafe(site.module.weight, getattr(site.module, "bias", None), x.dtype)
-        kind = (site.technique, type(site.module), x.shape, x.dtype, site.product and site.product.weight.shape)
+            reason = why_unsafe(site.module.weight, getattr(site.module, "bias", None), call.first.dtype)
+        kind = (site.technique, type(site.module), call.kind, site.product and site.product.weight.shape)
         if not reason and kind not in known:
-            known[kind] = _saved(model, site, inputs, before), _added(site, x)
+            known[kind] = _saved(model, site, inputs, before), _added(site, call)
         saved, added = (0, math.nan) if reason else known[kind]
         choice = Choice(
-            site.name, site.technique, saved, added, reason or ("" if saved > _NOTHING * x.nbytes else NO_SAVING)
+            site.name,
+            site.technique,
+            saved,
+            added,
+            reason or ("" if saved > _NOTHING * call.first.nbytes else _nothing(site)),
         )
         if choice.refused:
             refused.append(choice)
@@ -178,16 +190,25 @@ def _measured(
     return measured, refused
 
 
+def _nothing(site: Site) -> str:
+    return FUSED if site.technique == "dropout_recomputation" else NO_SAVING
+
+
 def _saved(model: nn.Module, site: Site, inputs: tuple[Any, ...], before: int) -> int:
     return _tried(site, lambda: before - _kept(model, inputs))
 
 
-def _added(site: Site, x: Tensor) -> float:
+def _added(site: Site, call: Seen) -> float:
     """Seconds that the technique adds to a pass forward and back of the site alone."""
-    device, leaf = ("cuda" if x.is_cuda else "cpu"), x.clone().requires_grad_()
+    leaf, alone = call.first.detach().clone().requires_grad_(), site.alone(call)
     with torch.random.fork_rng():
-        plain = seconds(forward_and_backward(site.alone, leaf), device)
-        return _tried(site, lambda: seconds(forward_and_backward(site.alone, leaf), device)) - plain
+        plain = _seconds(forward_and_backward(alone, leaf), leaf)
+        return _tried(site, lambda: _seconds(forward_and_backward(alone, leaf), leaf)) - plain
+
+
+def _seconds(call: Callable[[], None], x: Tensor) -> float:
+    device = "cuda" if x.is_cuda else "cpu"
+    return timer_for(device).together([call], _CAP)[0].best(device)
 
 
 def _tried(site: Site, measure: Callable[[], Any]) -> Any:

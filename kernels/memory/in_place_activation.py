@@ -1,5 +1,7 @@
 """GELU and SiLU that keep their output and a bit, not their input (arXiv 2210.10246, section 3.1; its kernel corrected).
 
+SiLU in bf16 keeps two bits (`bits_kept`): its output alone is rounded too coarsely for the slope.
+
 The output is what the next product keeps anyway, as long as nothing stands between: no dropout, no cast, no copy.
 Both passes are operators of their own (`amped::…`), so that torch.compile keeps what they keep.
 """
@@ -18,11 +20,14 @@ from amped.kernels.memory.activation_functions import (
     DEGREES,
     FUNCTIONS,
     approximate_slope,
+    bits_kept,
+    exact_near_minimum,
     fit_pieces,
+    middle_of_half,
     signed_root,
     slope_of_output,
 )
-from amped.kernels.memory.bits import pack_bits, unpack_bits
+from amped.kernels.memory.bits import pack_bits, room_for_bits, unpack_bits
 
 # Entries that the processor works on at a time: what its caches hold.
 _BLOCK = 1 << 16
@@ -34,28 +39,35 @@ _FORWARD = {
 
 
 def slope_error_bound(name: str, dtype: torch.dtype) -> float:
-    """Most that a slope can be off since the output is rounded: √(2·g″·δ) at the minimum, δ half a unit in the last place.
+    """Most that a slope can be off since the output is rounded: √(2·g″·δ) at the minimum.
 
-    Half a unit is what rounding alone costs; a forward pass that is off by more has more. Source: definition.
+    δ is half a unit in the last place with one bit, what rounding alone costs (the forward pass costs no more), and a quarter
+    with two, the second of which says in which half of the numbers rounded to it the exact output lies. Source: definition.
     """
     function = FUNCTIONS[name]
     exponent = math.floor(math.log2(-function.minimum_value))
-    half_unit = torch.finfo(dtype).eps / 2 * 2.0**exponent
-    return math.sqrt(2 * function.curvature * half_unit)
+    unit = torch.finfo(dtype).eps * 2.0**exponent
+    return math.sqrt(2 * function.curvature * unit / 2 ** bits_kept(name, dtype))
 
 
 @torch.library.custom_op(
     "amped::activation_in_place", mutates_args=(), schema="(Tensor x, str name) -> (Tensor, Tensor)"
 )
 def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """The function's output, and a bit for each entry: whether its input lay right of the minimum."""
-    wide = x if x.dtype == torch.float64 else x.float()  # a narrow format would round the minimum
-    return _FORWARD[name](x).contiguous(), pack_bits(wide >= FUNCTIONS[name].minimum_input)
+    """The function's output, and `bits_kept` for each entry: whether its input lay right of the minimum is the first.
+
+    It is torch's, but for fp32 near the minimum: there torch's is off by up to eight half-units in the last place, which cost
+    the slope more than rounding does, and this one by half a unit.
+    """
+    output = _FORWARD[name](x).contiguous()
+    if x.dtype == torch.float32:
+        exact_near_minimum(FUNCTIONS[name], x, output)
+    return output, _packed(x, output, name)
 
 
 @activation_in_place.register_fake
-def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:  # noqa: ARG001
-    return x.new_empty(x.shape), x.new_empty((x.numel() + 7) // 8, dtype=torch.uint8)
+def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), room_for_bits(x, bits_kept(name, x.dtype))
 
 
 @torch.library.custom_op(
@@ -66,8 +78,8 @@ def activation_in_place_backward(gradient: Tensor, output: Tensor, packed: Tenso
     """Gradient of the input, from the output and the bits."""
     result = gradient.new_empty(output.shape)
     parts = (t.reshape(-1).split(_BLOCK) for t in (gradient, output, result))
-    for incoming, part, into, bits in zip(*parts, packed.split(_BLOCK // 8), strict=True):
-        into.copy_(incoming * _slope(part, unpack_bits(bits, part.shape), name))
+    for incoming, part, into, bits in zip(*parts, packed.split(_BLOCK // 8, dim=1), strict=True):
+        into.copy_(incoming * _slope(part, bits, name))
     return result
 
 
@@ -92,11 +104,25 @@ def _(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
     return activation_in_place_backward._init_fn(gradient, output, packed, name)
 
 
-def _slope(output: Tensor, above: Tensor, name: str) -> Tensor:
+def _packed(x: Tensor, output: Tensor, name: str) -> Tensor:
+    """The bits that are kept, a row each; a block of entries at a time, so that no more than it is ever as wide as fp32."""
+    packed = room_for_bits(x, bits_kept(name, x.dtype))
+    parts = x.reshape(-1).split(_BLOCK), output.view(-1).split(_BLOCK), packed.split(_BLOCK // 8, dim=1)
+    for entries, rounded, into in zip(*parts, strict=True):
+        wide = entries if entries.dtype == torch.float64 else entries.float()  # a narrow format would round the minimum
+        into[0] = pack_bits(wide >= FUNCTIONS[name].minimum_input)
+        if len(into) > 1:
+            into[1] = pack_bits(_FORWARD[name](wide).abs() > rounded.abs())
+    return packed
+
+
+def _slope(output: Tensor, packed: Tensor, name: str) -> Tensor:
     function = FUNCTIONS[name]
+    above, *farther = (unpack_bits(row, output.shape) for row in packed)
     if output.dtype == torch.float64:
         return slope_of_output(function, output, above)
-    return approximate_slope(fit_pieces(function, DEGREES[output.dtype]), signed_root(function, output.float(), above))
+    wide = middle_of_half(output, *farther) if farther else output.float()
+    return approximate_slope(fit_pieces(function, DEGREES[output.dtype]), signed_root(function, wide, above))
 
 
 class _InPlace(torch.autograd.Function):
@@ -123,7 +149,7 @@ def _in_place(x: Tensor, name: str) -> Tensor:
         )
     if torch.is_grad_enabled() and x.requires_grad:
         return _InPlace.apply(x, name)[0]
-    return _FORWARD[name](x)
+    return torch.ops.amped.activation_in_place(x, name)[0]  # the same to the last bit, gradient or not
 
 
 def inplace_gelu(x: Tensor, approximate: str = "none") -> Tensor:

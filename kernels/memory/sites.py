@@ -9,10 +9,12 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
+from amped.kernels.memory.attention import RecomputedAttention, RecomputedSoftmaxDropoutMatmul, SoftmaxDropoutMatmul
 from amped.kernels.memory.in_place_activation import InplaceGELU, InplaceSiLU, inplace_gelu
 from amped.kernels.memory.in_place_norm import InplaceLayerNorm, InplaceRMSNorm
 from amped.kernels.memory.recompute import act_linear
@@ -52,19 +54,59 @@ class ActLinear(nn.Linear):
         return act_linear(x, self.weight, self.bias, self.act)
 
 
-IN_PLACE: dict[str, dict[type[nn.Module], type[nn.Module]]] = {
+ALONE: dict[str, dict[type[nn.Module], type[nn.Module]]] = {
     "in_place_norm": {nn.LayerNorm: InplaceLayerNorm, nn.RMSNorm: InplaceRMSNorm},
     "in_place_activation": {nn.GELU: InplaceGELU, nn.SiLU: InplaceSiLU},
+    "dropout_recomputation": {
+        nn.MultiheadAttention: RecomputedAttention,
+        SoftmaxDropoutMatmul: RecomputedSoftmaxDropoutMatmul,
+    },
 }
 _DEFERRED: dict[type[nn.Module], type[nn.Module]] = {
     nn.GELU: DeferredGELU, nn.SiLU: DeferredSiLU, nn.ReLU: DeferredReLU,
 }  # fmt: skip
-_BEFORE = {
-    made: original
-    for swaps in (*IN_PLACE.values(), _DEFERRED, {nn.Linear: ActLinear})
-    for original, made in swaps.items()
-}
-TECHNIQUES = (*IN_PLACE, "activation_function_recomputation")
+_SWAPS: tuple[dict[Any, Any], ...] = (*ALONE.values(), _DEFERRED, {nn.Linear: ActLinear})
+_BEFORE = {made: original for swaps in _SWAPS for original, made in swaps.items()}
+TECHNIQUES = (*ALONE, "activation_function_recomputation")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a module was called with; gradients stop there."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    first: Tensor
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen | None:
+        """A call with a tensor that a gradient can flow to, the first of which counts."""
+        first = next(filter(has_gradient, (*args, *kwargs.values())), None)
+        return None if first is None else cls(args, kwargs, first)
+
+    def with_first(self, x: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same call of another tensor, wherever the first one was given: attention has it thrice."""
+        kwargs = {name: x if given is self.first else given for name, given in self.kwargs.items()}
+        return tuple(x if given is self.first else given for given in self.args), kwargs
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What its time depends on: shapes, formats, and what is no tensor."""
+        given = (*self.args, *(self.kwargs[name] for name in sorted(self.kwargs)))
+        same = tuple(each is self.first for each in given)
+        return (*((t.shape, t.dtype) if isinstance(t, Tensor) else t for t in given), same)
+
+
+class _Alone(nn.Module):
+    def __init__(self, module: nn.Module, product: nn.Linear | None, seen: Seen) -> None:
+        super().__init__()
+        self.module, self.product, self.seen = module, product, seen
+
+    def forward(self, x: Tensor) -> Tensor:
+        args, kwargs = self.seen.with_first(x)
+        found = self.module(*args, **kwargs)
+        found = found[0] if isinstance(found, tuple) else found
+        return found if self.product is None else self.product(found)
 
 
 @dataclass(frozen=True)
@@ -85,7 +127,7 @@ class Site:
         if isinstance(self.module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
             self.module.activation = inplace_gelu
         elif self.product is None:
-            self.module.__class__ = IN_PLACE[self.technique][type(self.module)]
+            self.module.__class__ = ALONE[self.technique][type(self.module)]
         else:
             self.product.act = _act_name(self.module)
             self.product.__class__ = ActLinear
@@ -97,10 +139,9 @@ class Site:
             if module is not None:
                 restore(module)
 
-    @property
-    def alone(self) -> nn.Module:
-        """What this place computes, as a module that shares its parameters and can be timed."""
-        return self.module if self.product is None else nn.Sequential(self.module, self.product)
+    def alone(self, seen: Seen) -> nn.Module:
+        """What this place computes of its first input, as a module that shares its parameters and can be timed."""
+        return _Alone(self.module, self.product, seen)
 
 
 def restore(module: nn.Module) -> bool:
@@ -121,7 +162,7 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
     occurrences = Counter(id(m) for _, m in model.named_modules(remove_duplicate=False))
     for name, module in model.named_modules():
         for technique in techniques:
-            if type(module) in IN_PLACE.get(technique, {}):
+            if type(module) in ALONE.get(technique, {}) and _drops(module):
                 yield Site(name, technique, module)
         layer = isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer)
         if layer and "in_place_activation" in techniques and module.activation is nn.functional.gelu:
@@ -137,6 +178,13 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
                     yield Site(f"{name}.{first}".lstrip("."), "activation_function_recomputation", act, product)
 
 
+def _drops(module: nn.Module) -> bool:
+    """Whether there is something to be computed again: attention without dropout keeps its softmax once."""
+    if isinstance(module, nn.MultiheadAttention):
+        return module.dropout > 0 and module.bias_k is None and not module.add_zero_attn
+    return not isinstance(module, SoftmaxDropoutMatmul) or module.p > 0
+
+
 def _hooked(module: nn.Module) -> bool:
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(hooks)
@@ -148,6 +196,6 @@ def _act_name(module: nn.Module) -> str:
     return "silu" if isinstance(module, nn.SiLU) else "relu"
 
 
-def has_gradient(x: object) -> bool:
+def has_gradient(x: object) -> TypeGuard[Tensor]:
     """Whether something is a tensor that a gradient can flow to."""
     return isinstance(x, Tensor) and torch.is_floating_point(x)

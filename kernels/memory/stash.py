@@ -63,3 +63,15 @@ def _address(tensor: Tensor) -> int:
 def compare(variants: dict[str, Callable[..., Any]], *args: Any) -> dict[str, int]:
     """Bytes that each of several variants of a model keeps."""
     return {name: stash_bytes(variant, *args).bytes for name, variant in variants.items()}
+
+
+def forward_and_backward(module: Callable[[Any], Any], x: Tensor) -> Callable[[], None]:
+    """A call that runs a module forward and back; gradients are dropped before each."""
+    gradient = torch.ones_like(module(x))
+    leaves = [x, *(module.parameters() if isinstance(module, nn.Module) else ())]
+    leaves = [leaf for leaf in leaves if leaf.requires_grad]
+
+    def call() -> None:
+        torch.autograd.grad(module(x), leaves, gradient)
+
+    return call

@@ -9,9 +9,20 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from amped.kernels.memory.activation_functions import DEGREES, FUNCTIONS, fit_pieces
+from amped.kernels.memory.activation_functions import (
+    DEGREES,
+    FUNCTIONS,
+    NEAR,
+    QUARTER_UNIT,
+    bits_kept,
+    fit_pieces,
+    series_near_minimum,
+    two_parts,
+)
+from amped.kernels.memory.bits import room_for_bits
 
 _BLOCK_BYTES = 128  # packed bytes, eight entries each, that one program works on
+_QUARTER_UNIT = tl.constexpr(QUARTER_UNIT)
 _KINDS = {"gelu": 0, "gelu_tanh": 1, "silu": 2}
 
 
@@ -21,7 +32,14 @@ def takes(x: Tensor) -> bool:
 
 
 @triton.jit
-def _forward_kernel(x_ptr, y_ptr, packed_ptr, n, minimum_input, KIND: tl.constexpr, BLOCK: tl.constexpr):  # noqa: N803
+def _forward_kernel(
+    x_ptr, y_ptr, packed_ptr, n, start, rest, low, left, c0, c1, c2, c3, near,
+    KIND: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    """The minimum's input is start + rest and its output low + left; c0 … c3 are a series, closer to it than `near`.
+
+    Each of an entry's bits has a row of its own in what is packed.
+    """
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     bit = tl.arange(0, 8)
     at = rows[:, None] * 8 + bit[None, :]
@@ -32,16 +50,23 @@ def _forward_kernel(x_ptr, y_ptr, packed_ptr, n, minimum_input, KIND: tl.constex
         y = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
     else:
         y = x * tl.sigmoid(x)
-    tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=at < n)
-    above = ((x >= minimum_input) & (at < n)).to(tl.int32)
+    d = (x - start) - rest
+    y = tl.where(tl.abs(d) < near, low + (left + d * d * (c0 + d * (c1 + d * (c2 + d * c3)))), y)
+    rounded = y.to(y_ptr.dtype.element_ty)
+    tl.store(y_ptr + at, rounded, mask=at < n)
+    above = ((x >= start) & (at < n)).to(tl.int32)
     packed = tl.sum(above << bit[None, :], axis=1)
     tl.store(packed_ptr + rows, packed.to(tl.uint8), mask=rows * 8 < n)
+    if BITS == 2:
+        farther = ((tl.abs(y) > tl.abs(rounded.to(tl.float32))) & (at < n)).to(tl.int32)
+        packed = tl.sum(farther << bit[None, :], axis=1)
+        tl.store(packed_ptr + (n + 7) // 8 + rows, packed.to(tl.uint8), mask=rows * 8 < n)
 
 
 @triton.jit
 def _backward_kernel(
     gradient_ptr, y_ptr, packed_ptr, result_ptr, table_ptr, n, rounded_minimum, rest_of_minimum,
-    PIECES: tl.constexpr, DEGREE: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+    PIECES: tl.constexpr, DEGREE: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """A row of the table is a piece: where it starts, its centre, its coefficients; one more row is where they end."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -51,6 +76,11 @@ def _backward_kernel(
     gradient = tl.load(gradient_ptr + at, mask=at < n, other=0.0).to(tl.float32)
     packed = tl.load(packed_ptr + rows, mask=rows * 8 < n, other=0).to(tl.int32)
     above = ((packed[:, None] >> bit[None, :]) & 1) != 0
+    if BITS == 2:  # as in `middle_of_half`
+        packed = tl.load(packed_ptr + (n + 7) // 8 + rows, mask=rows * 8 < n, other=0).to(tl.int32)
+        farther = (packed[:, None] >> bit[None, :]) & 1
+        moved = y.to(tl.int32, bitcast=True) + (2 * farther - 1) * _QUARTER_UNIT
+        y = tl.where(y == 0.0, y, moved.to(tl.float32, bitcast=True))
     height = (y - rounded_minimum) - rest_of_minimum
     root = tl.sqrt(tl.where(height < 0.0, 0.0, height))
     t = tl.where(above, root, -root)
@@ -71,26 +101,28 @@ def _backward_kernel(
 def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """Output and packed bits."""
     x = x.contiguous()
-    y, packed = torch.empty_like(x), x.new_empty((x.numel() + 7) // 8, dtype=torch.uint8)
-    grid = (triton.cdiv(packed.numel(), _BLOCK_BYTES),)
+    y, packed = torch.empty_like(x), room_for_bits(x, bits_kept(name, x.dtype))
+    grid = (triton.cdiv(packed.shape[1], _BLOCK_BYTES),)
     if packed.numel():
-        start = FUNCTIONS[name].minimum_input
-        _forward_kernel[grid](x, y, packed, x.numel(), start, KIND=_KINDS[name], BLOCK=_BLOCK_BYTES)
+        function = FUNCTIONS[name]
+        minimum = (*two_parts(function.minimum_input), *two_parts(function.minimum_value))
+        _forward_kernel[grid](
+            x, y, packed, x.numel(), *minimum, *series_near_minimum(function), NEAR,
+            KIND=_KINDS[name], BITS=packed.shape[0], BLOCK=_BLOCK_BYTES,
+        )  # fmt: skip
     return y, packed
 
 
 def backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
     """Gradient of the input."""
     gradient, output = gradient.contiguous(), output.contiguous()
-    result, degree = torch.empty_like(output), DEGREES[output.dtype]
+    result, degree = torch.empty_like(gradient), DEGREES[output.dtype]
     table = _table(name, degree, output.device)
-    low = FUNCTIONS[name].minimum_value
-    rounded = float(torch.tensor(low, dtype=torch.float32))
-    grid = (triton.cdiv(packed.numel(), _BLOCK_BYTES),)
+    grid = (triton.cdiv(packed.shape[1], _BLOCK_BYTES),)
     if packed.numel():
         _backward_kernel[grid](
-            gradient, output, packed, result, table, output.numel(), rounded, low - rounded,
-            PIECES=table.shape[0] - 1, DEGREE=degree, BLOCK=_BLOCK_BYTES,
+            gradient, output, packed, result, table, output.numel(), *two_parts(FUNCTIONS[name].minimum_value),
+            PIECES=table.shape[0] - 1, DEGREE=degree, BITS=packed.shape[0], BLOCK=_BLOCK_BYTES,
         )  # fmt: skip
     return result
 

@@ -87,8 +87,10 @@ def stack(sizes: Sizes, variant: Variant, layers: int, dropout: float = 0.1) -> 
     return nn.Sequential(*(EncoderLayer(sizes, variant, dropout) for _ in range(layers)))
 
 
-def saved_bytes(sizes: Sizes, width: int, statistic_width: int = 4) -> dict[str, float]:
+def saved_bytes(sizes: Sizes, width: int, statistic_width: int = 4, bits: int = 1) -> dict[str, float]:
     """Bytes that each policy saves in such a layer, by the closed forms; `width`: bytes of an entry.
+
+    `bits`: those that its activation function keeps of an entry where it works in place (`bits_kept`).
 
     Source: arXiv 2210.10246, with packed masks. A norm keeps mean and 1/σ of `statistic_width` bytes beside its input (4; a
     processor's of 16 bit keeps them in 16 bit), in place 1/σ in fp32 alone.
@@ -96,7 +98,7 @@ def saved_bytes(sizes: Sizes, width: int, statistic_width: int = 4) -> dict[str,
     stream = sizes.batch * sizes.sequence * sizes.hidden
     scores = sizes.batch * sizes.heads * sizes.sequence**2
     return {
-        "in_place_activation": 4 * stream * (width - 1 / 8),
+        "in_place_activation": 4 * stream * (width - bits / 8),
         "in_place_norm": 2 * (stream * width + sizes.batch * sizes.sequence * (2 * statistic_width - 4)),
         "dropout_recomputation": scores * width,
         "activation_function_recomputation": 4 * stream * width,

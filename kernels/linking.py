@@ -1,0 +1,99 @@
+"""Links between processes from measured collectives: for each kind the latency of a step and the rate of a link (α–β)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Fitted, fitted
+from amped.kernels.predicting import Array, Record, measured_time
+from amped.kernels.results import Result
+from amped.kernels.specs import COLLECTIVES
+from amped.kernels.strata import Stratum, strata
+
+# Columns of link_specifications, by the collective that tells their share of the bandwidth.
+SHARES = {"all_reduce": "all_reduce_efficiency", "all_gather": "all_gather_efficiency",
+          "reduce_scatter": "reduce_scatter_efficiency", "all_to_all": "all_to_all_efficiency",
+          "send_receive": "point_to_point_efficiency"}  # fmt: skip
+# How much faster than the largest payload a link may be, which still waits a little for its latency.
+FASTER = 3.0
+# Seconds of a call by amped's formulas: kind, payloads, processes, rate of the link, latency of a step.
+CollectiveTime = Callable[[str, Array, float, Any, Any], Array]
+# Sizes of a kind below which its two numbers are not told.
+FEWEST_SIZES = 3
+
+
+@dataclass(frozen=True)
+class Links:
+    """What connects the processes of one machine.
+
+    Attributes:
+        ranks, backend: of the measurement.
+        latencies: seconds of a step, what a call costs beside it included; rates: byte/s over each link; by kind.
+        strata: errors by kind.
+    """
+
+    ranks: int
+    backend: str
+    latencies: Mapping[str, float]
+    rates: Mapping[str, float]
+    strata: Sequence[Stratum]
+
+    @property
+    def bandwidth(self) -> float:
+        """The rate of the fastest kind, of which the others have shares: no datasheet has one for processes."""
+        return max(self.rates.values())
+
+    @property
+    def typical(self) -> str:
+        """The kind whose latency and share stand for all, as rows of systems have them: the all-reduce, if measured."""
+        return "all_reduce" if "all_reduce" in self.rates else min(self.rates, key=self.rates.__getitem__)
+
+    def share(self, kind: str) -> float:
+        """The rate of a kind as a share of the bandwidth."""
+        return self.rates[kind] / self.bandwidth
+
+    def as_plain(self) -> dict[str, Any]:
+        """The links for machines."""
+        own = {name: value for name, value in asdict(self).items() if name != "strata"}
+        return own | {"bandwidth": self.bandwidth, "typical": self.typical}
+
+
+def linked(result: Result, collective_time: CollectiveTime) -> Links | str | None:
+    """What collectives tell of the links; why they tell nothing where they are too few; None where there are none.
+
+    Most calls on a processor wait for its scheduler: the minima count, noisy or not. Source: Hockney, 1994 (α–β).
+    """
+    records = [r for r in result["records"] if r["kernel"] in COLLECTIVES]
+    groups = {kind: sorted((r for r in records if r["kernel"] == kind), key=_payload) for kind in COLLECTIVES}
+    groups = {kind: own for kind, own in groups.items() if len(own) >= FEWEST_SIZES}
+    used = [record for own in groups.values() for record in own]
+    if len(used) < FEWEST_RECORDS:
+        return f"{len(used)} records, and a fit needs {FEWEST_RECORDS}: the defaults stay" if records else None
+    told = {kind: _fitted(kind, own, result["settings"]["statistic"], collective_time) for kind, own in groups.items()}
+    whole = Fitted({}, *(np.concatenate([getattr(f, part) for f in told.values()]) for part in ("errors", "held_out")))
+    backend = str(used[0].get("impl", "")).rpartition(", ")[2] or "unknown"
+    latencies, rates = ({kind: f.values[name] for kind, f in told.items()} for name in ("latency", "rate"))
+    errors = strata("collectives", used, whole, result["device"]["kind"])
+    return Links(int(used[0]["params"]["ranks"]), backend, latencies, rates, errors)
+
+
+def _fitted(kind: str, records: Sequence[Record], statistic: str, collective_time: CollectiveTime) -> Fitted:
+    """Latency and rate of one kind: a link is no slower than its payloads were seen to be moved."""
+    times = np.array([measured_time(r, statistic) for r in records])
+    moved = np.array([r["bytes"] for r in records])
+    seen = float(np.max(moved / times))
+    bounds: Bounds = {"latency": (0.0, 2 * float(np.min(times))), "rate": (seen, FASTER * seen)}
+    sizes, ranks = np.array([_payload(r) for r in records]), float(records[0]["params"]["ranks"])
+
+    def model(columns: Mapping[str, Array]) -> Array:
+        return collective_time(kind, sizes, ranks, columns["rate"], columns["latency"])
+
+    return fitted(model, times, bounds)
+
+
+def _payload(record: Record) -> float:
+    return float(record["params"]["bytes"])

@@ -1,0 +1,50 @@
+"""Errors of a fit by what its records are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from amped.kernels.fitting import Fitted, Mask
+from amped.kernels.predicting import Record
+
+# Work above which a product is large, and below which it is small; rows or columns up to which it is skinny.
+LARGE, SMALL, SKINNY = {"cpu": 5e8, "cuda": 1e11}, {"cpu": 1e8, "cuda": 1e10}, 64
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Mean absolute errors of a part of the records: fitted to, and held out."""
+
+    family: str
+    name: str
+    count: int
+    train: float
+    held_out: float
+    bias: float
+
+
+def strata(family: str, records: Sequence[Record], told: Fitted, device: str) -> list[Stratum]:
+    """Errors of a family, whole and by what its records are."""
+    names = [stratum_of(r, device) for r in records]
+    chosen: dict[str, Mask] = {"all": np.ones(len(records), dtype=bool)}
+    chosen |= {name: np.array([n == name for n in names]) for name in dict.fromkeys(names)}
+    return [
+        Stratum(family, name, int(mask.sum()), float(np.mean(np.abs(told.errors[mask]))),
+                float(np.mean(np.abs(told.held_out[mask]))), float(np.mean(told.errors[mask])))
+        for name, mask in chosen.items()
+    ]  # fmt: skip
+
+
+def stratum_of(record: Record, device: str) -> str:
+    """Batched, grouped, skinny, small, medium or large for a product; the kernel's own name for all else."""
+    p = record["params"]
+    if "m" not in p:
+        return str(record["kernel"])
+    if record["kernel"] in ("batched_gemm", "grouped_gemm"):
+        return str(record["kernel"]).removesuffix("_gemm")
+    if min(p["m"], p["n"]) <= SKINNY:
+        return "skinny"
+    return "large" if record["flop"] >= LARGE[device] else "small" if record["flop"] < SMALL[device] else "medium"
