@@ -1,18 +1,44 @@
 """Running the command: in a process of its own, or as a verb in this one."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
-from amped.cli.app import app
+from amped.cli.app import app, main
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def amped(*arguments, folder, before=""):
-    """Runs the command in a folder; `before` is code that sets the process up."""
+def amped(*arguments, folder):
+    """Runs the whole command in a folder as if it were redirected, in this process: starting one takes a second and more."""
+    out, told = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with (
+        mock.patch.object(sys, "argv", ["amped", *map(str, arguments)]),
+        mock.patch.dict(os.environ, {"COLUMNS": "200"}),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(told),
+        contextlib.chdir(folder),
+    ):
+        code = ended()
+    return subprocess.CompletedProcess(arguments, code, out.buffer.getvalue().decode(), told.buffer.getvalue().decode())
+
+
+def ended():
+    """Exit code of the command in this process."""
+    try:
+        main()
+    except SystemExit as end:
+        return end.code or 0
+    return 0
+
+
+def apart(*arguments, folder, before=""):
+    """Runs the command in a process of its own; `before` is code that sets the process up."""
     code = f"{before}\nimport sys\nsys.argv[0] = 'amped'\nfrom amped.cli.app import main\nmain()"
     start = [sys.executable, "-c", code] if before else [sys.executable, "-m", "amped"]
     environment = os.environ | {
@@ -35,6 +61,14 @@ def amped(*arguments, folder, before=""):
 def verb(*arguments):
     """Runs a verb in this process and returns its exit code; errors come through."""
     return app([str(argument) for argument in arguments], standalone_mode=False)
+
+
+def refused(*arguments):
+    """Exit code of the command and what it wrote on stderr, a traceback too: the whole of it, but in this process."""
+    told = io.StringIO()
+    argv = mock.patch.object(sys, "argv", ["amped", *map(str, arguments)])
+    with argv, contextlib.redirect_stderr(told):
+        return ended(), told.getvalue()
 
 
 def config_file(folder, content):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers_cli import amped, config_file
+from helpers_cli import amped, apart, config_file
 from helpers_config import config
 
 from amped.cli import options
@@ -86,7 +86,7 @@ class TestOnTheCommandLine:
 
     def test_a_full_disk_leaves_no_file_under_its_name(self, tmp_path):
         limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
-        run = amped("estimate", "--config", "minimal", "--json", "--output-dir", "out", folder=tmp_path, before=limit)
+        run = apart("estimate", "--config", "minimal", "--json", "--output-dir", "out", folder=tmp_path, before=limit)
         assert run.returncode == 2, run.stderr
         assert "Traceback" not in run.stderr
         assert "cannot be written: file too large" in run.stderr

@@ -127,6 +127,14 @@ def test_the_summary_fits_eighty_columns(tmp_path):
     assert max(len(line) for line in done.stdout.splitlines() if not line.startswith("written")) <= 100
 
 
+def test_a_config_is_named_with_or_without_the_option(amped):
+    told = [json.loads(amped("estimate", *named, "--json").stdout) for named in (("minimal",), ("--config", "minimal"))]
+    assert told[0] == told[1]
+    assert told[0]["number_of_accelerators"] == 64
+    twice = CliRunner().invoke(app, ["estimate", "minimal", "--config", "mixtral-8x7b"])
+    assert "'minimal' and --config 'mixtral-8x7b' are two configs" in str(twice.exception)
+
+
 def test_from_any_folder_a_file_is_estimated_by_its_path(amped):
     path = Path(__file__).resolve().parent.parent / "configs" / "minimal.json"
     done = amped("estimate", "--config", path, "--json")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers_cli import amped
 from helpers_explore import (
     JOINT,
     SMALL,
@@ -25,8 +26,7 @@ def small(tmp_path: Path) -> Path:
 
 
 def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "amped", "explore", "--space", "degrees", *map(str, arguments)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, encoding="utf-8")
+    done = amped("explore", "--space", "degrees", *arguments, folder=Path.cwd())
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done

@@ -131,8 +131,8 @@ def unequal(found: Exploration, rows: list[Row], config: object, **overrides: ob
     return wrong
 
 
-def test_a_thousand_cells_are_bit_for_bit_the_estimate_of_one() -> None:
-    rows = random.Random(4).sample(gpt3().best, 1000)
+def test_hundreds_of_cells_are_bit_for_bit_the_estimate_of_one() -> None:
+    rows = random.Random(4).sample(gpt3().best, 300)
     assert unequal(gpt3(), rows, default_config(), **GPT3) == []
 
 
@@ -144,7 +144,7 @@ def test_cells_of_the_full_space_are_bit_for_bit_the_estimate_of_one() -> None:
 
 
 def test_the_ranking_is_that_of_a_loop_over_estimates() -> None:
-    rows, same = small().best[::9], {"memory_capacity": "1 PB"}
+    rows, same = small().best[::27], {"memory_capacity": "1 PB"}
     times = [amped.estimate(SMALL, **same, **settings(row, small().swept))["training_time"] for row in rows]
     assert times == [row["training_time"] for row in rows] == sorted(times)
 

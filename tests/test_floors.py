@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers_cli import amped as command
 
 import amped
 from amped.cli.app import app
@@ -233,10 +234,15 @@ def test_importing_amped_loads_no_heavy_package() -> None:
     assert loaded & HEAVY == set()
 
 
+def test_an_estimate_of_shipped_tables_does_not_wait_for_pint() -> None:
+    loaded = loaded_by("-m", "amped", "estimate")
+    assert "numpy" in loaded
+    assert "pint" not in loaded
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
-    command = [sys.executable, "-m", "amped", verb, "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, encoding="utf-8", cwd=ROOT)
+    done = command(verb, "--help", folder=ROOT)
     assert done.returncode == 0, done.stderr
     assert "Example:" in done.stdout
 

@@ -5,10 +5,11 @@ import subprocess
 import sys
 import venv
 import zipfile
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.slow
@@ -35,14 +36,30 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def clean_python(tmp_path_factory):
-    """A virtual environment with amped's dependencies and without amped."""
+    """A virtual environment with what amped says that it depends on, and all that this needs: nothing else, no amped."""
     folder = tmp_path_factory.mktemp("clean")
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    needed = [line.partition(">")[0] for line in dependencies()]
-    done = run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", *needed, cwd=folder)
-    assert done.returncode == 0, done.stderr
+    packages = Path(run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).stdout.strip())
+    for name in needed(dependencies()):
+        installed = metadata.distribution(name)
+        for top in {file.parts[0] for file in installed.files or () if ".." not in file.parts}:
+            link = packages / top
+            if not link.exists():
+                link.symlink_to(installed.locate_file(top))
     return python
+
+
+def needed(requirements, seen=()):
+    """Distributions that these requirements bring in, as they are installed here."""
+    found = dict.fromkeys(seen)
+    for line in requirements:
+        requirement = Requirement(line)
+        wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if wanted and requirement.name not in found:
+            found[requirement.name] = None
+            found |= dict.fromkeys(needed(metadata.requires(requirement.name) or (), found))
+    return list(found)
 
 
 def dependencies():
@@ -67,7 +84,8 @@ def test_without_an_install_the_checkout_runs(clean_python):
 
 
 def test_the_wheel_runs_from_another_folder(wheel, clean_python, tmp_path):
-    done = run(clean_python, "-m", "pip", "install", "-q", "--no-deps", wheel, cwd=tmp_path)
+    into = ("--python", clean_python, "install", "-q", "--no-deps")
+    done = run(sys.executable, "-m", "pip", *into, wheel, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     estimate = run(clean_python.parent / "amped", "estimate", "--json", cwd=tmp_path)
     assert estimate.returncode == 0, estimate.stderr

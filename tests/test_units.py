@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amped.errors import UnitError
-from amped.units import DIMENSIONLESS, PREFIXES, factor, parse, registry
+from amped.units import COMMON, DIMENSIONLESS, PREFIXES, factor, parse, registry
 
 CANONICAL = ("byte", "byte/s", "Hz", "s", "flop/s", "flop", "W", "J", "dollar", "dollar/s", "count", "1")
 # Units of the same dimension: every two of a line convert into one another.
@@ -159,6 +159,18 @@ class TestTrapsOfTheRegistry:
 
     def test_counts_and_ratios_are_plain_numbers(self):
         assert [factor("", canonical) for canonical in DIMENSIONLESS] == [1.0, 1.0, 1.0]
+
+
+class TestTheTableOfCommonUnits:
+    @pytest.mark.parametrize(("canonical", "unit"), [(c, u) for c, units in COMMON.items() for u in units])
+    def test_its_factors_are_pint_s_to_the_last_bit(self, canonical, unit):
+        assert COMMON[canonical][unit] == float(registry().Quantity(1.0, unit).to(canonical).magnitude)
+
+    def test_what_it_does_not_have_is_asked_of_pint(self):
+        assert "hour" not in COMMON["s"]
+        assert factor("hour", "s") == 3600.0
+        with pytest.raises(UnitError, match="'GB' is not a unit of time"):
+            factor("GB", "s")
 
 
 class TestProperties:

@@ -135,6 +135,12 @@ def test_scenario_summary_draws_each_config_and_all_together(amped, tmp_path, fo
         assert "time of one step (s)" in texts or "<path" in texts
 
 
+def test_show_has_units_of_bare_numbers_and_words_of_lists(amped):
+    shown = amped("show", "NeMo AutoModel").split()
+    assert "32 bit" in " ".join(shown)
+    assert "sequence_parallel, virtual_pipeline_stages" in " ".join(shown)
+
+
 def test_show_has_values_sources_and_doubts(amped):
     text = amped("show", "TPU v5p")
     for part in ("TPU v5p", "1.751 GHz", "unverified", "sources", "Google Cloud TPU documentation"):

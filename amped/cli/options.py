@@ -33,16 +33,22 @@ OutputOption = Annotated[
 TablesOption = Annotated[
     Path | None, Option("--lookup-tables", metavar="DIR", help="Lookup tables to layer over the shipped ones.")
 ]
+ConfigArgument = Annotated[
+    str | None, typer.Argument(metavar="CONFIG", help="Config file, or a shipped one; the same as --config.")
+]
+ConfigOption = Annotated[
+    str, Option("--config", "-c", metavar="FILE|NAME", help="Config file, or a shipped one (`amped list configs`).")
+]
+SetOption = Annotated[
+    list[str] | None,
+    Option("--set", "-s", metavar="NAME=VALUE", help='Give a parameter: memory_capacity="96 GB"; repeatable.'),
+]
 
 
 def read(
-    config: Annotated[
-        str, Option("--config", "-c", metavar="FILE|NAME", help="Config file, or a shipped one (`amped list configs`).")
-    ] = "default",
-    settings: Annotated[
-        list[str] | None,
-        Option("--set", "-s", metavar="NAME=VALUE", help='Give a parameter: memory_capacity="96 GB"; repeatable.'),
-    ] = None,
+    named_config: ConfigArgument = None,
+    config: ConfigOption = "default",
+    settings: SetOption = None,
     model: Annotated[str | None, Option(metavar="ROW", help="Transformer to train (`amped list models`).")] = None,
     accelerator: Annotated[str | None, Option(metavar="ROW", help="Accelerator (`amped list accelerators`).")] = None,
     system: Annotated[str | None, Option(metavar="ROW", help="Nodes and networks (`amped list systems`).")] = None,
@@ -63,6 +69,10 @@ def read(
     """The scenario that the options describe."""
     from amped.scenario import read_scenario
 
+    if named_config is not None and config not in ("default", named_config):
+        raise ConfigError(
+            f"{named_config!r} and --config {config!r} are two configs", "keep one; `amped compare` takes two"
+        )
     given = overrides(settings or [])
     degrees = {"data": dp, "tensor": tp, "pipeline": pp, "context": cp, "expert": ep}
     own: dict[str, object] = {f"{kind}_parallel_degree": degree for kind, degree in degrees.items()}
@@ -72,7 +82,7 @@ def read(
     twice = named.keys() & given.keys()
     if twice:
         raise ConfigError(f"{', '.join(sorted(twice))} is given twice", "by --set and by its own option; keep one")
-    return read_scenario(config, {**given, **named}, lookup_tables, formulas)
+    return read_scenario(named_config or config, {**given, **named}, lookup_tables, formulas)
 
 
 def with_scenario(verb: Callable[..., None]) -> Callable[..., None]:
