@@ -64,11 +64,14 @@ def product_seconds(p: dict, m: float, n: float, k: float, batch: float, written
 
 
 def linear(p: dict, name: str, m: float, n: float, k: float) -> list[Kernel]:
-    """A product with a weight; a kernel of its own may add up the weight's gradients, which are written and read once more."""
+    """A product with a weight; a kernel of its own may add what it left to the weight's gradient, or copy it to be sent."""
     found, entries = product(p, name, m, n, k), k * n
     if p["gradient_accumulation"] == "fused":
         return found
-    moved = 2 * entries * p["activation_precision"]
+    sent = p["zero_stage"] >= 2  # gradients of every micro-batch are sharded
+    moved = entries * (
+        2 * p["activation_precision"] if sent else p["activation_precision"] + 2 * p["gradient_precision"]
+    )
     return [*found, kernel(p, f"{name} sum", "weight_gradient", entries / p["vector_flop_rate"], moved)]
 
 

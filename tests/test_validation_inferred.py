@@ -38,6 +38,13 @@ def estimate(m):
     return estimated(read_scenario(dict(m.config)), Estimation)
 
 
+def fits_with(m, **changed):
+    config = {**m.config, "mapping_parameters": {**m.config["mapping_parameters"]}}
+    parameters = config["mapping_parameters"]["parameters"] | {n: {"value": v} for n, v in changed.items()}
+    config["mapping_parameters"]["parameters"] = parameters
+    return bool(estimated(read_scenario(config), Estimation)["fits_in_memory"])
+
+
 class TestNetworksOfTheSameShape:
     def test_a_shape_that_is_known_tells_what_no_column_asks_for(self, read):
         """A dense network of 36 layers and 4096 wide with 8 key heads is Qwen3 8B, whatever the row calls it."""
@@ -105,6 +112,23 @@ def test_recipes_of_fp8_are_fp8(read, written):
     assert values(read(DENSE | {"precision": written}))["matrix_precision"] == "fp8"
 
 
+@pytest.mark.parametrize("column", ["num_experts", "experts_topk", "moe_layer_freq", "kv_heads"])
+def test_a_zero_is_as_if_nothing_stood_there(read, column):
+    assert read(DENSE | {column: 0}).config == read(DENSE | {column: ""}).config
+
+
+@pytest.mark.parametrize("column", ["tp", "pp", "cp", "ep", "virtual_pipeline_stages"])
+def test_a_zero_of_what_cuts_is_one(read, column):
+    assert read(DENSE | {column: 0}).config == read(DENSE | {column: 1}).config
+
+
+@pytest.mark.parametrize("framework", ["Megatron-LM", "Megatron-DeepSpeed"])
+def test_megatron_adds_up_gradients_of_bf16_in_full_precision(read, framework):
+    row = DENSE | {"framework": framework, "source": "someone 2021"}
+    found = {precision: values(read(row | {"precision": precision})) for precision in ("fp16", "bf16")}
+    assert {precision: of["gradient_precision"] for precision, of in found.items()} == {"fp16": 16, "bf16": 32}
+
+
 class TestRecipesThatNobodyWrote:
     def test_sequence_parallelism_is_taken_where_the_framework_has_it(self, read):
         assert values(read(DENSE | {"tp": 4, "framework": "Megatron-LM"}))["sequence_parallel"] is True
@@ -113,13 +137,33 @@ class TestRecipesThatNobodyWrote:
 
     def test_recomputation_is_taken_where_nothing_fits_without(self, read):
         row = DENSE | WIDE | {"framework": "Megatron-LM", "zero_stage": 1, "gpus": 64, "pp": 4}
-        assert values(read(row | {"micro_batch": 1}))["activation_recomputation"] == "none"
+        assert values(read(row))["activation_recomputation"] == "none"
         large = read(row | {"micro_batch": 8})
-        assert values(large)["activation_recomputation"] == "full"
+        assert values(large)["activation_recomputation"] == "block"
         assert "the fastest that fits" in large.assumed["activation_recomputation"]
-        assert (
-            values(read(row | {"micro_batch": 8, "activation_recompute": "none"}))["activation_recomputation"] == "none"
-        )
+        told = read(row | {"micro_batch": 8, "activation_recompute": "none"})
+        assert values(told)["activation_recomputation"] == "none"
+        composer = read(row | {"micro_batch": 8, "pp": 1, "zero_stage": 3, "framework": "Composer"})
+        assert values(composer)["activation_recomputation"] == "full"  # cannot choose layers
+
+    def test_as_few_layers_are_recomputed_as_will_do(self, read):
+        m = read(DENSE | WIDE | {"framework": "Megatron-LM", "zero_stage": 1, "gpus": 64, "pp": 4, "micro_batch": 8})
+        chosen = values(m)["number_of_recomputed_layers"]
+        assert 0 < chosen < 80 / 4
+        fits = [fits_with(m, number_of_recomputed_layers=n) for n in (chosen - 1, chosen)]
+        assert fits == [False, True]
+
+    def test_activations_are_offloaded_where_that_is_faster_than_computing_them_again(self, read):
+        row = DENSE | WIDE | {"framework": "Megatron-Bridge 25.11", "accelerator": "GB200", "gpus": 64, "tp": 1,
+                              "zero_stage": 3, "micro_batch": 2, "seq_len": 8192, "precision": "fp8"}  # fmt: skip
+        m = read(row)
+        assert values(m)["activation_recomputation"] == "none"
+        share = values(m)["activation_offload"]
+        assert [fits_with(m, activation_offload=share - d) for d in (1 / 80, 0)] == [False, True]
+        piped = values(read(row | {"pp": 4, "zero_stage": 1, "micro_batch": 8}))
+        assert "activation_offload" not in piped
+        older = values(read(row | {"framework": "NeMo 24.07"}))
+        assert (older["activation_recomputation"], "activation_offload" in older) == ("block", False)
 
     def test_what_ran_is_modelled_though_nothing_is_estimated_to_fit(self, read):
         row = {k: v for k, v in (DENSE | WIDE | {"pp": 1, "tp": 1, "zero_stage": 0}).items() if k != "micro_batch"}

@@ -1,5 +1,7 @@
 """What frameworks leave to kernels of their own, where fused kernels would not go to memory again."""
 
+import numpy as np
+
 from amped.quantity import MAPPING, parameter, records, selector
 from amped.records import Operator, streamed
 
@@ -32,19 +34,21 @@ def accumulation_operators():
 @records(choice="gradient_accumulation", value="separate")
 def accumulation_operators__separate(
     projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
-    flops_per_elementary_operation,
+    gradient_precision, zero_stage, flops_per_elementary_operation,
 ):  # fmt: skip
-    """Gradients of weights written once more by their product, in its precision, and read to be added.
+    """What a product left of a weight's gradient, added to that of other micro-batches, or copied to be sent.
 
-    What the sum itself moves is counted with the product. Source: PyTorch, autograd AccumulateGrad.
+    It is sent where the gradients of every micro-batch are sharded.
+    Source: PyTorch, autograd AccumulateGrad; Megatron-LM, main_grad.add_. Differs: products are counted as if they added
+    up themselves, which they do beside their multiplications, at no cost but for very small micro-batches.
     """
     every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
-    products = [o for o in every if o.phase == "weight_gradient"]
+    kept, left = zero_stage < 2, activation_precision
+    read, written = left + gradient_precision * kept, np.where(kept, gradient_precision, left)
     return tuple(
         Operator(f"{o.name}_accumulation", "element_wise", "weight_gradient", o.m, o.n, 0.0, o.batch,
-                 entries * flops_per_elementary_operation, entries * activation_precision,
-                 entries * activation_precision, 0.0 * entries, 1.0, o.count)
-        for o in products for entries in (o.m * o.n * o.batch,)
+                 entries * flops_per_elementary_operation, entries * read, entries * written, 0.0 * entries, 1.0, o.count)
+        for o in every if o.phase == "weight_gradient" for entries in (o.m * o.n * o.batch,)
     )  # fmt: skip
 
 

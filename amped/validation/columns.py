@@ -27,6 +27,9 @@ COLUMNS = {
     **dict.fromkeys(("measured_step_time_s", "measured_tokens_per_s_per_gpu", "measured_model_tflops_per_gpu",
                      "measured_mfu_pct", "measured_hfu_pct", "measured_peak_memory_GB"), NUMBER),
 }  # fmt: skip
+# Where tables write 0 for "none": as if the cell were blank, or one of it, which cuts nothing.
+NONE_AT_ZERO = ("num_experts", "experts_topk", "moe_layer_freq", "kv_heads")
+ONE_AT_ZERO = ("virtual_pipeline_stages", "tp", "pp", "cp", "ep")
 # Without these a row says nothing that could be estimated; any other column may be missing, which is as if it were blank.
 NEEDED = ("id", "layers", "hidden_size", "seq_len", "accelerator", "gpus", "global_batch")
 
@@ -104,7 +107,8 @@ def _ragged(line: int) -> Problem:
 
 
 def _row(line: int, raw: Mapping[str, str]) -> TableRow:
-    texts = {name: cell.strip() for name, cell in raw.items() if name in COLUMNS and cell.strip()}
+    cells = {name: _one_for_zero(name, cell.strip()) for name, cell in raw.items() if name in COLUMNS}
+    texts = {name: cell for name, cell in cells.items() if cell}
     numbers: dict[str, float] = {}
     problems = []
     for name, cell in texts.items():
@@ -116,6 +120,13 @@ def _row(line: int, raw: Mapping[str, str]) -> TableRow:
                 numbers[name] = number
     others = tuple(name for name in raw if name not in COLUMNS and raw[name].strip())
     return TableRow(line, texts, numbers, tuple(problems), others)
+
+
+def _one_for_zero(name: str, cell: str) -> str:
+    """A cell, where 0 stands for none of it."""
+    if name not in NONE_AT_ZERO + ONE_AT_ZERO or _number(cell, COUNT) != 0:
+        return cell
+    return "1" if name in ONE_AT_ZERO else ""
 
 
 def _number(cell: str, kind: str) -> float | None:

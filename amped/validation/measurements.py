@@ -19,7 +19,7 @@ from amped.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, user_folders
 from amped.tables import Tables
 from amped.validation.columns import NEEDED, TableRow, read_table
 from amped.validation.notes import Reading, read_notes
-from amped.validation.recipes import OFFERED, OPEN, tuned
+from amped.validation.recipes import BESIDE, OFFERED, OFFLOAD, OPEN, tuned
 from amped.validation.translated import Translation
 from amped.validation.translation import translated
 
@@ -140,6 +140,9 @@ def measurement(
     tunable = kind == STEP and not own["out_of_memory"]
     open_to = {name for name in OPEN if name in translation.assumed and tunable}
     open_to -= set(OFFERED) - set(translation.offers)
+    open_to |= {name for name, other in BESIDE.items() if other in open_to and name in translation.offers}
+    if translation.values.get("pipeline_parallel_degree", 1) > 1:
+        open_to.discard(OFFLOAD)  # Megatron-Core offloads activations of unpipelined layers only
     chosen, why = tuned(config, translation.values, open_to, lookup_tables)
     for name, value in chosen.items():
         translation.assume(name, value, why)

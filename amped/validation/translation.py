@@ -47,7 +47,9 @@ PROVENANCE = {
 }  # fmt: skip
 # What every framework takes for a blank column, and columns of a stack that are no parameter of a config.
 BLANK = {"virtual_pipeline_stages": 1, "micro_batch": 1, "ep": 1}
-SAID_OF_STACKS = ("network_family", "selective_recomputation", "vocabulary_padding", "offers")
+SAID_OF_STACKS = (
+    "network_family", "selective_recomputation", "vocabulary_padding", "offers", "bf16_gradient_precision",
+)  # fmt: skip
 # How well a stack does what it does: its row says it, and nothing is assumed of the measurement.
 HOW_WELL = (
     "attention_kernel", "attention_dropout_fraction", "streaming_traffic_factor", "gradient_accumulation",
@@ -103,6 +105,8 @@ def _take_defaults(row: TableRow, stack: Row, result: Translation) -> None:
     whose = "default of " + ("an unknown framework" if stack.name == UNKNOWN else stack.name)
     own = {name: value for name, value in stack.columns.items() if name not in (*ABOUT, *HOW_WELL)}
     own |= {DIRECT[column]: value for column, value in BLANK.items() if column != "ep" or "num_experts" in row.texts}
+    if row.text("precision") == "bf16" and "bf16_gradient_precision" in own:
+        own["gradient_precision"] = own["bf16_gradient_precision"]
     given = {DIRECT[column] for column in row.texts if column in DIRECT}
     for name, value in own.items():
         if name not in given and name not in SAID_OF_STACKS:
