@@ -116,6 +116,13 @@ class TestWhatARowLeavesUndone:
         dry, wet = step(**asked), step(**asked | {"dropout": 0.1})
         assert wet["core_forward_time_per_layer"] == pytest.approx(2 * dry["core_forward_time_per_layer"], rel=0.01)
 
+    def test_shares_of_a_sequence_are_attended_to_more_slowly(self):
+        for degree, slower in ((1, 1), (2, 2)):
+            asked = FLASH | {"context_parallel_degree": degree, "kernel_overhead_time": 0, "attention_ramp_length": 0}
+            whole, blocks = (step(**asked, shared_attention_fraction=f) for f in (1, 0.5))
+            for time in ("core_forward_time_per_layer", "core_gradient_time_per_layer"):
+                assert blocks[time] == pytest.approx(slower * whole[time], rel=0.01)
+
     def test_traffic_that_is_not_fused_is_of_norms_and_element_wise_operators_alone(self):
         one, two = (step(**FLASH, streaming_traffic_factor=f) for f in (1, 2))
         pairs = zip(*(e.results.records("layer_durations") for e in (one, two)), strict=True)

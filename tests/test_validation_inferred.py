@@ -107,6 +107,25 @@ class TestPipelinesOfShardedWeights:
         assert values(read(DENSE | said | {"global_batch": 2048}))["microbatch_size"] == 8
 
 
+class TestLocalBatchesOfTorchtitan:
+    row = DENSE | {"pp": 4, "dp": 16, "notes": "local batch 16"}
+
+    @pytest.mark.parametrize("written", ["", 16])
+    def test_a_pipeline_cuts_them_into_a_micro_batch_for_each_stage(self, read, written):
+        m = read(self.row | {"micro_batch": written})
+        assert values(m)["microbatch_size"] == 4
+        assert "torchtitan cuts a local batch of 16" in m.assumed["microbatch_size"]
+        assert values(read(self.row | {"micro_batch": written, "notes": ""}))["microbatch_size"] == 4
+
+    @pytest.mark.parametrize(
+        "other", [{"micro_batch": 2}, {"pp": 1, "dp": 64, "notes": ""}, {"framework": "Megatron-LM", "micro_batch": 16}]
+    )
+    def test_all_else_stays_as_it_is(self, read, other):
+        m = read(self.row | {"micro_batch": 1} | other)
+        assert "cuts" not in m.assumed.get("microbatch_size", "")
+        assert values(m)["microbatch_size"] == other.get("micro_batch", 1)
+
+
 @pytest.mark.parametrize("written", ["fp8", "FP8", "mxfp8", "fp8-cs", "FP8 (E4M3)"])
 def test_recipes_of_fp8_are_fp8(read, written):
     assert values(read(DENSE | {"precision": written}))["matrix_precision"] == "fp8"

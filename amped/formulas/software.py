@@ -80,6 +80,27 @@ def attention_dropout_fraction():
     return 1
 
 
+@parameter("1", category=MAPPING, above=0, at_most=1)
+def shared_attention_fraction():
+    """Rate of a fused attention over shares of a sequence, computed block by block and joined, as a share of one over all of it.
+
+    Source: definition; 1: blocks cost nothing. PyTorch, experimental context_parallel, merges blocks by kernels of its own.
+    """
+    return 1
+
+
+@quantity("1")
+def context_attention_fraction():
+    """Rate of attention that context parallelism leaves: all of it. Source: definition."""
+    return 1
+
+
+@quantity("1", when_given=("shared_attention_fraction",))
+def context_attention_fraction__given(shared_attention_fraction, context_parallel_degree):
+    """Rate of attention that context parallelism leaves, where sequences are shared out. Source: definition."""
+    return np.where(context_parallel_degree > 1, shared_attention_fraction, 1.0)
+
+
 @parameter("1", category=MAPPING)
 def attention_head_ramp():
     """Width of a head at which a fused attention reaches half of what endless width would give it.
@@ -91,22 +112,23 @@ def attention_head_ramp():
 
 @quantity("flop/s")
 def fused_forward_flop_rate(
-    attention_peak_flop_rate, attention_forward_efficiency, attention_kernel_fraction, training_clock_fraction
-):
+    attention_peak_flop_rate, attention_forward_efficiency, attention_kernel_fraction, training_clock_fraction,
+    context_attention_fraction,
+):  # fmt: skip
     """Rate of a fused attention forward over long sequences. Source: the row of kernel_efficiencies."""
     sustained = attention_peak_flop_rate * attention_forward_efficiency * training_clock_fraction
-    return sustained * attention_kernel_fraction
+    return sustained * attention_kernel_fraction * context_attention_fraction
 
 
 @quantity("flop/s")
 def fused_backward_flop_rate(
     attention_peak_flop_rate, attention_backward_efficiency, attention_kernel_fraction, training_clock_fraction,
-    deterministic, deterministic_attention_fraction,
+    deterministic, deterministic_attention_fraction, context_attention_fraction,
 ):  # fmt: skip
     """Rate of a fused attention backward over long sequences. Source: the row of kernel_efficiencies."""
     sustained = attention_peak_flop_rate * attention_backward_efficiency * training_clock_fraction
     ordered = np.where(deterministic > 0, deterministic_attention_fraction, 1.0)
-    return sustained * attention_kernel_fraction * ordered
+    return sustained * attention_kernel_fraction * ordered * context_attention_fraction
 
 
 # --- recomputation ---------------------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def measurement(
     config = _config(row, translation, known)
     tunable = kind == STEP and not own["out_of_memory"]
     open_to = {name for name in OPEN if name in translation.assumed and tunable}
-    open_to -= set(OFFERED) - set(translation.offers)
+    open_to -= (set(OFFERED) - set(translation.offers)) | translation.settled
     open_to |= {name for name, other in BESIDE.items() if other in open_to and name in translation.offers}
     if translation.values.get("pipeline_parallel_degree", 1) > 1:
         open_to.discard(OFFLOAD)  # Megatron-Core offloads activations of unpipelined layers only

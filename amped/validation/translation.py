@@ -49,10 +49,11 @@ PROVENANCE = {
 BLANK = {"virtual_pipeline_stages": 1, "micro_batch": 1, "ep": 1}
 SAID_OF_STACKS = (
     "network_family", "selective_recomputation", "vocabulary_padding", "offers", "bf16_gradient_precision",
+    "microbatches_per_stage",
 )  # fmt: skip
 # How well a stack does what it does: its row says it, and nothing is assumed of the measurement.
 HOW_WELL = (
-    "attention_kernel", "attention_dropout_fraction", "streaming_traffic_factor", "gradient_accumulation",
+    "attention_kernel", "attention_dropout_fraction", "shared_attention_fraction", "streaming_traffic_factor", "gradient_accumulation",
     "host_time_per_layer", "host_time_per_step", "allocator_reserve_fraction", "cross_entropy_copies",
     "fused_cross_entropy", "deduplicated_dispatch", "recomputation_stops_early",
     "prefetched_sharding_fraction", "expert_bias_addition",
@@ -87,15 +88,17 @@ def translated(row: TableRow, reading: Reading, layer_alone: bool, tables: Table
     if layer_alone:
         result.values |= ALONE
     _take_facts(row, reading, result)
+    for name in reading.facts:
+        result.assumed.pop(name, None)
     if not layer_alone:
         _pad_vocabulary(stack, result)
-        _take_pipeline(result)
+        _take_pipeline(row, stack, result)
     take_machine(row, tables, result)
     timed = {"measured_step_time_s", "measured_tokens_per_s_per_gpu"} & row.numbers.keys()
     if not timed and "attention_flop_convention" not in reading.facts:
         result.assume("attention_flop_convention", "full", "the source does not say; amped's own")
     for name in list(result.assumed):
-        if name in reading.facts or not (name in result.values or name in MACHINE):
+        if not (name in result.values or name in MACHINE):
             del result.assumed[name]
     return result
 
@@ -201,13 +204,23 @@ def _relative(row: TableRow, values: Mapping[str, Any]) -> dict[str, Callable[[A
     }
 
 
-def _take_pipeline(result: Translation) -> None:
-    """How the network is cut into stages, and what ZeRO comes to in a pipeline, which adds gradients up first."""
+def _take_pipeline(row: TableRow, stack: Row, result: Translation) -> None:
+    """How network and batch are cut for stages, and what ZeRO comes to in a pipeline, which adds gradients up first."""
+    _cut_local_batch(row, stack, result)
     for name, value, why in splits(result.values):
         result.assume(name, value, why)
     piped = result.values.get("pipeline_parallel_degree", 1) > 1
     if piped and result.values.get("zero_stage", 0) > 1:
         result.assume("zero_stage", 1, "in a pipeline weights stay gathered and gradients are added up first")
+
+
+def _cut_local_batch(row: TableRow, stack: Row, result: Translation) -> None:
+    """Micro-batches where a row has only what a replica gets at once, or nothing, and its framework cuts that for the stages."""
+    stages, each = result.values.get("pipeline_parallel_degree", 1), stack.columns.get("microbatches_per_stage", 0)
+    local = row.numbers["global_batch"] / row.numbers.get("dp", math.inf)
+    if stages > 1 and each and row.numbers.get("micro_batch", local) == local >= stages * each:
+        whole = f"{stack.name} cuts a local batch of {local:.0f} into {each} micro-batch for each stage"
+        result.settle("microbatch_size", int(local // (stages * each)), whole)
 
 
 def _pad_vocabulary(stack: Row, result: Translation) -> None:
