@@ -40,7 +40,7 @@ TEXTS = {
              "positions", "parallel_blocks", "MoE_layer_pattern", "parameters_computed",
              "parameters_published", "parameters_exact", "active_parameters_published"),
     SOFTWARE: ("network_family", "selective_recomputation", "vocabulary_padding", "offers", "bf16_gradient_precision",
-               "microbatches_per_stage"),
+               "local_batch_cut_into"),
     LINKS: ("link_class", "bandwidth_of", "lanes_or_links", "all_reduce_efficiency", "all_gather_efficiency",
             "reduce_scatter_efficiency", "all_to_all_efficiency", "point_to_point_efficiency", "efficiency_basis"),
 }  # fmt: skip

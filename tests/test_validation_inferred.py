@@ -108,14 +108,16 @@ class TestPipelinesOfShardedWeights:
 
 
 class TestLocalBatchesOfTorchtitan:
-    row = DENSE | {"pp": 4, "dp": 16, "notes": "local batch 16"}
+    row = DENSE | {"pp": 4, "dp": 16, "source": "a run of 2024", "notes": "local batch 16"}
 
     @pytest.mark.parametrize("written", ["", 16])
-    def test_a_pipeline_cuts_them_into_a_micro_batch_for_each_stage(self, read, written):
-        m = read(self.row | {"micro_batch": written})
-        assert values(m)["microbatch_size"] == 4
-        assert "torchtitan cuts a local batch of 16" in m.assumed["microbatch_size"]
-        assert values(read(self.row | {"micro_batch": written, "notes": ""}))["microbatch_size"] == 4
+    @pytest.mark.parametrize(("year", "size"), [(2024, 4), (2025, 1)])
+    def test_a_pipeline_cuts_them_for_its_stages_and_later_into_sequences(self, read, written, year, size):
+        row = self.row | {"micro_batch": written, "source": f"a run of {year}"}
+        m = read(row)
+        assert values(m)["microbatch_size"] == size
+        assert "cuts a local batch of 16 into as many as" in m.assumed["microbatch_size"]
+        assert values(read(row | {"notes": ""}))["microbatch_size"] == size
 
     @pytest.mark.parametrize(
         "other", [{"micro_batch": 2}, {"pp": 1, "dp": 64, "notes": ""}, {"framework": "Megatron-LM", "micro_batch": 16}]

@@ -25,6 +25,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {"GPT": GPT_SHAPE, "Llama": LLAMA_SHAP
 # What a framework is called (lower case), the last year of an era, and its row; the first that matches holds.
 STACKS: tuple[tuple[str, int, str], ...] = (
     (r"composer|llm-?foundry|mosaic", 9999, "Composer FSDP"),
+    (r"torchtitan", 2024, "torchtitan 2024"),
     (r"torchtitan", 9999, "torchtitan"),
     (r"automodel", 9999, "NeMo AutoModel"),
     (r"deepspeed", 9999, "Megatron-DeepSpeed"),
@@ -37,12 +38,14 @@ STACKS: tuple[tuple[str, int, str], ...] = (
     (r"torch|hugging ?face|transformers|lightning", 9999, "PyTorch"),
 )
 UNKNOWN = "default"
+# A year in a source: alone, in a preprint's number, behind a month's name, or before its number.
+YEAR = re.compile(r"\b20(\d\d)\b|arxiv[ :]?(\d\d)\d\d\.|(?<=[a-z])20(\d\d)\b|(?<=_)20(\d\d)[01]\d(?=_)")
 COMPILED = "{}, compiled"
 
 
 def stack_of(framework: str, source: str, tables: Tables, compiled: bool = False) -> Row:
     """The row of a framework; by the year of its source where there were several eras, and compiled where it can be."""
-    found = re.findall(r"\b(?:20(\d\d)\b|arxiv[ :]?(\d\d)\d\d\.)|(?<=[a-z])20(\d\d)\b", source.casefold())
+    found = YEAR.findall(source.casefold())
     year = min((2000 + int(next(filter(None, each))) for each in found), default=9999)
     name = framework.casefold().strip()
     row = next((row for pattern, until, row in STACKS if re.search(pattern, name) and year <= until), UNKNOWN)

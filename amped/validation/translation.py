@@ -49,7 +49,7 @@ PROVENANCE = {
 BLANK = {"virtual_pipeline_stages": 1, "micro_batch": 1, "ep": 1}
 SAID_OF_STACKS = (
     "network_family", "selective_recomputation", "vocabulary_padding", "offers", "bf16_gradient_precision",
-    "microbatches_per_stage",
+    "local_batch_cut_into",
 )  # fmt: skip
 # How well a stack does what it does: its row says it, and nothing is assumed of the measurement.
 HOW_WELL = (
@@ -215,12 +215,14 @@ def _take_pipeline(row: TableRow, stack: Row, result: Translation) -> None:
 
 
 def _cut_local_batch(row: TableRow, stack: Row, result: Translation) -> None:
-    """Micro-batches where a row has only what a replica gets at once, or nothing, and its framework cuts that for the stages."""
-    stages, each = result.values.get("pipeline_parallel_degree", 1), stack.columns.get("microbatches_per_stage", 0)
+    """Micro-batches where a row says what a replica gets at once, or nothing, and its framework cuts that for pipelines."""
+    stages, parts = result.values.get("pipeline_parallel_degree", 1), stack.columns.get("local_batch_cut_into")
     local = row.numbers["global_batch"] / row.numbers.get("dp", math.inf)
-    if stages > 1 and each and row.numbers.get("micro_batch", local) == local >= stages * each:
-        whole = f"{stack.name} cuts a local batch of {local:.0f} into {each} micro-batch for each stage"
-        result.settle("microbatch_size", int(local // (stages * each)), whole)
+    if stages > 1 and parts and row.numbers.get("micro_batch", local) == local >= stages:
+        size = int(local // stages) if parts == "stages" else 1
+        result.settle(
+            "microbatch_size", size, f"{stack.name} cuts a local batch of {local:.0f} into as many as {parts}"
+        )
 
 
 def _pad_vocabulary(stack: Row, result: Translation) -> None:
