@@ -46,6 +46,7 @@ def layer(p):
     forward, backward, update = (twin.phase_seconds(p, kernels, phase) for phase in twin.PHASES)
     host = p["host_time_per_layer"]
     forward, backward, update = max(forward, host), max(backward, host / 2), max(update, host / 2)
+    busy_there, busy_back = (fsum(k.seconds for k in kernels if k.phase == phase) for phase in twin.PHASES[:2])
     core = twin.phase_seconds(p, [k for k in kernels if k.name in twin.CORE], "forward")
     full = p["activation_recomputation"] == "full"
     last = twin.phase_seconds(p, [k for k in kernels if k.name == "feedforward_down"], "forward")
@@ -56,9 +57,12 @@ def layer(p):
     hidden = min(gathers, backward)  # the inputs gathered again
     if p["overlap_tensor_communication"]:  # and what was gathered is scattered, as gradients beside the next products
         hidden += min(there - scatters, update)
+    idle = (forward - busy_there) * (2 if full else 1) + backward - busy_back
+    beside_the_host = max(min(waits - hidden, idle), 0.0)
     return {"compute_forward_time": forward, "compute_backward_time": backward, "weight_update_time": update,
-            "recomputation_time": again, "hidden_tensor_communication_time": hidden,
-            "exposed_tensor_communication_time": waits - hidden * (1 - p["overlap_slowdown_fraction"])}  # fmt: skip
+            "recomputation_time": again, "hidden_tensor_communication_time": hidden + beside_the_host,
+            "exposed_tensor_communication_time":
+                waits - hidden * (1 - p["overlap_slowdown_fraction"]) - beside_the_host}  # fmt: skip
 
 
 def end(p, kernels):

@@ -154,6 +154,17 @@ class TestWhatARowLeavesUndone:
         assert (slow["forward_time_per_layer"], slow["input_gradient_time_per_layer"]) == (1, 0.5)
         assert slow["optimizer_time"] == pytest.approx(quick["optimizer_time"] + 3)
 
+    def test_exchanges_run_while_an_accelerator_waits_for_its_host(self):
+        quick, slow = (
+            step(overlap_tensor_communication=False),
+            step(overlap_tensor_communication=False, host_time_per_layer="1 s"),
+        )
+        assert quick["tensor_communication_beside_the_host_per_layer"] == 0
+        assert quick["exposed_tensor_communication_time_per_layer"] > 0
+        assert slow["exposed_tensor_communication_time_per_layer"] == pytest.approx(0, abs=1e-12)
+        busy = sum(float(d.time * d.count) for d in slow.results.records("layer_durations") if d.phase == "forward")
+        assert slow["forward_time_per_layer"] - busy <= slow["idle_time_per_layer"]
+
     def test_the_head_keeps_16_bit_beside_fp8(self):
         asked = {"system": "DGX H100", "accelerator": "H100 SXM"}
         wide, narrow = step(**asked), step(**asked, matrix_precision="fp8")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.quantity import MAPPING, parameter, quantity
-from amped.records import total
+from amped.records import of_phase, total
 
 
 @parameter("boolean", category=MAPPING)
@@ -66,7 +66,7 @@ def hidden_forward_tensor_time_per_layer(
 
 
 @quantity("s")
-def hidden_tensor_communication_time_per_layer(
+def tensor_communication_beside_kernels_per_layer(
     tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, tensor_scatter_time_per_layer,
     input_gradient_time_per_layer, weight_gradient_time_per_layer, overlap_tensor_communication,
     hidden_forward_tensor_time_per_layer,
@@ -82,18 +82,62 @@ def hidden_tensor_communication_time_per_layer(
 
 
 @quantity("s")
-def exposed_tensor_communication_time_per_layer(
-    tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, recomputed_layer_fraction,
-    hidden_tensor_communication_time_per_layer, overlap_slowdown_fraction, column_gather_time_per_layer,
-):  # fmt: skip
-    """Tensor-parallel communication that accelerators wait for: forward, again when recomputing, and backward.
+def tensor_communication_passes_per_layer(
+    tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, recomputed_layer_fraction
+):
+    """Tensor-parallel communication of a micro-batch in one layer: forward, again when recomputing, and backward.
 
-    Source: arXiv 2205.05198, sections 4.2.2 and 5. What is hidden still slows its neighbour down.
+    Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
     forward = tensor_forward_communication_time_per_layer * (1 + recomputed_layer_fraction)
-    backward = tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
-    hidden = hidden_tensor_communication_time_per_layer * (1 - overlap_slowdown_fraction)
-    return forward + backward - hidden + column_gather_time_per_layer
+    return forward + tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
+
+
+@quantity("s")
+def idle_time_per_layer(
+    forward_time_per_layer, input_gradient_time_per_layer, layer_durations, recomputed_layer_fraction
+):
+    """Time of a layer's passes, but for gradients of weights, in which the accelerator has no kernel and waits for the host.
+
+    Source: definition; the host is slower than the kernels it launches.
+    """
+    forward = forward_time_per_layer - of_phase("forward", layer_durations)
+    backward = input_gradient_time_per_layer - of_phase("input_gradient", layer_durations)
+    return forward * (1 + recomputed_layer_fraction) + backward
+
+
+@quantity("s")
+def tensor_communication_beside_the_host_per_layer(
+    tensor_communication_passes_per_layer, tensor_communication_beside_kernels_per_layer, idle_time_per_layer
+):
+    """Tensor-parallel communication that runs while the accelerator would wait for the host in any case.
+
+    Source: definition; an exchange is a kernel in the same queue.
+    """
+    left = tensor_communication_passes_per_layer - tensor_communication_beside_kernels_per_layer
+    return np.maximum(np.minimum(left, idle_time_per_layer), 0)
+
+
+@quantity("s")
+def hidden_tensor_communication_time_per_layer(
+    tensor_communication_beside_kernels_per_layer, tensor_communication_beside_the_host_per_layer
+):
+    """Tensor-parallel communication that nobody waits for. Source: definition."""
+    return tensor_communication_beside_kernels_per_layer + tensor_communication_beside_the_host_per_layer
+
+
+@quantity("s")
+def exposed_tensor_communication_time_per_layer(
+    tensor_communication_passes_per_layer, tensor_communication_beside_kernels_per_layer,
+    tensor_communication_beside_the_host_per_layer, overlap_slowdown_fraction, column_gather_time_per_layer,
+):  # fmt: skip
+    """Tensor-parallel communication that accelerators wait for. What runs beside kernels still slows them down.
+
+    Source: arXiv 2205.05198, sections 4.2.2 and 5.
+    """
+    hidden = tensor_communication_beside_kernels_per_layer * (1 - overlap_slowdown_fraction)
+    waits = tensor_communication_passes_per_layer - hidden - tensor_communication_beside_the_host_per_layer
+    return waits + column_gather_time_per_layer
 
 
 @quantity("s")
