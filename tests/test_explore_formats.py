@@ -68,7 +68,7 @@ class TestTheBest:
         assert table.to_pylist() == found.best
 
     def test_json_is_the_object_that_is_promised(self, small, tmp_path):
-        told = json.loads(command("explore", "-c", small, "--format", "json", folder=tmp_path).stdout)
+        told = json.loads(command("explore", small, "--json", folder=tmp_path).stdout)
         assert list(told) == ["candidates", "feasible", "removed", "elapsed_time", "best"]
         assert told["best"] == amped.explore(SMALL).best
         assert all(isinstance(count, int) for count in told["removed"].values())
@@ -190,6 +190,7 @@ class TestRefusals:
     @pytest.mark.parametrize(("more", "told"), [
         (["--format", "parquet"], "not for the screen"),
         (["--keep-all"], "does not write table"),
+        (["--json", "--format", "csv"], "exclude one another"),
         (["--keep-all", "--format", "json"], "does not write json"),
         (["--keep-all", "--output", "x.txt"], "does not write table"),
         (["--along", "zero_stage"], "add --plot"),

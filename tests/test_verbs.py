@@ -115,7 +115,6 @@ def test_compare_changes_one_config_by_set(amped):
 def test_scenario_summary_draws_each_config_and_all_together(amped, tmp_path, form):
     amped(
         "scenario-summary",
-        "--config",
         "default",
         "--config",
         "mixtral-8x7b",
@@ -152,6 +151,9 @@ def test_the_schema_and_the_glossary_are_printed(amped):
     assert json.loads(amped("schema"))["title"] == "amped config"
     assert "| `step_time` | s | calculated |" in amped("parameters", "--markdown")
     assert "### step_time" in amped("parameters", "--equations")
+    told = {entry["name"]: entry for entry in json.loads(amped("parameters", "--json"))}
+    assert (told["step_time"]["unit"], told["step_time"]["default"]) == ("s", "calculated")
+    assert "ring" in told["context_parallel_kind"]["choices"]
 
 
 @pytest.mark.parametrize(

@@ -184,10 +184,26 @@ def names(listed: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
 
 
+FormatOption = Annotated[
+    Format | None, Option("--format", help="table, csv, json or parquet; else as --output ends, or a table.")
+]
+JsonOption = Annotated[bool, Option("--json", help="The same as --format json.")]
+
+
+def form_of(form: Format | None, as_json: bool) -> Format | None:
+    """The format that two options ask for.
+
+    Raises:
+        ConfigError: if they ask for two.
+    """
+    if as_json and form not in (None, Format.JSON):
+        raise ConfigError(f"--json and --format {form.value} exclude one another", "leave one of them out")
+    return Format.JSON if as_json else form
+
+
 def outputs_of(
-    form: Annotated[
-        Format | None, Option("--format", help="table, csv, json or parquet; else as --output ends, or a table.")
-    ] = None,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
     output: Annotated[Path | None, Option(metavar="FILE", help="Write there instead of printing.")] = None,
     keep_all: Annotated[
         bool, Option("--keep-all", help="Write every candidate, not only the best, as csv or parquet.")
@@ -203,7 +219,7 @@ def outputs_of(
     output_dir: options.OutputOption = None,
 ) -> Outputs:
     """What to write, and where."""
-    return Outputs(form, output, output_dir, keep_all, save_best, plot, names(along))
+    return Outputs(form_of(form, as_json), output, output_dir, keep_all, save_best, plot, names(along))
 
 
 @contextmanager

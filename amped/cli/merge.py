@@ -9,14 +9,13 @@ from typing import Annotated
 import typer
 
 from amped.cli import options
-from amped.cli.explore_output import Format, Outputs
+from amped.cli.explore_output import FormatOption, JsonOption, Outputs, form_of
 
 
 def merge(
     files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="What `amped explore --shard I/N` wrote.")],
-    form: Annotated[
-        Format | None, typer.Option("--format", help="table, csv, json or parquet; else as --output ends, or a table.")
-    ] = None,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")
     ] = None,
@@ -36,7 +35,7 @@ def merge(
     from amped.exploration.answer import answer
     from amped.exploration.shards import put_together
 
-    outputs = Outputs(form, output, output_dir, keep_all=False, save_best=None, plot=None, along=())
+    outputs = Outputs(form_of(form, as_json), output, output_dir, keep_all=False, save_best=None, plot=None, along=())
     outputs.check()
     search, found, seconds = put_together(files, formulas)
     outputs.tell_ranking(answer(search, found, time.perf_counter() - seconds))

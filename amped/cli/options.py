@@ -170,6 +170,18 @@ def plain(renderable: RenderableType) -> str:
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 
+def only(**asked: bool) -> str:
+    """Which of several options is asked for, or none.
+
+    Raises:
+        ConfigError: if more than one is.
+    """
+    wanted = [name for name, is_asked in asked.items() if is_asked]
+    if len(wanted) > 1:
+        raise ConfigError(f"{' and '.join(f'--{name}' for name in wanted)} exclude one another", "keep one")
+    return wanted[0] if wanted else ""
+
+
 def refuse_existing(path: Path | None, option: str) -> None:
     """Nothing is overwritten.
 

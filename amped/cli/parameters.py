@@ -11,18 +11,23 @@ from amped.cli import options
 
 def parameters(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the glossary of docs/ as Markdown.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
     equations: Annotated[bool, typer.Option("--equations", help="Print the equations of docs/ as Markdown.")] = False,
 ) -> None:
     """Print every name that a config may have, with its unit, default and meaning.
 
     Example: amped parameters --markdown > glossary.md
     """
+    import json
+
     from amped.catalogue import catalogue
     from amped.report import reference
 
-    if equations:
-        typer.echo(reference.equations(catalogue()), nl=False)
-    elif markdown:
-        typer.echo(reference.glossary(catalogue()), nl=False)
+    form = options.only(markdown=markdown, json=as_json, equations=equations)
+    if form == "json":
+        typer.echo(json.dumps(reference.entries(catalogue()), indent=2))
+    elif form:
+        page = reference.equations if equations else reference.glossary
+        typer.echo(page(catalogue()), nl=False)
     else:
         options.show(reference.table(catalogue()))

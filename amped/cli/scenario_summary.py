@@ -19,6 +19,9 @@ class Picture(enum.StrEnum):
 
 
 def scenario_summary(
+    named_configs: Annotated[
+        list[str] | None, typer.Argument(metavar="[CONFIG]...", help="Configs to draw; the same as --config.")
+    ] = None,
     configs: Annotated[
         list[str] | None,
         typer.Option("--config", "-c", metavar="FILE|NAME", help="Config to draw; repeat it to compare several."),
@@ -29,14 +32,14 @@ def scenario_summary(
 ) -> None:
     """Draw where the training time of a config goes as pie charts; several configs also as stacked bars.
 
-    Example: amped scenario-summary --config default --config llama-3-70b --format svg
+    Example: amped scenario-summary default llama-3-70b --format svg
     """
     from amped.estimation import Estimation, estimated
     from amped.files import free_stamp, output_file, write_atomically
     from amped.report import plots
     from amped.scenario import read_scenario
 
-    asked = configs or ["default"]
+    asked = [*(named_configs or ()), *(configs or ())] or ["default"]
     found = [estimated(read_scenario(config, {}, lookup_tables), Estimation) for config in asked]
     folder = output_dir or options.DEFAULT_FOLDER
     drawn = [

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from amped.cli import options
-from amped.errors import ConfigError
 
 if TYPE_CHECKING:
     from amped.validation.residuals import Residual
@@ -84,12 +83,9 @@ def validate(
 
 def _form(output: Path | None, **asked: bool) -> str:
     """How to print: the one that is asked for, else as the file's name ends."""
-    wanted = [name for name, is_asked in asked.items() if is_asked]
-    if len(wanted) > 1:
-        raise ConfigError(f"{' and '.join(f'--{name}' for name in wanted)} exclude one another", "keep one")
     suffix = output.suffix.lower().lstrip(".") if output is not None else ""
     by_suffix = {"json": "json", "csv": "csv", "md": "markdown"}
-    return wanted[0] if wanted else by_suffix.get(suffix, "table")
+    return options.only(**asked) or by_suffix.get(suffix, "table")
 
 
 def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str:

@@ -78,6 +78,12 @@ def table(known: Catalogue) -> Table:
     return made
 
 
+def entries(known: Catalogue) -> list[dict[str, Any]]:
+    """The glossary for machines: units as `amped explain` has them, the meaning with its source."""
+    return [{"name": q.name, "category": q.category, "unit": q.mark.unit, "choices": list(q.mark.choices),
+             "default": _default(q), "meaning": _meaning(q)} for q in _shown(known)]  # fmt: skip
+
+
 def _shown(known: Catalogue) -> Iterator[Quantity]:
     return (q for q in known.values() if q.mark.kind != "records" and not q.mark.constrains)
 
