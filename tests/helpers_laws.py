@@ -109,6 +109,8 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
                                                          "deterministic": True}),
     "mixture of experts": ("mixtral-8x7b", {}),
     "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),
+    "mixture of experts in fp8, weighted apart": ("mixtral-8x7b", {
+        "matrix_precision": "fp8", "fp8_scaling": "blocks", "expert_weighting": "separate", "accelerator": "B200 SXM"}),
     "further tokens predicted": ("mixtral-8x7b", {"multi_token_prediction_layers": 1}),
     "a V without further predictions": ("default", {"pipeline_schedule": "zero_bubble_v", "layers": 96}),
     "latent attention": ("mixtral-8x7b", DEEPSEEK),

@@ -59,3 +59,11 @@ def test_inputs_are_kept_in_fp8():
     products = operators(wide, "contraction")
     saved = sum(o.stash * o.count for o in products.values()) / 2
     assert wide["layer_activation_bytes"] - narrow["layer_activation_bytes"] == pytest.approx(saved)
+
+
+def test_scales_of_blocks_slow_products_down_where_units_have_none():
+    tensors, blocks = trained("fp8"), trained("fp8", fp8_scaling="blocks")
+    ratio = blocks["sustained_matrix_flop_rate"] / tensors["sustained_matrix_flop_rate"]
+    assert ratio == pytest.approx(blocks["blockwise_fp8_fraction"]) == 0.78
+    wide = [trained("bf16", fp8_scaling=s)["step_time"] for s in ("tensors", "blocks")]
+    assert wide[0] == wide[1]

@@ -5,6 +5,7 @@ import pytest
 import amped
 
 BIASED = {"expert_bias": True, "expert_bias_addition": "separate", "tensor_parallel_degree": 1}
+WEIGHTED = {"expert_weighting": "separate", "tensor_parallel_degree": 1, "activation_recomputation": "none"}
 FLEX = {"attention_kernel": "flex", "attention_sinks": True, "activation_recomputation": "none"}
 UNSEEN = ("split", "detach", "alias", "view", "randn")
 
@@ -103,6 +104,38 @@ class TestBiasesOfExperts:
         times = [{d.name: float(d.time) for d in e.results.records("layer_durations")} for e in (one, two)]
         assert times[0]["expert_down_bias"] == times[1]["expert_down_bias"]
         assert times[0]["expert_activation"] < times[1]["expert_activation"]
+
+
+class TestProbabilitiesOfExperts:
+    def test_they_multiply_in_full_precision_and_the_result_is_cast(self):
+        pytest.importorskip("torch", reason="counts what PyTorch's operators move")
+        rows, width = 512, 768
+        ran = both_passes(lambda h, p: (h * p).to(h.dtype), leaf(rows, width), leaf(rows, 1, like="float32"))
+        e = amped.estimate("mixtral-8x7b", **WEIGHTED)
+        o = next(o for o in e.results.records("layer_operators") if o.name == "expert_weighting")
+        share = rows * width / float(o.m * o.n)
+        expected = [[share * bytes_ for bytes_ in each] for each in modelled(e, "expert_weighting")]
+        assert ran == [pytest.approx(each, rel=0.02) for each in expected]
+
+    def test_what_they_multiply_is_kept_once_more_and_what_they_work_on_is_wide(self):
+        fused, apart = (
+            amped.estimate("mixtral-8x7b", **WEIGHTED | {"expert_weighting": how}) for how in ("fused", "separate")
+        )
+        entries = float(apart["expert_visits"] * apart["expert_feedforward_dimension"])
+        kept = apart["layer_activation_bytes"] - fused["layer_activation_bytes"]
+        assert kept == pytest.approx(entries * 2)
+        assert apart["expert_weighting_bytes"] == pytest.approx(entries * (2 + 3 * 4))
+        assert fused["expert_weighting_bytes"] == 0
+        assert apart["compute_forward_time"] > fused["compute_forward_time"]
+
+    def test_a_dispatch_that_reorders_as_it_sends_needs_half_the_buffers(self):
+        asked = {"tensor_parallel_degree": 1}
+        plain, deduplicated = (
+            amped.estimate("mixtral-8x7b", **asked, deduplicated_dispatch=d)["expert_working_bytes"]
+            for d in (False, True)
+        )
+        assert plain == 2 * deduplicated > 0
+        assert amped.estimate("llama-3-70b")["expert_working_bytes"] == 0
 
 
 class TestSinks:

@@ -22,6 +22,15 @@ def fp8_gemm_sustained_fraction():
     """
 
 
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def blockwise_fp8_fraction():
+    """Rate of fp8 products whose operands have a scale for each block as a share of those with one for the tensor.
+
+    Source: the row of kernel_efficiencies; 1 where the units scale blocks themselves.
+    """
+    return 1
+
+
 @parameter("1", category=ACCELERATOR, above=0, at_most=1.05)
 def tf32_gemm_sustained_fraction():
     """Share of the tf32 matrix peak that the largest products sustain.

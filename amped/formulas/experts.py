@@ -83,13 +83,14 @@ def expert_operators():
 
 @records(choice="feedforward_kind", value="mixture")
 def expert_operators__mixture(
-    routing_operators, routed_expert_operators, expert_bias_operators, shared_expert_operators
-):
-    """Router, routed experts between a dispatch and a combination of tokens, their biases, and shared experts.
+    routing_operators, routed_expert_operators, expert_weighting_operators, expert_bias_operators, shared_expert_operators
+):  # fmt: skip
+    """Router, routed experts between a dispatch and a combination of tokens, weighted, their biases, and shared experts.
 
     Source: arXiv 2101.03961, section 2; arXiv 2401.06066.
     """
-    return routing_operators + routed_expert_operators + expert_bias_operators + shared_expert_operators
+    routed = routed_expert_operators + expert_weighting_operators + expert_bias_operators
+    return routing_operators + routed + shared_expert_operators
 
 
 @records()
@@ -159,3 +160,21 @@ def shared_expert_operators(
                   hidden * kept_activation_input_bytes, calls),
         *contraction(down, *entry, hidden * matrix_operand_precision * kept, calls),
     )  # fmt: skip
+
+
+@quantity("byte")
+def expert_working_bytes():
+    """Working memory of a mixture of experts beside its largest gradient: none in a dense network. Source: definition."""
+    return 0
+
+
+@quantity("byte", choice="feedforward_kind", value="mixture")
+def expert_working_bytes__mixture(
+    expert_visits, dimensionality, activation_precision, deduplicated_dispatch, expert_weighting_bytes, MoE_fraction
+):
+    """Visits as experts leave them, in the order of their senders, exchanged, and as they came; or what weighting needs.
+
+    Source: Megatron-Core, MoEAlltoAllTokenDispatcher; DeepEP, whose kernels reorder as they send.
+    """
+    visits = expert_visits * dimensionality * activation_precision * (MoE_fraction > 0)
+    return np.maximum((4 - 2 * deduplicated_dispatch) * visits, expert_weighting_bytes)

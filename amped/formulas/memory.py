@@ -125,14 +125,14 @@ def gathered_weight_bytes(
 @quantity("byte")
 def layer_working_bytes(
     recomputed_layer_bytes, working_gradient_bytes, communication_buffer_bytes, context_buffer_bytes,
-    activation_staging_bytes, column_buffer_bytes,
+    activation_staging_bytes, column_buffer_bytes, expert_working_bytes,
 ):  # fmt: skip
     """Working memory of any stage that grows with the micro-batch: a layer recomputed, its gradients, what is sent.
 
     Source: arXiv 2205.05198, section 5.
     """
     buffers = communication_buffer_bytes + context_buffer_bytes + column_buffer_bytes + activation_staging_bytes
-    return recomputed_layer_bytes + working_gradient_bytes + buffers
+    return recomputed_layer_bytes + np.maximum(working_gradient_bytes, expert_working_bytes) + buffers
 
 
 @quantity("boolean")

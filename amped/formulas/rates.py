@@ -1,6 +1,6 @@
 """Rates that an accelerator's kernels sustain: peaks of the datasheet times the shares in `kernel_efficiencies`."""
 
-from amped.quantity import ACCELERATOR, parameter, quantity, records
+from amped.quantity import ACCELERATOR, MAPPING, parameter, quantity, records, selector
 from amped.records import Kernels
 
 
@@ -10,10 +10,31 @@ def sustained_matrix_fraction(gemm_sustained_fraction):
     return gemm_sustained_fraction
 
 
+@selector("tensors", "blocks", category=MAPPING)
+def fp8_scaling():
+    """What has a scale of its own in fp8: tensors, or blocks of them.
+
+    Source: NVIDIA Transformer Engine, recipes DelayedScaling and Float8CurrentScaling (tensors), Float8BlockScaling (blocks).
+    """
+    return "tensors"
+
+
+@quantity("1")
+def fp8_scaling_fraction():
+    """Rate that scales leave of fp8 products: all of it, with one for each tensor. Source: definition."""
+    return 1
+
+
+@quantity("1", choice="fp8_scaling", value="blocks")
+def fp8_scaling_fraction__blocks(blockwise_fp8_fraction):
+    """Rate that scales of blocks leave of fp8 products. Source: the row of kernel_efficiencies."""
+    return blockwise_fp8_fraction
+
+
 @quantity("1", choice="matrix_precision", value="fp8")
-def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction):
-    """Share of the matrix peak that the largest products sustain, in fp8. Source: the row of kernel_efficiencies."""
-    return fp8_gemm_sustained_fraction
+def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction, fp8_scaling_fraction):
+    """Share of the fp8 peak that the largest products sustain. Source: the row of kernel_efficiencies."""
+    return fp8_gemm_sustained_fraction * fp8_scaling_fraction
 
 
 @quantity("1", choice="matrix_precision", value="tf32")

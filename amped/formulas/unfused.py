@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.quantity import MAPPING, parameter, records, selector
+from amped.quantity import MAPPING, parameter, quantity, records, selector
 from amped.records import Operator, streamed
 
 
@@ -100,6 +100,59 @@ def expert_bias_operators__separate(
         *streamed("expert_up_bias", "single_kernel", rows, up.n, up_there, up_back, 0.0 * ups, 2 * calls),
         *streamed("expert_down_bias", "single_kernel", rows, down.n, down_there, down_back, 0.0 * downs, 4 * calls),
     )
+
+
+# --- probabilities of experts -----------------------------------------------------------------------------------------
+
+
+@selector("fused", "separate", category=MAPPING)
+def expert_weighting():
+    """Whether the experts' activation function multiplies with a token's probability too, or kernels of their own.
+
+    Source: Megatron-Core, fused_bias_swiglu (fused), MLP.activation_func_with_probs (separate).
+    """
+    return "fused"
+
+
+@records()
+def expert_weighting_operators():
+    """Kernels that multiply with probabilities: none where the activation function does. Source: Megatron-Core, fused_bias_swiglu."""
+    return ()
+
+
+@records(choice="expert_weighting", value="separate")
+def expert_weighting_operators__separate(
+    expert_gemms, activation_precision, routing_precision, flops_per_elementary_operation, MoE_fraction
+):
+    """Activations times probabilities in the precision of these, and cast back; they are kept as they were and as they are.
+
+    Source: Megatron-Core, MLP.activation_func_with_probs, and what PyTorch's autograd makes of it: forward product and
+    cast; backward two casts, the product again, and for the probability a product and a sum. Passes are those of one of them.
+    """
+    down, e, wide, flop = expert_gemms[2], activation_precision, routing_precision, flops_per_elementary_operation
+    entries, none = down.m * down.batch * down.k, 0.0 * activation_precision
+    there = (entries * flop / 2, entries * (e + wide) / 2, entries * (wide + e) / 2)
+    back = (3 * entries * flop / 5, entries * (2 * e + 4 * wide) / 5, entries * (3 * wide + e) / 5)
+    shape = ("expert_weighting", "single_kernel", down.m * down.batch, down.k)
+    forward, _ = streamed(*shape, there, there, entries * e / 2, 2 * MoE_fraction)
+    _, backward = streamed(*shape, back, back, entries * none, 5 * MoE_fraction)
+    return forward, backward
+
+
+@quantity("byte")
+def expert_weighting_bytes():
+    """Working memory of kernels that multiply with probabilities: none where there are none. Source: definition."""
+    return 0
+
+
+@quantity("byte", choice="expert_weighting", value="separate")
+def expert_weighting_bytes__separate(expert_gemms, activation_precision, routing_precision, MoE_fraction):
+    """Working memory of kernels that multiply with probabilities: a gradient, as wide as these, and two products of it.
+
+    Source: Megatron-Core, MLP.activation_func_with_probs, and what PyTorch's autograd makes of it.
+    """
+    down = expert_gemms[2]
+    return (activation_precision + 3 * routing_precision) * down.m * down.batch * down.k * (MoE_fraction > 0)
 
 
 # --- attention sinks -------------------------------------------------------------------------------------------------

@@ -126,7 +126,8 @@ FACTS = _phrases({
     r"FlashAttention-1": {"attention_kernel": "flash_1"},
     r"deterministic mode": {"deterministic": True},
     r"no gradient-accumulation fusion": {"gradient_accumulation": "separate"},
-    r"\bDeepEP": {"deduplicated_dispatch": True},
+    r"\b(?:DeepEP|HybridEP)": {"deduplicated_dispatch": True},
+    r"block-?wise": {"fp8_scaling": "blocks"},
     r"dispatcher a2a": {"deduplicated_dispatch": False},
 })  # fmt: skip
 # What the software stack does, for which amped has no parameter of its own; the values are kept with the row.

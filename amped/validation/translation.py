@@ -56,7 +56,7 @@ HOW_WELL = (
     "attention_kernel", "attention_dropout_fraction", "shared_attention_fraction", "streaming_traffic_factor", "gradient_accumulation",
     "host_time_per_layer", "host_time_per_step", "allocator_reserve_fraction", "cross_entropy_copies",
     "fused_cross_entropy", "deduplicated_dispatch", "recomputation_stops_early",
-    "prefetched_sharding_fraction", "expert_bias_addition",
+    "prefetched_sharding_fraction", "expert_bias_addition", "expert_weighting",
 )  # fmt: skip
 RECOMPUTATION = {"none": "none", "full": "full", "selective": "selective"}
 # Recipes of fp8 (mxfp8, fp8-cs, ...) scale differently and multiply alike.
@@ -68,9 +68,9 @@ CHECKED = ("number_of_parameters", "expert_data_degree")
 OF_EXPERTS = (
     "expert_imbalance_factor", "expert_capacity_factor", "expert_tensor_parallel_degree", "expert_assignment",
 )  # fmt: skip
-# What a single layer is without: an optimizer, what stands around the layers, other replicas.
+# What a single layer is without: an optimizer, what stands around the layers, other replicas; and the time to grow hot.
 ALONE = {"optimizer": "none", "vocabulary_size": 0, "final_norm": False, "position_table": 0, "host_time_per_step": 0,
-         "gradient_communication_time": 0, "weight_communication_time": 0}  # fmt: skip
+         "training_clock_fraction": 1, "gradient_communication_time": 0, "weight_communication_time": 0}  # fmt: skip
 
 
 def translated(row: TableRow, reading: Reading, layer_alone: bool, tables: Tables) -> Translation:
