@@ -52,6 +52,7 @@ NETWORK = {
 MAPPING = {
     "sequence_parallel": True, "zero_stage": 1, "collective_algorithm": "ring", "overlap_data_communication": True,
     "overlap_tensor_communication": False, "overlap_pipeline_communication": False,
+    "data_links_are_their_own": False,  # its gradients travel beside computation alone
 }  # fmt: skip
 
 

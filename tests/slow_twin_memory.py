@@ -12,6 +12,7 @@ from slow_twin_activations import (
     score_bytes,
 )
 from slow_twin_layers import (
+    is_mixture,
     is_recomputed,
     microbatch_tokens,
     routed_layer_parameters,
@@ -91,12 +92,19 @@ def working_bytes(p: dict) -> float:
     working = max((layer_bytes(p, i, tokens) for i in layers if is_recomputed(p, i)), default=0.0)
     if p["activation_recomputation"] == "selective":
         working += score_bytes(p, tokens)
-    working += 2 * max(largest_gradient_bytes(p, i, tokens) for i in layers)
+    gradients = 2 * max(largest_gradient_bytes(p, i, tokens) for i in layers)
+    working += max(gradients, *(visit_bytes(p, tokens) for i in layers if is_mixture(p, i)), 0.0)
     if p["sequence_parallel"] and p["tensor_parallel_degree"] > 1:
         working += tokens * p["dimensionality"] * p["activation_precision"]
     if p["pipeline_parallel_degree"] > 1:
         working += 2 * input_bytes(p, tokens)
     return working + exchange_bytes(p, tokens)
+
+
+def visit_bytes(p: dict, tokens: float) -> float:
+    """What experts left, in the order of who sent it, on its way, and as it came: four buffers of the visits."""
+    once = tokens * p["experts_per_token"] / p["tensor_parallel_degree"] * p["expert_tensor_parallel_degree"]
+    return 4 * once * p["dimensionality"] * p["activation_precision"]
 
 
 def exchange_bytes(p: dict, tokens: float) -> float:

@@ -94,7 +94,13 @@ def test_no_part_is_negative_and_all_sum_to_the_step(mapping: dict[str, object],
     told = trained(**mapping | {"data_parallel_degree": 4}, **experts)
     assert {name: told[name] for name in (*STEP_PARTS, *map(hidden, PARALLELISMS)) if told[name] < 0} == {}
     assert told["step_time"] == pytest.approx(sum(told[name] for name in STEP_PARTS), rel=1e-12)
-    assert sum(told[hidden(kind)] for kind in PARALLELISMS) <= sum(told[name] for name in COMPUTE) * (1 + 1e-12)
+    computed, hides = sum(told[name] for name in COMPUTE), sum(told[hidden(kind)] for kind in PARALLELISMS)
+    if told[
+        "data_links_are_their_own"
+    ]:  # what tensor parallelism hides and exposes lasts no longer than it hides beside
+        hides -= told[hidden("tensor")]
+        computed += told[exposed("tensor")]
+    assert hides <= computed * (1 + 1e-12)
 
 
 @few
@@ -248,3 +254,19 @@ def test_failures_and_checkpoints_take_their_time() -> None:
     best = failing["checkpoint_interval"]
     for interval in (best / 2, best * 2):
         assert trained(**FAILING, checkpoint_interval=interval)["training_time"] > failing["training_time"]
+
+
+def test_gradients_on_links_of_their_own_travel_while_tensor_parallelism_computes_and_waits() -> None:
+    asked = {"tensor_parallel_degree": 8, "data_parallel_degree": 16, "pipeline_parallel_degree": 1, "zero_stage": 1,
+             "context_parallel_degree": 1, "overlap_data_communication": True}  # fmt: skip
+    own, shared = trained(**asked), trained(**asked, data_links_are_their_own=False)
+    assert own["data_links_are_their_own"] == 1
+    for told, name, sign in (
+        (own, "exposed_backward_exchange_per_layer", 1),
+        (shared, "hidden_backward_exchange_per_layer", -1),
+    ):
+        backward = sum(told[part] for part in ("compute_backward_time", "weight_update_time", "recomputation_time"))
+        assert told[name] > 0
+        assert told["free_backward_time"] == pytest.approx(backward + sign * told[name] * told["pacing_layer_calls"])
+    assert own["step_time"] <= shared["step_time"]
+    assert trained(**asked | {"tensor_parallel_degree": 16})["data_links_are_their_own"] == 0

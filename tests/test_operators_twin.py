@@ -53,16 +53,19 @@ def layer(p):
     needed = forward - (last if p["recomputation_stops_early"] else 0.0)
     again = {"none": 0.0, "selective": core, "full": needed}[p["activation_recomputation"]]
     there, gathers, scatters = tensor_communication(p)
-    waits = there * (2 if full else 1) + there + gathers  # backward gathers its inputs once more
-    hidden = min(gathers, backward)  # the inputs gathered again
+    back = there * (1 if full else 0) + there + gathers  # backward gathers its inputs once more
+    beside = min(gathers, backward)  # the inputs gathered again
     if p["overlap_tensor_communication"]:  # and what was gathered is scattered, as gradients beside the next products
-        hidden += min(there - scatters, update)
-    idle = (forward - busy_there) * (2 if full else 1) + backward - busy_back
-    beside_the_host = max(min(waits - hidden, idle), 0.0)
+        beside += min(there - scatters, update)
+    idle_there, idle_back = forward - busy_there, backward - busy_back
+    host_there = min(there, idle_there)
+    host_back = max(min(back - beside, idle_back + (idle_there if full else 0.0)), 0.0)
+    exposed_back = back - beside * (1 - p["overlap_slowdown_fraction"]) - host_back
     return {"compute_forward_time": forward, "compute_backward_time": backward, "weight_update_time": update,
-            "recomputation_time": again, "hidden_tensor_communication_time": hidden + beside_the_host,
-            "exposed_tensor_communication_time":
-                waits - hidden * (1 - p["overlap_slowdown_fraction"]) - beside_the_host}  # fmt: skip
+            "recomputation_time": again, "hidden_tensor_communication_time": beside + host_there + host_back,
+            "exposed_tensor_communication_time": there - host_there + exposed_back,
+            "hidden_there": host_there, "hidden_back": beside + host_back,
+            "hidden_exposed_there": there - host_there, "hidden_exposed_back": exposed_back}  # fmt: skip
 
 
 def end(p, kernels):
@@ -102,6 +105,21 @@ def data_communication(p):
     return scattered * messages * (m if stage >= 2 else 1), gathered * messages * (2 * m if stage >= 3 else 1)
 
 
+# What tensor parallelism hides and exposes, forward and back: where gradients find or make their time.
+WINDOWS = ("hidden_there", "hidden_back", "hidden_exposed_there", "hidden_exposed_back")
+
+
+def own_links(p):
+    """Whether gradients cross nodes and tensor parallelism does not, so that both travel at once."""
+    return p["inter_node_tensor_parallel_degree"] == 1 and p["inter_node_data_parallel_degree"] > 1
+
+
+def free_forward(p, parts):
+    """Seconds of the forward passes in which the links of gradients are free."""
+    exchanged = parts["hidden_exposed_there"] if own_links(p) else -parts["hidden_there"]
+    return max(parts["compute_forward_time"] + exchanged, 0.0)
+
+
 def hidden_data_communication(p, parts, gradients, weights, layers):
     """Gradients beside what other communication left of the backward pass, weights beside what is left then.
 
@@ -111,9 +129,9 @@ def hidden_data_communication(p, parts, gradients, weights, layers):
         return 0.0
     m, able = p["number_of_microbatches_per_minibatch"], 1 - 1 / layers
     able *= p["prefetched_sharding_fraction"] if p["zero_stage"] >= 3 else 1
-    forward = parts["compute_forward_time"] - parts["hidden_pipeline_communication_time"]
+    forward = free_forward(p, parts) - parts["hidden_pipeline_communication_time"]
     backward = parts["compute_backward_time"] + parts["weight_update_time"] + parts["recomputation_time"]
-    backward = max(backward - parts["hidden_tensor_communication_time"], 0.0)
+    backward = max(backward + (parts["hidden_exposed_back"] if own_links(p) else -parts["hidden_back"]), 0.0)
     beside = min(gradients * able, backward / (1 if p["zero_stage"] >= 2 else m))
     left = forward + backward - beside if p["zero_stage"] >= 3 else forward / m
     return beside + min(weights * able, left)
@@ -159,13 +177,14 @@ def step(p):
     v, kept = p["virtual_pipeline_stages"], 1 - p["overlap_slowdown_fraction"]
     sides = min((p["pipeline_parallel_degree"] - 1) * (1 + (v > 1)), 2)  # chunks go round
     handed = fsum(sides * boundary(p) for _ in range(int(p["number_of_microbatches_per_minibatch"] * v)))
-    free = parts["compute_forward_time"] * p["overlap_pipeline_communication"]
+    free = free_forward(p, parts) * p["overlap_pipeline_communication"]
     beside = parts["hidden_pipeline_communication_time"] = min(handed, free)
     gradients, weights = data_communication(p)
     hidden = hidden_data_communication(p, parts, gradients, weights, layers)
     held = boundary(p) * (1 - p["overlap_pipeline_communication"])
     waiting = waited(p, stages_take, ends_take(p), boundary(p), held)
-    return parts | {
+    told = {name: seconds for name, seconds in parts.items() if name not in WINDOWS}
+    return told | {
         "optimizer_time": twin.optimizer(p, parameters_of_the_fullest(p)),
         "pipeline_bubble_time": p["exposed_bubble_fraction"] * waiting,
         "exposed_pipeline_communication_time": handed - beside * kept,

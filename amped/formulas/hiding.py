@@ -1,7 +1,7 @@
 """What communication runs beside computation: each kind in the time that the kinds before it left.
 
-A second of computation hides a second of communication, once: tensor parallelism first, then context, experts, the pipeline,
-and data parallelism last.
+A second hides a second of communication on the same links, once: tensor parallelism first, then context, experts, the pipeline,
+and data parallelism last. Where gradients have links of their own they also travel while tensor parallelism is waited for.
 """
 
 import numpy as np
@@ -117,26 +117,48 @@ def exposed_expert_communication_time_per_layer(
     return expert_communication_time_per_layer - hidden
 
 
+@quantity("boolean", category=MAPPING)
+def data_links_are_their_own(inter_node_tensor_parallel_degree, inter_node_data_parallel_degree):
+    """Whether gradients travel while tensor parallelism does.
+
+    Unless given: where they cross nodes and tensor parallelism stays inside. Source: definition. Differs: what of gradients
+    is added up inside nodes shares the links of tensor parallelism.
+    """
+    return (inter_node_tensor_parallel_degree <= 1) & (inter_node_data_parallel_degree > 1)
+
+
 @quantity("s")
-def free_forward_time(compute_forward_time, hidden_context_communication_time, hidden_expert_communication_time):
-    """Forward computation of a step beside which no layer communicates; at least this much.
+def free_forward_time(
+    compute_forward_time, exposed_forward_exchange_per_layer, hidden_forward_exchange_per_layer, pacing_layer_calls,
+    hidden_context_communication_time, hidden_expert_communication_time, data_links_are_their_own,
+):  # fmt: skip
+    """Time of a step's forward passes in which no layer communicates on the links of gradients; at least this much.
 
     Source: definition. What layers hide forward and backward together is taken from both.
     """
-    return np.maximum(compute_forward_time - hidden_context_communication_time - hidden_expert_communication_time, 0)
+    others = hidden_context_communication_time + hidden_expert_communication_time
+    exchanges = np.where(
+        data_links_are_their_own, -exposed_forward_exchange_per_layer, hidden_forward_exchange_per_layer
+    )
+    return np.maximum(compute_forward_time - exchanges * pacing_layer_calls - others, 0)
 
 
 @quantity("s")
 def free_backward_time(
-    compute_backward_time, weight_update_time, recomputation_time, hidden_tensor_communication_time,
-    hidden_context_communication_time, hidden_expert_communication_time,
+    compute_backward_time, weight_update_time, recomputation_time, exposed_backward_exchange_per_layer,
+    hidden_backward_exchange_per_layer, pacing_layer_calls, hidden_context_communication_time,
+    hidden_expert_communication_time, data_links_are_their_own,
 ):  # fmt: skip
-    """Backward computation of a step beside which no layer communicates; at least this much.
+    """Time of a step's backward passes in which no layer communicates on the links of gradients; at least this much.
 
     Source: definition. What layers hide forward and backward together is taken from both.
     """
-    hidden = hidden_tensor_communication_time + hidden_context_communication_time + hidden_expert_communication_time
-    return np.maximum(compute_backward_time + weight_update_time + recomputation_time - hidden, 0)
+    computed = compute_backward_time + weight_update_time + recomputation_time
+    others = hidden_context_communication_time + hidden_expert_communication_time
+    exchanges = np.where(
+        data_links_are_their_own, -exposed_backward_exchange_per_layer, hidden_backward_exchange_per_layer
+    )
+    return np.maximum(computed - exchanges * pacing_layer_calls - others, 0)
 
 
 @quantity("boolean", category=MAPPING)

@@ -121,14 +121,15 @@ def norm_statistic_bytes(microbatch_tokens, norm_vectors, activation_precision):
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def hidden_tensor_communication_time_per_layer__2d_summa(
-    hidden_panel_time_per_pass_forward, hidden_panel_time_per_pass_backward
-):
-    """Panels that travel beside the products of the panels before, forward and backward.
+def hidden_forward_exchange_per_layer__2d_summa(hidden_panel_time_per_pass_forward):
+    """Panels that travel beside the products of the panels before, forward. Source: arXiv 2410.00273, section 3."""
+    return hidden_panel_time_per_pass_forward
 
-    Source: arXiv 2410.00273, section 3.
-    """
-    return hidden_panel_time_per_pass_forward + hidden_panel_time_per_pass_backward
+
+@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+def hidden_backward_exchange_per_layer__2d_summa(hidden_panel_time_per_pass_backward):
+    """Panels that travel beside the products of the panels before, backward. Source: arXiv 2410.00273, section 3."""
+    return hidden_panel_time_per_pass_backward
 
 
 @quantity("s")
@@ -162,18 +163,29 @@ def panel_time(name, messages):
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def exposed_tensor_communication_time_per_layer__2d_summa(
-    tensor_forward_communication_time_per_layer, statistics_time_per_layer, hidden_panel_time_per_pass_forward,
-    hidden_panel_time_per_pass_backward, recomputed_layer_fraction, overlap_slowdown_fraction, column_gather_time_per_layer,
-):  # fmt: skip
-    """Panels that accelerators wait for: the first of each product, and what products do not hide.
+def exposed_forward_exchange_per_layer__2d_summa(
+    tensor_forward_communication_time_per_layer, hidden_panel_time_per_pass_forward, overlap_slowdown_fraction
+):
+    """Panels that accelerators wait for forward: the first of each product, and what products do not hide.
 
-    Source: arXiv 2410.00273, section 3. Backward sends twice as many panels; what is hidden still slows products.
+    Source: arXiv 2410.00273, section 3. What is hidden still slows products.
     """
-    left, both = 1 - overlap_slowdown_fraction, 2 * tensor_forward_communication_time_per_layer
-    forward = tensor_forward_communication_time_per_layer - hidden_panel_time_per_pass_forward * left
-    backward = both - statistics_time_per_layer - hidden_panel_time_per_pass_backward * left
-    return forward * (1 + recomputed_layer_fraction) + backward + column_gather_time_per_layer
+    beside = hidden_panel_time_per_pass_forward * (1 - overlap_slowdown_fraction)
+    return tensor_forward_communication_time_per_layer - beside
+
+
+@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+def exposed_backward_exchange_per_layer__2d_summa(
+    tensor_forward_communication_time_per_layer, statistics_time_per_layer, hidden_panel_time_per_pass_backward,
+    exposed_forward_exchange_per_layer, recomputed_layer_fraction, overlap_slowdown_fraction,
+):  # fmt: skip
+    """Panels that accelerators wait for backward, twice as many, and as forward when recomputing.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    both = 2 * tensor_forward_communication_time_per_layer - statistics_time_per_layer
+    beside = hidden_panel_time_per_pass_backward * (1 - overlap_slowdown_fraction)
+    return both - beside + exposed_forward_exchange_per_layer * recomputed_layer_fraction
 
 
 @quantity("s")

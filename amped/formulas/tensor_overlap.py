@@ -48,96 +48,160 @@ def overlap_forward_tensor_communication():
     return 0
 
 
+# --- what runs beside kernels ----------------------------------------------------------------------------------------
+
+
 @quantity("s")
-def hidden_forward_tensor_time_per_layer(
+def forward_exchange_beside_kernels_per_layer(
     tensor_gather_time_per_layer, tensor_scatter_time_per_layer, product_forward_time_per_layer, tensor_parallel_rows,
-    recomputed_layer_fraction, overlap_forward_tensor_communication,
+    overlap_forward_tensor_communication,
 ):  # fmt: skip
-    """Gathers and scatters beside products: all chunks but one of as many as there are shares.
+    """Gathers and scatters of a forward pass beside products: all chunks but one of as many as there are shares.
 
-    Backward what was scattered is gathered, as gradients. Source: NVIDIA Transformer Engine, user buffers (proj_dgrad,
-    fc2_dgrad); arXiv 2305.06942 (products cut into chunks).
+    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942 (products cut into chunks).
     """
-    part = 1 - 1 / tensor_parallel_rows
-    chunks = (tensor_gather_time_per_layer + tensor_scatter_time_per_layer) * part
-    once = np.minimum(chunks, product_forward_time_per_layer) * (1 + recomputed_layer_fraction)
-    gradients = np.minimum(tensor_scatter_time_per_layer * part, product_forward_time_per_layer)
-    return overlap_forward_tensor_communication * (once + gradients)
+    chunks = (tensor_gather_time_per_layer + tensor_scatter_time_per_layer) * (1 - 1 / tensor_parallel_rows)
+    return overlap_forward_tensor_communication * np.minimum(chunks, product_forward_time_per_layer)
 
 
 @quantity("s")
-def tensor_communication_beside_kernels_per_layer(
+def gradient_gather_beside_products_per_layer(
+    tensor_scatter_time_per_layer, product_forward_time_per_layer, tensor_parallel_rows,
+    overlap_forward_tensor_communication,
+):  # fmt: skip
+    """What a forward pass scattered, gathered as gradients beside the products that start from them, in chunks.
+
+    Source: NVIDIA Transformer Engine, user buffers (proj_dgrad, fc2_dgrad).
+    """
+    chunks = tensor_scatter_time_per_layer * (1 - 1 / tensor_parallel_rows)
+    return overlap_forward_tensor_communication * np.minimum(chunks, product_forward_time_per_layer)
+
+
+@quantity("s")
+def backward_exchange_beside_kernels_per_layer(
     tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, tensor_scatter_time_per_layer,
     input_gradient_time_per_layer, weight_gradient_time_per_layer, overlap_tensor_communication,
-    hidden_forward_tensor_time_per_layer,
+    forward_exchange_beside_kernels_per_layer, gradient_gather_beside_products_per_layer, recomputed_layer_fraction,
 ):  # fmt: skip
-    """Forward in chunks; backward reductions beside gradients of weights, inputs gathered again beside the others.
+    """Reductions beside gradients of weights, inputs gathered again beside the others; what recomputing does as forward.
 
     Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
     """
     reduced = tensor_forward_communication_time_per_layer - tensor_scatter_time_per_layer
     beside_weights = overlap_tensor_communication * np.minimum(reduced, weight_gradient_time_per_layer)
     beside_inputs = np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
-    return beside_weights + beside_inputs + hidden_forward_tensor_time_per_layer
+    again = forward_exchange_beside_kernels_per_layer * recomputed_layer_fraction
+    return beside_weights + beside_inputs + gradient_gather_beside_products_per_layer + again
+
+
+# --- what runs while the accelerator waits for its host --------------------------------------------------------------
 
 
 @quantity("s")
-def tensor_communication_passes_per_layer(
+def idle_forward_time_per_layer(forward_time_per_layer, layer_durations):
+    """Time of a forward pass in which the accelerator has no kernel, as the host is slower than those it launches.
+
+    Source: definition.
+    """
+    return forward_time_per_layer - of_phase("forward", layer_durations)
+
+
+@quantity("s")
+def idle_backward_time_per_layer(
+    input_gradient_time_per_layer, layer_durations, idle_forward_time_per_layer, recomputed_layer_fraction
+):
+    """Time of a backward pass, but for gradients of weights, in which the accelerator waits for the host. Source: definition."""
+    own = input_gradient_time_per_layer - of_phase("input_gradient", layer_durations)
+    return own + idle_forward_time_per_layer * recomputed_layer_fraction
+
+
+@quantity("s")
+def forward_exchange_beside_the_host_per_layer(
+    tensor_forward_communication_time_per_layer, forward_exchange_beside_kernels_per_layer, idle_forward_time_per_layer
+):
+    """Exchanges of a forward pass that fit into waiting for the host: they are kernels in the same queue. Source: definition."""
+    left = tensor_forward_communication_time_per_layer - forward_exchange_beside_kernels_per_layer
+    return np.maximum(np.minimum(left, idle_forward_time_per_layer), 0)
+
+
+@quantity("s")
+def backward_exchange_time_per_layer(
     tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, recomputed_layer_fraction
 ):
-    """Tensor-parallel communication of a micro-batch in one layer: forward, again when recomputing, and backward.
+    """Tensor-parallel communication of a micro-batch backward in one layer, and again when recomputing.
 
     Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
-    forward = tensor_forward_communication_time_per_layer * (1 + recomputed_layer_fraction)
-    return forward + tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
+    again = tensor_forward_communication_time_per_layer * recomputed_layer_fraction
+    return again + tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
 
 
 @quantity("s")
-def idle_time_per_layer(
-    forward_time_per_layer, input_gradient_time_per_layer, layer_durations, recomputed_layer_fraction
+def backward_exchange_beside_the_host_per_layer(
+    backward_exchange_time_per_layer, backward_exchange_beside_kernels_per_layer, idle_backward_time_per_layer
 ):
-    """Time of a layer's passes, but for gradients of weights, in which the accelerator has no kernel and waits for the host.
+    """Exchanges of a backward pass that fit into waiting for the host. Source: definition."""
+    left = backward_exchange_time_per_layer - backward_exchange_beside_kernels_per_layer
+    return np.maximum(np.minimum(left, idle_backward_time_per_layer), 0)
 
-    Source: definition; the host is slower than the kernels it launches.
+
+# --- what is left ----------------------------------------------------------------------------------------------------
+
+
+@quantity("s")
+def exposed_forward_exchange_per_layer(
+    tensor_forward_communication_time_per_layer, forward_exchange_beside_kernels_per_layer,
+    forward_exchange_beside_the_host_per_layer, overlap_slowdown_fraction,
+):  # fmt: skip
+    """Exchanges of a forward pass that accelerators wait for. What runs beside kernels still slows them down.
+
+    Source: arXiv 2205.05198, section 4.2.2.
     """
-    forward = forward_time_per_layer - of_phase("forward", layer_durations)
-    backward = input_gradient_time_per_layer - of_phase("input_gradient", layer_durations)
-    return forward * (1 + recomputed_layer_fraction) + backward
+    beside = forward_exchange_beside_kernels_per_layer * (1 - overlap_slowdown_fraction)
+    return tensor_forward_communication_time_per_layer - beside - forward_exchange_beside_the_host_per_layer
 
 
 @quantity("s")
-def tensor_communication_beside_the_host_per_layer(
-    tensor_communication_passes_per_layer, tensor_communication_beside_kernels_per_layer, idle_time_per_layer
-):
-    """Tensor-parallel communication that runs while the accelerator would wait for the host in any case.
+def exposed_backward_exchange_per_layer(
+    backward_exchange_time_per_layer, backward_exchange_beside_kernels_per_layer,
+    backward_exchange_beside_the_host_per_layer, overlap_slowdown_fraction,
+):  # fmt: skip
+    """Exchanges of a backward pass that accelerators wait for. What runs beside kernels still slows them down.
 
-    Source: definition; an exchange is a kernel in the same queue.
+    Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
-    left = tensor_communication_passes_per_layer - tensor_communication_beside_kernels_per_layer
-    return np.maximum(np.minimum(left, idle_time_per_layer), 0)
-
-
-@quantity("s")
-def hidden_tensor_communication_time_per_layer(
-    tensor_communication_beside_kernels_per_layer, tensor_communication_beside_the_host_per_layer
-):
-    """Tensor-parallel communication that nobody waits for. Source: definition."""
-    return tensor_communication_beside_kernels_per_layer + tensor_communication_beside_the_host_per_layer
+    beside = backward_exchange_beside_kernels_per_layer * (1 - overlap_slowdown_fraction)
+    return backward_exchange_time_per_layer - beside - backward_exchange_beside_the_host_per_layer
 
 
 @quantity("s")
 def exposed_tensor_communication_time_per_layer(
-    tensor_communication_passes_per_layer, tensor_communication_beside_kernels_per_layer,
-    tensor_communication_beside_the_host_per_layer, overlap_slowdown_fraction, column_gather_time_per_layer,
-):  # fmt: skip
-    """Tensor-parallel communication that accelerators wait for. What runs beside kernels still slows them down.
+    exposed_forward_exchange_per_layer, exposed_backward_exchange_per_layer, column_gather_time_per_layer
+):
+    """Tensor-parallel communication of a micro-batch in one layer that accelerators wait for. Source: arXiv 2205.05198, 4.2.2."""
+    return exposed_forward_exchange_per_layer + exposed_backward_exchange_per_layer + column_gather_time_per_layer
 
-    Source: arXiv 2205.05198, sections 4.2.2 and 5.
-    """
-    hidden = tensor_communication_beside_kernels_per_layer * (1 - overlap_slowdown_fraction)
-    waits = tensor_communication_passes_per_layer - hidden - tensor_communication_beside_the_host_per_layer
-    return waits + column_gather_time_per_layer
+
+@quantity("s")
+def hidden_forward_exchange_per_layer(
+    forward_exchange_beside_kernels_per_layer, forward_exchange_beside_the_host_per_layer
+):
+    """Tensor-parallel communication of a forward pass that nobody waits for. Source: definition."""
+    return forward_exchange_beside_kernels_per_layer + forward_exchange_beside_the_host_per_layer
+
+
+@quantity("s")
+def hidden_backward_exchange_per_layer(
+    backward_exchange_beside_kernels_per_layer, backward_exchange_beside_the_host_per_layer
+):
+    """Tensor-parallel communication of a backward pass that nobody waits for. Source: definition."""
+    return backward_exchange_beside_kernels_per_layer + backward_exchange_beside_the_host_per_layer
+
+
+@quantity("s")
+def hidden_tensor_communication_time_per_layer(hidden_forward_exchange_per_layer, hidden_backward_exchange_per_layer):
+    """Tensor-parallel communication that nobody waits for. Source: definition."""
+    return hidden_forward_exchange_per_layer + hidden_backward_exchange_per_layer
 
 
 @quantity("s")
