@@ -18,7 +18,7 @@ from amped.quantity import Mark, mark_of
 PAGES = (
     "transformer", "parameters", "training", "degrees", "placement", "grid", "system", "accelerator",
     "efficiencies", "software", "unfused", "rates", "scores", "gemms", "recomputation", "policies", "operators",
-    "heads", "encoder", "blocks", "experts", "dispatch", "prediction", "ends", "kernels", "compute", "network",
+    "heads", "encoder", "blocks", "narrow", "experts", "dispatch", "prediction", "ends", "kernels", "compute", "network",
     "optical", "communication", "context", "columns", "summa", "collectives", "circuits", "gradients",
     "sharding", "pipeline", "stages", "layouts", "v_shape", "bubbles", "chunks", "passes", "tensor_overlap", "hiding", "steps",
     "activations", "states", "memory", "capacity", "host", "offload", "streaming", "goodput", "totals", "cost",

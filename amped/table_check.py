@@ -22,7 +22,7 @@ FLOPS_PER_MAC = 2
 UNITS = {
     "boost_frequency": "Hz", "fp64_peak_flop_rate": "flop/s", "fp64_matrix_peak_flop_rate": "flop/s",
     "fp32_matrix_peak_flop_rate": "flop/s", "fp16_fp16_accumulate_peak_flop_rate": "flop/s",
-    "fp8_fp16_accumulate_peak_flop_rate": "flop/s", "fp6_peak_flop_rate": "flop/s", "fp4_peak_flop_rate": "flop/s",
+    "fp8_fp16_accumulate_peak_flop_rate": "flop/s", "fp6_peak_flop_rate": "flop/s",
     "fp16_vector_flop_rate": "flop/s", "measured_matmul_flop_rate": "flop/s", "l2_cache": "byte",
     "shared_memory_per_core": "byte", "scale_up_bandwidth": "byte/s",
     "node_power_maximum": "W", "bandwidth": "byte/s", "latency": "s", "list_price": "dollar",

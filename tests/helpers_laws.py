@@ -111,6 +111,7 @@ SHAPES: dict[str, tuple[object, dict[str, object]]] = {
     "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),
     "mixture of experts in fp8, weighted apart": ("mixtral-8x7b", {
         "matrix_precision": "fp8", "fp8_scaling": "blocks", "expert_weighting": "separate", "accelerator": "B200 SXM"}),
+    "products in fp4": ("llama-3-70b", {"matrix_precision": "fp4", "accelerator": "GB200"}),
     "further tokens predicted": ("mixtral-8x7b", {"multi_token_prediction_layers": 1}),
     "a V without further predictions": ("default", {"pipeline_schedule": "zero_bubble_v", "layers": 96}),
     "latent attention": ("mixtral-8x7b", DEEPSEEK),

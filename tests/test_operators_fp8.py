@@ -1,4 +1,4 @@
-"""Products in fp8: half the operands, twice the rate, and casts that give some of it back."""
+"""Products in fp8 and fp4: smaller operands, higher rates, and casts that give some of it back."""
 
 import pytest
 
@@ -10,7 +10,7 @@ LAYER = {"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 
 
 
 def trained(precision, **values):
-    return amped.estimate(**LAYER, matrix_precision=precision, **values)
+    return amped.estimate(**LAYER | {"matrix_precision": precision} | values)
 
 
 def operators(estimate, kind):
@@ -67,3 +67,28 @@ def test_scales_of_blocks_slow_products_down_where_units_have_none():
     assert ratio == pytest.approx(blocks["blockwise_fp8_fraction"]) == 0.78
     wide = [trained("bf16", fp8_scaling=s)["step_time"] for s in ("tensors", "blocks")]
     assert wide[0] == wide[1]
+
+
+BLACKWELL = {"system": "GB200 NVL72", "number_of_accelerators": 72, "batch_size": 72}
+
+
+class TestFp4:
+    def test_products_are_as_fast_as_the_peak_says_and_read_nine_sixteenths_of_a_byte(self):
+        eight, four = (trained(p, **BLACKWELL) for p in ("fp8", "fp4"))
+        rates = [e["sustained_matrix_flop_rate"] for e in (eight, four)]
+        assert rates[1] / rates[0] == pytest.approx(four["fp4_peak_flop_rate"] / eight["fp8_peak_flop_rate"])
+        assert four["matrix_operand_precision"] == 0.5625
+        assert eight["core_forward_time_per_layer"] == four["core_forward_time_per_layer"]  # attention stays in 16 bit
+        assert four["step_time"] < eight["step_time"] < trained("bf16", **BLACKWELL)["step_time"]
+
+    def test_casts_read_twice_and_write_less(self):
+        eight, four = (operators(trained(p, **BLACKWELL), "element_wise") for p in ("fp8", "fp4"))
+        casts = [key for key in eight if key[0].endswith("_casts")]
+        assert casts
+        for key in casts:
+            assert four[key].read == 2 * eight[key].read
+            assert four[key].written == pytest.approx(0.5625 * eight[key].written)
+
+    def test_an_accelerator_without_it_is_told(self):
+        with pytest.raises(amped.AmpedError, match="fp4_peak_flop_rate"):
+            trained("fp4")

@@ -150,6 +150,13 @@ def test_megatron_adds_up_gradients_of_bf16_in_full_precision(read, framework):
     assert {precision: of["gradient_precision"] for precision, of in found.items()} == {"fp16": 16, "bf16": 32}
 
 
+@pytest.mark.parametrize("written", ["fp4", "NVFP4", "mxfp4"])
+def test_recipes_of_fp4_are_fp4(read, written):
+    m = read(DENSE | {"precision": written, "accelerator": "B200 SXM"})
+    assert values(m)["matrix_precision"] == "fp4"
+    assert estimate(m)["step_time"] > 0
+
+
 class TestRecipesThatNobodyWrote:
     def test_sequence_parallelism_is_taken_where_the_framework_has_it(self, read):
         assert values(read(DENSE | {"tp": 4, "framework": "Megatron-LM"}))["sequence_parallel"] is True

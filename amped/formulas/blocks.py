@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.quantity import parameter, quantity, records
-from amped.records import WEIGHTED, activation_work, contraction, streamed
+from amped.records import activation_work, contraction, streamed
 
 
 @quantity("1")
@@ -163,41 +163,6 @@ def feedforward_operators(
         *streamed(*name, forward, backward, kept, dense_fraction),
         *contraction(down, *entry, kept_output, dense_fraction),
     )
-
-
-@records()
-def quantization_operators():
-    """Casts to a narrower format before a product: none where it has the precision of activations. Source: definition."""
-    return ()
-
-
-@records(choice="matrix_precision", value="fp8")
-def quantization_operators__fp8(
-    projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
-    fp8_precision, flops_per_elementary_operation, output_width_split_degree, weight_split_degree, tensor_parallel_rows,
-):  # fmt: skip
-    """An accelerator's own inputs and weights of each product cast to fp8, and gradients of its output, in both layouts.
-
-    Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433. Assumes that weights are cast for each micro-batch.
-    """
-    every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
-    products = [o for o in every if o.kind in WEIGHTED]
-    rows, columns = output_width_split_degree, weight_split_degree / tensor_parallel_rows
-    flop, twice = flops_per_elementary_operation, 2 * fp8_precision
-    casts = [
-        (o.m * o.k * o.batch / rows, o.k * o.n * o.batch / columns, o.m * o.n * o.batch, o)
-        for o in products
-        if o.phase == "forward"
-    ]
-    return tuple(
-        operator
-        for inputs, weights, outputs, o in casts
-        for operator in streamed(
-            f"{o.name}_casts", "element_wise", o.m, o.k,
-            ((inputs + weights) * flop, (inputs + weights) * activation_precision, (inputs + weights) * twice),
-            (outputs * flop, outputs * activation_precision, outputs * twice), 0.0 * inputs * twice, o.count,
-        )
-    )  # fmt: skip
 
 
 @records()

@@ -114,7 +114,7 @@ def logits_precision():
     return 4
 
 
-@selector("fp32", "tf32", "fp16", "bf16", "fp8", category=NETWORK)
+@selector("fp32", "tf32", "fp16", "bf16", "fp8", "fp4", category=NETWORK)
 def matrix_precision():
     """Format in which matrices are multiplied. Source: arXiv 1710.03740."""
     return "fp16"

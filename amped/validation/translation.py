@@ -59,8 +59,8 @@ HOW_WELL = (
     "prefetched_sharding_fraction", "expert_bias_addition", "expert_weighting",
 )  # fmt: skip
 RECOMPUTATION = {"none": "none", "full": "full", "selective": "selective"}
-# Recipes of fp8 (mxfp8, fp8-cs, ...) scale differently and multiply alike.
-FP8 = re.compile(r"fp8|e4m3", re.IGNORECASE)
+# Recipes of fp8 (mxfp8, fp8-cs, ...) and fp4 scale differently and multiply alike.
+NARROW = {"fp8": re.compile(r"fp8|e4m3", re.IGNORECASE), "fp4": re.compile(r"fp4|e2m1", re.IGNORECASE)}
 FULL_PRECISION = ("fp32", "tf32")
 # What follows from the config, and is checked rather than given.
 CHECKED = ("number_of_parameters", "expert_data_degree")
@@ -147,8 +147,8 @@ def _cell(column: str, cell: str, number: float | None, stack: Row) -> Any:
             raise AmpedError(Problem(f"{quoted(cell)} is no kind of recomputation", f"column '{column}'",
                                      f"it is one of {', '.join(RECOMPUTATION)}; say the rest in notes"))  # fmt: skip
         return stack.columns.get("selective_recomputation", mode) if mode == "selective" else mode
-    if column == "precision" and FP8.search(cell):
-        return "fp8"
+    if column == "precision":
+        return next((name for name, written in NARROW.items() if written.search(cell)), cell.casefold())
     if number is None:
         return cell.casefold()
     return bool(number) if KINDS[column] == FLAG else int(number)

@@ -1,0 +1,107 @@
+"""Products in fp8 and fp4: the casts before them; and what fp4 multiplies, how fast, and beside what."""
+
+from amped.quantity import ACCELERATOR, parameter, quantity, records
+from amped.records import WEIGHTED, streamed
+
+# --- casts -----------------------------------------------------------------------------------------------------------
+
+
+@records()
+def quantization_operators():
+    """Casts to a narrower format before a product: none where it has the precision of activations. Source: definition."""
+    return ()
+
+
+@records(choice="matrix_precision", value="fp8")
+def quantization_operators__fp8(
+    projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
+    fp8_precision, flops_per_elementary_operation, output_width_split_degree, weight_split_degree, tensor_parallel_rows,
+):  # fmt: skip
+    """An accelerator's own inputs and weights of each product cast to fp8, and gradients of its output, in both layouts.
+
+    Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433. Assumes that weights are cast for each micro-batch.
+    """
+    every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
+    shares = output_width_split_degree, weight_split_degree / tensor_parallel_rows
+    return casts(every, *shares, flops_per_elementary_operation, activation_precision, 2 * fp8_precision)
+
+
+@records(choice="matrix_precision", value="fp4")
+def quantization_operators__fp4(
+    projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
+    fp4_precision, flops_per_elementary_operation, output_width_split_degree, weight_split_degree, tensor_parallel_rows,
+):  # fmt: skip
+    """The same cast to fp4, which reads twice: the largest entry of a tensor scales the scales of its blocks.
+
+    Source: arXiv 2509.25149 (NVFP4). Assumes that weights are cast for each micro-batch. Differs: Hadamard transforms are free.
+    """
+    every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
+    shares = output_width_split_degree, weight_split_degree / tensor_parallel_rows
+    return casts(every, *shares, flops_per_elementary_operation, 2 * activation_precision, 2 * fp4_precision)
+
+
+def casts(operators, rows, columns, flop, read, written):
+    """A cast of each product's inputs and weights, and backward of the gradients of its output."""
+    products = [o for o in operators if o.kind in WEIGHTED and o.phase == "forward"]
+    sizes = [(o, (o.m / rows + o.n / columns) * o.k * o.batch, o.m * o.n * o.batch) for o in products]
+    return tuple(
+        operator
+        for o, there, back in sizes
+        for operator in streamed(
+            f"{o.name}_casts", "element_wise", o.m, o.k, (there * flop, there * read, there * written),
+            (back * flop, back * read, back * written), 0.0 * there * written, o.count,
+        )
+    )  # fmt: skip
+
+
+# --- fp4 -------------------------------------------------------------------------------------------------------------
+
+
+@parameter("flop/s", category=ACCELERATOR, above=0)
+def fp4_peak_flop_rate():
+    """Peak rate of fp4 matrix products. Source: the accelerator's datasheet."""
+
+
+@parameter("byte", bare="bit", above=0)
+def fp4_precision():
+    """Size of an fp4 number with its share of the scale of sixteen. Source: arXiv 2509.25149 (NVFP4)."""
+    return 0.5 + 1 / 16
+
+
+@quantity("1", category=ACCELERATOR)
+def fp4_gemm_sustained_fraction(fp8_gemm_sustained_fraction):
+    """Share of the fp4 matrix peak that the largest products sustain: unless given, as of fp8's.
+
+    Source: definition; both are held by power. Differs: nobody published long products in fp4.
+    """
+    return fp8_gemm_sustained_fraction
+
+
+@quantity("flop/s", choice="matrix_precision", value="fp4")
+def matrix_peak_flop_rate__fp4(fp4_peak_flop_rate):
+    """Peak rate of matrix products in the format chosen. Source: definition."""
+    return fp4_peak_flop_rate
+
+
+@quantity("1", choice="matrix_precision", value="fp4")
+def sustained_matrix_fraction__fp4(fp4_gemm_sustained_fraction):
+    """Share of the fp4 peak that the largest products sustain. Source: the row of kernel_efficiencies."""
+    return fp4_gemm_sustained_fraction
+
+
+@quantity("byte", choice="matrix_precision", value="fp4")
+def matrix_operand_precision__fp4(fp4_precision):
+    """Size of an entry that a weight's product reads in fp4. Source: arXiv 2509.25149."""
+    return fp4_precision
+
+
+@quantity("flop/s", choice="matrix_precision", value="fp4")
+def attention_peak_flop_rate__fp4(bf16_peak_flop_rate):
+    """Peak rate of the products of attention, which stay in 16 bit. Source: arXiv 2509.25149, section 4."""
+    return bf16_peak_flop_rate
+
+
+@quantity("flop/s", choice="matrix_precision", value="fp4")
+def sustained_batched_flop_rate__fp4(attention_peak_flop_rate, gemm_sustained_fraction, training_clock_fraction):
+    """Rate of the largest products of activations, which stay in 16 bit. Source: arXiv 2509.25149, section 4."""
+    return attention_peak_flop_rate * gemm_sustained_fraction * training_clock_fraction
