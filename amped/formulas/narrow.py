@@ -68,15 +68,6 @@ def fp4_precision():
     return 0.5 + 1 / 16
 
 
-@quantity("1", category=ACCELERATOR)
-def fp4_gemm_sustained_fraction(fp8_gemm_sustained_fraction):
-    """Share of the fp4 matrix peak that the largest products sustain: unless given, as of fp8's.
-
-    Source: definition; both are held by power. Differs: nobody published long products in fp4.
-    """
-    return fp8_gemm_sustained_fraction
-
-
 @quantity("flop/s", choice="matrix_precision", value="fp4")
 def matrix_peak_flop_rate__fp4(fp4_peak_flop_rate):
     """Peak rate of matrix products in the format chosen. Source: definition."""
@@ -84,9 +75,12 @@ def matrix_peak_flop_rate__fp4(fp4_peak_flop_rate):
 
 
 @quantity("1", choice="matrix_precision", value="fp4")
-def sustained_matrix_fraction__fp4(fp4_gemm_sustained_fraction):
-    """Share of the fp4 peak that the largest products sustain. Source: the row of kernel_efficiencies."""
-    return fp4_gemm_sustained_fraction
+def sustained_matrix_fraction__fp4(fp8_gemm_sustained_fraction):
+    """Share of the fp4 peak that the largest products sustain: fp8's, as both are held by power.
+
+    Source: definition. Differs: nobody published long products in fp4.
+    """
+    return fp8_gemm_sustained_fraction
 
 
 @quantity("byte", choice="matrix_precision", value="fp4")
