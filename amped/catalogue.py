@@ -20,7 +20,7 @@ PAGES = (
     "efficiencies", "software", "unfused", "rates", "scores", "gemms", "recomputation", "policies", "operators",
     "heads", "encoder", "blocks", "narrow", "experts", "dispatch", "prediction", "ends", "kernels", "compute", "network",
     "optical", "communication", "context", "columns", "summa", "collectives", "circuits", "gradients",
-    "sharding", "pipeline", "stages", "layouts", "v_shape", "bubbles", "chunks", "passes", "tensor_overlap", "hiding", "steps",
+    "sharding", "pipeline", "stages", "layouts", "v_shape", "bubbles", "chunks", "passes", "tensor_overlap", "summa_overlap", "hiding", "steps",
     "activations", "states", "memory", "capacity", "host", "offload", "streaming", "goodput", "totals", "cost",
     "deepflow", "constraints", "schedule_rules",
 )  # fmt: skip
