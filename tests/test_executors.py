@@ -82,7 +82,8 @@ def test_interrupted_processes_leave_nothing_that_still_runs() -> None:
 
     def interrupted() -> None:
         with opened(Spread("processes", 1)) as engine:
-            futures.append(engine.executor.submit(time.sleep, 60))  # type: ignore[union-attr]
+            assert engine is not None
+            futures.append(engine.executor.submit(time.sleep, 60))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

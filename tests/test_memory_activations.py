@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
+from helpers_memory import IN_PLACE  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
 from amped.errors import ConfigError  # noqa: E402
@@ -16,11 +17,6 @@ from amped.kernels.memory.bits import unpack_bits  # noqa: E402
 from amped.kernels.memory.in_place_activation import slope_error_bound  # noqa: E402
 
 torch.set_num_threads(1)
-IN_PLACE = {
-    "gelu": (memory.inplace_gelu, F.gelu),
-    "gelu_tanh": (lambda x: memory.inplace_gelu(x, "tanh"), lambda x: F.gelu(x, approximate="tanh")),
-    "silu": (memory.inplace_silu, F.silu),
-}
 every_function = pytest.mark.parametrize("name", IN_PLACE)
 NARROW = pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 

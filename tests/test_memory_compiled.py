@@ -10,18 +10,12 @@ from functools import partial
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
-from torch.nn import functional as F  # noqa: E402, N812
+from helpers_memory import IN_PLACE  # noqa: E402
 
-from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import bench  # noqa: E402
 from amped.kernels.memory.variants import Sizes  # noqa: E402
 
 torch.set_num_threads(1)
-IN_PLACE = {
-    "gelu": (memory.inplace_gelu, F.gelu),
-    "gelu_tanh": (lambda x: memory.inplace_gelu(x, "tanh"), lambda x: F.gelu(x, approximate="tanh")),
-    "silu": (memory.inplace_silu, F.silu),
-}
 
 
 @pytest.fixture(autouse=True)

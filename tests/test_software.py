@@ -119,7 +119,7 @@ class TestWhatARowLeavesUndone:
     def test_shares_of_a_sequence_are_attended_to_more_slowly(self):
         for degree, slower in ((1, 1), (2, 2)):
             asked = FLASH | {"context_parallel_degree": degree, "kernel_overhead_time": 0, "attention_ramp_length": 0}
-            whole, blocks = (step(**asked, shared_attention_fraction=f) for f in (1, 0.5))
+            whole, blocks = (step(**asked, context_parallel_attention_fraction=f) for f in (1, 0.5))
             for time in ("core_forward_time_per_layer", "core_gradient_time_per_layer"):
                 assert blocks[time] == pytest.approx(slower * whole[time], rel=0.01)
 

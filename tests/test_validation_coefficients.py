@@ -36,7 +36,7 @@ SELECTED_BY = {
     },
     "software": {
         "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
-        "allocator_reserve_fraction", "cross_entropy_copies", "prefetched_sharding_fraction", "shared_attention_fraction",
+        "allocator_reserve_fraction", "cross_entropy_copies", "prefetched_sharding_fraction", "context_parallel_attention_fraction",
     },
     "accelerator and precision": {
         "gemm_sustained_fraction", "fp8_gemm_sustained_fraction", "tf32_gemm_sustained_fraction",

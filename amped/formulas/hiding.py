@@ -137,10 +137,8 @@ def free_forward_time(
     Source: definition. What layers hide forward and backward together is taken from both.
     """
     others = hidden_context_communication_time + hidden_expert_communication_time
-    exchanges = np.where(
-        data_links_are_their_own, -exposed_forward_exchange_per_layer, hidden_forward_exchange_per_layer
-    )
-    return np.maximum(compute_forward_time - exchanges * pacing_layer_calls - others, 0)
+    exchanges = (exposed_forward_exchange_per_layer, hidden_forward_exchange_per_layer)
+    return free_time(compute_forward_time - others, *exchanges, pacing_layer_calls, data_links_are_their_own)
 
 
 @quantity("s")
@@ -155,10 +153,16 @@ def free_backward_time(
     """
     computed = compute_backward_time + weight_update_time + recomputation_time
     others = hidden_context_communication_time + hidden_expert_communication_time
-    exchanges = np.where(
-        data_links_are_their_own, -exposed_backward_exchange_per_layer, hidden_backward_exchange_per_layer
-    )
-    return np.maximum(computed - exchanges * pacing_layer_calls - others, 0)
+    exchanges = (exposed_backward_exchange_per_layer, hidden_backward_exchange_per_layer)
+    return free_time(computed - others, *exchanges, pacing_layer_calls, data_links_are_their_own)
+
+
+def free_time(computed, exposed, hidden, calls, own_links):
+    """Time with what layers wait for tensor parallelism, where its links are others; else without what it hides in.
+
+    Source: definition.
+    """
+    return np.maximum(computed + np.where(own_links, exposed, -hidden) * calls, 0)
 
 
 @quantity("boolean", category=MAPPING)

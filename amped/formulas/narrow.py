@@ -41,7 +41,7 @@ def quantization_operators__fp4(
 
 
 def casts(operators, rows, columns, flop, read, written):
-    """A cast of each product's inputs and weights, and backward of the gradients of its output."""
+    """A cast of each product's inputs and weights, and backward of the gradients of its output. Source: arXiv 2209.05433."""
     products = [o for o in operators if o.kind in WEIGHTED and o.phase == "forward"]
     sizes = [(o, (o.m / rows + o.n / columns) * o.k * o.batch, o.m * o.n * o.batch) for o in products]
     return tuple(

@@ -81,7 +81,7 @@ def attention_dropout_fraction():
 
 
 @parameter("1", category=MAPPING, above=0, at_most=1)
-def shared_attention_fraction():
+def context_parallel_attention_fraction():
     """Rate of a fused attention over shares of a sequence, computed block by block and joined, as a share of one over all of it.
 
     Source: definition; 1: blocks cost nothing. PyTorch, experimental context_parallel, merges blocks by kernels of its own.
@@ -95,10 +95,10 @@ def context_attention_fraction():
     return 1
 
 
-@quantity("1", when_given=("shared_attention_fraction",))
-def context_attention_fraction__given(shared_attention_fraction, context_parallel_degree):
+@quantity("1", when_given=("context_parallel_attention_fraction",))
+def context_attention_fraction__given(context_parallel_attention_fraction, context_parallel_degree):
     """Rate of attention that context parallelism leaves, where sequences are shared out. Source: definition."""
-    return np.where(context_parallel_degree > 1, shared_attention_fraction, 1.0)
+    return np.where(context_parallel_degree > 1, context_parallel_attention_fraction, 1.0)
 
 
 @parameter("1", category=MAPPING)

@@ -130,12 +130,12 @@ def expert_weighting_operators__separate(
     cast; backward two casts, the product again, and for the probability a product and a sum. Passes are those of one of them.
     """
     down, e, wide, flop = expert_gemms[2], activation_precision, routing_precision, flops_per_elementary_operation
-    entries, none = down.m * down.batch * down.k, 0.0 * activation_precision
+    entries = down.m * down.batch * down.k
     there = (entries * flop / 2, entries * (e + wide) / 2, entries * (wide + e) / 2)
     back = (3 * entries * flop / 5, entries * (2 * e + 4 * wide) / 5, entries * (3 * wide + e) / 5)
     shape = ("expert_weighting", "single_kernel", down.m * down.batch, down.k)
     forward, _ = streamed(*shape, there, there, entries * e / 2, 2 * MoE_fraction)
-    _, backward = streamed(*shape, back, back, entries * none, 5 * MoE_fraction)
+    _, backward = streamed(*shape, back, back, 0.0 * entries, 5 * MoE_fraction)
     return forward, backward
 
 
