@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from amped.catalogue import Catalogue
+from amped.config_writing import schema_uri
 from amped.errors import MappingError
 from amped.estimation import Estimation, estimated
 from amped.exploration.answer import explored
@@ -70,11 +70,6 @@ def _choices(model: Row) -> list[dict[str, Any]]:
         {} if d == 1 else {"expert_parallel_degree": d, "expert_tensor_parallel_degree": 1} for d in degrees
     ]
     return [memory | experts_split for memory in MEMORY_CHOICES for experts_split in own]
-
-
-def schema_uri() -> str:
-    """Where an editor finds the schema of the installed amped."""
-    return Path(str(resources.files("amped.schema").joinpath("config.schema.json"))).resolve().as_uri()
 
 
 def _config(model: str, system: str, nodes: int, batch: int, mapping: dict[str, Any]) -> dict[str, Any]:
@@ -155,16 +150,3 @@ def _written(value: float, unit: str, bare: str | None) -> Any:
     if bare == "bit":
         return value * 8
     return bool(value) if unit == "boolean" else value
-
-
-def as_json(config: dict[str, Any]) -> str:
-    """The config as text, a line for each parameter."""
-
-    def lines(value: Any, depth: int) -> str:
-        plain = not isinstance(value, dict) or not value or "value" in value or "lookup_table_row" in value
-        if plain:
-            return json.dumps(value, ensure_ascii=False)
-        inner = (f"{' ' * (depth + 1)}{json.dumps(k)}: {lines(v, depth + 1)}" for k, v in value.items())
-        return "{\n" + ",\n".join(inner) + "\n" + " " * depth + "}"
-
-    return lines(config, 0) + "\n"

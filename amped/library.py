@@ -14,7 +14,7 @@ from amped.explanation import Explanation, explained
 from amped.exploration.answer import Exploration, explored
 from amped.exploration.executors import Spread, opened
 from amped.exploration.request import Options
-from amped.exploration.running import ALONE, Run
+from amped.exploration.running import ALONE, Run, load
 from amped.scenario import ConfigSource, formula_module, read_scenario
 from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analysed
 from amped.sensitivities.effects import Sensitivity
@@ -120,7 +120,7 @@ def explore(
     wishes = (where,) if isinstance(where, str) else tuple(where)
     options = Options(top, space, wishes, objective, largest, pareto, tuple(each))
     asked = read_scenario(config, overrides, lookup_tables, formulas)
-    with opened(Spread(workers=workers)) as engine:
+    with opened(Spread(workers=workers, warm_up=load)) as engine:
         return explored(asked, options, vary, Run(engine or ALONE.engine, Path(resume) if resume else None))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from helpers_executors import alone, exactly, search, small_parts, started
 
-import amped
+from amped import version
 from amped.errors import FileError
 from amped.exploration.findings import header, journal
 from amped.exploration.running import Run, found_in
@@ -192,8 +192,8 @@ def test_the_findings_of_another_version_are_refused_with_the_difference(
     folder: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found_in(search(folder), Run(findings=kept))
-    here = amped.__version__
-    monkeypatch.setattr(amped, "__version__", "9.9.9")
+    here = version.__version__
+    monkeypatch.setattr(version, "__version__", "9.9.9")
     with pytest.raises(FileError, match=f"amped: '{here}' there, '9.9.9' here"):
         found_in(search(folder), Run(findings=kept))
 

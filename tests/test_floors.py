@@ -15,13 +15,13 @@ from amped.cli.app import app
 ROOT = Path(__file__).resolve().parent.parent
 TOP = 8
 FLOORS = {
-    "errors": 0, "units": 0, "files": 0,
+    "errors": 0, "units": 0, "files": 0, "version": 0,
     "quantity": 1, "records": 1, "links": 1, "stage_records": 1,
     "formulas": 2,
     "aliases": 3, "config_schema": 3, "catalogue": 3, "tables": 3, "table_files": 3, "values": 3, "config": 3, "sources": 3, "gathering": 3, "axes": 3,
     "resolve": 3, "evaluate": 3,
     "scenario": 4, "estimation": 4, "breakdown": 4, "graph": 4, "explanation": 4, "remedies": 4, "comparison": 4,
-    "exploration": 4, "schedules": 4, "timeline": 4, "execution": 4, "rules": 4, "sensitivities": 4, "draft": 4, "table_check": 4, "validation": 4,
+    "exploration": 4, "schedules": 4, "timeline": 4, "execution": 4, "rules": 4, "sensitivities": 4, "draft": 4, "config_writing": 4, "table_check": 4, "validation": 4,
     "calibration": 4, "uncertainty": 4,
     "report": 5,
     "library": 6, "kernels": 6,
@@ -87,21 +87,12 @@ def imports_of(path: Path) -> Iterator[str]:
                 yield inner if is_module(inner) else str(node.module)
 
 
-def only_the_version(path: Path) -> bool:
-    """Whether a file uses nothing of `amped` itself but its version: the package is loaded anyway."""
-    tree = ast.parse(path.read_text("utf-8"))
-    used = [n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "amped"]
-    return set(used) <= {"__version__"}
-
-
 def upward(path: Path) -> list[str]:
     """The imports of a file in `amped/` that lead to a higher floor."""
     own = FLOORS[room_of(module_of(path))]
     found = []
     for name in imports_of(path):
         if name.split(".")[0] != "amped" or room_of(name) in DATA_ROOMS:
-            continue
-        if name == "amped" and only_the_version(path):
             continue
         if FLOORS[room_of(name)] > own:
             found.append(name)

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import amped
+from amped import version
 from amped.calibration.calibrate import Calibration
 from amped.catalogue import catalogue
 from amped.table_files import KERNELS
@@ -51,7 +51,7 @@ def _source(c: Calibration, table: Path | None) -> str:
     today = date.today().isoformat()
     left_out = f", {c.error_left_out:.1%} for networks left out" if c.error_left_out is not None else ""
     return (
-        f"amped calibrate, amped {amped.__version__}, {today}: {len(c.used)} rows of {_label(table)} ({', '.join(c.used)}); "
+        f"amped calibrate, amped {version.__version__}, {today}: {len(c.used)} rows of {_label(table)} ({', '.join(c.used)}); "
         f"mean absolute error of the step's time {c.error_before:.1%} before, {c.error_after:.1%} after{left_out}"
     )
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-import amped
 from amped.cli import layouts, spreading
 from amped.cli.bench import bench
 from amped.cli.calibrate import calibrate
@@ -31,6 +30,7 @@ from amped.cli.sensitivity import sensitivity
 from amped.cli.show import show
 from amped.cli.validate import validate
 from amped.errors import AmpedError
+from amped.version import __version__
 
 app = typer.Typer(
     name="amped",
@@ -66,7 +66,7 @@ app.add_typer(bench, name="bench")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"amped {amped.__version__}")
+        typer.echo(f"amped {__version__}")
         raise typer.Exit
 
 

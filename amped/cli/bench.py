@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-import amped
 from amped.cli import options
 from amped.cli.bench_compare import compare
 from amped.cli.bench_fit import command_line, fit
 from amped.cli.bench_ladder import ladder
 from amped.cli.bench_step import step
 from amped.errors import ConfigError
+from amped.version import __version__
 
 if TYPE_CHECKING:
     from amped.scenario import Scenario
@@ -90,7 +90,7 @@ def run(
     from amped.kernels.bench import Request, measured
 
     kernels = _kernels(suite, kernel, size, asked)
-    own = (device, dtype, budget, ranks, threads, resume, command_line(), amped.__version__)
+    own = (device, dtype, budget, ranks, threads, resume, command_line(), __version__)
     with _progress("measuring") as tell:
         result = measured(Request(output, suite.value, kernels, *own), tell)
     typer.echo(_told(result, output), err=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-import amped
 from amped.cli import options
+from amped.version import __version__
 
 if TYPE_CHECKING:
     from amped.tables import Tables
@@ -109,12 +109,12 @@ def _calibrated(
         collectives(),
     )
     command = command_line()
-    made = {rows.KERNELS: (name or machine.name, rows.kernel_row(found, result, base, command, amped.__version__))}
+    made = {rows.KERNELS: (name or machine.name, rows.kernel_row(found, result, base, command, __version__))}
     if not machine.known:
-        own = rows.accelerator_row(found, result, command, amped.__version__)
+        own = rows.accelerator_row(found, result, command, __version__)
         made[ACCELERATORS] = (machine.name, {**own, rows.KERNELS: name or machine.name})
     if found.network is not None:
-        told, whole = (result, command, amped.__version__), rows.network_name(machine.name, found.network)
+        told, whole = (result, command, __version__), rows.network_name(machine.name, found.network)
         made[rows.LINKS] = (whole, rows.link_row(found.network, *told))
         made[rows.SYSTEMS] = (whole, rows.system_row(found.network, machine.name, *told))
     return found, made

@@ -67,7 +67,6 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path | None) -> tuple[Board | None, str]:
     """The two constants of this machine by its row of kernel efficiencies, and its name; none where it has no row."""
-    import amped
     from amped.errors import AmpedError
     from amped.kernels.bench import prepared
     from amped.kernels.ladder.analytic import Board
@@ -76,8 +75,9 @@ def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path
     from amped.kernels.rows import base_row
     from amped.table_files import user_folders
     from amped.tables import Tables
+    from amped.version import __version__
 
-    tables, fresh = Tables(user_folders(lookup_tables)), prepared(device, 1, amped.__version__)
+    tables, fresh = Tables(user_folders(lookup_tables)), prepared(device, 1, __version__)
     name = str(fresh["device"]["name"])
     try:
         machine = machine_of(fresh, tables, accelerator, known_ones=True)

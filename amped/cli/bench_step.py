@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-import amped
 from amped.cli import options
 from amped.errors import ConfigError
+from amped.version import __version__
 
 if TYPE_CHECKING:
     from amped.scenario import Scenario
@@ -46,7 +46,7 @@ def step(
     from amped.kernels.torch_door import chosen_device, chosen_format
 
     where = chosen_device(device)
-    fresh, dtype = bench.prepared(where, 1, amped.__version__), chosen_format(dtype, where)
+    fresh, dtype = bench.prepared(where, 1, __version__), chosen_format(dtype, where)
     name = _accelerator(asked, fresh)
     whole = stepping.Network(**_network(asked))
     rate = _rate(asked, name, dtype)

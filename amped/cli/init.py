@@ -25,7 +25,8 @@ def init(
     Example: amped init --model "Llama 3 8B" --system "DGX H100" --nodes 4 -o my.json
     """
     from amped.catalogue import catalogue
-    from amped.draft import as_json, draft, filled
+    from amped.config_writing import as_json
+    from amped.draft import draft, filled
     from amped.errors import ConfigError
     from amped.files import write_atomically
     from amped.table_files import user_folders

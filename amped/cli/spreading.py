@@ -90,14 +90,14 @@ def place(
 def running(asked: Place, output: Path | None, output_dir: Path | None) -> Iterator[Run | None]:
     """The run that the options ask for, with its bar; None in a process that another leads. Ctrl-C ends with 130."""
     from amped.exploration.executors import Spread, opened
-    from amped.exploration.running import Run
+    from amped.exploration.running import Run, load
     from amped.exploration.shards import read_shard
 
     share, findings = (1, 1), asked.resume
     if asked.shard is not None:
         share = read_shard(asked.shard)
         findings = shard_file(share, asked.resume, output, output_dir)
-    spread = Spread(asked.executor.value if asked.executor else "", asked.workers, asked.scheduler or "")
+    spread = Spread(asked.executor.value if asked.executor else "", asked.workers, asked.scheduler or "", load)
     try:
         with opened(spread) as engine:
             if engine is None:

@@ -29,6 +29,10 @@ THREADS = dict.fromkeys(
 PATIENCE = 10
 
 
+def _nothing() -> None:
+    """What a process does first where nobody says what."""
+
+
 @dataclass(frozen=True)
 class Spread:
     """Where the parts are evaluated.
@@ -37,11 +41,13 @@ class Spread:
         executor: a name of `ENGINES`; nothing is `processes` where several workers are asked for, else `serial`.
         workers: how many processes, for `processes`.
         scheduler: the address of the scheduler, for `dask`.
+        warm_up: what each process of `processes` does first, while the space is laid out here.
     """
 
     executor: str = ""
     workers: int | None = None
     scheduler: str = ""
+    warm_up: Callable[[], object] = _nothing
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ def processes(asked: Spread) -> Iterator[Engine]:
         pool = Renewed(lambda: pools.ProcessPoolExecutor(number, context, _follow_parent))
         try:
             for _ in range(number):  # they load while the space is laid out here
-                pool.submit(_load)
+                pool.submit(asked.warm_up)
             yield Engine(pool, 2 * number, elsewhere=True)
             pool.shutdown()
         except BaseException:
@@ -132,10 +138,6 @@ def _without_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _load() -> None:
-    importlib.import_module("amped.exploration.running")
 
 
 def _follow_parent() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import amped
+from amped import version
 from amped.config import Config, Entry
 from amped.errors import ConfigError, quoted
 from amped.exploration.request import Options, Request
@@ -33,7 +33,7 @@ def identity(request: Request) -> dict[str, Any]:
     files = [(place, file) for place, folder in enumerate(folders) for file in table_files(folder)]
     options = {n: v for n, v in asdict(request.options).items() if n not in NOT_OF_THE_IDENTITY}
     known = {
-        "amped": amped.__version__,
+        "amped": version.__version__,
         "code of amped": code(),
         "numpy": np.__version__,
         "config": {name: asdict(entry) for name, entry in config.entries.items()},

@@ -154,6 +154,10 @@ def _timed(search: Search, keep: Keep | None, part: Part) -> Evaluated:
     return found, time.perf_counter() - started
 
 
+def load() -> None:
+    """What a worker does ahead of its first part: nothing, but to call it is to import all that a part needs."""
+
+
 class _Searches(threading.local):
     """The search that a thread of a worker evaluates parts of: it remembers mappings, so threads do not share one."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from amped.aliases import aliases
 from amped.catalogue import Quantity
-from amped.draft import as_json, schema_uri
+from amped.config_writing import as_json, schema_uri
 from amped.errors import AmpedError, ConfigError
 from amped.estimation import Estimation, estimated
 from amped.exploration.answer import Exploration

@@ -1,0 +1,26 @@
+"""A config as text that an editor understands."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+
+def schema_uri() -> str:
+    """Where an editor finds the schema of the installed amped."""
+    return Path(str(resources.files("amped.schema").joinpath("config.schema.json"))).resolve().as_uri()
+
+
+def as_json(config: dict[str, Any]) -> str:
+    """The config as text, a line for each parameter."""
+
+    def lines(value: Any, depth: int) -> str:
+        plain = not isinstance(value, dict) or not value or "value" in value or "lookup_table_row" in value
+        if plain:
+            return json.dumps(value, ensure_ascii=False)
+        inner = (f"{' ' * (depth + 1)}{json.dumps(k)}: {lines(v, depth + 1)}" for k, v in value.items())
+        return "{\n" + ",\n".join(inner) + "\n" + " " * depth + "}"
+
+    return lines(config, 0) + "\n"
