@@ -73,9 +73,9 @@ def call_time(function: Callable[[], object], runs: int) -> float:
 
 def evaluate_alone() -> Callable[[], object]:
     """One cell of a scalar loop: the same plan run for one configuration, nothing else."""
-    from amped.estimation import Estimation, estimated
-    from amped.evaluate import run
-    from amped.scenario import read_scenario
+    from amped.configuring.scenario import read_scenario
+    from amped.engine.evaluate import run
+    from amped.estimation.estimation import Estimation, estimated
 
     asked = read_scenario("default")
     chosen = estimated(asked, Estimation).plan
@@ -84,8 +84,8 @@ def evaluate_alone() -> Callable[[], object]:
 
 def resolve_and_evaluate() -> Callable[[], object]:
     """One configuration, resolved and evaluated: what happens after the config is read."""
-    from amped.estimation import Estimation, estimated
-    from amped.scenario import read_scenario
+    from amped.configuring.scenario import read_scenario
+    from amped.estimation.estimation import Estimation, estimated
 
     asked = read_scenario("default")
     return lambda: estimated(asked, Estimation)
