@@ -20,7 +20,7 @@ if (_ROOT / "pyproject.toml").is_file():
     __path__.append(str(_ROOT))
 
 if TYPE_CHECKING:
-    from amped.errors import AmpedError
+    from amped.base.errors import AmpedError
     from amped.library import Estimate, estimate, estimateTrainingTime, explain, explore, load_config, sensitivity
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "AmpedError":
-        from amped.errors import AmpedError
+        from amped.base.errors import AmpedError
 
         return AmpedError
     if name in __all__:

@@ -7,17 +7,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from amped.catalogue import catalogue
-from amped.config import Config, read_config
-from amped.estimation import Estimation, estimated
-from amped.explanation import Explanation, explained
+from amped.configuring.config import Config, read_config
+from amped.configuring.scenario import ConfigSource, formula_module, read_scenario
+from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.explanation import Explanation, explained
 from amped.exploration.answer import Exploration, explored
 from amped.exploration.executors import Spread, opened
 from amped.exploration.request import Options
 from amped.exploration.running import ALONE, Run, load
-from amped.scenario import ConfigSource, formula_module, read_scenario
 from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analysed
 from amped.sensitivities.effects import Sensitivity
+from amped.theory.catalogue import catalogue
 
 
 class Estimate(Estimation):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from amped.errors import ConfigError, FileError
+from amped.base.errors import ConfigError, FileError
 from amped.kernels import collective, suites
 from amped.kernels.device import host_of, usable_cores
 from amped.kernels.results import Result, key_of, read_result, refuse_other_machine, write_result

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.specs import KernelSpec
 from amped.kernels.timers import CudaTimer
 from amped.kernels.timing import Timing

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amped.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError, did_you_mean
+from amped.base.units import parse
 from amped.kernels.results import Result
-from amped.tables import Tables
-from amped.units import parse
+from amped.tables.tables import Tables
 
 ACCELERATORS = "accelerator_specifications"
 PEAKS = {"float32": "fp32_peak_flop_rate", "bfloat16": "bf16_peak_flop_rate", "float16": "fp16_peak_flop_rate",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from amped.kernels import eager
 from amped.kernels.machine import Machine
 from amped.kernels.specs import BYTES, FAMILIES
-from amped.records import Kernels, Operator
+from amped.theory.records import Kernels, Operator
 
 Array = NDArray[np.float64]
 Record = Mapping[str, Any]

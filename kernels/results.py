@@ -10,8 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from amped.errors import FileError, Problem, quoted
-from amped.files import read_json, write_atomically
+from amped.base.errors import FileError, Problem, quoted
+from amped.base.files import read_json, write_atomically
 
 SCHEMA = "kernel-bench/1"
 SCHEMA_FILE = "kernel-bench.schema.json"

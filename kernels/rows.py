@@ -7,13 +7,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from amped.errors import FileError
-from amped.files import read_json, write_atomically
+from amped.base.errors import FileError
+from amped.base.files import read_json, write_atomically
 from amped.kernels.calibration import Calibration
 from amped.kernels.linking import SHARES, Links
 from amped.kernels.machine import ACCELERATORS, PEAKS
 from amped.kernels.results import Result
-from amped.tables import Tables
+from amped.tables.tables import Tables
 
 KERNELS = "kernel_efficiencies"
 SYSTEMS, LINKS = "system_specifications", "link_specifications"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amped.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError, did_you_mean
 
 # Bytes of an entry, by torch's names of formats.
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}

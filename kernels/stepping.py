@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.footprint import Footprint, forget_peak, resident_bytes, tensor_bytes
 from amped.kernels.torch_door import torch_module
 

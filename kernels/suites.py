@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from amped.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.specs import KernelSpec, spec
-from amped.records import Operator
+from amped.theory.records import Operator
 
 SUITES = ("quick", "full", "model")
 LAYOUTS = ("TN", "NN", "NT")

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 from typing import Any
 
-from amped.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.specs import BYTES
 
 DEVICES = ("cpu", "cuda")

@@ -9,7 +9,7 @@ from amped.cli.bench_fit import coefficients_of, formulas
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import predicted, samples
 from amped.kernels.specs import spec
-from amped.tables import Tables
+from amped.tables.tables import Tables
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="needs PyTorch: pip install 'amped[torch]'")

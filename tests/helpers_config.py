@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from amped.catalogue import catalogue
-from amped.errors import ConfigError
-from amped.quantity import MAPPING, NETWORK, SYSTEM
-from amped.scenario import read_scenario
+from amped.base.errors import ConfigError
+from amped.configuring.scenario import read_scenario
+from amped.theory.catalogue import catalogue
+from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
 
 KNOWN = catalogue()
 OLD_STYLE = json.loads((Path(__file__).parent / "data" / "amped_old_style.json").read_text("utf-8"))

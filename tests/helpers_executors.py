@@ -11,11 +11,11 @@ import pytest
 from helpers_explore import SMALL
 
 import amped.exploration.search as search_module
+from amped.configuring.scenario import read_scenario
 from amped.exploration.found import Found
 from amped.exploration.request import Options, Request
 from amped.exploration.running import ALONE, found_in
 from amped.exploration.search import Search
-from amped.scenario import read_scenario
 
 # Formulas are a file that every process runs: so the parts are small in each, wherever they are evaluated.
 FORMULAS = '''
@@ -24,7 +24,7 @@ leaving the file FLAG."""
 import os, signal, time
 from pathlib import Path
 import amped.exploration.search as search
-from amped.quantity import MAPPING, parameter
+from amped.theory.quantity import MAPPING, parameter
 
 search.PART_CELLS = search.BLOCK_CELLS = 16
 own = search.Search.evaluate

@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 import amped
-from amped.config import Config
-from amped.errors import MappingError
+from amped.base.errors import MappingError
+from amped.configuring.config import Config
 from amped.exploration.answer import Exploration
 from amped.exploration.space import PARTS
 

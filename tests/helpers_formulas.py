@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from types import ModuleType
 
-from amped.catalogue import catalogue
-from amped.quantity import CATEGORIES, NETWORK
+from amped.theory.catalogue import catalogue
+from amped.theory.quantity import CATEGORIES, NETWORK
 
 
 def sectioned(values: Mapping[str, object], rows: Mapping[str, str] | None = None) -> dict[str, dict[str, object]]:

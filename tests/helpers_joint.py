@@ -7,11 +7,11 @@ from itertools import islice
 import numpy as np
 from helpers_explore import divisors
 
-from amped.catalogue import Catalogue
-from amped.evaluate import Results, run
-from amped.resolve import Plan, plan
-from amped.scenario import Scenario, read_scenario
-from amped.sources import Sources
+from amped.configuring.scenario import Scenario, read_scenario
+from amped.configuring.sources import Sources
+from amped.engine.evaluate import Results, run
+from amped.engine.resolve import Plan, plan
+from amped.theory.catalogue import Catalogue
 
 TUPLES = 100_000
 OPEN = {"memory_bandwidth": np.array([0.5e12, 1e12, 2e12])}

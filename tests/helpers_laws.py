@@ -7,11 +7,11 @@ import pytest
 from helpers_contract import KINDS
 from helpers_formulas import sectioned
 
-from amped.catalogue import Formula, catalogue
-from amped.estimation import OPTIONAL_RESULTS, Estimation, estimated
-from amped.evaluate import run
-from amped.resolve import plan
-from amped.scenario import read_scenario
+from amped.configuring.scenario import read_scenario
+from amped.engine.evaluate import run
+from amped.engine.resolve import plan
+from amped.estimation.estimation import OPTIONAL_RESULTS, Estimation, estimated
+from amped.theory.catalogue import Formula, catalogue
 
 # A dense network of round numbers without a table row, on a machine of 64 accelerators without one.
 TOY = {

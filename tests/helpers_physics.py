@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import amped
-from amped.config import Config
+from amped.configuring.config import Config
 
 LAYERS = 16
 DENSE = {

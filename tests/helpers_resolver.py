@@ -6,7 +6,7 @@ from operator import or_
 from helpers_formulas import sectioned
 
 import amped
-from amped.quantity import ACCELERATOR
+from amped.theory.quantity import ACCELERATOR
 
 NETWORK_VALUES = {"layers": 64, "dimensionality": 8192, "attention_heads": 64, "vocabulary_size": 32000,
                   "context": 2048, "batch_size": 256, "tokens_to_train": 1e9}  # fmt: skip

@@ -3,12 +3,12 @@
 from random import Random
 from typing import NamedTuple
 
-from amped.catalogue import catalogue
-from amped.evaluate import Results, run
-from amped.resolve import plan
-from amped.sources import Sources
-from amped.timeline import Timeline, Work, executed
-from amped.values import Layout
+from amped.configuring.sources import Sources
+from amped.configuring.values import Layout
+from amped.engine.evaluate import Results, run
+from amped.engine.resolve import plan
+from amped.theory.catalogue import catalogue
+from amped.theory.schedules.timeline import Timeline, Work, executed
 
 HELD = ("microbatches_in_flight", "microbatches_in_flight_behind_the_first", "microbatches_in_flight_at_the_end")
 TARGETS = ("pipeline_waiting_time", "pipeline_communication_time", "pacing_stage_time", *HELD)

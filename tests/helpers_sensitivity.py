@@ -3,10 +3,10 @@
 from functools import cache
 
 import amped
-from amped.catalogue import catalogue
-from amped.errors import MappingError
+from amped.base.errors import MappingError
 from amped.sensitivities.analysis import EVERY_KIND
 from amped.sensitivities.effects import Effect, Sensitivity
+from amped.theory.catalogue import catalogue
 
 KNOWN = catalogue()
 PLAIN = ("1", "count", "boolean")

@@ -2,7 +2,7 @@
 
 import json
 
-from amped.tables import Tables
+from amped.tables.tables import Tables
 
 MINE = {"frequency": "1 GHz", "aliases": ["My chip"], "sources": ["measured"]}
 

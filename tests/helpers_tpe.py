@@ -8,9 +8,9 @@ import pytest
 from helpers_formulas import sectioned
 
 import amped
-from amped.formulas.collectives import collective_durations
-from amped.links import Links
-from amped.records import Collective
+from amped.theory.link_records import Links
+from amped.theory.links.electrical import collective_durations
+from amped.theory.records import Collective
 
 CLOSE = 5e-3
 DATA = Path(__file__).parent / "data"

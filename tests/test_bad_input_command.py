@@ -6,11 +6,11 @@ import pytest
 from helpers_cli import amped, apart, config_file
 from helpers_config import config
 
+from amped.base.errors import ConfigError
 from amped.cli import options
-from amped.errors import ConfigError
 from amped.exploration.sweeps import parse_vary
 from amped.library import estimate
-from amped.quantity import MAPPING, NETWORK
+from amped.theory.quantity import MAPPING, NETWORK
 
 
 class TestOnTheCommandLine:

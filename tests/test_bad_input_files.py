@@ -8,9 +8,9 @@ import pytest
 from helpers_cli import config_file, verb
 from helpers_config import config
 
-from amped.errors import AmpedError, ConfigError, FileError
+from amped.base.errors import AmpedError, ConfigError, FileError
 from amped.library import estimate
-from amped.quantity import MAPPING
+from amped.theory.quantity import MAPPING
 
 
 class TestFiles:

@@ -4,9 +4,9 @@ import pytest
 from helpers_cli import config_file
 from helpers_config import config
 
-from amped.errors import EvaluationError, FileError, ResolveError, WiringError
+from amped.base.errors import EvaluationError, FileError, ResolveError, WiringError
 from amped.library import estimate
-from amped.quantity import NETWORK
+from amped.theory.quantity import NETWORK
 
 
 class TestFormulasOfTheUser:

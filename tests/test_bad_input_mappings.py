@@ -3,9 +3,9 @@
 import pytest
 from helpers_config import config
 
-from amped.errors import AmpedError, ConfigError, MappingError, ResolveError
+from amped.base.errors import AmpedError, ConfigError, MappingError, ResolveError
 from amped.library import estimate, explain, explore
-from amped.quantity import MAPPING, NETWORK, SYSTEM
+from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
 
 WRONG_DEGREES = [
     ({"tensor_parallel_degree": 3}, ["tensor_parallel_degree = 3", "nearest tensor_parallel_degree: 2 or 4"]),

@@ -3,7 +3,7 @@
 import pytest
 
 import amped
-from amped.errors import MappingError
+from amped.base.errors import MappingError
 
 LATENT = {"attention_kind": "multi_latent", "key_value_latent_dimension": 512, "rotary_head_dimension": 64, "query_latent_dimension": 1536,
           "head_dimension": 192, "value_head_dimension": 128}  # fmt: skip

@@ -9,8 +9,8 @@ from helpers_bench import GPU, planted, record, result
 from helpers_cli import verb
 from test_bench_fit import COPIES, PRODUCTS, TRUTH
 
+from amped.base.errors import ConfigError
 from amped.cli.bench_fit import formulas
-from amped.errors import ConfigError
 from amped.kernels import comparing
 from amped.kernels.comparing import Point
 from amped.report.bench_plots import kernel_scatter

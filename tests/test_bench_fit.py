@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers_bench import CPU, DEFAULTS, GPU, planted, record, result
 
+from amped.base.errors import ConfigError, FileError
 from amped.cli.bench_fit import formulas
-from amped.errors import ConfigError, FileError
 from amped.kernels import rows
 from amped.kernels.calibration import calibrated, layouts
 from amped.kernels.fitting import fitted, halves
@@ -16,7 +16,7 @@ from amped.kernels.predicting import predicted, samples
 from amped.kernels.specs import spec
 from amped.kernels.strata import stratum_of
 from amped.kernels.suites import quick
-from amped.tables import Tables
+from amped.tables.tables import Tables
 
 SIDES = (512, 1024, 2048, 4096, 8192)
 PRODUCTS = [

@@ -8,8 +8,8 @@ from helpers_bench import CPU, DEFAULTS, needs_torch, record, result
 from helpers_cli import verb
 
 import amped
+from amped.base.errors import ConfigError
 from amped.cli.bench_fit import collectives, formulas
-from amped.errors import ConfigError
 from amped.kernels import bench, rows
 from amped.kernels.calibration import as_json, calibrated
 from amped.kernels.linking import linked

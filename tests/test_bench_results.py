@@ -5,7 +5,7 @@ import json
 import pytest
 from helpers_bench import record, result
 
-from amped.errors import FileError
+from amped.base.errors import FileError
 from amped.kernels.results import identity, key_of, read_result, refuse_other_machine, write_result
 from amped.kernels.specs import spec
 

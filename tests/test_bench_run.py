@@ -8,7 +8,7 @@ import pytest
 from helpers_bench import HAS_TORCH, has_gpu, needs_gpu, needs_torch, record, result
 from helpers_cli import verb
 
-from amped.errors import AmpedError, ConfigError, FileError
+from amped.base.errors import AmpedError, ConfigError, FileError
 from amped.kernels import bench, torch_door
 from amped.kernels.results import read_result
 from amped.kernels.specs import spec

@@ -10,7 +10,7 @@ from amped.cli.bench_fit import formulas
 from amped.kernels.calibration import calibrated
 from amped.kernels.machine import machine_of
 from amped.kernels.results import identity, read_result
-from amped.tables import Tables
+from amped.tables.tables import Tables
 
 SHIPPED = sorted(resources.files("amped.kernels").joinpath("results").glob("*.json"))
 

@@ -3,11 +3,11 @@
 import pytest
 from helpers_bench import HAS_TORCH, needs_torch
 
-from amped.errors import ConfigError
-from amped.estimation import Estimation, estimated
+from amped.base.errors import ConfigError
+from amped.configuring.scenario import read_scenario
+from amped.estimation.estimation import Estimation, estimated
 from amped.kernels import suites
 from amped.kernels.specs import FAMILIES, KernelSpec, sizes_of, spec
-from amped.scenario import read_scenario
 
 # Kernel, format, sizes; operations and bytes worked out by hand.
 BY_HAND = [

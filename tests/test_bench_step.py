@@ -10,7 +10,7 @@ from helpers_bench import needs_torch
 from helpers_cli import verb
 from rich.console import Console
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.footprint import STATUS, Footprint, tensor_bytes
 from amped.kernels.stepping import BYTES_OF_A_PARAMETER, Network, scaled
 from amped.report.benching import step

@@ -8,14 +8,14 @@ from helpers_calibration import MACHINE, RUNS, measured, tables_with, written
 from helpers_cli import amped, verb
 
 from amped import __version__
+from amped.base.errors import ConfigError
 from amped.calibration.calibrate import calibrated, calibrated_all, chosen
 from amped.calibration.coefficients import BY_NAME, MOST_OF_AN_ACCELERATOR
 from amped.calibration.fitting import Task, fitted
 from amped.calibration.observations import observed
-from amped.errors import ConfigError
 from amped.library import estimate
-from amped.table_files import KERNELS
-from amped.tables import Tables
+from amped.tables.table_files import KERNELS
+from amped.tables.tables import Tables
 from amped.validation.measurements import read_measurements
 from amped.validation.residuals import residuals
 

@@ -7,10 +7,10 @@ from amped.calibration.calibrate import chosen
 from amped.calibration.coefficients import BY_NAME, FITTABLE, MOST_OF_AN_ACCELERATOR
 from amped.calibration.fitting import NOISE, Task, fitted
 from amped.calibration.observations import Observation
-from amped.catalogue import catalogue
-from amped.quantity import ACCELERATOR
-from amped.table_files import KERNELS
-from amped.tables import Tables
+from amped.tables.table_files import KERNELS
+from amped.tables.tables import Tables
+from amped.theory.catalogue import catalogue
+from amped.theory.quantity import ACCELERATOR
 
 RATE, STREAM, IDLE = "gemm_sustained_fraction", "memory_bandwidth_efficiency", "collective_overhead_time"
 START = {RATE: 0.7, STREAM: 0.85, IDLE: 8e-6}

@@ -12,7 +12,7 @@ import pytest
 from helpers_executors import alone, exactly, search, small_parts, started
 
 from amped import version
-from amped.errors import FileError
+from amped.base.errors import FileError
 from amped.exploration.findings import header, journal
 from amped.exploration.running import Run, found_in
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from amped.cli.app import app
-from amped.config import shipped_configs
-from amped.estimation import RESULTS, STEP_PARTS
+from amped.configuring.config import shipped_configs
+from amped.estimation.estimation import RESULTS, STEP_PARTS
 
 GOLDEN_MAT_DIMS = """19660800000  12288  12288
 6553600000  128  196608

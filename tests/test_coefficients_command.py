@@ -7,12 +7,12 @@ import pytest
 from helpers_cli import amped
 from test_validation_coefficients import NAMES, SELECTED_BY
 
+from amped.base.errors import plain
 from amped.calibration.coefficients import BY_NAME
 from amped.calibration.listing import LIMITS, coefficients, counts
-from amped.catalogue import catalogue
-from amped.errors import plain
-from amped.table_files import KERNELS
-from amped.tables import Tables
+from amped.tables.table_files import KERNELS
+from amped.tables.tables import Tables
+from amped.theory.catalogue import catalogue
 
 LISTED = {c.name: c for c in coefficients(Tables(), catalogue())}
 SELECTORS = {"accelerator", "precision", "system", "software stack", "all alike"}

@@ -5,10 +5,10 @@ import json
 import pytest
 from helpers_config import KNOWN, config, refused, the_problem
 
-from amped.config import read_config
-from amped.errors import AmpedError, ConfigError
-from amped.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
-from amped.scenario import read_scenario
+from amped.base.errors import AmpedError, ConfigError
+from amped.configuring.config import read_config
+from amped.configuring.scenario import read_scenario
+from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
 WRONG_KINDS = [
     ({NETWORK: 3}, NETWORK, "3 is not an object"),

@@ -7,12 +7,12 @@ from helpers_config import KNOWN, config, sources, the_problem
 from helpers_tables import layered
 from jsonschema import Draft202012Validator
 
-from amped.config_schema import config_schema
+from amped.configuring.config_schema import config_schema
+from amped.configuring.scenario import read_scenario
 from amped.library import estimate, explain
-from amped.quantity import ACCELERATOR, NETWORK
-from amped.scenario import read_scenario
-from amped.table_files import ABOUT, ACCELERATORS, KERNELS, shipped
-from amped.tables import Tables
+from amped.tables.table_files import ABOUT, ACCELERATORS, KERNELS, shipped
+from amped.tables.tables import Tables
+from amped.theory.quantity import ACCELERATOR, NETWORK
 
 HERE = f"{ACCELERATOR}.parameters.{KERNELS}"
 COLUMNS = {name for name in shipped(KERNELS)["default"] if name not in ABOUT}

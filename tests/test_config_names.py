@@ -3,10 +3,10 @@
 import pytest
 from helpers_config import KNOWN, config, refused, sources, the_problem
 
-from amped.aliases import aliases
-from amped.errors import FileError
-from amped.quantity import MAPPING, NETWORK, SYSTEM
-from amped.scenario import read_scenario
+from amped.base.aliases import aliases
+from amped.base.errors import FileError
+from amped.configuring.scenario import read_scenario
+from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
 
 
 class TestNamesThatDoNotExist:

@@ -3,11 +3,11 @@
 import pytest
 from helpers_config import KNOWN, OLD_STYLE, config, old_style, sources, the_problem
 
-from amped.aliases import aliases
-from amped.config import read_config
-from amped.errors import AmpedError, MappingError
+from amped.base.aliases import aliases
+from amped.base.errors import AmpedError, MappingError
+from amped.configuring.config import read_config
 from amped.library import estimate
-from amped.quantity import CATEGORIES, NETWORK, SYSTEM
+from amped.theory.quantity import CATEGORIES, NETWORK, SYSTEM
 
 
 class TestAmpedsOlderNames:

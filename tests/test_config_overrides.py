@@ -3,7 +3,7 @@
 import pytest
 from helpers_config import OLD_STYLE, config, sources
 
-from amped.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
 
 class TestSettingAValueTakesAwayWhatItDetermines:

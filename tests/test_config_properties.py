@@ -4,12 +4,12 @@ from helpers_config import KNOWN, config, sources
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amped.aliases import aliases
-from amped.config import read_config
-from amped.errors import AmpedError
-from amped.quantity import CATEGORIES, NETWORK
-from amped.scenario import read_scenario
-from amped.table_files import KERNELS
+from amped.base.aliases import aliases
+from amped.base.errors import AmpedError
+from amped.configuring.config import read_config
+from amped.configuring.scenario import read_scenario
+from amped.tables.table_files import KERNELS
+from amped.theory.quantity import CATEGORIES, NETWORK
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**320), 10**320) | st.floats() | st.text(max_size=20),

@@ -7,11 +7,11 @@ import pytest
 from helpers_config import KNOWN, OLD_STYLE, config
 from jsonschema import Draft202012Validator
 
-from amped.config import shipped_configs
-from amped.config_schema import config_schema
-from amped.errors import ConfigError
-from amped.quantity import MAPPING, NETWORK, SYSTEM
-from amped.scenario import read_scenario
+from amped.base.errors import ConfigError
+from amped.configuring.config import shipped_configs
+from amped.configuring.config_schema import config_schema
+from amped.configuring.scenario import read_scenario
+from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
 
 
 class TestSchema:

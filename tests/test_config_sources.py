@@ -3,11 +3,11 @@
 import pytest
 from helpers_config import config, sources, the_problem
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
+from amped.configuring.sources import Calculated, Given, LookedUp
 from amped.library import estimate
-from amped.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
-from amped.sources import Calculated, Given, LookedUp
-from amped.table_files import KERNELS
+from amped.tables.table_files import KERNELS
+from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
 
 class TestWhereAValueComesFrom:

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.layouts import cost
 from amped.kernels.layouts.spec import (
     CLASSES,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from helpers_executors import alone, answer, arguments, exactly, search, small_parts
 
-from amped.errors import ConfigError, EvaluationError, MappingError, Problem
+from amped.base.errors import ConfigError, EvaluationError, MappingError, Problem
 from amped.exploration import executors, running
 from amped.exploration.executors import Engine, Serial, Spread, opened
 from amped.exploration.identity import fingerprint, portable
@@ -252,9 +252,9 @@ def test_one_worker_is_this_process() -> None:
 def test_formulas_in_memory_cannot_go_to_another_process(folder: Path) -> None:
     import types
 
+    from amped.configuring.scenario import read_scenario
     from amped.exploration.request import Options, Request
     from amped.exploration.search import Search
-    from amped.scenario import read_scenario
 
     module = types.ModuleType("mine")
     exec((folder / "parts.py").read_text(), module.__dict__)

@@ -7,7 +7,7 @@ import pytest
 from helpers_cli import verb
 from helpers_executors import arguments, files, search, small_parts
 
-from amped.errors import ConfigError, FileError
+from amped.base.errors import ConfigError, FileError
 from amped.exploration.answer import kinds_of_every
 from amped.exploration.executors import Spread, opened
 from amped.exploration.running import Run, found_in

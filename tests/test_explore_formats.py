@@ -14,14 +14,14 @@ from helpers_cli import verb
 from helpers_explore import SMALL
 
 import amped
-from amped.errors import AmpedError
+from amped.base.errors import AmpedError
+from amped.base.files import AtomicFile
+from amped.configuring.scenario import read_scenario
 from amped.exploration.answer import explored
 from amped.exploration.request import Options
 from amped.exploration.running import Run
-from amped.files import AtomicFile
 from amped.report import rows_formats
 from amped.report.rows_formats import CsvStream, ParquetStream, as_csv, as_parquet
-from amped.scenario import read_scenario
 
 parquet = pytest.importorskip("pyarrow.parquet")
 VARY = {"system": ["DGX A100", "DGX H100"], "memory_bandwidth": [1e12, "2 TB/s"]}
@@ -159,7 +159,7 @@ from amped.exploration.answer import explored
 from amped.exploration.request import Options
 from amped.exploration.running import Run
 from amped.report.rows_formats import ParquetStream
-from amped.scenario import read_scenario
+from amped.configuring.scenario import read_scenario
 with open(sys.argv[1], "wb") as file:
     stream = ParquetStream(file)
     found = explored(read_scenario("default"), Options(), {"memory_bandwidth": [1e12 + n * 1e10 for n in range(20)]}, Run(keep=stream))

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import amped
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
+from amped.configuring.scenario import read_scenario
 from amped.exploration.found import merged
 from amped.exploration.histogram import bins, counted
 from amped.exploration.request import Options, Request
 from amped.exploration.search import Search
 from amped.report.axes_values import title
 from amped.report.distribution_plot import distribution
-from amped.scenario import read_scenario
 
 NUMBERS = st.floats(-1e300, 1e300, allow_subnormal=False)
 # Bins are a sixteenth of an octave wide, so that none is wider than this share of its values.

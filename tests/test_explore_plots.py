@@ -10,7 +10,7 @@ from helpers_cli import verb
 from helpers_explore import SMALL
 
 import amped
-from amped.errors import AmpedError
+from amped.base.errors import AmpedError
 from amped.report.exploring_plots import figure
 from amped.report.human import DAY, HOUR
 from amped.report.plot_choice import Drawing, drawing

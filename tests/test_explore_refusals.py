@@ -3,7 +3,7 @@
 import pytest
 from helpers_explore import SMALL, explore
 
-from amped.errors import AmpedError, ConfigError, EvaluationError
+from amped.base.errors import AmpedError, ConfigError, EvaluationError
 
 
 def test_where_no_mapping_divides_there_is_an_error() -> None:

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import amped
-from amped.catalogue import catalogue
-from amped.config_schema import structure_problems
-from amped.errors import AmpedError
+from amped.base.errors import AmpedError
+from amped.configuring.config_schema import structure_problems
+from amped.configuring.scenario import read_scenario
+from amped.configuring.values import read_value
 from amped.exploration.answer import explored
 from amped.exploration.request import Options
 from amped.exploration.saving import as_written, names_of_winners, save_best
-from amped.scenario import read_scenario
-from amped.values import read_value
+from amped.theory.catalogue import catalogue
 
 MINE = """
-from amped.quantity import quantity
+from amped.theory.quantity import quantity
 
 @quantity("s")
 def optimizer_time__operators(weight_bytes):

@@ -11,8 +11,9 @@ import pytest
 from helpers_explore import EVERYTHING, SMALL, Row, divisors, explore
 
 import amped
-from amped.config import Config
-from amped.errors import AmpedError, ConfigError
+from amped.base.errors import AmpedError, ConfigError
+from amped.configuring.config import Config
+from amped.configuring.scenario import read_scenario
 from amped.exploration import answer
 from amped.exploration.answer import Exploration
 from amped.exploration.found import ALL, Found, front_of, merged
@@ -20,7 +21,6 @@ from amped.exploration.identity import fingerprint, portable
 from amped.exploration.request import Options, Request
 from amped.exploration.running import evaluated
 from amped.exploration.search import Search
-from amped.scenario import read_scenario
 
 GPT3 = {"model": "GPT-3 175B", "system": "DGX A100", "number_of_accelerators": 1024, "batch_size": 1536}
 SWITCHES = ("zero_stage", "sequence_parallel", "activation_recomputation")

@@ -12,7 +12,7 @@ from helpers_explore import (
     unequal_rows,
 )
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.exploration.sweeps import parse_vary
 
 # --- sweeps ----------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amped.errors import FileError
-from amped.files import parse_json, read_json, read_text
+from amped.base.errors import FileError
+from amped.base.files import parse_json, read_json, read_text
 
 
 def refused(text):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amped.errors import FileError
-from amped.files import output_file, write_atomically
+from amped.base.errors import FileError
+from amped.base.files import output_file, write_atomically
 
 WHEN = "2026-11-20_14-05-09"
 STAMP = "2026-11-20_14-05-09_"

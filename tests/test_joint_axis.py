@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amped
-from amped.axes import JointAxis
-from amped.catalogue import catalogue
-from amped.estimation import RESULTS
-from amped.evaluate import Results, run
-from amped.quantity import quantity
-from amped.resolve import Plan
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import Results, run
+from amped.engine.resolve import Plan
+from amped.estimation.estimation import RESULTS
+from amped.theory.catalogue import catalogue
+from amped.theory.quantity import quantity
 
 SAMPLED = 200
 # Not a result, but it depends on tensor and pipeline degrees alone.

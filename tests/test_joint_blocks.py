@@ -10,12 +10,12 @@ from helpers_joint import BANDWIDTH, OPEN, TUPLES, alone, joint_columns, planned
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amped.axes import WORTHWHILE, JointAxis, JointBlock
-from amped.catalogue import Catalogue, catalogue
-from amped.errors import EvaluationError
-from amped.estimation import RESULTS
-from amped.evaluate import Results, run, run_in_blocks
+from amped.base.errors import EvaluationError
+from amped.engine.axes import WORTHWHILE, JointAxis, JointBlock
+from amped.engine.evaluate import Results, run, run_in_blocks
+from amped.estimation.estimation import RESULTS
 from amped.exploration import mappings, search
+from amped.theory.catalogue import Catalogue, catalogue
 
 EVERY = 20
 FEW = TUPLES // EVERY

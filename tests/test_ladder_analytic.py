@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.ladder.analytic import H100_PCIE, H100_SXM, H200, Board, predictions
 from amped.kernels.ladder.shape import Shape
 

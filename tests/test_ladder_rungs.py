@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from helpers_bench import has_gpu, needs_gpu, needs_torch
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.ladder import climbing, engine, layers
 from amped.kernels.ladder.fp8 import Float8, Recipe, ScaleState, quantized, refuse_illegal, scale_for, scaled_product
 from amped.kernels.ladder.shape import Shape

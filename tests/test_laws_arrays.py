@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 from helpers_laws import SHAPES, estimate_of, title, used_formulas
 
-from amped.catalogue import Formula, catalogue
+from amped.theory.catalogue import Formula, catalogue
 
 FACTORS = (1.0, 2.0, 1.7)
 # Of a formula's calls with records of one structure; more tell no more.

@@ -12,9 +12,9 @@ from helpers_laws import (
     used_formulas,
 )
 
-from amped.catalogue import Formula, catalogue
-from amped.estimation import OPTIONAL_RESULTS, RESULTS, STEP_PARTS
-from amped.remedies import OFFLOADS
+from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, STEP_PARTS
+from amped.estimation.remedies import OFFLOADS
+from amped.theory.catalogue import Formula, catalogue
 
 # --- what a formula says about itself --------------------------------------------------------------------------------
 

@@ -5,11 +5,11 @@ import sys
 import pytest
 from helpers_formulas import module_of
 
-from amped import catalogue as collecting
-from amped.catalogue import Catalogue, catalogue, collect
-from amped.errors import WiringError
-from amped.quantity import Mark, parameter, quantity, records, selector
-from amped.records import Record
+from amped.base.errors import WiringError
+from amped.theory import catalogue as collecting
+from amped.theory.catalogue import Catalogue, catalogue, collect
+from amped.theory.quantity import Mark, parameter, quantity, records, selector
+from amped.theory.records import Record
 
 
 def built_of(*functions: object) -> Catalogue:
@@ -116,8 +116,8 @@ def test_the_same_name_on_two_pages_is_refused(monkeypatch: pytest.MonkeyPatch) 
         """Layers again. Source: test."""
         return 3
 
-    page = module_of(layers, name="amped.formulas.second_thoughts")
+    page = module_of(layers, name="amped.theory.second_thoughts")
     monkeypatch.setitem(sys.modules, page.__name__, page)
-    monkeypatch.setattr(collecting, "PAGES", (*collecting.PAGES, "second_thoughts"))
-    with pytest.raises(WiringError, match="'layers' stands on two pages: transformer and second_thoughts"):
+    monkeypatch.setattr(collecting, "CHAPTERS", (*collecting.CHAPTERS, "second_thoughts"))
+    with pytest.raises(WiringError, match="'layers' stands on two pages: inputs/network and second_thoughts"):
         catalogue.__wrapped__()

@@ -5,8 +5,8 @@ import pytest
 from helpers_laws import estimate_of, every_formula, every_shape, title
 from pint import DimensionalityError
 
-from amped.catalogue import catalogue, unit_of_name
-from amped.units import DIMENSIONLESS, registry
+from amped.base.units import DIMENSIONLESS, registry
+from amped.theory.catalogue import catalogue, unit_of_name
 
 
 def with_unit(data: object, unit: str) -> object:

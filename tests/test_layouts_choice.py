@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from amped.errors import AmpedError, ConfigError, FileError
+from amped.base.errors import AmpedError, ConfigError, FileError
 from amped.kernels.layouts.exact import solve_exact
 from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, lower_bound, relations, time_of
 from amped.kernels.layouts.paths import FORWARD_CHAIN, STRATEGIES, solve_by_paths, solve_path

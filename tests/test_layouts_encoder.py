@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'amped[torch]')")
 
-from amped.errors import ConfigError  # noqa: E402
+from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels.layouts.conversion import from_state, from_torch, to_torch, torch_layer  # noqa: E402
 from amped.kernels.layouts.encoder import PARAMETERS, LayoutEncoderLayer, PlanWarning  # noqa: E402
 from amped.kernels.layouts.plan import Plan, row_major  # noqa: E402

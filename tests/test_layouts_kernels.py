@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'amped[torch]')")
 
-from amped.errors import ConfigError  # noqa: E402
+from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels.layouts import (  # noqa: E402
     bench,
     fused,

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 from helpers_memory import IN_PLACE  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
-from amped.errors import ConfigError  # noqa: E402
+from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import activation_functions as functions  # noqa: E402
 from amped.kernels.memory.bits import unpack_bits  # noqa: E402

@@ -11,7 +11,7 @@ from amped.kernels.memory.activation_functions import bits_kept  # noqa: E402
 from amped.kernels.memory.bench import TECHNIQUES  # noqa: E402
 from amped.kernels.memory.conversion import NO_SAVING  # noqa: E402
 from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack  # noqa: E402
-from amped.quantity import ACCELERATOR, SYSTEM  # noqa: E402
+from amped.theory.quantity import ACCELERATOR, SYSTEM  # noqa: E402
 
 torch.set_num_threads(1)
 SIZES = Sizes(batch=2, sequence=64, hidden=128, heads=4)

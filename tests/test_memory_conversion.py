@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
 from torch import nn  # noqa: E402
 
-from amped.errors import ConfigError  # noqa: E402
+from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import conversion  # noqa: E402
 

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
 from torch.nn import functional as F  # noqa: E402, N812
 
-from amped.errors import ConfigError  # noqa: E402
+from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory.attention import RecomputedAttention  # noqa: E402
 

@@ -7,9 +7,9 @@ from helpers_explore import EVERYTHING, SMALL, explore, unequal_rows
 from helpers_formulas import sectioned
 
 import amped
-from amped.errors import AmpedError, ConfigError, MappingError
-from amped.estimation import MEMORY_PARTS, STEP_PARTS
-from amped.quantity import ACCELERATOR, SYSTEM
+from amped.base.errors import AmpedError, ConfigError, MappingError
+from amped.estimation.estimation import MEMORY_PARTS, STEP_PARTS
+from amped.theory.quantity import ACCELERATOR, SYSTEM
 
 # Two layers of 1024 with 4 micro-batches of one sequence of 512, on one accelerator of a host that has four.
 TOY = {
@@ -187,7 +187,7 @@ def test_explore_offloads_from_every_mapping_of_a_cluster_as_one_by_one() -> Non
 
 
 def test_offload_is_among_the_changes_that_make_it_fit() -> None:
-    from amped.remedies import smallest_change
+    from amped.estimation.remedies import smallest_change
 
     need = toy()["memory_per_accelerator_bytes"]
     tight = toy(memory_capacity=need * 0.5, reserved_memory_bytes=0, activation_recomputation="full")
@@ -195,7 +195,7 @@ def test_offload_is_among_the_changes_that_make_it_fit() -> None:
 
 
 def test_a_full_host_is_told_to_take_less() -> None:
-    from amped.remedies import smallest_change
+    from amped.estimation.remedies import smallest_change
 
     assert smallest_change(toy(optimizer_offload=True, host_memory_capacity="1 MB")) == "optimizer_offload = 0"
 

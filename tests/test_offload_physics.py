@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import amped
-from amped.estimation import STEP_PARTS
+from amped.estimation.estimation import STEP_PARTS
 
 HOST = ("host_link_bandwidth", "host_memory_bandwidth")
 SHARES = ("host_link_efficiency", "host_optimizer_efficiency")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from slow_twin_offload import Work, one_step, seconds, update_seconds
 
 import amped
-from amped.quantity import ACCELERATOR, SYSTEM
+from amped.theory.quantity import ACCELERATOR, SYSTEM
 
 LAYERS, MICROBATCHES = 24, 4
 NETWORK_AND_MAPPING = {

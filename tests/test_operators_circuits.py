@@ -9,9 +9,10 @@ import slow_twin_circuits as twin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amped.formulas import circuits, collectives
-from amped.links import Circuits, Links, durations_on
-from amped.records import Collective
+from amped.theory.link_records import Circuits, Links, durations_on
+from amped.theory.links import electrical as collectives
+from amped.theory.links import optical as circuits
+from amped.theory.records import Collective
 
 # Optics of round numbers: 12 wavelengths of 1 GB/s, for up to 3 partners, and links in the node ten times as fast.
 OPTICS = Circuits(

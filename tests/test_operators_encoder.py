@@ -10,8 +10,8 @@ import pytest
 from helpers_formulas import sectioned
 
 import amped
-from amped.breakdown import CONTRACTIONS, layer_lines
-from amped.quantity import ACCELERATOR, SYSTEM
+from amped.estimation.breakdown import CONTRACTIONS, layer_lines
+from amped.theory.quantity import ACCELERATOR, SYSTEM
 
 HEADS, WIDTH, INNER, WORD = 16, 1024, 4096, 2
 ATTENTION = ("attention_scores", "attention_values")

@@ -7,8 +7,8 @@ import pytest
 from helpers_formulas import sectioned
 
 import amped
-from amped.errors import MappingError
-from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.base.errors import MappingError
+from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
 
 MACHINE = {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"}
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amped
-from amped.estimation import PARALLELISMS
-from amped.formulas import collectives
-from amped.links import Links
-from amped.records import Collective
+from amped.estimation.estimation import PARALLELISMS
+from amped.theory.link_records import Links
+from amped.theory.links import electrical as collectives
+from amped.theory.records import Collective
 
 # Links of round numbers that take no time but to pass bytes, with all algorithms but that of the switch.
 LINKS = Links(

@@ -8,10 +8,10 @@ from helpers_physics import EXPERTS, LAYERS, ONE_OF_ALL, degree, trained
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from amped.estimation import PARALLELISMS, STEP_PARTS
-from amped.execution import executed_step
-from amped.formulas.kernels import product_time
-from amped.records import Kernels, Operator
+from amped.estimation.estimation import PARALLELISMS, STEP_PARTS
+from amped.estimation.execution import executed_step
+from amped.theory.records import Kernels, Operator
+from amped.theory.roofline.kernels import product_time
 
 RATES = ("bf16_peak_flop_rate", "vector_flop_rate", "memory_bandwidth", "inter_accelerator_bandwidth",
          "bandwidth_per_network_card", "number_of_network_cards_per_node", "accelerator_mean_time_between_failures")  # fmt: skip

@@ -8,8 +8,8 @@ import pytest
 from helpers_formulas import sectioned
 
 import amped
-from amped.quantity import ACCELERATOR, NETWORK, SYSTEM
-from amped.table_files import ACCELERATORS, KERNELS, MODELS, shipped
+from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, shipped
+from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
 
 ROWS = json.loads((Path(__file__).parent / "data" / "published_steps.json").read_text("utf-8"))
 BASE = sectioned({"tokens_to_train": "300 G"}, {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"})

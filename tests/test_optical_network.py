@@ -3,11 +3,11 @@
 import pytest
 
 import amped
-from amped.catalogue import catalogue
-from amped.comparison import inputs_that_differ
-from amped.errors import AmpedError
-from amped.estimation import Estimation, estimated
-from amped.scenario import read_scenario
+from amped.base.errors import AmpedError
+from amped.configuring.scenario import read_scenario
+from amped.estimation.comparison import inputs_that_differ
+from amped.estimation.estimation import Estimation, estimated
+from amped.theory.catalogue import catalogue
 
 OPTICAL = {"network_kind": "optical_circuit_switched"}
 

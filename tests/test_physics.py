@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import amped
-from amped.estimation import MEMORY_PARTS, PARALLELISMS, STEP_PARTS
+from amped.estimation.estimation import MEMORY_PARTS, PARALLELISMS, STEP_PARTS
 
 RATES = (
     "bf16_peak_flop_rate", "memory_bandwidth", "inter_accelerator_bandwidth", "bandwidth_per_network_card",

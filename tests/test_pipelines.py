@@ -7,8 +7,8 @@ from helpers_cli import amped as command
 from helpers_formulas import sectioned
 
 import amped
-from amped.errors import AmpedError, ConfigError, MappingError
-from amped.quantity import ACCELERATOR, MAPPING, SYSTEM
+from amped.base.errors import AmpedError, ConfigError, MappingError
+from amped.theory.quantity import ACCELERATOR, MAPPING, SYSTEM
 
 MACHINE = {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"}
 NETWORK = {"layers": 32, "dimensionality": 4096, "attention_heads": 32, "vocabulary_size": 51200, "context": 2048,

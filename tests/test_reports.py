@@ -6,9 +6,9 @@ import json
 import pytest
 
 import amped
-from amped.breakdown import gemm_lines, layer_lines
 from amped.cli.options import plain
-from amped.graph import as_json, compute_graph
+from amped.estimation.breakdown import gemm_lines, layer_lines
+from amped.estimation.graph import as_json, compute_graph
 from amped.report import human
 from amped.report.graph_text import as_dot, as_text
 from amped.report.layers import layer_table

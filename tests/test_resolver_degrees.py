@@ -3,7 +3,7 @@
 import pytest
 from helpers_resolver import ALL_OF_IT, degrees, mapped
 
-from amped.errors import MappingError
+from amped.base.errors import MappingError
 
 
 def test_whole_degrees_fill_the_node_in_order() -> None:

@@ -6,7 +6,7 @@ import pytest
 from helpers_formulas import module_of, page
 
 import amped
-from amped.quantity import quantity
+from amped.theory.quantity import quantity
 
 TAX = """
 @quantity("1", category=MAPPING)

@@ -3,9 +3,9 @@
 from helpers_resolver import ALL_OF_IT, on_a100
 
 import amped
-from amped.catalogue import catalogue
-from amped.explanation import Explanation
-from amped.quantity import ACCELERATOR, NETWORK
+from amped.estimation.explanation import Explanation
+from amped.theory.catalogue import catalogue
+from amped.theory.quantity import ACCELERATOR, NETWORK
 
 
 def explained(name: str, **values: object) -> Explanation:

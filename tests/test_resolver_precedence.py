@@ -4,8 +4,8 @@ import pytest
 from helpers_resolver import ACCELERATOR_VALUES, ALL_OF_IT, MACHINE, NETWORK_VALUES, degrees, mapped, on_a100, toy
 
 import amped
-from amped.errors import MappingError
-from amped.quantity import SYSTEM
+from amped.base.errors import MappingError
+from amped.theory.quantity import SYSTEM
 
 # --- selectors -------------------------------------------------------------------------------------------------------
 

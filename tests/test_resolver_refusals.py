@@ -5,8 +5,8 @@ from helpers_formulas import page
 from helpers_resolver import ALL_OF_IT, mapped, toy
 
 import amped
-from amped.errors import ConfigError, EvaluationError, ResolveError
-from amped.quantity import ACCELERATOR
+from amped.base.errors import ConfigError, EvaluationError, ResolveError
+from amped.theory.quantity import ACCELERATOR
 
 
 def test_missing_inputs_are_told_all_at_once_each_with_who_needed_it() -> None:

@@ -7,7 +7,7 @@ from helpers_explore import SMALL
 from helpers_sensitivity import alone, sensitivity
 
 import amped
-from amped.config import shipped_configs
+from amped.configuring.config import shipped_configs
 from amped.sensitivities import side_by_side
 
 PER_SECOND = ("byte/s", "flop/s", "Hz", "1/s")

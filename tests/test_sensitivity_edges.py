@@ -5,11 +5,11 @@ from helpers_config import config
 from helpers_sensitivity import alone
 
 import amped
-from amped.errors import AmpedError, ConfigError
-from amped.quantity import ACCELERATOR, MAPPING, SYSTEM
+from amped.base.errors import AmpedError, ConfigError
+from amped.theory.quantity import ACCELERATOR, MAPPING, SYSTEM
 
 MADE_OF_TWO = '''
-from amped.quantity import SYSTEM, parameter, quantity
+from amped.theory.quantity import SYSTEM, parameter, quantity
 
 @parameter("s", category=SYSTEM)
 def one_time():

@@ -8,7 +8,7 @@ import pytest
 from helpers_cli import verb
 from helpers_executors import alone, answer, arguments, exactly, search, small_parts
 
-from amped.errors import ConfigError, FileError
+from amped.base.errors import ConfigError, FileError
 from amped.exploration.found import Found, merged
 from amped.exploration.running import Run, found_in
 from amped.exploration.shards import put_together, read_shard

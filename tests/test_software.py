@@ -7,10 +7,10 @@ from helpers_config import MAPPING
 from typer.testing import CliRunner
 
 import amped
+from amped.base.errors import AmpedError
 from amped.cli.app import app
-from amped.errors import AmpedError
-from amped.table_files import SOFTWARE
-from amped.tables import Tables
+from amped.tables.table_files import SOFTWARE
+from amped.tables.tables import Tables
 
 FLASH = {"flash_attention": True, "dropout": 0, "activation_recomputation": "none", "system": "DGX H100"}
 MIXTURE = {"expert_parallel_degree": 8, "tensor_parallel_degree": 1}
@@ -21,7 +21,7 @@ def step(**overrides):
 
 
 def config(row, **parameters):
-    from amped.config import _raw
+    from amped.configuring.config import _raw
 
     written, _ = _raw("default")
     written[MAPPING]["lookup_config"] = {"lookup_table_name": SOFTWARE, "lookup_table_row": row}

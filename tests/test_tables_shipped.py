@@ -5,17 +5,17 @@ from collections import Counter
 import pytest
 from helpers_tables import layered
 
-from amped.catalogue import catalogue, unit_of_name
-from amped.errors import TableError, plain
-from amped.evaluate import run
+from amped.base.errors import TableError, plain
+from amped.base.units import parse
+from amped.configuring.scenario import read_scenario
+from amped.configuring.values import read_value
+from amped.engine.evaluate import run
+from amped.engine.resolve import plan
 from amped.library import estimate
-from amped.quantity import NETWORK
-from amped.resolve import plan
-from amped.scenario import read_scenario
-from amped.table_files import ABOUT, ACCELERATORS, KERNELS, MODELS, SHIPPED, SYSTEMS, shipped
-from amped.tables import Tables
-from amped.units import parse
-from amped.values import read_value
+from amped.tables.table_files import ABOUT, ACCELERATORS, KERNELS, MODELS, SHIPPED, SYSTEMS, shipped
+from amped.tables.tables import Tables
+from amped.theory.catalogue import catalogue, unit_of_name
+from amped.theory.quantity import NETWORK
 
 KNOWN = catalogue()
 ROWS = [(table, name) for table in SHIPPED for name in shipped(table)]

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from helpers_tables import MINE, layered
 
-from amped.errors import AmpedError, ConfigError, FileError, TableError
+from amped.base.errors import AmpedError, ConfigError, FileError, TableError
+from amped.configuring.scenario import read_scenario
 from amped.library import estimate
-from amped.quantity import ACCELERATOR
-from amped.scenario import read_scenario
-from amped.table_files import ACCELERATORS, MODELS, SYSTEMS, shipped, user_folders
-from amped.tables import Tables
+from amped.tables.table_files import ACCELERATORS, MODELS, SYSTEMS, shipped, user_folders
+from amped.tables.tables import Tables
+from amped.theory.quantity import ACCELERATOR
 
 
 class TestTheUsersTables:

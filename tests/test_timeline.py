@@ -7,9 +7,10 @@ from random import Random
 import pytest
 from helpers_schedules import HELD, Pipeline, computed, computed_time, drawn_of_all
 
-from amped.errors import MappingError
-from amped.schedules import BACKWARD, FORWARD, INPUT, WEIGHT, Pass, Pipe, scheduled
-from amped.timeline import BACK, COMPUTE, FORTH, Work, executed, executed_orders
+from amped.base.errors import MappingError
+from amped.theory.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pass, Pipe
+from amped.theory.schedules.orders import scheduled
+from amped.theory.schedules.timeline import BACK, COMPUTE, FORTH, Work, executed, executed_orders
 
 SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zero_bubble_h1", 1), ("zero_bubble_v", 2)]
 every_schedule = pytest.mark.parametrize(("schedule", "chunks"), SCHEDULES)

@@ -9,8 +9,8 @@ import pytest
 from helpers_cli import amped as command
 
 import amped
-from amped.errors import MappingError
-from amped.execution import executed_step
+from amped.base.errors import MappingError
+from amped.estimation.execution import executed_step
 from amped.report.trace import MOST_SPANS, THREADS, as_trace
 
 # What the format asks for by phase: complete events, counters, metadata.

@@ -8,10 +8,7 @@ import pytest
 from helpers_cli import amped
 from helpers_validation import shipped
 
-from amped.library import estimate
-from amped.table_files import ACCELERATORS
-from amped.tables import Tables
-from amped.uncertainty import (
+from amped.estimation.uncertainty import (
     COVERED,
     NEAREST,
     Ground,
@@ -21,6 +18,9 @@ from amped.uncertainty import (
     error_band,
     validated,
 )
+from amped.library import estimate
+from amped.tables.table_files import ACCELERATORS
+from amped.tables.tables import Tables
 from amped.validation.residuals import validated_runs
 
 HERE = Ground("chip", "generation", "stack", "16 bit", 1.0, 2.0, 16.0, 1e9, 2048.0)
@@ -131,7 +131,7 @@ def test_every_step_is_there_and_no_single_layer():
 
 
 def test_the_file_reads_back_as_it_was_written(tmp_path, monkeypatch):
-    from amped import uncertainty
+    from amped.estimation import uncertainty
 
     text = as_file(runs([0.1, -0.2]))
     monkeypatch.setattr(uncertainty.resources, "files", lambda _: tmp_path)

@@ -178,7 +178,7 @@ def test_norms_of_queries_and_keys_pass_over_them_and_keep_their_inputs():
 
 
 def test_every_operator_of_a_layer_has_its_place_in_the_graph():
-    from amped.breakdown import WAITS_FOR
+    from amped.estimation.breakdown import WAITS_FOR
 
     e = amped.estimate("mixtral-8x7b", **BIASED | FLEX | {"flash_attention": True, "query_key_norm": True})
     names = {o.name for o in e.results.records("layer_operators") if float(o.count) and o.phase == "forward"}

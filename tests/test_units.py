@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amped.errors import UnitError
-from amped.units import COMMON, DIMENSIONLESS, PREFIXES, factor, parse, registry
+from amped.base.errors import UnitError
+from amped.base.units import COMMON, DIMENSIONLESS, PREFIXES, factor, parse, registry
 
 CANONICAL = ("byte", "byte/s", "Hz", "s", "flop/s", "flop", "W", "J", "dollar", "dollar/s", "count", "1")
 # Units of the same dimension: every two of a line convert into one another.

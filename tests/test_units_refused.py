@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from amped.errors import UnitError
-from amped.units import parse
+from amped.base.errors import UnitError
+from amped.base.units import parse
 
 
 class TestWhatIsRefused:

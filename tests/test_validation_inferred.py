@@ -4,8 +4,8 @@ import csv
 
 import pytest
 
-from amped.estimation import Estimation, estimated
-from amped.scenario import read_scenario
+from amped.configuring.scenario import read_scenario
+from amped.estimation.estimation import Estimation, estimated
 from amped.validation.measurements import read_measurements
 
 DENSE = {"id": "mine", "layers": 36, "hidden_size": 4096, "ffn_hidden_size": 12288, "attention_heads": 32, "kv_heads": 8,

@@ -4,11 +4,11 @@ import csv
 
 import pytest
 
-from amped.errors import ConfigError, FileError
-from amped.estimation import Estimation, estimated
-from amped.scenario import read_scenario
-from amped.table_files import ACCELERATORS
-from amped.tables import Tables
+from amped.base.errors import ConfigError, FileError
+from amped.configuring.scenario import read_scenario
+from amped.estimation.estimation import Estimation, estimated
+from amped.tables.table_files import ACCELERATORS
+from amped.tables.tables import Tables
 from amped.validation.measurements import MEMORY, measurement, read_measurements
 from amped.validation.networks import bandwidth_per_accelerator, says_something, systems_of
 from amped.validation.stacks import stack_of
@@ -209,6 +209,6 @@ def test_a_row_without_a_needed_cell_says_which(tmp_path):
 
 def test_measurements_come_from_any_tables(tmp_path):
     row = read_measurements(table(tmp_path, MINIMAL))[0].row
-    from amped.catalogue import catalogue
+    from amped.theory.catalogue import catalogue
 
     assert measurement(row, Tables(), catalogue()).config is not None

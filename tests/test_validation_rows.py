@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from amped.catalogue import catalogue
-from amped.estimation import Estimation, estimated
-from amped.scenario import read_scenario
+from amped.configuring.scenario import read_scenario
+from amped.estimation.estimation import Estimation, estimated
+from amped.theory.catalogue import catalogue
 from amped.validation.columns import COLUMNS, read_table
 from amped.validation.measurements import MEMORY, Measurement, read_measurements
 from amped.validation.notes import read_notes

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from amped.cli.app import app
-from amped.comparison import EXPERIMENT
+from amped.estimation.comparison import EXPERIMENT
 
 VERBS = {command.name: command.callback for command in app.registered_commands}
 PAIRS = [

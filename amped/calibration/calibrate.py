@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from amped.base.errors import AmpedError, ConfigError, Problem, one_line
 from amped.calibration.coefficients import FITTABLE, MOST_OF_AN_ACCELERATOR, Coefficient
 from amped.calibration.fitting import NOISE, Task, Told, fitted
 from amped.calibration.observations import Observation, observed
-from amped.errors import AmpedError, ConfigError, Problem, one_line
-from amped.evaluate import Array
-from amped.quantity import ACCELERATOR
-from amped.table_files import ACCELERATORS, user_folders
-from amped.tables import Row, Tables
+from amped.engine.evaluate import Array
+from amped.tables.table_files import ACCELERATORS, user_folders
+from amped.tables.tables import Row, Tables
+from amped.theory.quantity import ACCELERATOR
 from amped.validation.measurements import Measurement, read_measurements
 
 # How much more the rows must tell of a coefficient than is known without them: the changes of all times when it is moved by

@@ -18,7 +18,7 @@ import numpy as np
 
 from amped.calibration.coefficients import Coefficient
 from amped.calibration.observations import Observation
-from amped.evaluate import Array
+from amped.engine.evaluate import Array
 
 # Two sources that measure the same configuration differ by 2 to 6.5 %; beyond twice that an observation counts linearly.
 NOISE, OUTLYING = 0.05, 2.0

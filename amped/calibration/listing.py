@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amped.calibration.coefficients import BY_NAME, MOST_OF_A_STACK, MOST_OF_AN_ACCELERATOR
-from amped.catalogue import Catalogue
-from amped.quantity import ACCELERATOR, MAPPING, SYSTEM
-from amped.table_files import ABOUT, KERNELS, SOFTWARE, SYSTEMS
-from amped.tables import Row, Tables
-from amped.values import read_value
+from amped.configuring.values import read_value
+from amped.tables.table_files import ABOUT, KERNELS, SOFTWARE, SYSTEMS
+from amped.tables.tables import Row, Tables
+from amped.theory.catalogue import Catalogue
+from amped.theory.quantity import ACCELERATOR, MAPPING, SYSTEM
 
 # What a row of each table is of, and how many numbers of a row may be fitted.
 SELECTED_BY = {KERNELS: "accelerator", SYSTEMS: "system", SOFTWARE: "software stack"}

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from amped.axes import JointAxis
-from amped.errors import AmpedError
-from amped.evaluate import Array, run
-from amped.resolve import plan
-from amped.scenario import Scenario, read_scenario
-from amped.sources import LookedUp
-from amped.table_files import KERNELS
-from amped.tables import Row
+from amped.base.errors import AmpedError
+from amped.configuring.scenario import Scenario, read_scenario
+from amped.configuring.sources import LookedUp
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import Array, run
+from amped.engine.resolve import plan
+from amped.tables.table_files import KERNELS
+from amped.tables.tables import Row
 from amped.validation.measurements import TIME, Measurement
 from amped.validation.residuals import residuals_of
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from amped import version
 from amped.calibration.calibrate import Calibration
-from amped.catalogue import catalogue
-from amped.table_files import KERNELS
+from amped.tables.table_files import KERNELS
+from amped.theory.catalogue import catalogue
 from amped.validation.columns import SHIPPED
 
 UNITS = {"s": (1e-6, " us"), "byte": (1e6, " MB"), "1": (1.0, "")}

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from amped.base.errors import AmpedError
 from amped.cli import layouts, spreading
 from amped.cli.bench import bench
 from amped.cli.calibrate import calibrate
@@ -29,7 +30,6 @@ from amped.cli.schema import schema
 from amped.cli.sensitivity import sensitivity
 from amped.cli.show import show
 from amped.cli.validate import validate
-from amped.errors import AmpedError
 from amped.version import __version__
 
 app = typer.Typer(

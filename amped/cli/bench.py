@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from amped.base.errors import ConfigError
 from amped.cli import options
 from amped.cli.bench_compare import compare
 from amped.cli.bench_fit import command_line, fit
 from amped.cli.bench_ladder import ladder
 from amped.cli.bench_step import step
-from amped.errors import ConfigError
 from amped.version import __version__
 
 if TYPE_CHECKING:
-    from amped.scenario import Scenario
+    from amped.configuring.scenario import Scenario
 
 bench = typer.Typer(
     help="Measure this machine's kernels, fit coefficients to them, and compare predictions with measurements.",
@@ -111,7 +111,7 @@ def _kernels(
 
 def _operators(scenario: Scenario) -> Callable[[str], Sequence[Any]]:
     """The operators of a layer as the performance model lists them."""
-    from amped.estimation import Estimation, estimated
+    from amped.estimation.estimation import Estimation, estimated
     from amped.kernels.suites import of_operators
 
     e = estimated(scenario, Estimation)

@@ -68,8 +68,8 @@ def _report(
     from amped.kernels.calibration import calibrated
     from amped.kernels.machine import machine_of
     from amped.kernels.results import read_result
-    from amped.table_files import user_folders
-    from amped.tables import Tables
+    from amped.tables.table_files import user_folders
+    from amped.tables.tables import Tables
 
     tables = Tables(user_folders(lookup_tables))
     seen = read_result(fitted_on) if fitted_on is not None else result
@@ -104,7 +104,7 @@ def _show(report: Any, as_json: bool, as_csv: bool) -> None:
 
 
 def _show_drift(one: dict[str, Any], two: dict[str, Any], names: tuple[str, str], as_json: bool) -> None:
-    from amped.errors import ConfigError
+    from amped.base.errors import ConfigError
     from amped.kernels.comparing import drift
     from amped.report import benching
 
@@ -119,7 +119,7 @@ def _show_drift(one: dict[str, Any], two: dict[str, Any], names: tuple[str, str]
 
 def _draw(report: Any, title: str, folder: Path) -> None:
     """Both pictures, under one date and time."""
-    from amped.files import free_stamp, output_file, write_atomically
+    from amped.base.files import free_stamp, output_file, write_atomically
     from amped.report.bench_plots import kernel_scatter
 
     names = ["kernels.png", "kernels.svg"]

@@ -14,7 +14,7 @@ from amped.cli import options
 from amped.version import __version__
 
 if TYPE_CHECKING:
-    from amped.tables import Tables
+    from amped.tables.tables import Tables
 
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `amped bench run` wrote.")]
@@ -46,8 +46,8 @@ def fit(
     from amped.kernels.calibration import as_json as as_plain
     from amped.kernels.results import read_result
     from amped.kernels.rows import write_rows
-    from amped.table_files import user_folders
-    from amped.tables import Tables
+    from amped.tables.table_files import user_folders
+    from amped.tables.tables import Tables
 
     result, tables = read_result(file), Tables(user_folders(lookup_tables))
     found, rows = _calibrated(result, tables, accelerator, name)
@@ -122,9 +122,9 @@ def _calibrated(
 
 def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
     """The coefficients of a row of kernel_efficiencies, in SI units."""
-    from amped.catalogue import catalogue
-    from amped.table_files import ABOUT, KERNELS
-    from amped.values import read_value
+    from amped.configuring.values import read_value
+    from amped.tables.table_files import ABOUT, KERNELS
+    from amped.theory.catalogue import catalogue
 
     known, columns = catalogue(), tables.row(KERNELS, row).columns
     return {
@@ -136,9 +136,9 @@ def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
 
 def collectives() -> Any:
     """The time of a collective inside a node, as estimates compute it: kind, payload, group, rate of a ring, latency."""
-    from amped.formulas.collectives import TIMES
-    from amped.links import Links
-    from amped.records import Collective
+    from amped.theory.link_records import Links
+    from amped.theory.links.electrical import TIMES
+    from amped.theory.records import Collective
 
     times: Any = TIMES
 
@@ -151,6 +151,6 @@ def collectives() -> Any:
 
 def formulas() -> Any:
     """The time of a kernel, as estimates compute it."""
-    from amped.formulas.kernels import kernel_time
+    from amped.theory.roofline.kernels import kernel_time
 
     return kernel_time

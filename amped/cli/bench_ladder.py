@@ -67,14 +67,14 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path | None) -> tuple[Board | None, str]:
     """The two constants of this machine by its row of kernel efficiencies, and its name; none where it has no row."""
-    from amped.errors import AmpedError
+    from amped.base.errors import AmpedError
     from amped.kernels.bench import prepared
     from amped.kernels.ladder.analytic import Board
     from amped.kernels.machine import machine_of
     from amped.kernels.predicting import SUSTAINED
     from amped.kernels.rows import base_row
-    from amped.table_files import user_folders
-    from amped.tables import Tables
+    from amped.tables.table_files import user_folders
+    from amped.tables.tables import Tables
     from amped.version import __version__
 
     tables, fresh = Tables(user_folders(lookup_tables)), prepared(device, 1, __version__)
@@ -101,7 +101,7 @@ def _show(rows: list[dict[str, Any]], shape: dict[str, Any], name: str, as_json:
 
 
 def _draw(rows: list[dict[str, Any]], name: str, folder: Path) -> None:
-    from amped.files import free_stamp, output_file, write_atomically
+    from amped.base.files import free_stamp, output_file, write_atomically
     from amped.report.bench_plots import ladder_bars
 
     names = ["ladder.png", "ladder.svg"]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from amped.base.errors import ConfigError
 from amped.cli import options
-from amped.errors import ConfigError
 from amped.version import __version__
 
 if TYPE_CHECKING:
-    from amped.scenario import Scenario
+    from amped.configuring.scenario import Scenario
 
 BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
 PRECISIONS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
@@ -58,9 +58,9 @@ def step(
 
 def _network(asked: Scenario) -> dict[str, Any]:
     """The dense network of a config, and its micro-batch; how it is mapped, and whether that can run, does not matter."""
-    from amped.estimation import Estimation
-    from amped.evaluate import run
-    from amped.resolve import plan
+    from amped.engine.evaluate import run
+    from amped.engine.resolve import plan
+    from amped.estimation.estimation import Estimation
 
     names = ("layers", "dimensionality", "attention_heads", "key_value_heads", "feedforward_dimension", "vocabulary_size",
              "context")  # fmt: skip
@@ -82,8 +82,8 @@ def _accelerator(asked: Scenario, fresh: dict[str, Any]) -> str:
         ConfigError: where there is none: what to do.
     """
     from amped.kernels.machine import ACCELERATORS, NAMES, processor_name
-    from amped.table_files import user_folders
-    from amped.tables import Tables
+    from amped.tables.table_files import user_folders
+    from amped.tables.tables import Tables
 
     own = str(fresh["device"]["name"])
     name: str = (
@@ -108,8 +108,8 @@ def _rate(asked: Scenario, name: str, dtype: str) -> float:
     from amped.kernels.machine import machine_of
     from amped.kernels.predicting import SUSTAINED
     from amped.kernels.rows import base_row
-    from amped.table_files import user_folders
-    from amped.tables import Tables
+    from amped.tables.table_files import user_folders
+    from amped.tables.tables import Tables
 
     tables = Tables(user_folders(_path(asked.question.lookup_tables)))
     machine = machine_of({"device": {"name": name, "kind": "row"}}, tables, name)

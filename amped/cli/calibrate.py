@@ -58,8 +58,8 @@ def calibrate(
 
         options.show(Group(*map(calibration, found)))
     if not dry_run:
+        from amped.base.files import write_atomically
         from amped.calibration.written import as_table
-        from amped.files import write_atomically
 
         typer.echo(f"written to {write_atomically(path, as_table(found, table))}", err=True)
 

@@ -17,11 +17,11 @@ def check_tables(
 
     Example: amped check-tables
     """
-    from amped.catalogue import catalogue
-    from amped.errors import TableError
-    from amped.table_check import table_problems
-    from amped.table_files import user_folders
-    from amped.tables import Tables
+    from amped.base.errors import TableError
+    from amped.estimation.table_check import table_problems
+    from amped.tables.table_files import user_folders
+    from amped.tables.tables import Tables
+    from amped.theory.catalogue import catalogue
 
     tables = Tables((folder,) if folder else user_folders())
     problems = list(table_problems(tables, catalogue(), shipped_too=folder is None))

@@ -24,9 +24,9 @@ def coefficients(
     Example: amped coefficients --filter attention
     """
     from amped.calibration import listing
-    from amped.catalogue import catalogue
-    from amped.table_files import user_folders
-    from amped.tables import Tables
+    from amped.tables.table_files import user_folders
+    from amped.tables.tables import Tables
+    from amped.theory.catalogue import catalogue
 
     tables = Tables(user_folders(lookup_tables))
     every = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]

@@ -27,10 +27,10 @@ def compare(
 
     Example: amped compare default --set network_kind=optical_circuit_switched
     """
-    from amped.comparison import inputs_that_differ, results
-    from amped.errors import ConfigError
-    from amped.estimation import Estimation, estimated
-    from amped.scenario import read_scenario
+    from amped.base.errors import ConfigError
+    from amped.configuring.scenario import read_scenario
+    from amped.estimation.comparison import inputs_that_differ, results
+    from amped.estimation.estimation import Estimation, estimated
 
     given = options.overrides(settings or [])
     if other is None and not given:

@@ -11,8 +11,8 @@ import typer
 from amped.cli import options
 
 if TYPE_CHECKING:
-    from amped.estimation import Estimation
-    from amped.scenario import Scenario
+    from amped.configuring.scenario import Scenario
+    from amped.estimation.estimation import Estimation
 
 
 JsonOption = Annotated[
@@ -56,7 +56,7 @@ def estimate(
 
     Example: amped estimate --model "Llama 3 70B" --system "DGX H100" --set tensor_parallel_degree=8
     """
-    from amped.estimation import Estimation, estimated
+    from amped.estimation.estimation import Estimation, estimated
 
     options.refuse_existing(timeline, "--timeline")
     result = estimated(asked, Estimation)
@@ -85,7 +85,7 @@ def _show_layers(result: Estimation, as_json: bool) -> None:
     """The operators of one layer, as a table or as JSON; writes no files."""
     from dataclasses import asdict
 
-    from amped.breakdown import layer_lines
+    from amped.estimation.breakdown import layer_lines
 
     if as_json:
         typer.echo(json.dumps([asdict(line) for line in layer_lines(result)], indent=1))
@@ -99,8 +99,8 @@ def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
     """Writes the executed step where that is asked for, and says how it compares with the closed form."""
     if path is None:
         return
-    from amped.execution import executed_step
-    from amped.files import write_atomically
+    from amped.base.files import write_atomically
+    from amped.estimation.execution import executed_step
     from amped.report.human import duration
     from amped.report.trace import as_trace, shown_microbatches
 
@@ -117,7 +117,7 @@ def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
 
 def _plain(result: Estimation) -> dict[str, float | bool | str]:
     """The results as one flat object; what would make them fit where they do not."""
-    from amped.remedies import smallest_change
+    from amped.estimation.remedies import smallest_change
 
     found = result.to_dict()
     return found if found["fits_in_memory"] else found | {"smallest_change_that_fits": smallest_change(result)}
@@ -125,7 +125,7 @@ def _plain(result: Estimation) -> dict[str, float | bool | str]:
 
 def _write(result: Estimation, folder: Path, wants: dict[str, bool], quiet: bool) -> None:
     """Writes the files of a run, all with one date and time (and number, if a run has that) before their names."""
-    from amped.files import free_stamp, output_file, write_atomically
+    from amped.base.files import free_stamp, output_file, write_atomically
 
     contents = _contents(result, wants)
     stamp = free_stamp(folder, [name for name, _ in contents])
@@ -143,11 +143,11 @@ def _contents(result: Estimation, wants: dict[str, bool]) -> list[tuple[str, str
         ("training_time_breakdown.txt", text.training_time_breakdown(result)),
     ]
     if wants["gemm"]:
-        from amped.breakdown import gemm_lines
+        from amped.estimation.breakdown import gemm_lines
 
         files.append(("gemm_breakdown.txt", text.gemm_breakdown(gemm_lines(result))))
     if wants["graph"]:
-        from amped import graph
+        from amped.estimation import graph
         from amped.report.graph_text import as_dot, as_text
 
         nodes = graph.compute_graph(result)

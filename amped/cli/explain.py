@@ -11,7 +11,7 @@ import typer
 from amped.cli import options
 
 if TYPE_CHECKING:
-    from amped.scenario import Scenario
+    from amped.configuring.scenario import Scenario
 
 
 @options.with_scenario
@@ -25,7 +25,7 @@ def explain(
 
     Example: amped explain exposed_tensor_communication_time --model "Llama 3 70B"
     """
-    from amped.explanation import explained
+    from amped.estimation.explanation import explained
 
     tree = explained(asked, name)
     if as_json:

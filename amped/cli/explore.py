@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from amped.base.errors import ConfigError
 from amped.cli import options, spreading
 from amped.cli.explore_output import Outputs, names, outputs_of
-from amped.errors import ConfigError
 
 if TYPE_CHECKING:
+    from amped.configuring.scenario import Scenario
     from amped.exploration.request import Options
     from amped.exploration.running import Run
-    from amped.scenario import Scenario
 
 
 class SpaceName(enum.StrEnum):

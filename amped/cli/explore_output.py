@@ -15,15 +15,15 @@ import typer
 import typer.core
 from typer import Option
 
+from amped.base.errors import ConfigError
 from amped.cli import options
-from amped.errors import ConfigError
 
 if TYPE_CHECKING:
+    from amped.configuring.scenario import Scenario
     from amped.exploration.answer import Exploration
     from amped.exploration.every import Keep
     from amped.exploration.request import Options
     from amped.report.plot_choice import Drawing
-    from amped.scenario import Scenario
 
 
 class Format(enum.StrEnum):
@@ -107,9 +107,9 @@ class Outputs:
         """
         if self.plot is None:
             return None
-        from amped.aliases import aliases
+        from amped.base.aliases import aliases
+        from amped.configuring.gathering import ROW_NAMES
         from amped.exploration.objectives import quantity_named
-        from amped.gathering import ROW_NAMES
         from amped.report.plot_choice import drawing
 
         rows = {category: name for name, category in ROW_NAMES.items()}
@@ -130,7 +130,7 @@ class Outputs:
         return replace(wanted, each=drawn.names or wanted.each, pareto=drawn.front or wanted.pareto)
 
     def _path(self, name: str) -> Path:
-        from amped.files import output_file
+        from amped.base.files import output_file
 
         return self.output or output_file(self.folder or Path(), name)
 
@@ -143,7 +143,7 @@ class Outputs:
             with _closed(self.written, sys.stdout.buffer) as keep:
                 yield keep
         else:
-            from amped.files import AtomicFile
+            from amped.base.files import AtomicFile
 
             with (
                 AtomicFile(self._path(f"explore_all.{self.written.value}")) as file,
@@ -160,7 +160,7 @@ class Outputs:
         if self.save_best is not None:
             _save(asked, found, self.save_best)
         if drawn is not None:
-            from amped.files import output_file, write_atomically
+            from amped.base.files import output_file, write_atomically
 
             path = output_file(self.folder or options.DEFAULT_FOLDER, f"explore_{drawn.kind}.png")
             typer.echo(f"the plot is written to {write_atomically(path, _image(asked, found, drawn))}", err=True)
@@ -173,7 +173,7 @@ class Outputs:
         if self.keep_all or (self.output is None and self.folder is None):
             _show(found, form)
             return
-        from amped.files import write_atomically
+        from amped.base.files import write_atomically
 
         path = self._path(f"explore.{'txt' if form is Format.TABLE else form.value}")
         typer.echo(f"written to {write_atomically(path, _content(found, form))}", err=True)

@@ -24,13 +24,13 @@ def init(
 
     Example: amped init --model "Llama 3 8B" --system "DGX H100" --nodes 4 -o my.json
     """
-    from amped.catalogue import catalogue
-    from amped.config_writing import as_json
-    from amped.draft import draft, filled
-    from amped.errors import ConfigError
-    from amped.files import write_atomically
-    from amped.table_files import user_folders
-    from amped.tables import Tables
+    from amped.base.errors import ConfigError
+    from amped.base.files import write_atomically
+    from amped.configuring.config_writing import as_json
+    from amped.drafting.draft import draft, filled
+    from amped.tables.table_files import user_folders
+    from amped.tables.tables import Tables
+    from amped.theory.catalogue import catalogue
 
     if output is not None and output.exists():
         raise ConfigError(f"{output} exists and is not overwritten", "choose another --output")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from typer import Option
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 
 Attention = Literal["explicit", "sdpa"]
 AttentionOption = Annotated[Attention, Option("--attention", help="Scores in memory, or fused attention.")]
@@ -49,10 +49,10 @@ def device(
     Raises:
         ConfigError: if only one of the two is given.
     """
+    from amped.base.units import parse
     from amped.kernels.layouts.cost import Device
-    from amped.table_files import ACCELERATORS, user_folders
-    from amped.tables import Tables
-    from amped.units import parse
+    from amped.tables.table_files import ACCELERATORS, user_folders
+    from amped.tables.tables import Tables
 
     if accelerator is not None:
         row = Tables(user_folders(lookup_tables)).row(ACCELERATORS, accelerator)

@@ -12,7 +12,7 @@ import typer
 from amped.cli import options
 
 if TYPE_CHECKING:
-    from amped.tables import Tables
+    from amped.tables.tables import Tables
 
 
 class What(enum.StrEnum):
@@ -80,26 +80,26 @@ def listing(
 
 def _lines(what: What, lookup_tables: Path | None) -> list[dict[str, str]]:
     if what is What.CONFIGS:
-        from amped.catalogue import catalogue
-        from amped.config import read_config, shipped_configs
+        from amped.configuring.config import read_config, shipped_configs
+        from amped.theory.catalogue import catalogue
 
         return [{"name": name, "description": read_config(name, catalogue()).description} for name in shipped_configs()]
     if what is What.PARAMETERS:
-        from amped.catalogue import catalogue
+        from amped.theory.catalogue import catalogue
 
         return [
             {"name": name, "unit": quantity.mark.bare or quantity.mark.unit, "meaning": quantity.summary}
             for name, quantity in catalogue().items()
             if quantity.mark.kind != "records" and not quantity.mark.constrains
         ]
-    from amped.table_files import user_folders
-    from amped.tables import Tables
+    from amped.tables.table_files import user_folders
+    from amped.tables.tables import Tables
 
     return _rows(what, Tables(user_folders(lookup_tables)))
 
 
 def _rows(what: What, tables: Tables) -> list[dict[str, str]]:
-    from amped.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS
+    from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS
 
     table = {What.ACCELERATORS: ACCELERATORS, What.MODELS: MODELS, What.SYSTEMS: SYSTEMS, What.LINKS: LINKS,
              What.KERNELS: KERNELS, What.SOFTWARE: SOFTWARE}[what]  # fmt: skip

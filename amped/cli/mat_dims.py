@@ -9,7 +9,7 @@ import typer
 from amped.cli import options
 
 if TYPE_CHECKING:
-    from amped.scenario import Scenario
+    from amped.configuring.scenario import Scenario
 
 
 @options.with_scenario
@@ -21,8 +21,8 @@ def mat_dims(
 
     Example: amped mat-dims --model "GPT-3 175B" --output-dir deepflow
     """
-    from amped.estimation import Estimation, estimated
-    from amped.files import output_file, write_atomically
+    from amped.base.files import output_file, write_atomically
+    from amped.estimation.estimation import Estimation, estimated
     from amped.report.text import mat_dims as dimensions
 
     content = dimensions(estimated(asked, Estimation))

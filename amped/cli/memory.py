@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from amped.base.errors import ConfigError
 from amped.cli import options
-from amped.errors import ConfigError
 
 memory = typer.Typer(
     name="memory",

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from amped.scenario import Scenario
+    from amped.configuring.scenario import Scenario
 
 # Width of tables that are redirected: what a page or a mail takes.
 PLAIN_WIDTH = 100
@@ -67,7 +67,7 @@ def read(
     ] = None,
 ) -> Scenario:
     """The scenario that the options describe."""
-    from amped.scenario import read_scenario
+    from amped.configuring.scenario import read_scenario
 
     if named_config is not None and config not in ("default", named_config):
         raise ConfigError(
@@ -136,7 +136,7 @@ def overrides(settings: list[str]) -> dict[str, object]:
 
 def _is_layout(name: str) -> bool:
     """Whether the value of a name lists the layers of stages, which is one text."""
-    from amped.catalogue import catalogue
+    from amped.theory.catalogue import catalogue
 
     return name in catalogue() and catalogue()[name].mark.unit == "layout"
 

@@ -20,8 +20,8 @@ def parameters(
     """
     import json
 
-    from amped.catalogue import catalogue
     from amped.report import reference
+    from amped.theory.catalogue import catalogue
 
     form = options.only(markdown=markdown, json=as_json, equations=equations)
     if form == "json":

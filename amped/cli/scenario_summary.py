@@ -34,10 +34,10 @@ def scenario_summary(
 
     Example: amped scenario-summary default llama-3-70b --format svg
     """
-    from amped.estimation import Estimation, estimated
-    from amped.files import free_stamp, output_file, write_atomically
+    from amped.base.files import free_stamp, output_file, write_atomically
+    from amped.configuring.scenario import read_scenario
+    from amped.estimation.estimation import Estimation, estimated
     from amped.report import plots
-    from amped.scenario import read_scenario
 
     asked = [*(named_configs or ()), *(configs or ())] or ["default"]
     found = [estimated(read_scenario(config, {}, lookup_tables), Estimation) for config in asked]

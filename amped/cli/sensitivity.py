@@ -11,7 +11,7 @@ import typer
 from amped.cli import options
 
 if TYPE_CHECKING:
-    from amped.scenario import Scenario
+    from amped.configuring.scenario import Scenario
     from amped.sensitivities.effects import Sensitivity
 
 KINDS_HELP = "Vary only these: mapping, system, accelerator (all three by default), model, experiment; repeatable."
@@ -60,7 +60,7 @@ def sensitivity(
 
 def _draw(found: Sensitivity, top: int, folder: Path) -> None:
     """Writes the tornado plot."""
-    from amped.files import output_file, write_atomically
+    from amped.base.files import output_file, write_atomically
     from amped.report.tornado import tornado_plot
 
     path = write_atomically(output_file(folder, "sensitivity.png"), tornado_plot(found, top))

@@ -10,7 +10,7 @@ import typer
 from amped.cli import options
 
 if TYPE_CHECKING:
-    from amped.tables import Row
+    from amped.tables.tables import Row
 
 
 def show(
@@ -48,9 +48,9 @@ def _rows(name: str, lookup_tables: object) -> list[Row]:
     """
     from pathlib import Path
 
-    from amped.errors import TableError, did_you_mean, quoted
-    from amped.table_files import user_folders
-    from amped.tables import Tables
+    from amped.base.errors import TableError, did_you_mean, quoted
+    from amped.tables.table_files import user_folders
+    from amped.tables.tables import Tables
 
     tables = Tables(user_folders(Path(str(lookup_tables)) if lookup_tables else None))
     found = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]

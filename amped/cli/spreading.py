@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from amped.exploration.running import Run, Watch

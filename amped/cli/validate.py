@@ -67,7 +67,7 @@ def validate(
     options.refuse_existing(output, "--output")
     rows = residuals(table, lookup_tables)
     if output is not None:
-        from amped.files import write_atomically
+        from amped.base.files import write_atomically
 
         typer.echo(f"written to {write_atomically(output, _text(rows, form, by, assumed))}", err=True)
     elif form == "table":
@@ -98,7 +98,7 @@ def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str
         told = {"rows": [r.to_dict() for r in rows], "summary": summary(rows, By(by.value))}
         return json.dumps(told, indent=1, allow_nan=False) + "\n"
     if form == "residuals":
-        from amped.uncertainty import as_file
+        from amped.estimation.uncertainty import as_file
         from amped.validation.residuals import validated_runs
 
         return as_file(validated_runs(rows))
@@ -109,7 +109,7 @@ def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str
 
 def _draw(rows: Sequence[Residual], folder: Path) -> None:
     """Writes the plot."""
-    from amped.files import output_file, write_atomically
+    from amped.base.files import output_file, write_atomically
     from amped.report.scatter import scatter_plot
 
     path = write_atomically(output_file(folder, "validation.png"), scatter_plot(rows))

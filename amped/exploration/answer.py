@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from amped.axes import JointAxis
-from amped.errors import ConfigError
-from amped.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
-from amped.evaluate import run
+from amped.base.errors import ConfigError
+from amped.configuring.scenario import Scenario
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import run
+from amped.engine.resolve import plan
+from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
 from amped.exploration.every import FEASIBLE, FITS, whole_of
 from amped.exploration.found import ALL, Found, Ranked, Row
 from amped.exploration.histogram import bins
@@ -23,8 +25,6 @@ from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Search
 from amped.exploration.shortfall import what_it_needs
 from amped.exploration.sieve import CASE
-from amped.resolve import plan
-from amped.scenario import Scenario
 
 # Candidates above which it is asked whether that is meant.
 MOST = 20_000_000_000

@@ -8,16 +8,16 @@ from itertools import product
 
 import numpy as np
 
-from amped.axes import JointAxis
-from amped.errors import ConfigError
-from amped.evaluate import Array, run
+from amped.base.errors import ConfigError
+from amped.configuring.scenario import Scenario, asked_again
+from amped.configuring.sources import Sources
+from amped.configuring.values import Value
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import Array, run
+from amped.engine.resolve import plan
 from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, PLACED, Space, parts, wholes
 from amped.exploration.splits import divisors
 from amped.exploration.swept import SEARCHED, Swept
-from amped.resolve import plan
-from amped.scenario import Scenario, asked_again
-from amped.sources import Sources
-from amped.values import Value
 
 SIZES = ("number_of_accelerators", "scale_up_domain_size", "context_parallel_degree")
 

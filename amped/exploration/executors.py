@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 
 # Read when a numeric library is loaded: as many workers as cores, each with as many threads, would fight for them.
 THREADS = dict.fromkeys(

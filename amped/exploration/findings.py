@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from amped.errors import FileError, Problem
+from amped.base.errors import FileError, Problem
 from amped.exploration.found import Found
 from amped.exploration.identity import differences, identity, plain, told
 from amped.exploration.request import Request

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.axes import distinct
-from amped.evaluate import Array
+from amped.engine.axes import distinct
+from amped.engine.evaluate import Array
 from amped.exploration.found import ALL
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.evaluate import Array
+from amped.engine.evaluate import Array
 
 BITS_LEFT, BINS = np.uint64(48), 1 << 16
 

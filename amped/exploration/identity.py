@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from amped import version
-from amped.config import Config, Entry
-from amped.errors import ConfigError, quoted
+from amped.base.errors import ConfigError, quoted
+from amped.base.files import read_text
+from amped.configuring.config import Config, Entry
+from amped.configuring.scenario import Question
 from amped.exploration.request import Options, Request
-from amped.files import read_text
-from amped.scenario import Question
-from amped.table_files import table_files, user_folders
+from amped.tables.table_files import table_files, user_folders
 
 # Rooms that show and compare, and options that only ask whether it is meant.
 NOT_OF_THE_ANSWER = ("cli", "report", "schema", "validation")
@@ -115,7 +115,10 @@ def _flat(nested: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
 def code() -> str:
     """A digest of the code and the tables that findings come from: whoever edits a formula gets other findings."""
     package, tables = Path(__file__).resolve().parent.parent, Path(str(resources.files("amped.lookup_tables")))
-    files = [(path.relative_to(package).as_posix(), path) for path in (*package.rglob("*.py"), package / "units.txt")]
+    files = [
+        (path.relative_to(package).as_posix(), path)
+        for path in (*package.rglob("*.py"), package / "base" / "units.txt")
+    ]
     files = [(name, path) for name, path in files if name.split("/")[0] not in NOT_OF_THE_ANSWER]
     files += [(f"lookup_tables/{path.name}", path) for path in tables.glob("*.json")]
     sums = {name: digest(path.read_bytes()) for name, path in files}

@@ -14,7 +14,7 @@ from math import gcd, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.evaluate import Array
+from amped.engine.evaluate import Array
 from amped.exploration.cases import Case, Family
 from amped.exploration.sieve import CASE, Sieve
 from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from amped.aliases import aliases
-from amped.catalogue import Catalogue
-from amped.errors import ConfigError, did_you_mean
+from amped.base.aliases import aliases
+from amped.base.errors import ConfigError, did_you_mean
+from amped.theory.catalogue import Catalogue
 
 SHORT = {"memory": "memory_per_accelerator_bytes", "time": "training_time", "mfu": "model_flops_utilization",
          "hfu": "hardware_flops_utilization", "throughput": "tokens_per_second_per_accelerator"}  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from amped.scenario import Question
+from amped.configuring.scenario import Question
 
 
 @dataclass(frozen=True)

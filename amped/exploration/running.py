@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from amped.errors import ConfigError, EvaluationError
+from amped.base.errors import ConfigError, EvaluationError
 from amped.exploration.every import Keep
 from amped.exploration.executors import Engine, Serial
 from amped.exploration.findings import Journal, header, journal

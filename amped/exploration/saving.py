@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from amped.aliases import aliases
-from amped.catalogue import Quantity
-from amped.config_writing import as_json, schema_uri
-from amped.errors import AmpedError, ConfigError
-from amped.estimation import Estimation, estimated
+from amped.base.aliases import aliases
+from amped.base.errors import AmpedError, ConfigError
+from amped.base.files import write_atomically
+from amped.base.units import factor
+from amped.configuring.config_writing import as_json, schema_uri
+from amped.configuring.scenario import Scenario, read_scenario
+from amped.configuring.sources import Given, LookedUp
+from amped.configuring.values import Value, read_value
+from amped.estimation.estimation import Estimation, estimated
 from amped.exploration.answer import Exploration
 from amped.exploration.found import Row
 from amped.exploration.swept import SEARCHED
-from amped.files import write_atomically
-from amped.quantity import CATEGORIES
-from amped.scenario import Scenario, read_scenario
-from amped.sources import Given, LookedUp
-from amped.table_files import KERNELS
-from amped.units import factor
-from amped.values import Value, read_value
+from amped.tables.table_files import KERNELS
+from amped.theory.catalogue import Quantity
+from amped.theory.quantity import CATEGORIES
 
 
 def names_of_winners(count: int) -> list[str]:

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from amped.axes import JointAxis
-from amped.errors import ConfigError
-from amped.estimation import STEP_PARTS
-from amped.evaluate import Array, run_in_blocks
+from amped.base.errors import ConfigError
+from amped.configuring.scenario import asked_again
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import Array, run_in_blocks
+from amped.engine.resolve import Plan, plan
+from amped.estimation.estimation import STEP_PARTS
 from amped.exploration.cases import Family, families
 from amped.exploration.every import Column, Keep
 from amped.exploration.found import Found
@@ -27,8 +29,6 @@ from amped.exploration.sieve import CASE, DIVIDES, Sieve
 from amped.exploration.space import IDLE_WITHOUT, space_of, wholes
 from amped.exploration.swept import swept
 from amped.exploration.wishes import read_wishes
-from amped.resolve import Plan, plan
-from amped.scenario import asked_again
 
 # Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
 # part. Share of rows worth telling apart.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.errors import EvaluationError
-from amped.evaluate import Array, Results
+from amped.base.errors import EvaluationError
+from amped.engine.evaluate import Array, Results
 from amped.exploration.every import Column, Keep, every_row
 from amped.exploration.found import Found, Ranked, best_of, better_than, front_of
 from amped.exploration.grouping import Groups

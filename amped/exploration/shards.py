@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from amped.errors import ConfigError, FileError
+from amped.base.errors import ConfigError, FileError
 from amped.exploration.findings import Findings, header, read_findings, refuse_other
 from amped.exploration.found import Found, merged
 from amped.exploration.identity import request_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amped.errors import AmpedError
-from amped.estimation import Estimation, estimated
+from amped.base.errors import AmpedError
+from amped.configuring.scenario import asked_again
+from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.remedies import smallest_change
 from amped.exploration.found import Row
 from amped.exploration.search import Search
 from amped.exploration.wishes import Wish
-from amped.remedies import smallest_change
-from amped.scenario import asked_again
 
 GIGABYTE = 1e9
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.axes import JointAxis
-from amped.catalogue import Catalogue
-from amped.evaluate import Array, run
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import Array, run
+from amped.engine.resolve import Plan, plan
 from amped.exploration.cases import Family
 from amped.exploration.space import BATCH, CHUNKS
 from amped.exploration.swept import BESIDE, SEARCHED
-from amped.resolve import Plan, plan
+from amped.theory.catalogue import Catalogue
 
 # Rules on these say that degrees multiply and that things divide: what breaks one is no candidate.
 DIVIDES = frozenset((*SEARCHED, *BESIDE, BATCH, CHUNKS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amped.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError, did_you_mean
 
 # In the order in which their parts are written; context parallelism only where its degree is not 1.
 PLACED = ("data", "tensor", "pipeline", "context")

@@ -7,7 +7,7 @@ from math import isqrt
 
 import numpy as np
 
-from amped.evaluate import Array
+from amped.engine.evaluate import Array
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from amped.errors import FileError
+from amped.base.errors import FileError
 from amped.exploration.every import Column, Keep
 
 

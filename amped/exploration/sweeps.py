@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 
 LONGEST_SWEEP = 100_000
 _RANGE = re.compile(r"([^:]+):([^:]+):(x?)([^:]+?)(?::([A-Za-z/]+))?")

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amped.aliases import aliases
-from amped.catalogue import Catalogue
-from amped.errors import AmpedError, ConfigError, Problem, did_you_mean, quoted
+from amped.base.aliases import aliases
+from amped.base.errors import AmpedError, ConfigError, Problem, did_you_mean, quoted
+from amped.configuring.gathering import ROW_NAMES
+from amped.configuring.scenario import Scenario
+from amped.configuring.sources import Given
+from amped.configuring.values import read_values
 from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
-from amped.gathering import ROW_NAMES
-from amped.scenario import Scenario
-from amped.sources import Given
-from amped.values import read_values
+from amped.theory.catalogue import Catalogue
 
 MICROBATCHES = "number_of_microbatches_per_minibatch"
 SEARCHED = (*wholes(), *parts(), MICROBATCH, MICROBATCHES)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.aliases import aliases
-from amped.catalogue import Catalogue
-from amped.errors import AmpedError, ConfigError, Problem, did_you_mean
-from amped.units import parse
+from amped.base.aliases import aliases
+from amped.base.errors import AmpedError, ConfigError, Problem, did_you_mean
+from amped.base.units import parse
+from amped.theory.catalogue import Catalogue
 
 COMPARISONS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater,
                "==": np.equal, "!=": np.not_equal}  # fmt: skip

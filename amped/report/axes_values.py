@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from amped.catalogue import catalogue
+from amped.configuring.scenario import Scenario
 from amped.exploration.found import Row
 from amped.report import human
-from amped.scenario import Scenario
+from amped.theory.catalogue import catalogue
 
 # For each unit the sizes in which it is told, the largest first.
 _TOLD = {

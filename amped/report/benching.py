@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from amped.catalogue import catalogue
 from amped.report import human
+from amped.theory.catalogue import catalogue
 
 
 class Stratum(Protocol):

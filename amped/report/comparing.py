@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from amped.comparison import Difference, inputs_that_differ, results, step_parts
-from amped.estimation import Estimation
+from amped.estimation.comparison import Difference, inputs_that_differ, results, step_parts
+from amped.estimation.estimation import Estimation
 from amped.report import human
 
 ORDER = ("experiment", "model", "mapping", "system", "accelerator", "formulas")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.report import human
 from amped.report.axes_values import axis_label, scale, unit_of
 from amped.report.plots import COLOURS, log_ticks, new_figure

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from amped.errors import ConfigError
-from amped.estimation import STEP_PARTS
+from amped.base.errors import ConfigError
+from amped.estimation.estimation import STEP_PARTS
 from amped.exploration.found import Row
 from amped.report import human
 from amped.report.axes_values import axis_label, by_values, scale, ticks, told, words

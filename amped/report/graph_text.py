@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amped.breakdown import CONTRACTIONS
-from amped.graph import Node
+from amped.estimation.breakdown import CONTRACTIONS
+from amped.estimation.graph import Node
 from amped.report import human
 
 

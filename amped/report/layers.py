@@ -8,8 +8,8 @@ from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from amped.breakdown import OperatorLine, layer_lines
-from amped.estimation import Estimation
+from amped.estimation.breakdown import OperatorLine, layer_lines
+from amped.estimation.estimation import Estimation
 from amped.report.summary import mapping_line
 
 PHASES = {"forward": "forward", "input_gradient": "gradient", "weight_gradient": "weights"}

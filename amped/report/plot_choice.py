@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 
 KINDS = ("scaling", "parts", "heatmap", "pareto", "histogram")
 AUTO = "auto"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from amped.estimation import STEP_PARTS, Estimation
+from amped.estimation.estimation import STEP_PARTS, Estimation
 from amped.report import human
 from amped.report.summary import kind_of
 

@@ -121,7 +121,7 @@ def _value(value: object, unit: str) -> str:
 
 
 def _unit(name: str) -> str:
-    from amped.catalogue import catalogue
+    from amped.theory.catalogue import catalogue
 
     return catalogue()[name].mark.unit if name in catalogue() else "1"
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.table import Table
 
-from amped.catalogue import Catalogue, Formula, Quantity
-from amped.quantity import CATEGORIES, mark_of
 from amped.report import human
+from amped.theory.catalogue import Catalogue, Formula, Quantity
+from amped.theory.quantity import CATEGORIES, mark_of
 
 TITLES = {None: "Results and what leads to them"} | {
     c: c.removesuffix("_parameters").replace("_", " ").capitalize() for c in CATEGORIES

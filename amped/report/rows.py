@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from amped.catalogue import catalogue
-from amped.table_files import ABOUT
-from amped.tables import LISTED, Row
+from amped.tables.table_files import ABOUT
+from amped.tables.tables import LISTED, Row
+from amped.theory.catalogue import catalogue
 
 
 def shown_row(row: Row) -> RenderableType:

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.exploration.every import Column
 
 # Rows that are gathered before they are written as a row group: enough to compress well, little enough to lie in memory.

@@ -12,10 +12,10 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from amped.estimation import MEMORY_PARTS, STEP_PARTS, Estimation
-from amped.remedies import smallest_change
+from amped.estimation.estimation import MEMORY_PARTS, STEP_PARTS, Estimation
+from amped.estimation.remedies import smallest_change
 from amped.report import human
-from amped.table_files import KERNELS
+from amped.tables.table_files import KERNELS
 
 LONGEST_NOTICE = 240
 # One colour for each kind of time, in every table and plot.

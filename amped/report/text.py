@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amped.breakdown import OperatorLine
-from amped.estimation import PARALLELISMS, Estimation
-from amped.quantity import CATEGORIES
+from amped.configuring.sources import LookedUp
+from amped.estimation.breakdown import OperatorLine
+from amped.estimation.estimation import PARALLELISMS, Estimation
 from amped.report import human
-from amped.sources import LookedUp
+from amped.theory.quantity import CATEGORIES
 
 
 def config_summary(e: Estimation) -> str:

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from amped.estimation import Estimation
-from amped.execution import ExecutedStep
-from amped.timeline import BACK, COMPUTE, FORTH, Span
+from amped.estimation.estimation import Estimation
+from amped.estimation.execution import ExecutedStep
+from amped.theory.schedules.timeline import BACK, COMPUTE, FORTH, Span
 
 Event = dict[str, Any]
 THREADS = {COMPUTE: 1, FORTH: 2, BACK: 3, "data_parallel": 4}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from rich.tree import Tree
 
-from amped.explanation import Explanation
+from amped.estimation.explanation import Explanation
 from amped.report import human
 
 _STYLE = {"given": "green", "table row": "cyan", "calculated": "", "default": "yellow", "records": "dim"}

@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from amped.aliases import aliases
-from amped.catalogue import Catalogue
-from amped.comparison import KINDS
-from amped.errors import ConfigError, EvaluationError, Problem, did_you_mean, quoted
-from amped.estimation import Estimation, estimated
-from amped.resolve import Plan, plan
-from amped.scenario import Scenario
+from amped.base.aliases import aliases
+from amped.base.errors import ConfigError, EvaluationError, Problem, did_you_mean, quoted
+from amped.configuring.scenario import Scenario
+from amped.engine.resolve import Plan, plan
+from amped.estimation.comparison import KINDS
+from amped.estimation.estimation import Estimation, estimated
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
 from amped.sensitivities.neighbours import with_neighbours
 from amped.sensitivities.side_by_side import Rows, side_by_side
 from amped.sensitivities.structure import Group, grouped
 from amped.sensitivities.variations import Variation, first_of_lists, on_the_same_machine, variations
+from amped.theory.catalogue import Catalogue
 
 EVERY_KIND = (*KINDS.values(), "experiment")
 HARDWARE_AND_MAPPING = ("mapping", "system", "accelerator")

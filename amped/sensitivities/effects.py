@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from amped.errors import ResolveError, did_you_mean
+from amped.base.errors import ResolveError, did_you_mean
 
 # Elasticities below and above the value that differ by more than this share of the larger are not of one line.
 BENT = 0.05

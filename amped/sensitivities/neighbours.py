@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from amped.evaluate import Array
-from amped.resolve import Plan
+from amped.engine.evaluate import Array
+from amped.engine.resolve import Plan
 from amped.sensitivities.side_by_side import side_by_side
 from amped.sensitivities.variations import Variation
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from amped.axes import JointAxis
-from amped.catalogue import Formula
-from amped.evaluate import Array, Results, run
-from amped.resolve import Plan, Step
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import Array, Results, run
+from amped.engine.resolve import Plan, Step
 from amped.sensitivities.variations import Variation
+from amped.theory.catalogue import Formula
 
 
 @dataclass(frozen=True)

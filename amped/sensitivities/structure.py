@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from amped.catalogue import Catalogue
-from amped.errors import ResolveError
-from amped.resolve import Plan, plan
+from amped.base.errors import ResolveError
+from amped.configuring.sources import Sources
+from amped.engine.resolve import Plan, plan
 from amped.sensitivities.variations import Variation
-from amped.sources import Sources
+from amped.theory.catalogue import Catalogue
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from amped.catalogue import Formula, Quantity
-from amped.comparison import kind_of_input
-from amped.errors import ConfigError, Problem
-from amped.estimation import Estimation
-from amped.evaluate import run
-from amped.quantity import Mark
-from amped.resolve import plan
-from amped.scenario import Scenario
-from amped.sources import Given, Sources
-from amped.values import Value
+from amped.base.errors import ConfigError, Problem
+from amped.configuring.scenario import Scenario
+from amped.configuring.sources import Given, Sources
+from amped.configuring.values import Value
+from amped.engine.evaluate import run
+from amped.engine.resolve import plan
+from amped.estimation.comparison import kind_of_input
+from amped.estimation.estimation import Estimation
+from amped.theory.catalogue import Formula, Quantity
+from amped.theory.quantity import Mark
 
 # The step from zero, in each canonical unit; where there is none, one.
 STEPS = {"1": 0.01, "s": 1e-6, "byte": 1e6, "byte/s": 1e9, "flop/s": 1e12, "dollar/s": 1 / 3600}

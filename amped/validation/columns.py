@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from amped.errors import ConfigError, FileError, Problem, did_you_mean, plain, quoted
-from amped.files import read_text
+from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, plain, quoted
+from amped.base.files import read_text
 
 SHIPPED = "published_measurements.csv"
 COUNT, FLAG, NUMBER, TEXT = "a whole number", "0 or 1", "a number", "text"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from amped.errors import TableError
-from amped.table_files import MODELS
-from amped.tables import Tables
+from amped.base.errors import TableError
+from amped.tables.table_files import MODELS
+from amped.tables.tables import Tables
 from amped.validation.columns import TableRow
 
 # What makes a network's shape: columns of a table of measurements, and of `transformer_network_parameters`.

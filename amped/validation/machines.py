@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amped.errors import AmpedError, Problem, quoted
-from amped.table_files import ACCELERATORS
-from amped.tables import Row, Tables
+from amped.base.errors import AmpedError, Problem, quoted
+from amped.tables.table_files import ACCELERATORS
+from amped.tables.tables import Row, Tables
 from amped.validation.columns import TableRow
 from amped.validation.networks import bandwidth_per_accelerator, says_something, systems_of
 from amped.validation.translated import Translation

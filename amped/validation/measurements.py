@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amped.catalogue import Catalogue, catalogue
-from amped.errors import AmpedError, Problem, one_line
-from amped.estimation import Estimation
-from amped.quantity import ACCELERATOR, CATEGORIES, MAPPING, SYSTEM
-from amped.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, user_folders
-from amped.tables import Tables
+from amped.base.errors import AmpedError, Problem, one_line
+from amped.estimation.estimation import Estimation
+from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, user_folders
+from amped.tables.tables import Tables
+from amped.theory.catalogue import Catalogue, catalogue
+from amped.theory.quantity import ACCELERATOR, CATEGORIES, MAPPING, SYSTEM
 from amped.validation.columns import NEEDED, TableRow, read_table
 from amped.validation.notes import Reading, read_notes
 from amped.validation.recipes import BESIDE, OFFERED, OFFLOAD, OPEN, tuned

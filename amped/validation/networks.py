@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from amped.errors import TableError, plain
-from amped.table_files import LINKS, SYSTEMS
-from amped.tables import Row, Tables
-from amped.units import parse
+from amped.base.errors import TableError, plain
+from amped.base.units import parse
+from amped.tables.table_files import LINKS, SYSTEMS
+from amped.tables.tables import Row, Tables
 
 RATE = r"([\d.]+)\s*(TB|GB|Tb|Gb|Gbit|Tbit)(?:/s|ps)"
 PER_ACCELERATOR = re.compile(RATE + r"\s*(?:/|per\s+)(?:GPU|accelerator|device)", re.IGNORECASE)

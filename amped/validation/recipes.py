@@ -15,10 +15,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from amped.errors import AmpedError
-from amped.estimation import Estimation, estimated
-from amped.quantity import MAPPING
-from amped.scenario import read_scenario
+from amped.base.errors import AmpedError
+from amped.configuring.scenario import read_scenario
+from amped.estimation.estimation import Estimation, estimated
+from amped.theory.quantity import MAPPING
 from amped.validation.splits import FIRST, LAST
 
 MICROBATCH, STAGES, OVERLAP = "microbatch_size", "virtual_pipeline_stages", "overlap_data_communication"

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from amped.errors import AmpedError, one_line
-from amped.estimation import Estimation, estimated
-from amped.quantity import ACCELERATOR
-from amped.scenario import read_scenario
-from amped.uncertainty import Ground, Validated
+from amped.base.errors import AmpedError, one_line
+from amped.configuring.scenario import read_scenario
+from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.uncertainty import Ground, Validated
+from amped.theory.quantity import ACCELERATOR
 from amped.validation.measurements import COMPARED, STEP, TIME, Measurement, read_measurements
 
 FITS = "fits_in_memory"

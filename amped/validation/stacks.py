@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from amped.table_files import SOFTWARE
-from amped.tables import Row, Tables
+from amped.tables.table_files import SOFTWARE
+from amped.tables.tables import Row, Tables
 
 GPT_SHAPE = {
     "positions": "learned", "norm_vectors": 2, "query_key_value_bias": True, "attention_output_bias": True,

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from amped.errors import AmpedError, Problem, quoted
-from amped.table_files import ABOUT
-from amped.tables import Row, Tables
+from amped.base.errors import AmpedError, Problem, quoted
+from amped.tables.table_files import ABOUT
+from amped.tables.tables import Row, Tables
 from amped.validation.columns import COLUMNS as KINDS
 from amped.validation.columns import FLAG, TableRow
 from amped.validation.likeness import known_alike

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from amped.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.ladder import layers
 from amped.kernels.ladder.analytic import Board, predictions
 from amped.kernels.ladder.fp8 import Float8, Recipe

@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.torch_door import torch_module
 
 # Largest numbers of E4M3 and E5M2.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from amped.errors import ConfigError, Problem, did_you_mean
+from amped.base.errors import ConfigError, Problem, did_you_mean
 from amped.kernels.device import processor
 from amped.kernels.layouts.bench_rows import Layouts, Room
 from amped.kernels.layouts.gemms import gemm_layouts

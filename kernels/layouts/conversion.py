@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.layouts.spec import Dimensions
 from amped.kernels.layouts.tensors import Tensor
 from amped.kernels.torch_door import torch_module

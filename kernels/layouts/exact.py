@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent
 
 LARGEST = 5e7

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import permutations
 from operator import itemgetter
 
-from amped.errors import ConfigError, Problem
+from amped.base.errors import ConfigError, Problem
 from amped.kernels.layouts.spec import LAYERS, Operator
 from amped.kernels.layouts.table import Table
 from amped.kernels.layouts.variables import rows_of, variables_of

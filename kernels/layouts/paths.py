@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import product
 
-from amped.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.layouts.exact import solve_exact
 from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, time_of
 

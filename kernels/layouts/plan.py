@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from amped.errors import ConfigError, FileError, Problem, did_you_mean, quoted
-from amped.files import parse_json, read_text, write_atomically
+from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
+from amped.base.files import parse_json, read_text, write_atomically
 from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, Dimensions
 from amped.kernels.layouts.variables import ROW_MAJOR, layout_of, layout_problems, variables
 

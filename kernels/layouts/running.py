@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.layouts.bench import about, one_thread
 from amped.kernels.layouts.conversion import from_torch, torch_layer
 from amped.kernels.layouts.plan import Plan, row_major

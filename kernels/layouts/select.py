@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amped.errors import ConfigError, did_you_mean, quoted
+from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.kernels.layouts.exact import solve_exact
 from amped.kernels.layouts.graph import lower_bound, relations, time_of
 from amped.kernels.layouts.paths import STRATEGIES, solve_by_paths

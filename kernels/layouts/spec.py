@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from amped.errors import ConfigError, Problem
+from amped.base.errors import ConfigError, Problem
 
 STACK = "q"
 CONTRACTION, NORMALISATION, ELEMENTWISE = "contraction", "normalisation", "element-wise"

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from amped.errors import ConfigError, FileError, Problem, did_you_mean, quoted
-from amped.files import parse_json, read_text, write_atomically
+from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
+from amped.base.files import parse_json, read_text, write_atomically
 from amped.kernels.layouts.gemms import is_one_gemm
 from amped.kernels.layouts.spec import LETTERS, OPERATORS, Dimensions, Operator
 from amped.kernels.layouts.variables import choice_of, row_names, rows_of

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import permutations, product
 
-from amped.errors import Problem, did_you_mean, quoted
+from amped.base.errors import Problem, did_you_mean, quoted
 from amped.kernels.layouts.gemms import gemm_layouts, is_one_gemm
 from amped.kernels.layouts.spec import LAYERS, LETTERS, SLICES, STACK, Operator
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 
 
 def _dropped(probabilities: Tensor, p: float) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amped.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.memory.activation_functions import bits_kept
 from amped.kernels.memory.stash import forward_and_backward, stash_bytes
 from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amped.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.memory.in_place_norm import why_unsafe
 from amped.kernels.memory.sites import TECHNIQUES, Seen, Site, restore, sites
 from amped.kernels.memory.stash import forward_and_backward, stash_bytes

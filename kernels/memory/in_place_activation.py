@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from amped.errors import ConfigError
+from amped.base.errors import ConfigError
 from amped.kernels.memory.activation_functions import (
     DEGREES,
     FUNCTIONS,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from amped.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError, did_you_mean
 
 aten = torch.ops.aten
 _FUNCTIONS = {

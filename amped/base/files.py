@@ -1,0 +1,199 @@
+"""Files: read strictly, written atomically, never over an existing one.
+
+A file appears under its final name complete or not at all: a full disk or an interrupt leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import secrets
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from amped.base.errors import FileError, Problem, quoted
+
+LARGEST_JSON_BYTES = 64_000_000
+MOST_DIGITS = 400
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        FileError: if it is missing, unreadable, a folder, too large or not UTF-8.
+    """
+    try:
+        if path.stat().st_size > LARGEST_JSON_BYTES:
+            raise FileError(f"is larger than {LARGEST_JSON_BYTES // 10**6} MB", file=str(path))
+        return path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise FileError("no such file", file=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise FileError(f"is not UTF-8 text (byte {error.start})", file=str(path)) from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot be read: {_reason(error)}", file=str(path)) from None
+
+
+class _Strict:
+    """Hooks for `json.loads` that note what JSON allows and a config must not have."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """An object, none of whose keys stands twice."""
+        seen: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in seen:
+                self.problems.append(Problem(f"the key {quoted(key)} stands twice in one object", advice="keep one"))
+            seen[key] = value
+        return seen
+
+    def refused(self, word: str) -> float:
+        """NaN and the like."""
+        self.problems.append(Problem(f"{word} is not a JSON number", advice="write a finite number"))
+        return 0.0
+
+    def finite(self, written: str) -> float:
+        """A number with a point or an exponent."""
+        number = float(written)
+        return self.refused(written[:20]) if number in (float("inf"), float("-inf")) else number
+
+    def whole(self, written: str) -> int:
+        """A number without."""
+        return (
+            int(written) if len(written) <= MOST_DIGITS else int(self.refused(f"an integer of {len(written)} digits"))
+        )
+
+
+def parse_json(text: str, file: str = "") -> Any:
+    """JSON without surprises: no duplicate keys, no NaN, no infinity, no bottomless nesting.
+
+    Raises:
+        FileError: with line and column where the text is not JSON; all duplicate keys at once.
+    """
+    strict = _Strict()
+    try:
+        value = json.loads(
+            text, object_pairs_hook=strict.unique, parse_constant=strict.refused, parse_float=strict.finite,
+            parse_int=strict.whole,
+        )  # fmt: skip
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise FileError(Problem(f"is not valid JSON: {error.msg}", where=where), file=file) from None
+    except RecursionError:
+        raise FileError("is nested too deeply to be read", advice="a config needs five levels", file=file) from None
+    if strict.problems:
+        raise FileError(strict.problems, file=file)
+    return value
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value of a file; see `parse_json`."""
+    return parse_json(read_text(path), str(path))
+
+
+def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) -> Path:
+    """Writes a whole file or nothing; without `overwrite` a free name beside `path` is taken.
+
+    Returns:
+        The path written to: `path`, or `path` with -2, -3 … before the suffix.
+
+    Raises:
+        FileError: if the folder or the file cannot be written.
+    """
+    with AtomicFile(path, overwrite) as file:
+        file.stream.write(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+    return file.path
+
+
+class AtomicFile:
+    """A file that is written piece by piece and appears, whole, when all is written; else nothing is left behind.
+
+    `with AtomicFile(path) as file: file.stream.write(…)`; then `file.path` is where it lies: `path`, or, without
+    `overwrite` and where that is taken, `path` with -2, -3 … before the suffix. What the disk refuses is a FileError.
+    """
+
+    def __init__(self, path: Path, overwrite: bool = False) -> None:
+        self.path, self.overwrite = path, overwrite
+
+    def __enter__(self) -> AtomicFile:
+        path = self.path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.temporary = path.parent / f".amped-{secrets.token_hex(8)}.part"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            self.stream = os.fdopen(os.open(self.temporary, flags, 0o666), "wb")  # less what the user's mask takes away
+        except FileExistsError:
+            raise FileError("is a file, not a folder", "choose another --output-dir", str(path.parent)) from None
+        except (OSError, ValueError) as error:
+            raise FileError(f"cannot be written: {_reason(error)}", "choose another --output-dir", str(path)) from None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        try:
+            if error is None:
+                self._finish()
+        except (OSError, ValueError) as broken:
+            error = OSError(_reason(broken))
+        finally:
+            with contextlib.suppress(OSError):
+                self.stream.close()
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.temporary)
+        if isinstance(error, OSError):
+            told = f"cannot be written: {_reason(error)}"
+            raise FileError(told, "nothing was left behind", str(self.path)) from None
+
+    def _finish(self) -> None:
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+        self.stream.close()
+        self.path = _settle(self.temporary, self.path, self.overwrite)
+
+
+def _settle(temporary: Path, path: Path, overwrite: bool) -> Path:
+    """Gives the finished file its name, without ever replacing another unless told to."""
+    if overwrite:
+        os.replace(temporary, path)
+        return path
+    for number in range(1, 10_000):
+        name = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
+        try:
+            os.link(temporary, name)
+            return name
+        except FileExistsError:
+            continue
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise
+            if not name.exists():
+                return temporary.rename(name)  # a file system without hard links
+    raise OSError(f"10 000 files named {path.name} exist")
+
+
+def output_file(folder: Path, name: str, stamp: str = "") -> Path:
+    """`folder/2026-11-20_14-05-09_name`; a name that is not a plain file name is made one and stays in the folder."""
+    safe = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).lstrip(".-")[:150] or "output"
+    return folder / f"{stamp or _now()}_{safe}"
+
+
+def free_stamp(folder: Path, names: list[str]) -> str:
+    """Date and time to stand before several names, with a number behind where a run of the same second has one."""
+    now = _now()
+    stamps = [now, *(f"{now}-{number}" for number in range(2, 1000))]
+    return next((s for s in stamps if not any(output_file(folder, name, s).exists() for name in names)), now)
+
+
+def _now() -> str:
+    return datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

@@ -1,0 +1,132 @@
+"""The one unit registry, and how a value with a unit becomes a bare number in the canonical unit.
+
+Inside amped every number is a float64 in its declared unit; pint stands at the doors only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from amped.base.errors import UnitError, quoted
+
+PREFIXES = {
+    "k": 1e3,
+    "K": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+    "m": 1e-3,
+    "u": 1e-6,
+    "µ": 1e-6,
+    "μ": 1e-6,
+    "n": 1e-9,
+}
+# Units of the shipped tables and configs: pint, which gives the same numbers, is a third of a second to load.
+COMMON = {
+    "byte": {"B": 1.0, "MB": 1e6, "GB": 1e9, "TB": 1e12, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40, "bit": 0.125},
+    "byte/s": {"GB/s": 1e9, "TB/s": 1e12, "Gbit/s": 1.25e8},
+    "s": {"ms": 1e-3, "us": 1e-6},
+    "Hz": {"MHz": 1e6, "GHz": 1e9},
+    "flop/s": {"TFLOP/s": 1e12},
+    "W": {"W": 1.0},
+    "dollar/s": {"USD/hour": 1 / 3600},
+}
+# Units that are plain numbers for pint: what a count, a flag or a ratio is measured in.
+DIMENSIONLESS = ("count", "boolean", "1")
+LONGEST_TEXT = 80
+_QUANTITY = re.compile(
+    r"\s*([+-]?(?:\d+(?:_\d{3})*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?)\s*([A-Za-zµμ]+(?:/[A-Za-z]+)?)?\s*"
+)
+_EXAMPLES = {
+    "byte": "80 GB", "byte/s": "900 GB/s", "Hz": "1.41 GHz", "s": "5 us", "flop/s": "312 TFLOP/s",
+    "flop": "2 flop", "W": "400 W", "J": "1 kJ", "dollar": "1000 USD", "dollar/s": "2.5 USD/hour", "1/s": "5 k",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def registry() -> Any:
+    """The pint registry of `units.txt`; built once, in milliseconds."""
+    import pint
+
+    # A list of lines, not a path: an installed package need not be a folder on disk.
+    lines = resources.files("amped.base").joinpath("units.txt").read_text("utf-8").splitlines()
+    built: Any = pint.UnitRegistry(None, cache_folder=None, autoconvert_offset_to_baseunit=False)
+    built.load_definitions(lines)
+    return built
+
+
+@lru_cache(maxsize=1024)
+def factor(unit: str, canonical: str) -> float:
+    """How many `canonical` one `unit` is.
+
+    Raises:
+        UnitError: for a unit that does not exist or has another dimension.
+    """
+    if unit in COMMON.get(canonical, {}):
+        return COMMON[canonical][unit]
+    import pint
+
+    wanted = "" if canonical in DIMENSIONLESS else canonical
+    try:
+        return float(registry().Quantity(1.0, unit).to(wanted or "dimensionless").magnitude)
+    except pint.UndefinedUnitError:
+        raise UnitError(f"unknown unit '{unit}'", advice=expected(canonical)) from None
+    except pint.DimensionalityError:
+        raise UnitError(f"'{unit}' is not a unit of {_kind(canonical)}", advice=expected(canonical)) from None
+    except Exception:  # pint parses with Python's tokenizer, whose complaints are many
+        raise UnitError(f"'{unit}' is no unit", advice=expected(canonical)) from None
+
+
+def parse(value: object, canonical: str, bare: str | None = None) -> float:
+    """A number, `"8 GB"`, `"300 G"` or `"1.41 GHz"` as a float in the canonical unit.
+
+    Args:
+        value: what the user wrote. Text is matched, never evaluated.
+        canonical: the unit of the result.
+        bare: the unit of a number without one; the canonical unit if not given.
+
+    Raises:
+        UnitError: for anything that is no finite number in a unit of that dimension.
+    """
+    number, unit = _split(value, canonical)
+    if not number.is_finite():
+        raise UnitError(f"{quoted(value)} is not a finite number", advice=expected(canonical))
+    if unit in PREFIXES:  # "8 G": a prefix alone scales the bare unit
+        number, unit = number * Decimal(repr(PREFIXES[unit])), ""
+    scale = factor(unit or bare or "", canonical) if unit or bare else 1.0
+    result = float(number * Decimal(repr(scale)))  # decimal, so that "5 us" is 5e-6 and not its neighbour
+    if not math.isfinite(result):
+        what = "is too large" if isinstance(value, int) else "is not a finite number"
+        raise UnitError(f"{quoted(value)} {what}", advice=expected(canonical))
+    return result
+
+
+def _split(value: object, canonical: str) -> tuple[Decimal, str]:
+    """The number and the unit text of a value."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise UnitError(f"{quoted(value)} is not a number", advice=expected(canonical))
+    if isinstance(value, str):
+        match = _QUANTITY.fullmatch(value) if len(value) <= LONGEST_TEXT else None
+        if match is None:
+            raise UnitError(f"{quoted(value)} is not a number with a unit", advice=expected(canonical))
+        return Decimal(match[1]), match[2] or ""
+    return (Decimal(value) if isinstance(value, int) else Decimal(repr(value))), ""
+
+
+def _kind(canonical: str) -> str:
+    kinds = {"byte": "memory (byte)", "byte/s": "bandwidth (byte/s)", "s": "time (s)", "Hz": "frequency (Hz)",
+             "flop/s": "compute rate (flop/s)", "dollar/s": "price for a time (dollar/hour)", "W": "power (W)", "count": "a plain count", "1": "a plain number"}  # fmt: skip
+    return kinds.get(canonical, canonical)
+
+
+def expected(canonical: str) -> str:
+    """What to write for a value in that unit."""
+    if canonical in DIMENSIONLESS:
+        return "expected a plain number" + (', such as 8 or "8 k"' if canonical == "count" else "")
+    return f'expected {_kind(canonical)}, for example "{_EXAMPLES.get(canonical, "1 " + canonical)}"'

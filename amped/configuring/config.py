@@ -1,0 +1,249 @@
+"""The only reader of configs: from JSON to entries by canonical name. The raw dictionary ends here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from amped.base.aliases import aliases
+from amped.base.errors import AmpedError, ConfigError, FileError, Problem, did_you_mean, quoted
+from amped.base.files import parse_json, read_json
+from amped.configuring.config_schema import structure_problems
+from amped.configuring.values import read_value
+from amped.tables.table_files import KERNELS
+from amped.theory.catalogue import Catalogue
+from amped.theory.quantity import CATEGORIES
+
+OLD_EFFICIENCY = "effective_perf_perc_"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One parameter as the config has it: a value, or where to get it.
+
+    Attributes:
+        name: canonical name; `written_name` is the one in the file.
+        where: JSON path.
+        kind: "value", "calculated" or "table".
+        value: what was written, a list for a sweep.
+        column: the table column, for kind "table".
+        category: the section it stands in.
+    """
+
+    name: str
+    written_name: str
+    where: str
+    kind: str
+    value: Any
+    column: str
+    category: str
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config as written, by canonical names.
+
+    Attributes:
+        label: file or name, for messages.
+        entries: parameters by canonical name.
+        lookups: for each category with a lookup_config: table (or None) and row or rows (or None).
+        old_style: whether AMPeD's older names are used, so that unitless bandwidths are bits in a second.
+        equals: entries that must agree with the quantity they are another name of.
+        notices: what the user should be told once.
+        problems: what is wrong with the names, for whoever reads on to find more.
+    """
+
+    label: str
+    description: str
+    entries: Mapping[str, Entry]
+    lookups: Mapping[str, tuple[str | None, str | list[str] | None]]
+    old_style: bool
+    equals: tuple[Entry, ...] = ()
+    notices: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def shipped_configs() -> list[str]:
+    """Names of the configs that come with amped."""
+    return sorted(f.name[:-5] for f in resources.files("amped.configs").iterdir() if f.name.endswith(".json"))
+
+
+def read_config(source: str | Path | Mapping[str, Any], catalogue: Catalogue, all_at_once: bool = False) -> Config:
+    """Reads a config from a file, by the name of a shipped one, or from a mapping.
+
+    Args:
+        source: the config.
+        catalogue: all quantities, whose names a config may have.
+        all_at_once: leave problems of names to the caller, who finds those of values too.
+
+    Raises:
+        FileError: for a file that is missing or not JSON.
+        ConfigError: with everything that is wrong, each with its JSON path.
+    """
+    raw, label = _raw(source)
+    try:
+        config = _parsed(raw, label, catalogue)
+    except ConfigError as error:
+        raise ConfigError(error.problems, file=label) from None
+    if config.problems and not all_at_once:
+        raise ConfigError(config.problems, file=label)
+    return config
+
+
+def _raw(source: object) -> tuple[Any, str]:
+    if isinstance(source, Mapping):
+        return _plain(source), "config"
+    if not isinstance(source, str | Path):
+        raise ConfigError(f"{quoted(source)} is no config", "give a file, the name of a shipped config, or a mapping")
+    path, name = Path(source), str(source).removesuffix(".json")
+    try:
+        exists, is_file = path.exists() and bool(str(source)), path.is_file()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"no such file: {str(reason).lower()}", file=quoted(str(source))) from None
+    if name in shipped_configs() and not is_file:
+        text = resources.files("amped.configs").joinpath(f"{name}.json").read_text("utf-8")
+        return parse_json(text, name), name
+    if not exists:
+        hint = did_you_mean(path.stem, shipped_configs()) or f"shipped are {', '.join(shipped_configs())}"
+        raise FileError("no such file, and no shipped config of that name", hint, str(source))
+    return read_json(path), str(source)
+
+
+def _plain(source: Mapping[str, Any]) -> Any:
+    """A mapping as JSON has it: text keys, lists, Python's own numbers."""
+    try:
+        return json.loads(json.dumps(source, default=lambda value: value.item()))
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise ConfigError(f"the mapping is not JSON: {error}"[:200], "use text, numbers, lists and mappings") from None
+
+
+def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
+    if not isinstance(raw, dict):
+        raise ConfigError(f"is {quoted(raw)}, not an object", f"a config has the keys {', '.join(CATEGORIES)}")
+    wrong = structure_problems(raw)
+    if wrong:
+        raise ConfigError([*wrong, *_name_problems(raw, catalogue)])
+    found = [entry for category in CATEGORIES for entry in _entries(category, raw.get(category, {}))]
+    problems = [p for entry in found for p in _entry_problems(entry, catalogue)]
+    used = [e for e in found if e.written_name not in aliases().retired and e.written_name not in aliases().equal_to]
+    entries: dict[str, Entry] = {}
+    for entry in (*used, *_efficiencies(found)):
+        if (entry.name in catalogue or _names_kernels(entry)) and _sound(entry):
+            problems += _clash(entries.get(entry.name), entry, catalogue)
+            entries.setdefault(entry.name, entry)
+    description = raw.get("description", "")
+    if description.encode("utf-8", "replace") != description.encode("utf-8", "surrogatepass"):
+        problems.append(Problem("has text that is no Unicode", "description", "half a pair of UTF-16 stands alone"))
+    if "performance_model" in raw:
+        name = "performance_model"
+        entries[name] = Entry(name, name, name, "value", raw[name], "", "")
+    lookups = {c: _lookup(raw[c]["lookup_config"]) for c in CATEGORIES if "lookup_config" in raw.get(c, {})}
+    equals = tuple(e for e in found if e.written_name in aliases().equal_to and e.kind == "value" and _sound(e))
+    old = any(aliases().is_old(e.written_name) for e in found)
+    return Config(label, description, entries, lookups, old, equals, tuple(_notices(found)), tuple(problems))
+
+
+def _names_kernels(entry: Entry) -> bool:
+    """Whether the entry names a row of kernel efficiencies."""
+    return entry.name == KERNELS and entry.kind == "value" and isinstance(entry.value, str)
+
+
+def _sound(entry: Entry) -> bool:
+    """Whether the entry says where its value comes from, and says it once."""
+    return entry.kind in ("calculated", "table") or (entry.kind == "value" and entry.value not in (None, ...))
+
+
+def _efficiencies(found: list[Entry]) -> Iterator[Entry]:
+    """AMPeD's effective_perf_perc_* as what they are: the matrix efficiency, if they agree on one."""
+    given = [e for e in found if e.written_name.startswith(OLD_EFFICIENCY) and e.kind == "value"]
+    values = {e.value for e in given if isinstance(e.value, int | float) and not isinstance(e.value, bool)}
+    if len(values) == 1:
+        efficiency = values.pop()
+        share = efficiency / 100 if efficiency > 1 else efficiency
+        yield replace(given[0], name="matrix_efficiency", written_name="matrix_efficiency", value=share)
+
+
+def _lookup(raw: Mapping[str, Any]) -> tuple[str | None, str | list[str] | None]:
+    return raw.get("lookup_table_name"), raw.get("lookup_table_row")
+
+
+def _entries(category: str, section: Mapping[str, Any]) -> Iterator[Entry]:
+    for name, raw in section.get("parameters", {}).items():
+        where = f"{category}.parameters.{name}"
+        kind = "table" if raw.get("from_lookup_table") else "calculated" if raw.get("calculated") else "value"
+        if raw.get("from_lookup_table") and raw.get("calculated"):
+            kind = "both"
+        canonical = aliases().canonical(name)
+        yield Entry(canonical, name, where, kind, raw.get("value", ...), raw.get("lookup_name") or canonical, category)
+
+
+def _entry_problems(entry: Entry, catalogue: Catalogue) -> Iterator[Problem]:
+    old = aliases()
+    if entry.written_name in old.retired:
+        return
+    if entry.name == KERNELS:
+        if not _names_kernels(entry):
+            yield Problem("is not the name of a row", entry.where, f"give a row of {KERNELS} as value")
+    elif entry.name not in catalogue or catalogue[entry.name].mark.constrains:
+        hint = did_you_mean(entry.written_name, [*catalogue, *old.names()]) or "`amped list parameters` shows them"
+        yield Problem(f"unknown parameter {quoted(entry.written_name)}", entry.where, hint)
+    elif entry.kind == "both":
+        yield Problem("is to be calculated and to be looked up", entry.where, "set one of the two to false")
+    elif entry.kind == "value" and entry.value is ...:
+        yield Problem("has no value", entry.where, 'give "value", "calculated": true or "from_lookup_table": true')
+    elif entry.kind == "value" and entry.value is None:
+        yield Problem("is null, and neither calculated nor looked up", entry.where, "give one of the three")
+    elif (
+        entry.kind == "calculated"
+        and entry.written_name not in old.equal_to
+        and not _has_formula(entry.name, catalogue)
+    ):
+        yield Problem("cannot be calculated: it has no formula", entry.where, "give its value, or take it from a table")
+
+
+def _has_formula(name: str, catalogue: Catalogue) -> bool:
+    return any(f.arguments or f.function() is not None for f in catalogue[name].formulas)
+
+
+def _clash(first: Entry | None, second: Entry, catalogue: Catalogue) -> list[Problem]:
+    """Two names of one quantity in one config: fine where they say the same."""
+    if first is None:
+        return []
+    same = first.kind == second.kind and (first.kind != "table" or first.column == second.column)
+    if isinstance(first.value, list) or isinstance(second.value, list):
+        same = same and first.value == second.value
+    elif same and first.kind == "value" and (type(first.value), first.value) != (type(second.value), second.value):
+        try:
+            quantity = catalogue[second.name]
+            same = read_value(quantity, first.value) == read_value(quantity, second.value)
+        except AmpedError as error:
+            return error.at(second.where)
+    if same:
+        return []
+    return [Problem(f"'{second.name}' has two sources", second.where, f"the other is {first.where}; keep one")]
+
+
+def _name_problems(raw: Mapping[str, Any], catalogue: Catalogue) -> Iterator[Problem]:
+    """Unknown parameter names of a config whose structure is wrong elsewhere, so that all is told at once."""
+    for category in CATEGORIES:
+        section = raw.get(category)
+        names = section.get("parameters") if isinstance(section, dict) else None
+        sound = {n: p for n, p in names.items() if isinstance(p, dict)} if isinstance(names, dict) else {}
+        for entry in _entries(category, {"parameters": sound}):
+            yield from _entry_problems(entry, catalogue)
+
+
+def _notices(found: list[Entry]) -> Iterator[str]:
+    retired = [e for e in found if e.written_name in aliases().retired]
+    if retired:
+        yield f"not used any more: {', '.join(e.written_name for e in retired)}"
+    valued = [
+        f"{e.written_name} = {quoted(e.value)}" for e in retired if e.kind == "value" and e.value not in (None, ...)
+    ]
+    if valued:
+        yield f"warning: these retired parameters have a value that changes nothing: {', '.join(valued)}"

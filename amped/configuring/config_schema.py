@@ -1,0 +1,110 @@
+"""The JSON Schema of a config (Draft 2020-12): its structure by hand, its names, units and choices from the catalogue.
+
+`amped schema` prints it; `amped/schema/config.schema.json` is that print, held to it by a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from amped.base.aliases import aliases
+from amped.base.errors import Problem, did_you_mean, quoted
+from amped.tables.table_files import KERNELS
+from amped.theory.catalogue import Catalogue, Quantity
+from amped.theory.quantity import CATEGORIES
+
+VERSION = 1
+_TEXT = {"type": "string"}
+_PARAMETER_KEYS = {
+    "value": {"description": "A number in the canonical unit, text with a unit such as \"8 GB\", a choice, or a list to sweep."},
+    "calculated": {"type": "boolean", "description": "Calculate it with the formula of its name."},
+    "from_lookup_table": {"type": "boolean", "description": "Take it from the category's table row."},
+    "lookup_name": {**_TEXT, "description": "The column to take, if it is not the parameter's own name."},
+    "description": _TEXT,
+}  # fmt: skip
+
+
+def structure() -> dict[str, Any]:
+    """The shape of a config, whatever its parameters are called."""
+    rows = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}
+    lookup = _object({"lookup_table_name": _TEXT, "lookup_table_row": rows})
+    parameters = {"type": "object", "additionalProperties": _object(_PARAMETER_KEYS)}
+    category = _object({"description": _TEXT, "lookup_config": lookup, "parameters": parameters})
+    top = {"$schema": _TEXT, "description": _TEXT, "performance_model": _TEXT}
+    return _object(top | dict.fromkeys(CATEGORIES, category))
+
+
+def config_schema(known: Catalogue) -> dict[str, Any]:
+    """The schema for editors: every name of the catalogue with its unit, meaning and choices."""
+    built = structure()
+    for category in CATEGORIES:
+        names = {name: _parameter(q) for name, q in known.items() if q.category == category}
+        parameters = {"type": "object", "properties": names, "propertyNames": {"$ref": "#/$defs/name"},
+                      "additionalProperties": {"$ref": "#/$defs/any"}}  # fmt: skip
+        section = built["properties"][category]["properties"] | {"parameters": parameters}
+        built["properties"][category] = _object(section)
+    built["properties"]["performance_model"] = {"enum": list(known["performance_model"].mark.choices)}
+    canonical = [n for n, q in known.items() if q.mark.kind != "records" and n not in known.constraints]
+    number: dict[str, Any] = {"type": ["number", "string"]}
+    kinds: dict[str, dict[str, Any]] = {"number": number, "boolean": {"enum": [True, False, 0, 1]}, "any": {},
+                                        "share": {"type": ["number", "string", "boolean"]}}  # fmt: skip
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:amped:config:{VERSION}",
+            "title": "amped config"}  # fmt: skip
+    names_of_all = {"name": {"enum": sorted({*canonical, *aliases().names(), KERNELS})}}
+    return (
+        head
+        | built
+        | {"$defs": {k: _object(_PARAMETER_KEYS | {"value": _value(v)}) for k, v in kinds.items()} | names_of_all}
+    )
+
+
+def structure_problems(config: object) -> list[Problem]:
+    """What is wrong with the shape of a config, each with its JSON path."""
+    return [problem for error in _validator().iter_errors(config) for problem in _told(error)]
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False}
+
+
+def _value(one: Mapping[str, Any]) -> dict[str, Any]:
+    """One value, a list of them to sweep, or null."""
+    return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}, {"type": "null"}]} if one else {}
+
+
+def _parameter(quantity: Quantity) -> dict[str, Any]:
+    mark = quantity.mark
+    if quantity.is_selector:
+        keys = _PARAMETER_KEYS | {"value": _value({"enum": list(mark.choices)})}
+        return {"description": quantity.summary} | _object(keys)
+    if mark.unit == "layout":
+        return {"description": quantity.summary} | _object(_PARAMETER_KEYS | {"value": _value({"type": "string"})})
+    kind = "boolean" if mark.unit == "boolean" else "share" if mark.or_boolean else "number"
+    unit = "" if kind == "boolean" else f" Unit: {mark.bare or mark.unit}."
+    return {"description": quantity.summary + unit, "$ref": f"#/$defs/{kind}"}
+
+
+@lru_cache(maxsize=1)
+def _validator() -> Any:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(structure())
+
+
+def _told(error: Any) -> Iterator[Problem]:
+    """One complaint of the validator in words that say what to do."""
+    path = ".".join(str(part) for part in error.absolute_path)
+    if error.validator == "additionalProperties":
+        known = error.schema["properties"]
+        for key in error.instance:
+            if key not in known:
+                hint = did_you_mean(key, known) or f"there are {', '.join(known)}"
+                yield Problem(f"unknown key {quoted(key)}", path, hint)
+    elif path.endswith("lookup_table_row"):
+        yield Problem(f"{quoted(error.instance)} is not the name of a row, nor a list of names", path)
+    else:
+        kind = {"object": "an object", "string": "text", "boolean": "true or false"}[error.schema["type"]]
+        example = ', for example {"value": 8}' if ".parameters." in path and error.schema["type"] == "object" else ""
+        yield Problem(f"{quoted(error.instance)} is not {kind}", path, f"expected {kind}{example}")

@@ -1,0 +1,264 @@
+"""Brings the sources together: the config and what overrides it, then the rows of lookup tables, the strongest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from amped.base.aliases import aliases
+from amped.base.errors import AmpedError, ConfigError, Problem, TableError, did_you_mean, quoted
+from amped.configuring.config import Config, Entry
+from amped.configuring.sources import Calculated, Given, LookedUp, Sources
+from amped.configuring.values import read_value, read_values
+from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
+from amped.tables.tables import Row, Tables
+from amped.theory.catalogue import Catalogue, Quantity
+from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+
+TABLE_OF = {NETWORK: MODELS, SYSTEM: SYSTEMS, ACCELERATOR: ACCELERATORS, MAPPING: SOFTWARE}
+ROW_NAMES = {
+    "model": NETWORK, "system": SYSTEM, "accelerator": ACCELERATOR, "software": MAPPING, KERNELS: KERNELS,
+}  # fmt: skip
+# The row of kernel_efficiencies for an accelerator of which nothing is known.
+ANY_ACCELERATOR = "default"
+
+
+def build_sources(
+    config: Config,
+    tables: Tables,
+    catalogue: Catalogue,
+    overrides: Mapping[str, object] | None = None,
+) -> Sources:
+    """Brings together the config, what overrides it, and the rows it names.
+
+    Args:
+        config: the config as written.
+        tables: the lookup tables.
+        catalogue: all quantities.
+        overrides: values by name, and rows under "model", "system", "accelerator" and "software".
+
+    Raises:
+        ConfigError, TableError: with everything that is wrong.
+    """
+    overrides = dict(overrides or {})
+    rows = {ROW_NAMES[name]: overrides.pop(name) for name in list(overrides) if name in ROW_NAMES}
+    row_overrides = {category: str(row) for category, row in rows.items() if row is not None}
+    builder = _Builder(config, tables, catalogue)
+    builder.override(overrides)
+    builder.look_up_rows(row_overrides)
+    builder.look_up_kernels(row_overrides.get(KERNELS))
+    builder.take_entries()
+    builder.fill_from_rows()
+    if builder.problems:
+        raise ConfigError(builder.problems, file=config.label)
+    return builder.sources
+
+
+class _Builder:
+    """Collects sources and problems; each step is one layer of precedence, the strongest first."""
+
+    def __init__(self, config: Config, tables: Tables, catalogue: Catalogue) -> None:
+        self.config, self.tables, self.catalogue = config, tables, catalogue
+        self.entries = dict(config.entries)
+        self.sources = Sources(notices=list(config.notices))
+        self.problems: list[Problem] = list(config.problems)
+        self.replaced: set[str] = set()
+        self.equals = list(config.equals)
+        self.rowless: set[str] = set()
+
+    def override(self, overrides: Mapping[str, object]) -> None:
+        """Values from the command line or a call: they take away every source that they determine."""
+        own: dict[str, Entry] = {}
+        for written_name, written in overrides.items():
+            name, where = aliases().canonical(written_name), f"--set {written_name}"
+            if name not in self.catalogue or self.catalogue[name].mark.constrains:
+                self.problems.append(self._unknown(written_name, where))
+            elif written_name in aliases().equal_to:
+                self.equals.append(Entry(name, written_name, where, "value", written, "", ""))
+            elif name in own:
+                self.problems.append(Problem(f"'{name}' is set twice", where, f"the other is {own[name].where}"))
+            else:
+                own[name] = Entry(name, written_name, where, "value", written, "", "")
+        for name, entry in own.items():
+            for other in sorted(self.catalogue[name].replaces & set(self.entries)):
+                self.sources.notices.append(f"{entry.where} takes the place of {self.entries.pop(other).where}")
+        self.entries |= own
+
+    def _unknown(self, written_name: str, where: str) -> Problem:
+        if written_name in aliases().retired:
+            return Problem(f"{quoted(written_name)} is a retired name of AMPeD's, and not used", where, "leave it out")
+        rules = self.catalogue.constraints
+        names = [*(n for n in self.catalogue if n not in rules), *ROW_NAMES, *aliases().names()]
+        rule = ", which is a rule" if written_name in rules else ""
+        hint = did_you_mean(written_name, names) or "`amped list parameters` shows them"
+        return Problem(f"unknown parameter {quoted(written_name)}{rule}", where, hint)
+
+    def look_up_rows(self, overrides: Mapping[str, str]) -> None:
+        """The row of each category: named by the caller, by the config, or, for the accelerator, by the system."""
+        for category in TABLE_OF:
+            table, row = self.config.lookups.get(category, (None, None))
+            if category in overrides:
+                row = overrides[category]
+            elif category == ACCELERATOR and (row is None or SYSTEM in overrides):
+                row, table = self._accelerator_of_system(row), None
+            if isinstance(row, list):
+                self.sources.row_sweeps[category] = tuple(row)
+                for each in row:
+                    self._row(category, table or TABLE_OF[category], each, False)
+            elif row is not None:
+                self._take_row(category, table or TABLE_OF[category], row, category in overrides)
+        self._tell_of_other_accelerator()
+
+    def _accelerator_of_system(self, configured: Any) -> Any:
+        system = self.sources.rows.get(SYSTEM)
+        own = system.columns.get("accelerator") if system else None
+        if system and own is not None and not isinstance(own, str):
+            where = f"{system.table}, row '{system.name}', column 'accelerator'"
+            self.problems.append(Problem(f"{quoted(own)} is not the name of an accelerator", where))
+            return configured
+        if own and configured and own != configured:
+            self.sources.notices.append(f"the accelerator is {own}, as system '{system.name if system else ''}' has it")
+        return own or configured
+
+    def _row(self, category: str, table: str, name: str, overriding: bool) -> Row | None:
+        try:
+            return self.tables.row(table, name)
+        except TableError as error:
+            self.rowless.add(category)
+            self.problems += error.at("" if overriding else f"{category}.lookup_config")
+            return None
+
+    def _take_row(self, category: str, table: str, name: str, overriding: bool) -> None:
+        row = self._row(category, table, name, overriding)
+        if row is None:
+            return
+        self.sources.rows[category] = row
+        section = ACCELERATOR if category == KERNELS else category
+        dropped = [e for e in self.entries.values() if e.category == section and e.name in row.columns]
+        if overriding and dropped and category != MAPPING:  # software has defaults, of which mappings choose others
+            for entry in dropped:
+                del self.entries[entry.name]
+            names = ", ".join(e.name for e in dropped)
+            self.sources.notices.append(f"row '{row.name}' takes the place of what the config has for {names}")
+        kept = self.entries.get("tokens_to_train")
+        published = row.columns.get("training_tokens")
+        if overriding and kept is not None and kept.where.startswith(NETWORK) and published:
+            self.sources.notices.append(
+                f"tokens_to_train stays {kept.value}, as the config has it; '{row.name}' was trained on {published:g}"
+            )
+
+    def look_up_kernels(self, named: str | None) -> None:
+        """The row of kernel efficiencies: the one named, else the accelerator's own, its generation's, or the default."""
+        entry = self.entries.pop(KERNELS, None)
+        if named is not None or entry is not None:
+            self._take_named_kernels(named, entry)
+            return
+        row = self.sources.rows.get(ACCELERATOR)
+        own = [*_words(row.columns.get(KERNELS))[:1], row.name] if row else []
+        kin = [*row.ancestors, *_words(row.columns.get("architecture"))] if row else []
+        known = next((name for name in (*own, *kin) if self.tables.has(KERNELS, name)), ANY_ACCELERATOR)
+        self._take_row(KERNELS, KERNELS, known, False)
+        if row is not None and known not in own:
+            self.sources.doubts[KERNELS] = (
+                f"no kernel efficiencies of {row.name} are known: those of '{known}' are used"
+            )
+
+    def _take_named_kernels(self, named: str | None, entry: Entry | None) -> None:
+        """The row that the caller names, else the config's entry."""
+        if named is not None:
+            self._take_row(KERNELS, KERNELS, named, True)
+        elif entry is not None:
+            try:
+                self.sources.rows[KERNELS] = self.tables.row(KERNELS, str(entry.value))
+            except TableError as error:
+                self.problems += error.at(entry.where)
+
+    def _tell_of_other_accelerator(self) -> None:
+        system, accelerator = self.sources.rows.get(SYSTEM), self.sources.rows.get(ACCELERATOR)
+        built_with = system.columns.get("accelerator") if system else None
+        if system and accelerator and isinstance(built_with, str) and built_with != accelerator.name:
+            self.sources.notices.append(
+                f"system '{system.name}' is built with {built_with}; its network is kept for {accelerator.name}"
+            )
+
+    def take_entries(self) -> None:
+        """Everything that the config and the overrides say."""
+        for name, entry in self.entries.items():
+            try:
+                self._take(name, entry)
+            except AmpedError as error:
+                self.problems += error.at(entry.where)
+        for entry in self.equals:
+            try:
+                value = read_value(self.catalogue[entry.name], entry.value, True)
+                self.sources.equals[entry.name] = (float(value), entry.where)
+            except AmpedError as error:
+                self.problems += error.at(entry.where)
+
+    def _take(self, name: str, entry: Entry) -> None:
+        quantity, old = self.catalogue[name], self.config.old_style and bool(entry.category)
+        if entry.kind == "calculated":
+            self.sources.calculated[name] = Calculated(entry.where)
+        elif entry.kind == "table":
+            row = self._row_for(entry)
+            if row is not None:
+                self.sources.add(name, _looked_up(quantity, row, entry.column, entry.where))
+        elif isinstance(entry.value, list):
+            self.sources.sweeps[name] = read_values(quantity, entry.value, old)
+            self.replaced |= quantity.replaces
+        else:
+            value = read_value(quantity, entry.value, old)
+            self.sources.add(name, Given(value, entry.value, entry.where))
+            self.replaced |= quantity.replaces
+            if old and quantity.mark.unit == "byte/s" and isinstance(value, float) and not _in_bytes(entry.value):
+                self.sources.notices.append(
+                    f"{entry.written_name}: {quoted(entry.value)} is read as bits in a second, {value / 1e9:g} GB/s"
+                )
+
+    def _row_for(self, entry: Entry) -> Row | None:
+        category = entry.category if entry.category in self.sources.rows else self.catalogue[entry.name].category
+        row = self.sources.rows.get(category or "")
+        if row is None and not {entry.category, category} & (self.rowless | self.sources.row_sweeps.keys()):
+            raise ConfigError(f"is to be looked up, but {entry.category} names no table row",
+                              'give it a "lookup_config" with a "lookup_table_row"')  # fmt: skip
+        return row
+
+    def fill_from_rows(self) -> None:
+        """What the config leaves out and a row has, unless something given determines it; the software's row comes last."""
+        taken = self.sources.origins.keys() | self.sources.calculated.keys() | self.sources.sweeps.keys()
+        for category, row in sorted(self.sources.rows.items(), key=lambda each: each[0] == MAPPING):
+            taken = taken | self.sources.origins.keys() if category == MAPPING else taken
+            silenced = [c for c in _known_columns(row, self.catalogue) if c in self.replaced and c not in taken]
+            if silenced:
+                told = f"what is given takes the place of {', '.join(silenced)} of row '{row.name}'"
+                self.sources.notices.append(told)
+            for column in _known_columns(row, self.catalogue):
+                if column not in taken and column not in self.replaced:
+                    try:
+                        self.sources.add(column, _looked_up(self.catalogue[column], row, column))
+                    except AmpedError as error:
+                        self.problems += error.problems
+
+
+def _words(architecture: object) -> list[str]:
+    """An architecture's name, and its words one by one: "Ampere GA100" is of the generation Ampere."""
+    return [architecture, *architecture.split()] if isinstance(architecture, str) else []
+
+
+def _in_bytes(written: object) -> bool:
+    return isinstance(written, str) and ("B" in written or "byte" in written)
+
+
+def _known_columns(row: Row, catalogue: Catalogue) -> Iterable[str]:
+    return (column for column, value in row.columns.items() if value is not None and column in catalogue)
+
+
+def _looked_up(quantity: Quantity, row: Row, column: str, where: str = "") -> LookedUp:
+    """The value of a column; what is wrong with it is told at the row, and at the config's path if it names the column."""
+    written = row.column(column)
+    try:
+        return LookedUp(read_value(quantity, written), written, row, column)
+    except AmpedError as error:
+        cell = f"{row.table}, row '{row.name}', column '{column}'"
+        told = [Problem(f"{cell}: {p.what}" if where else p.what, where or cell, p.advice) for p in error.problems]
+        raise TableError(told, file=row.file) from None

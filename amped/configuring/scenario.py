@@ -1,0 +1,157 @@
+"""One question: a config, what overrides it, the tables and the formulas, brought together."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from amped.base.errors import ConfigError, FileError, Problem, quoted
+from amped.base.files import read_text
+from amped.configuring.config import Config, read_config
+from amped.configuring.gathering import ROW_NAMES, build_sources
+from amped.configuring.sources import Sources
+from amped.tables.table_files import user_folders
+from amped.tables.tables import Tables
+from amped.theory.catalogue import Catalogue, catalogue, collect
+from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+
+ConfigSource = str | Path | Mapping[str, Any] | Config
+
+
+@dataclass(frozen=True)
+class Question:
+    """What `read_scenario` was given, to ask it again: elsewhere, or with other overrides."""
+
+    config: Config
+    overrides: Mapping[str, object]
+    lookup_tables: str | Path | None = None
+    formulas: ModuleType | str | Path | None = None
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is asked: the sources of all values, and the formulas to use."""
+
+    label: str
+    description: str
+    catalogue: Catalogue
+    sources: Sources
+    question: Question
+
+
+def read_scenario(
+    config: ConfigSource,
+    overrides: Mapping[str, object] | None = None,
+    lookup_tables: str | Path | None = None,
+    formulas: ModuleType | str | Path | None = None,
+) -> Scenario:
+    """Reads everything that a run needs.
+
+    Args:
+        config: a file, the name of a shipped config, a mapping, or what `load_config` returned.
+        overrides: values by name; rows under "model", "system" and "accelerator".
+        lookup_tables: a folder (or file) of tables to layer over the shipped ones.
+        formulas: a module of marked functions, or the file of one. A file is run as Python code.
+
+    Raises:
+        AmpedError: with everything that is wrong.
+    """
+    extra = (formula_module(formulas),) if formulas is not None else ()
+    known = catalogue(extra)
+    if not isinstance(lookup_tables, str | Path | None):
+        raise FileError(f"{quoted(lookup_tables)} is no folder", "give the path of a folder of lookup tables")
+    tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
+    read = config if isinstance(config, Config) else read_config(config, known, all_at_once=True)
+    sources = build_sources(read, tables, known, overrides)
+    asked = Question(read, dict(overrides or {}), lookup_tables, formulas)
+    return Scenario(read.label, _title(read, sources, overrides or {}), known, sources, asked)
+
+
+def asked_again(question: Question, overrides: Mapping[str, object] | None = None) -> Scenario:
+    """The scenario of a question, with further overrides.
+
+    Raises:
+        AmpedError: with everything that is wrong.
+    """
+    every = {**question.overrides, **(overrides or {})}
+    return read_scenario(question.config, every, question.lookup_tables, question.formulas)
+
+
+def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) -> str:
+    """The config's description, or, where rows or values are given beside it, what that makes of it."""
+    given = {name: value for name, value in overrides.items() if value is not None}
+    if not given:
+        return config.description
+    told = config.description or config.label
+    if given.keys() & ROW_NAMES.keys():
+        named = [NETWORK, SYSTEM, *([ACCELERATOR] if "accelerator" in given else [])]
+        rows = [sources.rows[category].name for category in named if category in sources.rows]
+        by = f" by {sources.rows[MAPPING].name}" if MAPPING in sources.rows else ""
+        told = f"{' on '.join(rows)}{by}, else as config {config.label}"
+    changes = [f"{n} = {v:g}" if isinstance(v, float) else f"{n} = {v}" for n, v in given.items() if n not in ROW_NAMES]
+    return ", ".join([told, *(["with " + ", ".join(changes)] if changes else [])])
+
+
+def refuse_sweeps(scenario: Scenario, verb: str) -> None:
+    """An estimate is of one configuration.
+
+    Raises:
+        ConfigError: names every list and the verb that takes it.
+    """
+    lists = [*scenario.sources.sweeps, *(f"lookup_table_row of {c}" for c in scenario.sources.row_sweeps)]
+    if lists:
+        raise ConfigError(
+            (Problem(f"'{name}' is a list, and {verb} takes one value", advice="`amped explore` takes lists, and `amped sensitivity`") for name in lists),
+            file=scenario.label,
+        )  # fmt: skip
+
+
+class _AsWritten(SourceFileLoader):
+    """Runs a file as it is now: compiled modules are told apart by the second and the size, which a change may leave alike."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The file, compiled; what was compiled before is not asked."""
+        del fullname
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def formula_module(source: ModuleType | str | Path) -> ModuleType:
+    """A module of the user's own formulas.
+
+    Raises:
+        FileError: if the file is missing or does not run.
+    """
+    if isinstance(source, ModuleType):
+        return _with_formulas(source, source.__name__)
+    if not isinstance(source, str | Path):
+        raise FileError(f"{quoted(source)} is no module and no file", "give a .py file of marked functions")
+    path = Path(source)
+    if not path.is_file():
+        raise FileError("no such file of formulas", file=str(path))
+    name = f"amped_user_formulas_{path.stem}_{abs(hash((str(path.resolve()), read_text(path))))}"
+    if name in sys.modules:  # the same text has been run before
+        return sys.modules[name]
+    if path.suffix != ".py":
+        raise FileError("is not a Python file", "name a .py file of marked functions", str(path))
+    loader = _AsWritten(name, str(path))
+    module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(path)))
+    module.__file__ = str(path)
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise FileError(f"does not run: {type(error).__name__}: {error}", "mend the formulas", str(path)) from error
+    sys.modules[name] = _with_formulas(module, str(path))
+    return module
+
+
+def _with_formulas(module: ModuleType, file: str) -> ModuleType:
+    if not collect(module):
+        advice = "mark them: from amped.theory.quantity import quantity, parameter, records"
+        raise FileError("has no marked function", advice, file)
+    return module

@@ -1,0 +1,73 @@
+"""Where each value comes from: what the user wrote, a row of a lookup table, or a formula."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from amped.configuring.values import Layout, Value
+from amped.tables.tables import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value that the user wrote."""
+
+    value: Value
+    written: object
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """A value from a table row."""
+
+    value: Value
+    written: object
+    row: Row
+    column: str
+
+    @property
+    def where(self) -> str:
+        """The row and its table."""
+        return f"{self.row.table}, row '{self.row.name}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Calculated:
+    """A value that the user wants calculated, whatever a row says."""
+
+    where: str
+
+
+@dataclass
+class Sources:
+    """All sources of a run by name.
+
+    Attributes:
+        given: numbers, given or looked up; `choices` the same for selectors. The text of a layout is in both.
+        origins: for each of both, where it comes from.
+        calculated: names that must be calculated.
+        sweeps: values of each swept name; `row_sweeps` rows of each swept category.
+        rows: the row of each category.
+        notices: what the user should be told; `doubts` only if the quantities of the table named are used.
+    """
+
+    given: dict[str, Any] = field(default_factory=dict)
+    choices: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, Given | LookedUp] = field(default_factory=dict)
+    calculated: dict[str, Calculated] = field(default_factory=dict)
+    sweeps: dict[str, tuple[Value, ...]] = field(default_factory=dict)
+    row_sweeps: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    doubts: dict[str, str] = field(default_factory=dict)
+    equals: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def add(self, name: str, origin: Given | LookedUp) -> None:
+        """Takes a value in."""
+        self.origins[name] = origin
+        if isinstance(origin.value, str):
+            self.choices[name] = str(origin.value)
+        if not isinstance(origin.value, str) or isinstance(origin.value, Layout):
+            self.given[name] = origin.value

@@ -1,0 +1,130 @@
+"""One value at the door: from what the user wrote to a bare float64, or to a choice, by the mark of its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from amped.base.errors import ConfigError, did_you_mean, plain, quoted
+from amped.base.units import parse
+from amped.theory.catalogue import Quantity
+
+
+class Layout(str):
+    """The layers of each pipeline stage as the user wrote them: text at the doors, records inside."""
+
+    @property
+    def layers(self) -> tuple[float, ...]:
+        """Layers of each stage; `10*2` stands for two stages of 10."""
+        parts = (part.partition("*") for part in self.split(","))
+        return tuple(float(layers) for layers, _, times in parts for _ in range(int(times or 1)))
+
+
+Value = float | str | Layout
+RATES = ("Hz", "1/s", "byte/s", "flop/s")
+LAYOUT = re.compile(r"[1-9]\d{0,5}(\*[1-9]\d{0,3})?(,[1-9]\d{0,5}(\*[1-9]\d{0,3})?)*")
+MOST_STAGES = 4096
+# Beyond this, neighbouring whole numbers are the same float64.
+LARGEST_COUNT = 2.0**53
+
+
+def read_value(quantity: Quantity, written: object, old_style: bool = False) -> Value:
+    """The value of `quantity` that the user wrote as `written`, in its canonical unit.
+
+    Args:
+        quantity: what the value is for.
+        written: a number, text with a unit, a choice, true or false.
+        old_style: AMPeD's older files, in which bandwidths without a byte are bits in a second.
+
+    Raises:
+        UnitError, ConfigError: for anything that cannot be such a value.
+    """
+    mark, written = quantity.mark, _unwrapped(written)
+    if mark.kind == "records":
+        raise ConfigError(f"'{quantity.name}' is a list of records and cannot be given",
+                          "give the quantities it is made of")  # fmt: skip
+    if quantity.is_selector:
+        return _choice(quantity, written)
+    if mark.unit == "layout":
+        return _layout(quantity, written)
+    if mark.unit == "boolean":
+        return _boolean(quantity, written)
+    if isinstance(written, bool) and mark.or_boolean:
+        return float(written)
+    if isinstance(written, bool):
+        raise ConfigError(f"{quoted(written)} is not a number", f"{quantity.name} takes a number")
+    if old_style and mark.unit == "byte/s":
+        return _within(quantity, parse(_bits(written), mark.unit, "bit/s"), written)
+    return _within(quantity, parse(written, mark.unit, mark.bare), written)
+
+
+def read_values(quantity: Quantity, written: Sequence[object], old_style: bool = False) -> tuple[Value, ...]:
+    """The values of a sweep, each read as `read_value` does.
+
+    Raises:
+        ConfigError: for an empty list or a value that stands twice; UnitError for one that is wrong.
+    """
+    if not written:
+        raise ConfigError("the list is empty", "a sweep needs at least one value")
+    values = tuple(read_value(quantity, each, old_style) for each in written)
+    if len(set(values)) < len(values):
+        raise ConfigError("a value stands twice in the list", "keep one of each")
+    return values
+
+
+def _choice(quantity: Quantity, written: object) -> str:
+    options = quantity.mark.choices
+    if isinstance(written, str):
+        for option in options:
+            if plain(option) == plain(written):
+                return option
+    hint = did_you_mean(written, options) if isinstance(written, str) else ""
+    raise ConfigError(f"{quoted(written)} is no choice of '{quantity.name}'",
+                      f"{hint} it is one of {', '.join(options)}".strip())  # fmt: skip
+
+
+def _layout(quantity: Quantity, written: object) -> Layout:
+    text = "".join(str(written).split()) if isinstance(written, str | int) else ""
+    if not LAYOUT.fullmatch(text) or len(Layout(text).layers) > MOST_STAGES:
+        raise ConfigError(f"{quoted(written)} does not list layers",
+                          f"'{quantity.name}' is text, the layers of each stage in order: 9,10,10,11 or 9,10*2,11")  # fmt: skip
+    return Layout(text)
+
+
+def _boolean(quantity: Quantity, written: object) -> float:
+    if isinstance(written, bool) or (isinstance(written, int | float) and written in (0, 1)):
+        return float(written)
+    raise ConfigError(f"{quoted(written)} is neither true nor false", f"'{quantity.name}' is true or false")
+
+
+def _within(quantity: Quantity, number: float, written: object) -> float:
+    """The number, if it lies in the bounds of the mark; a rate is above 0 and a count is whole, at least 1."""
+    mark, shown, name = quantity.mark, quoted(written), quantity.name
+    if mark.unit == "count" and number > LARGEST_COUNT:
+        raise ConfigError(f"{shown} is too large to be counted", f"'{name}' is at most {LARGEST_COUNT:.0f}")
+    if mark.unit == "count" and number != int(number):
+        raise ConfigError(f"{shown} is not a whole number", f"'{name}' is a count")
+    least = mark.at_least if mark.at_least is not None else 1.0 if mark.unit == "count" else 0.0
+    above = mark.above if mark.above is not None else 0.0 if mark.unit in RATES else None
+    if above is not None and number <= above:
+        raise ConfigError(
+            f"{shown} is not above {above:g}", f"'{name}' must be " + (f"above {above:g}" if above else "positive")
+        )
+    if number < least:
+        raise ConfigError(f"{shown} is below {least:g}", f"'{name}' must be at least {least:g}")
+    if mark.at_most is not None and number > mark.at_most:
+        raise ConfigError(f"{shown} is above {mark.at_most:g}", f"'{name}' must be at most {mark.at_most:g}")
+    return number
+
+
+def _unwrapped(written: object) -> object:
+    """A number of numpy's as Python's own."""
+    item = getattr(written, "item", None)
+    return item() if callable(item) and getattr(written, "size", 0) == 1 else written
+
+
+def _bits(written: object) -> object:
+    """AMPeD's "200 Gb" for a bandwidth, with the second it leaves out."""
+    if isinstance(written, str) and written.strip()[-1:] in ("b", "B"):
+        return f"{written.strip()}/s"
+    return written

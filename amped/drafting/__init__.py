@@ -1,0 +1,1 @@
+"""What nobody gave is chosen here."""

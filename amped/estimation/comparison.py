@@ -1,0 +1,93 @@
+"""Two configurations side by side: what differs in what goes in, and in what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, STEP_PARTS, Estimation
+from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+
+# Inputs whose change makes another experiment, not another way to run the same one.
+EXPERIMENT = (
+    "batch_size", "context", "tokens_to_train", "weight_precision", "activation_precision",
+    "gradient_precision", "optimizer_state_precision", "matrix_precision", "optimizer", "dropout",
+)  # fmt: skip
+KINDS = {NETWORK: "model", MAPPING: "mapping", SYSTEM: "system", ACCELERATOR: "accelerator"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One input or result that differs.
+
+    Attributes:
+        name: canonical name, or the name of a category's row.
+        kind: "experiment", "model", "mapping", "system", "accelerator", "formulas" or "result".
+        unit: canonical unit; "choice" for text.
+        one, other: the two values; None where a configuration does not have it.
+    """
+
+    name: str
+    kind: str
+    unit: str
+    one: float | str | None
+    other: float | str | None
+
+    @property
+    def ratio(self) -> float | None:
+        """The other to the one, where both are numbers and the one is not zero."""
+        if isinstance(self.one, float) and isinstance(self.other, float) and self.one:
+            return self.other / self.one
+        return None
+
+    @property
+    def change(self) -> float:
+        """The other less the one; nothing where they are no numbers."""
+        if isinstance(self.one, float) and isinstance(self.other, float):
+            return self.other - self.one
+        return 0.0
+
+
+def inputs_that_differ(one: Estimation, other: Estimation) -> list[Difference]:
+    """Inputs with different values: given, looked up or by default, and what choices and degrees follow from them."""
+    return [d for d in _inputs(one, other) if d.one != d.other]
+
+
+def results(one: Estimation, other: Estimation) -> list[Difference]:
+    """All results of both, equal or not."""
+    names = [*RESULTS, *(n for n in OPTIONAL_RESULTS if n in one and n in other)]
+    known = one.scenario.catalogue
+    return [Difference(name, "result", known[name].mark.unit, one[name], other[name]) for name in names]
+
+
+def step_parts(one: Estimation, other: Estimation) -> list[Difference]:
+    """The parts whose plain sum is the step's time, of both, the one that changes most first; none that both lack."""
+    parts = [d for d in results(one, other) if d.name in STEP_PARTS and (d.one or d.other)]
+    return sorted(parts, key=lambda d: -abs(d.change))
+
+
+def _inputs(one: Estimation, other: Estimation) -> Iterator[Difference]:
+    for category, kind in KINDS.items():
+        rows = (e.scenario.sources.rows.get(category) for e in (one, other))
+        whose = "software" if category == MAPPING else kind
+        yield Difference(f"{whose} row", kind, "choice", *(row.name if row else None for row in rows))
+    known = one.scenario.catalogue
+    for name, quantity in known.items():
+        if not quantity.category and name not in EXPERIMENT and not quantity.is_selector:
+            continue
+        values = [_value(e, name) for e in (one, other)]
+        if quantity.mark.kind != "records" and values != [None, None]:
+            yield Difference(name, kind_of_input(name, quantity.category), quantity.mark.unit, values[0], values[1])
+
+
+def kind_of_input(name: str, category: str | None) -> str:
+    """Whose input it is: the model's, the mapping's, the system's, the accelerator's, the experiment's, or a formula's."""
+    return "experiment" if name in EXPERIMENT else KINDS.get(category or "", "formulas")
+
+
+def _value(e: Estimation, name: str) -> float | str | None:
+    if name in e.choices:
+        return e.choices[name]
+    if name in e and e.scenario.catalogue[name].mark.kind != "records":
+        return e[name]
+    return e.scenario.sources.given.get(name)

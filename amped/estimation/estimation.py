@@ -1,0 +1,232 @@
+"""The estimate of one configuration: every result of the contract, and how it came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+from amped.base.errors import AmpedError, ConfigError, MappingError, Problem, ResolveError, did_you_mean, quoted
+from amped.configuring.scenario import Scenario, refuse_sweeps
+from amped.configuring.sources import Given
+from amped.engine.evaluate import Results, check_finite, run
+from amped.engine.resolve import Plan, chosen_values, plan
+from amped.estimation.rules import broken_rules
+from amped.estimation.uncertainty import ErrorBand, Ground, error_band
+from amped.tables.table_files import KERNELS
+from amped.theory.catalogue import Formula
+from amped.theory.quantity import ACCELERATOR, MAPPING
+
+PARALLELISMS = ("tensor", "pipeline", "data", "context", "expert")
+STEP_PARTS = (
+    "compute_forward_time", "compute_backward_time", "recomputation_time", "weight_update_time", "optimizer_time",
+    *(f"exposed_{kind}_communication_time" for kind in (*PARALLELISMS, "offload")), "pipeline_bubble_time",
+)  # fmt: skip
+MEMORY_PARTS = ("weight_bytes", "gradient_bytes", "optimizer_state_bytes", "activation_bytes", "temporary_bytes")
+RESULTS = (
+    "training_time", "step_time", "number_of_steps", "goodput_fraction", *STEP_PARTS,
+    *(f"hidden_{kind}_communication_time" for kind in (*PARALLELISMS, "offload")),
+    "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "hardware_flop_rate_per_accelerator",
+    "model_flops_utilization", "hardware_flops_utilization",
+    *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),
+    "memory_per_accelerator_bytes", *MEMORY_PARTS, "held_by_allocator_bytes", "host_memory_bytes",
+    "fits_in_memory", "fits_in_host_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
+)  # fmt: skip
+OPTIONAL_RESULTS = ("energy", "cost")
+MAPPING_ECHO = (
+    "number_of_accelerators", "number_of_nodes", "data_parallel_degree", "tensor_parallel_degree",
+    "pipeline_parallel_degree", "context_parallel_degree", "expert_parallel_degree", "batch_size", "microbatch_size",
+    "number_of_microbatches_per_minibatch", "virtual_pipeline_stages", "context", "tokens_to_train",
+    "optimizer_offload", "activation_offload", "weight_offload",
+    *(f"{place}_node_{kind}_parallel_degree" for kind in PARALLELISMS for place in ("intra", "inter")),
+)  # fmt: skip
+# For reports: lists of operators and collectives, and what they are compared with.
+DETAILS = (
+    "matrix_peak_flop_rate", "memory_capacity", "memory_bandwidth", "model_flops_per_accelerator",
+    "hardware_flops_per_accelerator", "context_collectives", "tensor_collectives", "expert_collectives",
+    "pipeline_collectives", "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
+    "layer_operators", "embedding_operators", "head_operators", "layer_calls", "recomputed_layer_fraction",
+    "middle_stage_is_fullest", "last_stage_is_fullest", "available_memory_bytes", "chunks_per_stage",
+    "first_stage_layers", "middle_stage_layers", "last_stage_layers", "kept_activation_bytes_per_layer",
+    "embedding_activation_bytes", "head_activation_bytes", "communicating_passes", "layers",
+)  # fmt: skip
+# What one performance model has beside.
+MODEL_DETAILS = {
+    "operators": ("layer_durations", "embedding_durations", "head_durations", "optimizer_operators",
+                  "optimizer_durations", "pacing_layer_calls", "pacing_embedding_calls", "pacing_head_calls",
+                  "tensor_durations", "context_durations", "pipeline_durations", "pass_times", "boundary_time",
+                  "overlap_pipeline_communication"),
+    "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
+              "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",
+              "weight_gathering_time", "multiply_accumulate_time", "projection_gemms", "attention_gemms",
+              "feedforward_gemms", "expert_gemms", "attentions_per_layer", "dense_fraction", "MoE_fraction"),
+}  # fmt: skip
+Kind = TypeVar("Kind", bound="Estimation")
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """The results of one configuration."""
+
+    scenario: Scenario
+    results: Results
+
+    @property
+    def plan(self) -> Plan:
+        """The formulas that were used."""
+        return self.results.plan
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The selectors and their values."""
+        return self.plan.choices
+
+    def __getitem__(self, name: str) -> float:
+        """The number of one quantity, in its canonical unit.
+
+        Raises:
+            ResolveError: for a name that was not computed.
+        """
+        if name not in self.results:
+            computed = [*self.results, *self.choices]
+            raise ResolveError(f"there is no result {quoted(name)}", did_you_mean(str(name), computed))
+        return self.results.number(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.results.cells
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """The parts of a step's time in seconds; their plain sum is `step_time`."""
+        return {name: self[name] for name in STEP_PARTS}
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user should be told about the config."""
+        given = [
+            n for n in (*RESULTS, *OPTIONAL_RESULTS) if n in self.scenario.sources.origins and n != "number_of_steps"
+        ]
+        told = [f"{name} is given, not calculated: what it is made of need not agree with it" for name in given]
+        doubts = [*self.scenario.sources.doubts.values()] if self.uses_kernels else []
+        return list(dict.fromkeys([*self.scenario.sources.notices, *doubts, *told, *self._unused()]))
+
+    def _unused(self) -> Iterator[str]:
+        """Values just given that no formula of this plan reads."""
+        asked = {name for f in self.plan.by_name.values() for name in (*f.mark.when_given, *f.mark.when_any_given)}
+        for name, origin in self.scenario.sources.origins.items():
+            given_now = isinstance(origin, Given) and origin.where.startswith("--set")
+            if given_now and name not in self.results.cells and name not in asked and name not in self.choices:
+                yield f"{name} is given, and nothing here uses it"
+
+    @property
+    def uses_kernels(self) -> bool:
+        """Whether the time comes from kernels, and so from a row of kernel efficiencies."""
+        return "kernel_rates" in self
+
+    @cached_property
+    def defaults(self) -> dict[str, Formula]:
+        """The coefficients that nobody gave: those with a default and a source that is not plain definition."""
+        used = {step.name: step.formula for step in self.plan.steps if step.formula.mark.kind == "parameter"}
+        return {
+            name: formula
+            for name, formula in used.items()
+            if formula.mark.category not in (None, MAPPING)
+            and formula.mark.unit not in ("boolean", "count")
+            and not formula.text["source"].startswith("definition")
+        }
+
+    @property
+    def ground(self) -> Ground:
+        """What the error of this estimate depends on."""
+        rows, fraction = self.scenario.sources.rows, self.choices["matrix_precision"]
+        accelerator, software = rows.get(ACCELERATOR), rows.get(MAPPING)
+        architecture = str(accelerator.columns.get("architecture") or "") if accelerator else ""
+        return Ground(
+            accelerator.name if accelerator else "", architecture.partition(" ")[0], software.name if software else "",
+            "16 bit" if fraction in ("fp16", "bf16") else fraction, self["number_of_experts"], self["number_of_nodes"],
+            self["number_of_accelerators"], self["number_of_parameters"], self["context"],
+        )  # fmt: skip
+
+    @cached_property
+    def error_band(self) -> ErrorBand | None:
+        """How far the step's time may be off; None for the closed form, which is not validated."""
+        if not self.uses_kernels:
+            return None
+        found, kernels = error_band(self.ground), self.scenario.sources.rows[KERNELS]
+        own = () if kernels.is_shipped else (f"row '{kernels.name}' of {KERNELS} is your own",)
+        return replace(found, beyond=(*found.beyond, *own))
+
+    def to_dict(self) -> dict[str, float | bool | str]:
+        """Name to number, boolean or text: the results, the choices and the mapping, in SI units."""
+        shown: dict[str, float | bool | str] = {name: self._plain(name) for name in RESULTS}
+        for name in OPTIONAL_RESULTS:
+            lacking = self.plan.lacking.get(name)
+            shown[name] = f"unknown: {', '.join(lacking)} not given" if lacking else self._plain(name)
+        return (
+            shown
+            | {name: self._plain(name) for name in MAPPING_ECHO}
+            | dict(self.choices)
+            | self._uncertainty()
+            | self._told()
+        )
+
+    def _uncertainty(self) -> dict[str, float | bool | str]:
+        """The band of the step's time, what it is taken from, and where the configuration lies beyond that."""
+        band = self.error_band
+        if band is None:
+            told = "unknown: the closed form is not validated"
+            return dict.fromkeys(("step_time_error_fraction", "shortest_step_time", "longest_step_time"), told)
+        widened = 1 + band.error_fraction
+        return {
+            "step_time_error_fraction": band.error_fraction, "shortest_step_time": self["step_time"] / widened,
+            "longest_step_time": self["step_time"] * widened, "number_of_validated_runs": float(band.runs),
+            "validated_class": band.alike, "beyond_validated_runs": "; ".join(band.beyond),
+        }  # fmt: skip
+
+    def _told(self) -> dict[str, float | bool | str]:
+        """What the numbers lean on, and whose memory it is, in words."""
+        kernels = {KERNELS: self.scenario.sources.rows[KERNELS].name} if self.uses_kernels else {}
+        return {**kernels, "defaults_leaned_on": ", ".join(self.defaults), "fullest_stage": self.fullest_stage}
+
+    @property
+    def fullest_stage(self) -> str:
+        """The pipeline stage that needs most memory: first, middle or last."""
+        return "last" if self["last_stage_is_fullest"] else "middle" if self["middle_stage_is_fullest"] else "first"
+
+    def _plain(self, name: str) -> float | bool:
+        value = self[name]
+        return bool(value) if self.scenario.catalogue[name].mark.unit == "boolean" else value
+
+
+def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
+    """Estimates one configuration.
+
+    Raises:
+        ConfigError: for a list where one value is needed.
+        ResolveError: for missing inputs; MappingError for a mapping that cannot run; EvaluationError for no number.
+    """
+    refuse_sweeps(scenario, "an estimate")
+    known = scenario.catalogue
+    try:
+        model = chosen_values(known, scenario.sources)["performance_model"]
+        wanted = (*RESULTS, *MAPPING_ECHO, *known.constraints, *DETAILS, *MODEL_DETAILS[model])
+        chosen = plan(known, wanted, scenario.sources, OPTIONAL_RESULTS)
+        results = run(chosen, scenario.sources.given)
+        problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
+        if problems:
+            raise MappingError(problems)
+        check_finite(results)
+    except AmpedError as error:
+        raise type(error)(error.problems, file=scenario.label) from error.__cause__
+    return kind(scenario, results)
+
+
+def _disagreements(scenario: Scenario, results: Results) -> Iterator[Problem]:
+    """AMPeD's names that must have the value of another."""
+    for name, (value, where) in scenario.sources.equals.items():
+        if name not in results.cells:
+            raise ConfigError(f"'{name}' is not computed here", file=scenario.label)
+        if results.number(name) != value:
+            yield Problem(f"{value:g} differs from {name} = {results.number(name):g}, which it is another name of",
+                          where, "give both the same value, or leave this one out")  # fmt: skip

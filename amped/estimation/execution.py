@@ -1,0 +1,112 @@
+"""The step of an estimate, executed pass by pass: per-stage times and bytes from the formulas, order from the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from amped.base.errors import MappingError
+from amped.estimation.estimation import Estimation
+from amped.theory.schedules.timeline import Timeline, Work, executed
+
+# Passes of a step that are executed in reasonable time, some seconds for a million.
+MOST_PASSES = 3_000_000
+
+
+@dataclass(frozen=True)
+class ExecutedStep:
+    """A step as it ran, and what follows when its last pass is done.
+
+    Attributes:
+        timeline: the passes and hand-overs of every stage.
+        sizes: bytes that a micro-batch keeps, for each chunk of each stage.
+        reduction_time: seconds of data-parallel communication that nothing hides, behind the last pass.
+        optimizer_time: seconds of the optimizer's step after it.
+        estimated_time: the step time of the closed form.
+    """
+
+    timeline: Timeline
+    sizes: Sequence[Sequence[float]]
+    reduction_time: float
+    optimizer_time: float
+    estimated_time: float
+
+    @property
+    def step_time(self) -> float:
+        """Seconds of the step as it ran."""
+        return self.timeline.makespan + self.reduction_time + self.optimizer_time
+
+    @property
+    def deviation(self) -> float:
+        """How much longer the step ran than the closed form has it, as a share of that."""
+        return self.step_time / self.estimated_time - 1
+
+
+def executed_step(e: Estimation) -> ExecutedStep:
+    """Executes the step of an estimate.
+
+    Raises:
+        MappingError: for a step of too many passes.
+    """
+    stages, microbatches = int(e["pipeline_parallel_degree"]), int(e["number_of_microbatches_per_minibatch"])
+    chunks = int(e["chunks_per_stage"])
+    if (passes := 3 * stages * microbatches * chunks) > MOST_PASSES:
+        raise MappingError(f"a step of {passes:,} passes is too long to execute pass by pass",
+                           f"up to {MOST_PASSES:,} are: raise microbatch_size, or leave --timeline out")  # fmt: skip
+    layers = _layers(e, stages)
+    closed = e.choices["performance_model"] == "amped"
+    work = _even_work(e, stages, chunks) if closed else _work(e, layers, chunks)
+    send = e["exposed_pipeline_communication_time"] / (2 * microbatches * chunks) if closed else e["boundary_time"]
+    overlapped = not closed and bool(e["overlap_pipeline_communication"])
+    line = executed(e.choices["pipeline_schedule"], microbatches, work, send if stages > 1 else 0.0, overlapped)
+    return ExecutedStep(line, _sizes(e, layers, chunks), e["exposed_data_communication_time"], e["optimizer_time"],
+                        e["step_time"])  # fmt: skip
+
+
+def _layers(e: Estimation, stages: int) -> list[float]:
+    """Layers of each stage."""
+    if "pipeline_layout" in e:
+        return [share.layers for share in e.results.records("pipeline_layout")]
+    if stages == 1:
+        return [e["layers"]]
+    return [e["first_stage_layers"], *[e["middle_stage_layers"]] * (stages - 2), e["last_stage_layers"]]
+
+
+def _ends(e: Estimation, layers: Sequence[float], chunks: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Stage and chunk of the embedding, and of the output head."""
+    turned = e.choices["pipeline_schedule"] == "zero_bubble_v"
+    return (0, 0), (0 if turned else len(layers) - 1, chunks - 1)
+
+
+def _work(e: Estimation, layers: Sequence[float], chunks: int) -> list[list[Work]]:
+    """Times of the operators of each chunk of each stage."""
+    times, (first, last) = e.results.records("pass_times"), _ends(e, layers, chunks)
+    return [
+        [
+            Work(*(n / chunks * t.layer + t.embedding * ((s, c) == first) + t.head * ((s, c) == last) for t in times))
+            for c in range(chunks)
+        ]
+        for s, n in enumerate(layers)
+    ]
+
+
+def _even_work(e: Estimation, stages: int, chunks: int) -> list[list[Work]]:
+    """Times of AMPeD's closed form, in which all stages are alike."""
+    share = 1 / (e["number_of_microbatches_per_minibatch"] * chunks)
+    waited = sum(e[f"exposed_{kind}_communication_time"] for kind in ("tensor", "context", "expert"))
+    forward = e["compute_forward_time"] + waited / e["communicating_passes"]
+    back = e["compute_backward_time"] + e["recomputation_time"] + waited * (1 - 1 / e["communicating_passes"])
+    return [[Work(forward * share, back * share, e["weight_update_time"] * share)] * chunks] * stages
+
+
+def _sizes(e: Estimation, layers: Sequence[float], chunks: int) -> list[list[float]]:
+    """Bytes that a micro-batch keeps in each chunk of each stage."""
+    first, last = _ends(e, layers, chunks)
+    embedded, head = e["embedding_activation_bytes"], e["head_activation_bytes"]
+    return [
+        [
+            n / chunks * e["kept_activation_bytes_per_layer"] + embedded * ((s, c) == first) + head * ((s, c) == last)
+            for c in range(chunks)
+        ]
+        for s, n in enumerate(layers)
+    ]

@@ -1,0 +1,114 @@
+"""How a value came to be: the tree of formulas, table rows, given values and defaults behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from amped.base.errors import MappingError, ResolveError, did_you_mean
+from amped.configuring.scenario import Scenario, refuse_sweeps
+from amped.configuring.sources import LookedUp
+from amped.engine.evaluate import Results, check_finite, run
+from amped.engine.resolve import plan
+from amped.estimation.rules import broken_rules
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One quantity: its value, where it comes from, and what it was computed from.
+
+    Attributes:
+        origin: "given", "table row", "calculated", "default" or "records".
+        where: JSON path, table row, or the formula's name and arguments.
+        because: why this alternative, where there were several.
+        repeated: it is explained further up.
+    """
+
+    name: str
+    value: float | str
+    unit: str
+    origin: str
+    where: str
+    summary: str
+    source: str = ""
+    differs: str = ""
+    because: str = ""
+    repeated: bool = False
+    parts: tuple[Explanation, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        """The first levels as lines; rich and the command line show all of it."""
+        return "\n".join(self._lines(depth=2))
+
+    def _lines(self, depth: int) -> Iterator[str]:
+        number = self.value if isinstance(self.value, str) else f"{self.value:.6g}"
+        yield f"{self.name} = {number} {self.unit} [{self.origin}] {self.where}".rstrip()
+        for part in self.parts if depth else ():
+            yield from (f"  {line}" for line in part._lines(depth - 1))
+
+    def walk(self) -> Iterator[Explanation]:
+        """This and everything below it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+
+def explained(scenario: Scenario, name: str) -> Explanation:
+    """Explains the value of one quantity or choice.
+
+    Raises:
+        ResolveError: for an unknown name or missing inputs.
+    """
+    refuse_sweeps(scenario, "explain")
+    known = scenario.catalogue
+    if not isinstance(name, str) or name not in known:
+        name = str(name)
+        raise ResolveError(f"there is no quantity '{name}'", did_you_mean(name, known))
+    if known[name].is_selector:
+        chosen = plan(known, (), scenario.sources)
+        return _choice(scenario, name, chosen.choices[name])
+    chosen = plan(known, (name,), scenario.sources, known.constraints)
+    if name not in chosen.leaves and name not in chosen.by_name:
+        raise ResolveError(f"'{name}' has no formula for these choices", str(dict(chosen.choices)))
+    results = run(chosen, scenario.sources.given)
+    problems = list(broken_rules(scenario, results))
+    if problems:
+        raise MappingError(problems, file=scenario.label)
+    check_finite(results)
+    return _quantity(scenario, results, name, set())
+
+
+def _choice(scenario: Scenario, name: str, value: str) -> Explanation:
+    origin = scenario.sources.origins.get(name)
+    quantity = scenario.catalogue[name]
+    if origin is not None:
+        kind = "table row" if isinstance(origin, LookedUp) else "given"
+        return Explanation(name, value, "choice", kind, origin.where, quantity.summary)
+    formula = quantity.chosen(frozenset(scenario.sources.given), {})
+    because = formula.because if formula else ""
+    source = formula.text["source"] if formula else ""
+    summary = formula.text["summary"] if formula else quantity.summary
+    return Explanation(name, value, "choice", "default", "", summary, source, because=because)
+
+
+def _quantity(scenario: Scenario, results: Results, name: str, told: set[str]) -> Explanation:
+    quantity, data = scenario.catalogue[name], results.cells[name][0]
+    value = data.item() if isinstance(data, np.ndarray) else f"{len(data)} records"
+    unit = quantity.mark.unit
+    origin = scenario.sources.origins.get(name)
+    if origin is not None:
+        kind, doubt = "given", ""
+        if isinstance(origin, LookedUp):
+            kind, doubt = "table row", ", unverified" if origin.column in origin.row.unverified else ""
+        return Explanation(name, value, unit, kind, f"{origin.where}: {origin.written}{doubt}", quantity.summary)
+    formula = results.plan.by_name[name]
+    text = formula.text
+    kind = "default" if not formula.arguments else "records" if formula.mark.kind == "records" else "calculated"
+    where = f"{formula.function.__name__}({', '.join(formula.arguments)})"
+    repeated = name in told
+    told.add(name)
+    parts = () if repeated else tuple(_quantity(scenario, results, argument, told) for argument in formula.arguments)
+    return Explanation(name, value, unit, kind, where, text["summary"], text["source"], text["differs"],
+                       formula.because, repeated and bool(formula.arguments), parts)  # fmt: skip

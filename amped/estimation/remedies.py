@@ -1,0 +1,88 @@
+"""What would make a configuration fit: small changes of the mapping, each tried, the smallest that works told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
+
+from amped.base.errors import AmpedError
+from amped.configuring.sources import Sources
+from amped.engine.evaluate import run
+from amped.engine.resolve import plan
+from amped.estimation.estimation import Estimation
+
+Change = Mapping[str, float | str]
+LARGEST_DEGREE = 4096
+SWITCHES = ("flash_attention", "sequence_parallel", "activation_function_recomputation", "in_place_norm")
+OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
+TARGETS = ("fits_in_memory", "step_time")
+
+
+def smallest_change(estimation: Estimation) -> str:
+    """The smallest change that makes the configuration fit, in words, or that none of those tried does.
+
+    Tried are changes of one parameter, then of two, then larger degrees with all that saves memory; of the changes of
+    one size the fastest is told. What is not changed stays as it is; data parallelism gives way to larger degrees.
+    """
+    for changes in _changes(estimation):
+        times = [(time, change) for change in changes if (time := _time_if_it_fits(estimation, change)) is not None]
+        if times:
+            change = min(times, key=lambda pair: pair[0])[1]
+            return " and ".join(f"{name} = {v if isinstance(v, str) else f'{v:g}'}" for name, v in change.items())
+    return "no smaller micro-batch, recomputation, sharding, offload or splitting does: take more accelerators or more memory"
+
+
+def _changes(e: Estimation) -> Iterator[list[Change]]:
+    """Changes of one parameter, of two, and then ever larger degrees."""
+    largest = min(e["largest_microbatch_size"], e["microbatch_size"] - 1)
+    size = next((b for b in range(int(largest), 0, -1) if e["minibatch_size"] % b == 0), None)
+    smaller: list[Change] = [{"microbatch_size": float(size)}] if size else []
+    modes = {"none": ("selective", "full"), "selective": ("full",), "block": ("full",)}
+    recomputing: list[Change] = [
+        {"activation_recomputation": mode} for mode in modes.get(e.choices["activation_recomputation"], ())
+    ]
+    sharding: list[Change] = [{"zero_stage": float(stage)} for stage in range(int(e["zero_stage"]) + 1, 4)]
+    switches: list[Change] = [{name: 1.0} for name in SWITCHES if not e[name]]
+    share = float(e["fits_in_host_memory"])  # all, or where the host is full nothing
+    offloading: list[Change] = [{name: share} for name in OFFLOADS if e[name] != share]
+    single = [*smaller, *recomputing, *sharding, *switches, *offloading]
+    yield [*single, *_larger(e, 2, {})]
+    yield [{**one, **other} for one, other in combinations(single, 2) if not one.keys() & other.keys()]
+    strongest: dict[str, float | str] = {"microbatch_size": 1.0}
+    for change in (*recomputing[-1:], *sharding[:1], *switches):
+        strongest |= change
+    yield [strongest]
+    for factor in (2, 4, 8, 16, 32, 64):
+        yield _larger(e, factor, strongest)
+
+
+def _larger(e: Estimation, factor: int, others: Change) -> list[Change]:
+    names = [f"{kind}_parallel_degree" for kind in ("tensor", "pipeline")]
+    return [{name: e[name] * factor, **others} for name in names if e[name] * factor <= LARGEST_DEGREE]
+
+
+def _time_if_it_fits(e: Estimation, change: Change) -> float | None:
+    """The step time with the change, None where it breaks a rule or does not fit."""
+    known = e.scenario.catalogue
+    sources = _changed(e, change)
+    try:
+        chosen = plan(known, (*TARGETS, *known.constraints), sources)
+        results = run(chosen, sources.given)
+    except AmpedError:
+        return None
+    return results.number("step_time") if all(results.number(name) for name in chosen.targets) else None
+
+
+def _changed(e: Estimation, change: Change) -> Sources:
+    """The sources with the change in them, on as many accelerators as before."""
+    own, known = e.scenario.sources, e.scenario.catalogue
+    dropped = {name for changed in change for name in known[changed].replaces}
+    if any(name.endswith("_parallel_degree") for name in change):
+        dropped |= {n for n in own.given if n.endswith("data_parallel_degree")}
+    numbers = {name: value for name, value in change.items() if not isinstance(value, str)}
+    given = {name: value for name, value in own.given.items() if name not in dropped}
+    if "number_of_nodes" not in given:
+        given["number_of_accelerators"] = e["number_of_accelerators"]
+    choices = own.choices | {name: value for name, value in change.items() if isinstance(value, str)}
+    return replace(own, given=given | numbers, choices=choices)

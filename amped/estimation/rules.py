@@ -1,0 +1,119 @@
+"""The rules a mapping breaks, and the nearest values that would keep them: found by asking the same formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from amped.base.errors import AmpedError, Problem
+from amped.configuring.scenario import Scenario
+from amped.configuring.sources import Given
+from amped.engine.evaluate import Array, Results, run
+from amped.engine.resolve import plan
+from amped.theory.catalogue import Formula
+from amped.theory.quantity import Mark
+
+# Whole numbers tried on either side of a calculated one.
+NEIGHBOURHOOD = 8192
+CONSEQUENCES = ("data_parallel_degree", "minibatch_size", "tensor_parallel_rows", "tensor_parallel_columns",
+                "expert_tensor_parallel_degree")  # fmt: skip
+# The rule that tells of each of them itself.
+TELLS = {"tensor_parallel_rows": "the_grid_has_the_tensor_degree",
+         "tensor_parallel_columns": "the_grid_has_the_tensor_degree"}  # fmt: skip
+# Above this, neighbouring whole numbers are no longer told apart.
+LARGEST_WHOLE = 2.0**52
+
+
+def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
+    """The rules that the mapping breaks, each with its values and the nearest that keep it."""
+    for name in scenario.catalogue.constraints:
+        formula = results.plan.by_name.get(name)
+        if formula is None or results.number(name):
+            continue
+        values = {argument: results.number(argument) for argument in formula.arguments}
+        if not all(np.isfinite(value) for value in values.values()):
+            continue  # the check for numbers that are none tells where that comes from
+        if any(values.get(part, 1.0) % 1 and TELLS.get(part) != name for part in CONSEQUENCES):
+            continue  # what does not divide is told by itself
+        listed = ", ".join(f"{argument} = {value:.10g}" for argument, value in values.items())
+        adjusted = _adjusted(formula, scenario)
+        told = f"{listed}: {formula.text['summary']}"
+        advice = _advice(scenario, results, name, adjusted) + _even_layout(formula, results)
+        yield Problem(told, _where(scenario, adjusted, formula), advice)
+
+
+def _adjusted(formula: Formula, scenario: Scenario) -> str:
+    """The name to advise on: the one the rule constrains, the given one that stands for it, or the one just set."""
+    adjusted, given = formula.mark.constrains or "", scenario.sources.origins
+    twins = sorted(scenario.catalogue[adjusted].replaces & set(formula.arguments))
+    set_now = [name for name in (adjusted, *twins, *formula.arguments) if _is_set(scenario, name)]
+    return next((twin for twin in twins if adjusted not in given and twin in given), (set_now or [adjusted])[0])
+
+
+def _is_set(scenario: Scenario, name: str) -> bool:
+    """Whether the user has just given the value, beside the config."""
+    origin = scenario.sources.origins.get(name)
+    return isinstance(origin, Given) and origin.where.startswith("--set")
+
+
+def _where(scenario: Scenario, adjusted: str, formula: Formula) -> str:
+    """Where the name to change was given, else one that determines it, else another of the rule."""
+    origins, catalogue = scenario.sources.origins, scenario.catalogue
+    near = [adjusted, *sorted(catalogue[adjusted].replaces)]
+    near += ["pipeline_layout"] * any(
+        argument.endswith(("listed_stages", "listed_layers")) for argument in formula.arguments
+    )
+    near += [part for argument in formula.arguments for part in (argument, *sorted(catalogue[argument].replaces))]
+    return next((origins[name].where for name in near if isinstance(origins.get(name), Given)), "")
+
+
+def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> str:
+    """The nearest whole values of `adjusted` that keep every rule, else this one; of a choice the others."""
+    if scenario.catalogue[adjusted].is_selector:
+        others = [c for c in scenario.catalogue[adjusted].mark.choices if c != results.plan.choices[adjusted]]
+        return f"rule {rule}; choose another {adjusted}: {' or '.join(others)}"
+    rules = [name for name in scenario.catalogue.constraints if name in results.plan.by_name]
+    value = results.number(adjusted) if adjusted in results.cells else 1.0
+    if not value < LARGEST_WHOLE:
+        return f"rule {rule}; {adjusted} is absurdly large"
+    whole = _near(scenario.catalogue[adjusted].mark, value)
+    for wanted in (rules, [rule]):
+        keeps = _keeping(scenario, wanted, adjusted, whole)
+        near = (*keeps[keeps < value][-1:], *keeps[keeps > value][:1])
+        if near:
+            told = f"rule {rule}; nearest {adjusted}: {' or '.join(f'{number:.10g}' for number in near)}"
+            return told if wanted == rules or len(rules) == 1 else f"{told} (another rule stays broken)"
+    return f"rule {rule}; no {adjusted} near it keeps it"
+
+
+def _even_layout(formula: Formula, results: Results) -> str:
+    """For a rule about what a layout lists: the layout nearest to even that has all stages and layers."""
+    if not any(argument.startswith("number_of_listed_") for argument in formula.arguments):
+        return ""
+    stages, layers = (int(results.number(name)) for name in ("pipeline_parallel_degree", "layers"))
+    least, more = divmod(layers, stages)
+    counts = (
+        f"{n}*{times}" if times > 1 else str(n) for n, times in ((least, stages - more), (least + 1, more)) if times
+    )
+    return f"; of {stages} stages with {layers} layers: pipeline_layout = {','.join(counts)}" if least else ""
+
+
+def _near(mark: Mark, value: float) -> Array:
+    """The whole values to try around one; the other of two for a flag, all and nothing of a share."""
+    if mark.unit == "boolean" or mark.or_boolean:
+        return np.array([0.0, 1.0])
+    least = 1.0 if mark.at_least is None else mark.at_least
+    return np.arange(max(least, np.floor(value) - NEIGHBOURHOOD), np.floor(value) + NEIGHBOURHOOD + 1)
+
+
+def _keeping(scenario: Scenario, rules: list[str], adjusted: str, whole: Array) -> Array:
+    """Those of the whole values of `adjusted` with which the rules hold, all that follows from it following."""
+    sources = replace(scenario.sources, given=scenario.sources.given | {adjusted: 1.0})
+    try:
+        chosen = plan(scenario.catalogue, rules, sources)
+        results = run(chosen, sources.given, axes={adjusted: whole}, keep=frozenset(rules))
+    except AmpedError:
+        return whole[:0]
+    return whole[np.logical_and.reduce([results.whole(name).reshape(-1) > 0 for name in chosen.targets])]

@@ -1,0 +1,130 @@
+"""Files of lookup tables, shipped or the user's own: found, read, and refused where they are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from amped.base.aliases import aliases
+from amped.base.errors import FileError, Problem, TableError, quoted
+from amped.base.files import parse_json, read_json
+
+ACCELERATORS = "accelerator_specifications"
+MODELS = "transformer_network_parameters"
+SYSTEMS = "system_specifications"
+LINKS = "link_specifications"
+KERNELS = "kernel_efficiencies"
+SOFTWARE = "software_specifications"
+SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS, KERNELS, SOFTWARE)
+# Columns that describe a row rather than what it is about; the first five are lists of text.
+LISTS = ("aliases", "sources", "sources_opened", "unverified", "fitted")
+ABOUT = (*LISTS, "fitted_on", "notes", "description", "extends")
+# What follows from a column, and does not hold for a derived row that has another value in it.
+_MEASURED = ("measured_matmul_flop_rate", "measured_matmul_fraction", "measured_matmul_source")
+_PEAKS = (
+    "fp64_peak_flop_rate", "fp64_matrix_peak_flop_rate", "fp32_peak_flop_rate", "fp32_matrix_peak_flop_rate",
+    "tf32_peak_flop_rate", "fp16_peak_flop_rate", "bf16_peak_flop_rate", "fp16_fp16_accumulate_peak_flop_rate",
+    "fp8_peak_flop_rate", "fp8_fp16_accumulate_peak_flop_rate", "fp6_peak_flop_rate", "fp4_peak_flop_rate",
+    "int8_peak_operation_rate", "int4_peak_operation_rate",
+)  # fmt: skip
+COMPANIONS = {
+    "accelerator_price": ("price_basis",),
+    "frequency": (*_PEAKS, "boost_frequency", *_MEASURED),
+    **dict.fromkeys(("number_of_cores", "functional_units_per_core", "mac_per_cycle_per_unit"), (*_PEAKS, *_MEASURED)),
+    **dict.fromkeys(("fp16_peak_flop_rate", "bf16_peak_flop_rate"), _MEASURED),
+    "inter_accelerator_efficiency": ("inter_accelerator_efficiency_basis",),
+    "inter_node_efficiency": ("inter_node_efficiency_basis",),
+}
+# Names of columns in AMPeD's own tables and in older ones of ours, beside the aliases that parameters have everywhere.
+COLUMN_ALIASES = {
+    "tokens": "vocabulary_size",
+    "host_bandwidth": "host_link_bandwidth",
+    "host_memory": "host_memory_capacity",
+}
+
+Rows = Mapping[str, Mapping[str, Any]]
+
+
+def canonical_column(name: str) -> str:
+    """The name inside amped of a column."""
+    return COLUMN_ALIASES.get(name) or aliases().canonical(name)
+
+
+@lru_cache(maxsize=8)
+def shipped(table: str) -> Rows:
+    """The rows of a table that comes with amped."""
+    text = resources.files("amped.lookup_tables").joinpath(f"{table}.json").read_text("utf-8")
+    rows: Rows = parse_json(text, table)["rows"]
+    return rows
+
+
+def user_folders(extra: Path | None = None) -> tuple[Path, ...]:
+    """The folders to layer over the shipped tables: `./lookup_tables/`, where it is another, then `extra`."""
+    here = Path("lookup_tables")
+    own = Path(str(resources.files("amped.lookup_tables")))
+    layered = [here] if here.is_dir() and here.resolve() != own.resolve() and any(here.glob("*.json")) else []
+    return (*layered, *([extra] if extra else []))
+
+
+def table_files(folder: Path) -> list[Path]:
+    """The files of tables in a folder; a file is itself.
+
+    Raises:
+        FileError: if there is none.
+    """
+    if folder.is_file():
+        return [folder]
+    if not folder.is_dir():
+        raise FileError("no such folder of lookup tables", file=str(folder))
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise FileError("has no .json file in it", "name a folder of lookup tables", str(folder))
+    return files
+
+
+def read_tables(path: Path) -> dict[str, Rows]:
+    """The tables of one file by name, their columns by canonical names.
+
+    Raises:
+        FileError: if it is no JSON; TableError: if it is no table, with all that is wrong.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise TableError(
+            "is not a lookup table", 'a table is {"table": NAME, "rows": {ROW: {COLUMN: VALUE}}}', str(path)
+        )
+    named = content.get("table", path.stem)
+    tables = [(named, content["rows"])] if "rows" in content else list(content.items())
+    problems = [problem for table, rows in tables for problem in _problems(table, rows)]
+    if problems or not tables:
+        raise TableError(problems or "holds no table", file=str(path))
+    return {
+        table: {row: {canonical_column(c): v for c, v in columns.items()} for row, columns in rows.items()}
+        for table, rows in tables
+    }
+
+
+def _problems(table: object, rows: object) -> Iterator[Problem]:
+    """What is wrong with the shape of a table."""
+    if not isinstance(table, str):
+        yield Problem(f"the table's name {quoted(table)} is not text")
+    elif not isinstance(rows, dict):
+        yield Problem("is not a table of rows", where=table, advice="expected {ROW: {COLUMN: VALUE}}")
+    else:
+        for name, row in rows.items():
+            where = f"{table}, row '{name}'"
+            if not isinstance(row, dict):
+                yield Problem(f"is {quoted(row)}, not a row", where, "expected {COLUMN: VALUE}")
+                continue
+            for column in LISTS:
+                if not _is_list_of_text(row.get(column)):
+                    yield Problem(f"{quoted(row[column])} is not a list of text", f"{where}, column '{column}'")
+            if not isinstance(row.get("extends", ""), str):
+                yield Problem(f"{quoted(row['extends'])} is not the name of a row", f"{where}, column 'extends'")
+
+
+def _is_list_of_text(value: object) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(each, str) for each in value))

@@ -1,0 +1,201 @@
+"""The only reader of lookup tables: shipped ones, the user's in `./lookup_tables/`, and those of `--lookup-tables`.
+
+A table file is `{"table": NAME, "rows": {ROW: {COLUMN: VALUE, "aliases": […], "sources": […], "unverified": […]}}}`.
+AMPeD's one-file form, `{TABLE: {ROW: {COLUMN: VALUE}}}`, is read too. Later folders overrule earlier ones row by row.
+A row may derive from another: `{"extends": "H100 SXM", "memory_capacity": "96 GB"}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from amped.base.errors import TableError, did_you_mean, plain, quoted
+from amped.tables.table_files import (
+    ABOUT,
+    ACCELERATORS,
+    COMPANIONS,
+    KERNELS,
+    LINKS,
+    MODELS,
+    SHIPPED,
+    SOFTWARE,
+    SYSTEMS,
+    Rows,
+    canonical_column,
+    read_tables,
+    shipped,
+    table_files,
+)
+
+SHIPPED_FOLDER = "amped/lookup_tables/"
+LISTED = {
+    ACCELERATORS: "accelerators",
+    MODELS: "models",
+    SYSTEMS: "systems",
+    LINKS: "links",
+    KERNELS: "kernel-efficiencies",
+    SOFTWARE: "software",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table: its columns, and where they come from.
+
+    Attributes:
+        columns: values as written, by canonical name.
+        inherited: the columns that come from the row this one extends; `ancestors` the rows that it extends.
+    """
+
+    table: str
+    name: str
+    columns: Mapping[str, Any] = field(repr=False)
+    file: str
+    inherited: frozenset[str] = frozenset()
+    ancestors: tuple[str, ...] = ()
+
+    def column(self, name: str) -> Any:
+        """The value of a column.
+
+        Raises:
+            TableError: if the row has no such column.
+        """
+        found = self.columns.get(canonical_column(name), self.columns.get(name))
+        if found is None:
+            lacks = "has no value in column" if name in self.columns else "has no column"
+            known = [column for column, value in self.columns.items() if column not in ABOUT and value is not None]
+            raise TableError(f"row '{self.name}' of {self.table} {lacks} {quoted(name)}", did_you_mean(name, known))
+        return found
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the row comes with amped."""
+        return self.file.startswith(SHIPPED_FOLDER)
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Columns whose value was not confirmed by a source that was read."""
+        return tuple(self.columns.get("unverified") or ())
+
+    @property
+    def fitted(self) -> tuple[str, ...]:
+        """Columns whose value was fitted to measured training steps."""
+        return tuple(self.columns.get("fitted") or ())
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where the row comes from."""
+        return tuple(self.columns.get("sources") or ())
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other names of the row."""
+        return tuple(self.columns.get("aliases") or ())
+
+
+class Tables:
+    """All lookup tables of a run, layered."""
+
+    def __init__(self, folders: tuple[Path, ...] = ()) -> None:
+        """Layers the tables of `folders` over the shipped ones; a folder may also be one file.
+
+        Raises:
+            FileError, TableError: for a folder or a file that is not one of tables.
+        """
+        self._layers: dict[str, list[tuple[str, Rows]]] = {}
+        for folder in folders:
+            for path in table_files(folder):
+                for table, rows in read_tables(path).items():
+                    self._layers.setdefault(table, []).append((str(path), rows))
+
+    def names(self, table: str) -> list[str]:
+        """Names of the rows of a table, shipped ones first.
+
+        Raises:
+            TableError: for an unknown table.
+        """
+        return list(dict.fromkeys(name for _, rows in self._stack(table) for name in rows))
+
+    def all_names(self) -> list[str]:
+        """Names of all tables, shipped ones first."""
+        return list(dict.fromkeys((*SHIPPED, *self._layers)))
+
+    def has(self, table: str, name: str) -> bool:
+        """Whether a table has a row of that name or alias."""
+        return any(plain(name) in _index(rows) for _, rows in self._stack(table))
+
+    def row(self, table: str, name: str) -> Row:
+        """A row by its name or an alias, without regard to case, spaces and hyphens.
+
+        Raises:
+            TableError: for an unknown table or row, with the nearest names; for rows that extend one another.
+        """
+        return self._row(table, name, self._stack(table), ())
+
+    def _row(self, table: str, name: str, stack: list[tuple[str, Rows]], chain: tuple[str, ...]) -> Row:
+        for depth in range(len(stack), 0, -1):
+            file, rows = stack[depth - 1]
+            found = _index(rows).get(plain(name)) if len(name) < 200 else None
+            if found is None:
+                continue
+            base = rows[found].get("extends")
+            if base is None:
+                return Row(table, found, rows[found], file)
+            if f"{file}:{found}" in chain:
+                circle = " ← ".join(link.rpartition(":")[2] for link in (*chain, f":{found}"))
+                raise TableError(f"rows of {table} extend one another: {circle}", "let one of them stand by itself")
+            below = stack[: depth - 1] if plain(base) == plain(found) else stack
+            return _derived(self._row(table, base, below, (*chain, f"{file}:{found}")), found, rows[found], file)
+        known = {n for _, rows in stack for n in (*rows, *_aliases(rows))}
+        hint = did_you_mean(name, sorted(known))
+        needed = f", which '{chain[-1].rpartition(':')[2]}' extends" if chain else ""
+        shown = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
+        shown += "; tables of your own need --lookup-tables DIR" if shown and len(stack) == 1 else ""
+        raise TableError(f"table {table} has no row {quoted(name)}{needed}", hint or shown)
+
+    def _stack(self, table: str) -> list[tuple[str, Rows]]:
+        """The layers of a table, the shipped one first."""
+        own = [(f"{SHIPPED_FOLDER}{table}.json", shipped(table))] if table in SHIPPED else []
+        layers = own + self._layers.get(table, [])
+        if not layers:
+            hint = did_you_mean(table, (*SHIPPED, *self._layers))
+            raise TableError(f"there is no lookup table {quoted(table)}", hint or f"there are {', '.join(SHIPPED)}")
+        return layers
+
+
+def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
+    """A row on top of another: its own columns, the other's for the rest, the sources of both."""
+    gone = {companion for column in own for companion in COMPANIONS.get(column, ())}
+    inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *own, *gone}}
+    unverified, fitted = (
+        [*(own.get(told) or ()), *(c for c in base.columns.get(told) or () if c in inherited)]
+        for told in ("unverified", "fitted")
+    )
+    sources = [*(own.get("sources") or ()), *base.sources]
+    told: dict[str, Any] = {"unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
+    if fitted:
+        told["fitted_on"] = "; ".join(row["fitted_on"] for row in (own, base.columns) if row.get("fitted_on"))
+    columns = {**inherited, **own, **told}
+    return Row(base.table, name, columns, file, frozenset(inherited), (base.name, *base.ancestors))
+
+
+def _aliases(rows: Rows) -> dict[str, str]:
+    return {alias: name for name, row in rows.items() for alias in row.get("aliases") or ()}
+
+
+_INDEXES: dict[int, tuple[Rows, dict[str, str]]] = {}
+
+
+def _index(rows: Rows) -> dict[str, str]:
+    """Row names by how they are matched: names before aliases; made once for each table that is read."""
+    known = _INDEXES.get(id(rows))
+    if known is None or known[0] is not rows:
+        known = _INDEXES[id(rows)] = (rows, _indexed(rows))
+    return known[1]
+
+
+def _indexed(rows: Rows) -> dict[str, str]:
+    return {plain(alias): name for alias, name in _aliases(rows).items()} | {plain(name): name for name in rows}

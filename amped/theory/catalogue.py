@@ -1,0 +1,218 @@
+"""The catalogue: every marked function, collected by name, with duplicates and dangling names refused."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import combinations
+from types import ModuleType
+from typing import Any
+
+from amped.base.errors import Problem, WiringError, did_you_mean
+from amped.theory.quantity import Mark, mark_of
+
+# The chapters in the order in which a reader meets their nouns: a formula's arguments come from its own or an earlier one.
+CHAPTERS = (
+    "inputs", "mapping", "operators", "stages", "roofline", "messages", "links", "layer", "schedules", "memory", "step",
+    "closed_form",
+)  # fmt: skip
+BOOK = "amped.theory"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """One marked function: an alternative for the quantity of its name."""
+
+    name: str
+    variant: str
+    function: Callable[..., Any]
+    arguments: tuple[str, ...]
+    mark: Mark
+    page: str
+
+    def specificity(self, given: frozenset[str] | set[str], choices: Mapping[str, str]) -> int:
+        """How many conditions of this alternative hold; -1 if it does not apply."""
+        if self.mark.choice is not None and choices.get(self.mark.choice) != self.mark.value:
+            return -1
+        fulfilled = [len(clause) for clause in self.mark.clauses if clause <= given]
+        return max(fulfilled) + (self.mark.choice is not None) if fulfilled else -1
+
+    @cached_property
+    def because(self) -> str:
+        """Why this alternative applies when it does, in words."""
+        mark = self.mark
+        reasons = [" and ".join(mark.when_given), " or ".join(mark.when_any_given)]
+        given = [f"{reason} given" for reason in reasons if reason]
+        return ", ".join(given + ([f"{mark.choice} is {mark.value}"] if mark.choice else []))
+
+    @cached_property
+    def text(self) -> Mapping[str, str]:
+        """The docstring's parts: `summary`, `source` and `differs`, each on one line."""
+        document = " ".join((inspect.getdoc(self.function) or "").split())
+        document, _, differs = document.partition("Differs:")
+        summary, _, source = document.partition("Source:")
+        return {"summary": summary.strip(), "source": source.strip(), "differs": differs.strip()}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A name, and the alternatives that can give its value."""
+
+    name: str
+    formulas: tuple[Formula, ...] = field(repr=False)
+
+    @cached_property
+    def mark(self) -> Mark:
+        """The mark that speaks for all alternatives: that of the plain one, else of the first."""
+        return next((f for f in self.formulas if not f.variant), self.formulas[0]).mark
+
+    @cached_property
+    def category(self) -> str | None:
+        """The section of the config in which the name is listed; None for results."""
+        return next((f.mark.category for f in self.formulas if f.mark.category), None)
+
+    @cached_property
+    def replaces(self) -> frozenset[str]:
+        """Names whose sources a value given for this one takes away."""
+        return frozenset(name for f in self.formulas for name in f.mark.replaces)
+
+    @cached_property
+    def summary(self) -> str:
+        """What the quantity is."""
+        return next((f for f in self.formulas if not f.variant), self.formulas[0]).text["summary"]
+
+    @property
+    def is_selector(self) -> bool:
+        """Whether the value is one of `mark.choices`."""
+        return self.mark.unit == "choice"
+
+    def chosen(self, given: frozenset[str] | set[str], choices: Mapping[str, str]) -> Formula | None:
+        """The most specific alternative that applies, or None."""
+        ranked = [(f.specificity(given, choices), f) for f in self.formulas]
+        best = max(ranked, key=lambda pair: pair[0])
+        return best[1] if best[0] >= 0 else None
+
+
+class Catalogue(Mapping[str, Quantity]):
+    """All quantities by name."""
+
+    def __init__(self, formulas: Iterable[Formula]) -> None:
+        """Collects the formulas.
+
+        Raises:
+            WiringError: for arguments nobody computes, selectors as arguments, alternatives that tie.
+        """
+        by_name: dict[str, list[Formula]] = {}
+        for formula in formulas:
+            by_name.setdefault(formula.name, []).append(formula)
+        self._quantities = {name: Quantity(name, tuple(group)) for name, group in by_name.items()}
+        self.selectors = tuple(name for name, q in self._quantities.items() if q.is_selector)
+        self.constraints = tuple(name for name, q in self._quantities.items() if q.mark.constrains)
+        problems = [p for q in self._quantities.values() for p in self._problems(q)]
+        if problems:
+            raise WiringError(problems)
+
+    def __getitem__(self, name: str) -> Quantity:
+        return self._quantities[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._quantities)
+
+    def __len__(self) -> int:
+        return len(self._quantities)
+
+    def _problems(self, quantity: Quantity) -> Iterator[Problem]:
+        if len({f.mark.unit for f in quantity.formulas}) > 1:
+            yield Problem(f"the alternatives of '{quantity.name}' have different units", advice="declare one unit")
+        for formula in quantity.formulas:
+            for argument in formula.arguments:
+                if argument not in self:
+                    hint = did_you_mean(argument, self)
+                    yield Problem(f"'{_title(formula)}' needs '{argument}', which nothing gives", advice=hint)
+                elif self[argument].is_selector:
+                    yield Problem(f"'{_title(formula)}' takes the selector '{argument}' as an argument",
+                                  advice="make an alternative for each choice")  # fmt: skip
+        for one, other in combinations(quantity.formulas, 2):
+            if _tie(quantity, one, other):
+                yield Problem(f"'{_title(one)}' and '{_title(other)}' can apply at once",
+                              advice="make one more specific")  # fmt: skip
+
+
+def collect(module: ModuleType) -> list[Formula]:
+    """The marked functions of a module, in the order they are written."""
+    found = []
+    for function in vars(module).values():
+        mark = mark_of(function)
+        if mark is not None and function.__module__ == module.__name__:
+            name, _, variant = function.__name__.partition("__")
+            code = function.__code__
+            arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            page = module.__name__.removeprefix(f"{BOOK}.").replace(".", "/")
+            found.append(Formula(name, variant, function, arguments, mark, page))
+    return found
+
+
+def pages(folder: str = "", names: Iterable[str] = ()) -> Iterator[ModuleType]:
+    """All pages of the book in its order: a folder lists its own in `PAGES`."""
+    for name in names or CHAPTERS:
+        module = importlib.import_module(f"{BOOK}.{folder}{name}")
+        own = getattr(module, "PAGES", None)
+        if own is None:
+            yield module
+        else:
+            yield from pages(f"{folder}{name}.", own)
+
+
+@lru_cache(maxsize=8)
+def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
+    """The catalogue of amped's own pages and of `extra` modules, whose formulas replace ours of the same name.
+
+    Raises:
+        WiringError: if the formulas contradict one another.
+    """
+    found: dict[tuple[str, str], Formula] = {}
+    for page in (*pages(), *extra):
+        own = collect(page)
+        users = page in extra
+        for name in {f.name for f in own if users and not f.variant}:  # the plain name stands for all of ours
+            found = {key: f for key, f in found.items() if key[0] != name}
+        for formula in own:
+            key = (formula.name, formula.variant)
+            if key in found and not users:
+                raise WiringError(f"'{_title(formula)}' stands on two pages: {found[key].page} and {formula.page}")
+            found[key] = formula
+    return Catalogue(found.values())
+
+
+def _title(formula: Formula) -> str:
+    return f"{formula.name}__{formula.variant}" if formula.variant else formula.name
+
+
+def _tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
+    """Whether some set of given names and choices makes both apply equally, with nothing more specific above them."""
+    a, b = one.mark, other.mark
+    if a.choice and a.choice == b.choice and a.value != b.value:
+        return False
+    choices = {m.choice: m.value for m in (a, b) if m.choice and m.value}
+    for first in a.clauses:
+        for second in b.clauses:
+            given = first | second
+            rank = max(f.specificity(given, choices) for f in quantity.formulas)
+            if one.specificity(given, choices) == other.specificity(given, choices) == rank:
+                return True
+    return False
+
+
+def unit_of_name(name: str) -> str | None:
+    """The unit that the last word of a name (before any `_per_`) promises, or None."""
+    stem = re.split(r"_per_", name)[0]
+    words = {"time": "s", "latency": "s", "bytes": "byte", "flops": "flop", "flop_rate": "flop/s",
+             "bandwidth": "byte/s", "energy": "J", "power": "W", "cost": "dollar", "efficiency": "1", "fraction": "1",
+             "utilization": "1", "degree": "count", "size": "count"}  # fmt: skip
+    if name.startswith("number_of_") or stem.startswith("number_of_"):
+        return "count"
+    return next((unit for word, unit in words.items() if stem == word or stem.endswith("_" + word)), None)

@@ -1,0 +1,531 @@
+"""The closed form of AMPeD: every operation at one sustained rate, ring collectives inside the node, then across nodes.
+
+What lies across nodes carries the share that the ring inside the node left to each accelerator, so its volume is
+divided by the degree inside. Nothing overlaps with computation. Gradients leave latency out: they are few large messages.
+"""
+
+import numpy as np
+
+from amped.theory.quantity import ACCELERATOR, parameter, quantity, records
+from amped.theory.records import Collective, total
+
+# --- computation -----------------------------------------------------------------------------------------------------
+
+
+@quantity("count")
+def layer_calls(layers, multi_token_prediction_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch):
+    """Times that an accelerator runs a layer forward in a step, on average over the stages. Source: definition."""
+    return (layers + multi_token_prediction_layers) / pipeline_parallel_degree * number_of_microbatches_per_minibatch
+
+
+@quantity("1/s", category=ACCELERATOR)
+def nonlinear_operation_rate(vector_flop_rate, flops_per_nonlinear_operation):
+    """Exponentials and the like in a second, from the vector rate.
+
+    Source: CUDA C programming guide, throughput table.
+    """
+    return vector_flop_rate / flops_per_nonlinear_operation
+
+
+@quantity(
+    "1/s", category=ACCELERATOR,
+    when_given=("nonlinear_functional_units_per_core", "nonlinear_operations_per_cycle_per_unit"),
+)  # fmt: skip
+def nonlinear_operation_rate__of_units(
+    frequency, number_of_cores, nonlinear_functional_units_per_core, nonlinear_operations_per_cycle_per_unit
+):
+    """Exponentials and the like in a second, from the units that compute them. Source: AMPeD, nonlinear operations."""
+    units = number_of_cores * nonlinear_functional_units_per_core
+    return frequency * units * nonlinear_operations_per_cycle_per_unit
+
+
+@parameter("1", category=ACCELERATOR, above=0, at_most=1)
+def matrix_efficiency():
+    """Share of the matrix peak that a training sustains in its products.
+
+    Source: fitted to MLM21 Table 1, rows 18.4B, 76.1B and 310.1B on A100.
+    """
+    return 0.58
+
+
+@parameter("byte", category=ACCELERATOR, bare="bit", above=0)
+def multiply_accumulate_unit_width():
+    """Widest operand that a matrix unit takes in one pass. Source: AMPeD's default, 32 bit."""
+    return 4
+
+
+@parameter("byte", category=ACCELERATOR, bare="bit", above=0)
+def nonlinear_unit_width():
+    """Widest operand that a nonlinear unit takes in one pass. Source: AMPeD's default, 32 bit."""
+    return 4
+
+
+@quantity("count")
+def multiply_accumulate_passes(weight_precision, multiply_accumulate_unit_width):
+    """Passes of a weight's bits through a matrix unit. Source: AMPeD, computation time."""
+    return np.ceil(weight_precision / multiply_accumulate_unit_width)
+
+
+@quantity("count")
+def gradient_multiply_accumulate_passes(weight_precision, gradient_precision, multiply_accumulate_unit_width):
+    """Passes of the wider of weight and gradient through a matrix unit. Source: AMPeD, backward pass."""
+    return np.ceil(np.maximum(weight_precision, gradient_precision) / multiply_accumulate_unit_width)
+
+
+@quantity("count")
+def nonlinear_passes(activation_precision, nonlinear_unit_width):
+    """Passes of an activation's bits through a nonlinear unit. Source: AMPeD, nonlinear operations."""
+    return np.ceil(activation_precision / nonlinear_unit_width)
+
+
+@quantity("s", choice="performance_model", value="amped")
+def multiply_accumulate_time__amped(matrix_peak_flop_rate, flops_per_multiply_accumulate, matrix_efficiency):
+    """Time of one multiply-accumulate, C_MAC.
+
+    Source: AMPeD, computation time. Differs: the datasheet's peak in the format chosen stands before clock times units.
+    """
+    return flops_per_multiply_accumulate / (matrix_peak_flop_rate * matrix_efficiency)
+
+
+@quantity("s", choice="performance_model", value="amped")
+def nonlinear_operation_time__amped(nonlinear_operation_rate):
+    """Time of one nonlinear operation, C_nonlin. Source: AMPeD, nonlinear operations."""
+    return 1 / nonlinear_operation_rate
+
+
+@quantity("count")
+def softmax_operations(microbatch_tokens, context, attention_heads, tensor_parallel_rows, attention_calls):
+    """Exponentials of the softmax on one accelerator, forward, in a step. Source: AMPeD, nonlinear operations."""
+    return microbatch_tokens * context * attention_heads / tensor_parallel_rows * attention_calls
+
+
+@quantity("count")
+def activation_operations(
+    microbatch_tokens, feedforward_dimension, expert_feedforward_dimension, experts_per_token,
+    shared_experts_feedforward_dimension, tensor_parallel_rows, dense_stage_layers, MoE_stage_layers,
+    number_of_microbatches_per_minibatch,
+):  # fmt: skip
+    """Activation functions on one accelerator, forward, in a step: one for each hidden unit.
+
+    Source: AMPeD, nonlinear operations.
+    """
+    mixture = experts_per_token * expert_feedforward_dimension + shared_experts_feedforward_dimension
+    units = dense_stage_layers * feedforward_dimension + MoE_stage_layers * mixture
+    return microbatch_tokens * number_of_microbatches_per_minibatch * units / tensor_parallel_rows
+
+
+@quantity("s", choice="performance_model", value="amped")
+def layer_forward_time__amped(
+    layer_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes, softmax_operations,
+    activation_operations, nonlinear_operation_time, nonlinear_passes,
+):  # fmt: skip
+    """Forward time of a stage's layers, stage_layers · U_f. Source: AMPeD, computation time."""
+    nonlinear = (softmax_operations + activation_operations) * nonlinear_operation_time * nonlinear_passes
+    return layer_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes + nonlinear
+
+
+@quantity("s", choice="performance_model", value="amped")
+def compute_forward_time__amped(
+    layer_forward_time, head_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes
+):
+    """Forward time of layers and head. Source: AMPeD, computation time. Differs: AMPeD leaves the head out."""
+    return layer_forward_time + head_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes
+
+
+@quantity("s", choice="performance_model", value="amped")
+def compute_backward_time__amped(
+    layer_multiply_accumulates, head_multiply_accumulates, multiply_accumulate_time,
+    gradient_multiply_accumulate_passes, softmax_operations, activation_operations, nonlinear_operation_time,
+    nonlinear_passes,
+):  # fmt: skip
+    """Time of the gradients of all inputs, stage_layers · U_b: as many operations as forward.
+
+    Source: AMPeD, backward pass.
+    """
+    nonlinear = (softmax_operations + activation_operations) * nonlinear_operation_time * nonlinear_passes
+    products = layer_multiply_accumulates + head_multiply_accumulates
+    return products * multiply_accumulate_time * gradient_multiply_accumulate_passes + nonlinear
+
+
+@quantity("s", choice="performance_model", value="amped")
+def weight_update_time__amped(
+    layer_multiply_accumulates, head_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes
+):
+    """Time of the gradients of all weights, stage_layers · U_w: products only. Source: AMPeD, weight update."""
+    products = layer_multiply_accumulates + head_multiply_accumulates
+    return products * multiply_accumulate_time * multiply_accumulate_passes
+
+
+@quantity("s", choice="performance_model", value="amped")
+def recomputation_time__amped(
+    layer_forward_time, recomputed_layer_fraction, recomputed_core_fraction, attention_multiply_accumulates,
+    multiply_accumulate_time, multiply_accumulate_passes, softmax_operations, nonlinear_operation_time,
+    nonlinear_passes, recomputed_product_fraction, layer_multiply_accumulates,
+):  # fmt: skip
+    """Time to run layers forward again, or of each its scores, softmax and values, or a share of the other products.
+
+    Source: arXiv 2205.05198, section 5. Differs: AMPeD has none.
+    """
+    core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes
+    core = core + softmax_operations * nonlinear_operation_time * nonlinear_passes
+    products = recomputed_product_fraction * (layer_multiply_accumulates - attention_multiply_accumulates)
+    again = recomputed_layer_fraction * layer_forward_time + recomputed_core_fraction * core
+    return again + products * multiply_accumulate_time * multiply_accumulate_passes
+
+
+@quantity("byte", choice="performance_model", value="amped")
+def optimizer_traffic_bytes_per_parameter__amped(
+    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
+    weight_shards, gradient_shards, optimizer_state_shards,
+):  # fmt: skip
+    """Bytes of an optimizer step for a parameter: weight and states read and written, gradient read, each shared by ZeRO.
+
+    Source: definition. Differs: AMPeD has none.
+    """
+    weight, states = 2 * weight_precision, 2 * optimizer_states_per_parameter * optimizer_state_precision
+    return weight / weight_shards + gradient_precision / gradient_shards + states / optimizer_state_shards
+
+
+@quantity("byte", choice="performance_model", value="amped")
+def optimizer_traffic_bytes_per_expert_parameter__amped(
+    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
+    expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards,
+):  # fmt: skip
+    """Bytes of an optimizer step for a parameter of a routed expert. Source: definition. Differs: AMPeD has none."""
+    weight, states = 2 * weight_precision, 2 * optimizer_states_per_parameter * optimizer_state_precision
+    return (
+        weight / expert_weight_shards
+        + gradient_precision / expert_gradient_shards
+        + states / expert_optimizer_state_shards
+    )
+
+
+@quantity("s", choice="performance_model", value="amped")
+def optimizer_time__amped(
+    shared_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_traffic_bytes_per_parameter,
+    optimizer_traffic_bytes_per_expert_parameter, memory_bandwidth,
+):  # fmt: skip
+    """Time of an optimizer step on the stage that has most parameters. Source: definition. Differs: AMPeD has none."""
+    shared = shared_parameters_per_accelerator * optimizer_traffic_bytes_per_parameter
+    experts = expert_parameters_per_accelerator * optimizer_traffic_bytes_per_expert_parameter
+    return (shared + experts) / memory_bandwidth
+
+
+# --- tensor parallelism ----------------------------------------------------------------------------------------------
+
+
+@quantity("1", choice="performance_model", value="amped")
+def feedforward_exchanges_per_layer__amped():
+    """Feed-forward networks of a layer that are cut like attention: one. Source: AMPeD, tensor-parallel communication."""
+    return 1
+
+
+# Times that the payload goes round: gathered, scattered, or both.
+ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1, "reduce": 1}
+
+
+@quantity("s", choice="performance_model", value="amped")
+def intra_node_tensor_communication_time__amped(
+    tensor_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
+    layer_calls, communicating_passes,
+):  # fmt: skip
+    """Time of tensor parallelism inside the node: ring all-reduces.
+
+    Source: AMPeD, tensor-parallel communication inside nodes.
+    """
+    rate = inter_accelerator_bandwidth * inter_accelerator_efficiency
+    once = total(
+        c.count
+        * ROUNDS[c.kind]
+        * ((c.intra - 1) / c.intra * c.volume / rate + (c.intra - 1) * inter_accelerator_latency)
+        for c in tensor_collectives
+    )
+    return once * layer_calls * communicating_passes
+
+
+@quantity("s", choice="performance_model", value="amped")
+def inter_node_tensor_communication_time__amped(
+    tensor_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_calls,
+    communicating_passes,
+):  # fmt: skip
+    """Time of tensor parallelism across nodes: ring all-reduces of what the node left to do.
+
+    Source: AMPeD, tensor-parallel communication across nodes.
+    """
+    rate = inter_node_bandwidth_per_accelerator * inter_node_efficiency
+    once = total(
+        c.count
+        * ROUNDS[c.kind]
+        * ((c.inter - 1) / c.inter * c.volume / c.intra / rate + (c.inter - 1) * inter_node_latency)
+        for c in tensor_collectives
+    )
+    return once * layer_calls * communicating_passes
+
+
+@quantity("s", choice="performance_model", value="amped")
+def exposed_tensor_communication_time__amped(
+    intra_node_tensor_communication_time, inter_node_tensor_communication_time
+):
+    """Time of tensor parallelism: inside, then across nodes. Source: AMPeD, tensor-parallel communication."""
+    return intra_node_tensor_communication_time + inter_node_tensor_communication_time
+
+
+@quantity("s", choice="performance_model", value="amped")
+def exposed_pipeline_communication_time__amped(
+    pipeline_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, number_of_microbatches_per_minibatch,
+):  # fmt: skip
+    """Time to hand activations and gradients over one stage boundary, across nodes if any boundary is.
+
+    Source: AMPeD, pipeline communication. Differs: interleaving sends as often as there are chunks, which is left out.
+    """
+    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
+    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
+    once = total(
+        c.count * c.volume * ((c.inter > 1) / across + (c.inter <= 1) * (c.intra > 1) / inside)
+        for c in pipeline_collectives
+    )
+    return 2 * number_of_microbatches_per_minibatch * once
+
+
+@quantity("s", choice="performance_model", value="amped")
+def exposed_expert_communication_time__amped(
+    expert_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_calls,
+):  # fmt: skip
+    """Time of the all-to-alls: the share for other nodes leaves over the cards, the rest stays inside.
+
+    Source: AMPeD, mixture-of-experts communication.
+    """
+    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
+    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
+    return layer_calls * total(
+        c.count * ((c.intra - 1) / (c.intra * c.inter) * c.volume / inside + (c.intra - 1) * inter_accelerator_latency)
+        + c.count * ((c.inter - 1) / c.inter * c.volume * c.crossing / across + (c.inter - 1) * inter_node_latency)
+        for c in expert_collectives
+    )
+
+
+# --- context parallelism ---------------------------------------------------------------------------------------------
+
+
+@quantity("s", choice="performance_model", value="amped")
+def exposed_context_communication_time__amped(
+    context_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_calls,
+):  # fmt: skip
+    """Time of context parallelism: its exchanges inside the node and across nodes, one after the other.
+
+    Source: arXiv 2310.01889; arXiv 2309.14509. Differs: AMPeD has none.
+    """
+    inside = (inter_accelerator_bandwidth * inter_accelerator_efficiency, inter_accelerator_latency)
+    across = (inter_node_bandwidth_per_accelerator * inter_node_efficiency, inter_node_latency)
+    return layer_calls * total(c.count * CLOSED_TIMES[c.kind](c, inside, across) for c in context_collectives)
+
+
+def closed_gather_time(c, inside, across):
+    """Time to gather or scatter round rings, inside and then across nodes. Source: Thakur et al., IJHPCA 19(1)."""
+    near = (c.intra - 1) / c.intra * c.volume / inside[0] + (c.intra - 1) * inside[1]
+    return near + (c.inter - 1) / c.inter * c.volume / c.intra / across[0] + (c.inter - 1) * across[1]
+
+
+def closed_exchange_time(c, inside, across):
+    """Time of an all-to-all: the share for other nodes, then the rest inside. Source: AMPeD, expert communication."""
+    near = (c.intra - 1) / (c.intra * c.inter) * c.volume / inside[0] + (c.intra - 1) * inside[1]
+    return near + (c.inter - 1) / c.inter * c.volume / across[0] + (c.inter - 1) * across[1]
+
+
+def closed_send_time(c, inside, across):
+    """Time to hand a block to a neighbour, across nodes if any neighbour is there. Source: Hockney, 1994 (α–β)."""
+    near, far = c.volume / inside[0] + inside[1], c.volume / across[0] + across[1]
+    return np.where(c.inter > 1, far, near * (c.intra > 1))
+
+
+CLOSED_TIMES = {"all_gather": closed_gather_time, "reduce_scatter": closed_gather_time,
+                "all_to_all": closed_exchange_time, "send_receive": closed_send_time}  # fmt: skip
+
+
+# --- data parallelism ------------------------------------------------------------------------------------------------
+
+
+@quantity("1")
+def gradient_all_reduce_share(zero_stage):
+    """Share of an all-reduce that the gradients need: with sharded weights its first half, the reduce-scatter.
+
+    Source: arXiv 1910.02054, section 7. Differs: stage 2 may scatter gradients every micro-batch; here once a step.
+    """
+    return np.where(zero_stage >= 3, 0.5, 1.0)
+
+
+@records()
+def data_collectives(
+    shared_parameters_per_accelerator, expert_parameters_per_accelerator, gradient_precision, gradient_all_reduce_share,
+    intra_node_replicas, inter_node_replicas, intra_node_expert_replicas, inter_node_expert_replicas,
+):  # fmt: skip
+    """One all-reduce of the worst stage's gradients a step, and one of its experts'.
+
+    Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage, and hybrid
+    sharding, are left out.
+    """
+    shared = shared_parameters_per_accelerator * gradient_precision
+    experts = expert_parameters_per_accelerator * gradient_precision
+    replicas = (intra_node_replicas, inter_node_replicas)
+    expert_replicas = (intra_node_expert_replicas, inter_node_expert_replicas)
+    return (
+        Collective("gradients", "all_reduce", shared, *replicas, gradient_all_reduce_share),
+        Collective("expert_gradients", "all_reduce", experts, *expert_replicas, gradient_all_reduce_share),
+    )
+
+
+@records()
+def weight_collectives(
+    shared_parameters_per_accelerator, expert_parameters_per_accelerator, weight_precision, zero_stage,
+    intra_node_replicas, inter_node_replicas, intra_node_expert_replicas, inter_node_expert_replicas,
+):  # fmt: skip
+    """Sharded weights, to be gathered for each pass of each micro-batch.
+
+    Source: arXiv 1910.02054, section 7.2.2; arXiv 2304.11277 (FSDP). Differs: AMPeD multiplies the other communication
+    by 1 + M, M = 0.5, which is nothing where there is none and the same for one micro-batch as for a hundred.
+    """
+    calls = 1.0 * (zero_stage >= 3)
+    shared = shared_parameters_per_accelerator * weight_precision
+    experts = expert_parameters_per_accelerator * weight_precision
+    return (
+        Collective("weights", "all_gather", shared, intra_node_replicas, inter_node_replicas, calls),
+        Collective(
+            "expert_weights", "all_gather", experts, intra_node_expert_replicas, inter_node_expert_replicas, calls
+        ),
+    )
+
+
+@quantity("s", choice="performance_model", value="amped")
+def intra_node_gradient_communication_time__amped(
+    data_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency
+):
+    """Time of the gradient all-reduce inside the node. Source: AMPeD, gradient all-reduce."""
+    rate = inter_accelerator_bandwidth * inter_accelerator_efficiency
+    return total(c.count * 2 * (c.intra - 1) / c.intra * c.volume / rate for c in data_collectives)
+
+
+@quantity("s", choice="performance_model", value="amped")
+def inter_node_gradient_communication_time__amped(
+    data_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency
+):
+    """Time of the gradient all-reduce across nodes. Source: AMPeD, gradient all-reduce."""
+    rate = inter_node_bandwidth_per_accelerator * inter_node_efficiency
+    return total(c.count * 2 * (c.inter - 1) / c.inter * c.volume / c.intra / rate for c in data_collectives)
+
+
+@quantity("s", choice="performance_model", value="amped")
+def weight_gathering_time__amped(
+    weight_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, number_of_microbatches_per_minibatch,
+    communicating_passes,
+):  # fmt: skip
+    """Time to gather sharded weights, inside and then across nodes. Source: arXiv 1910.02054, section 7.2.2."""
+    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
+    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
+    once = total(
+        c.count * ((c.intra - 1) / c.intra * c.volume / inside + (c.inter - 1) / c.inter * c.volume / c.intra / across)
+        for c in weight_collectives
+    )
+    return once * number_of_microbatches_per_minibatch * communicating_passes
+
+
+@quantity("s", choice="performance_model", value="amped")
+def exposed_data_communication_time__amped(
+    intra_node_gradient_communication_time, inter_node_gradient_communication_time, weight_gathering_time
+):
+    """Time of data parallelism: gradients inside, then across nodes, and sharded weights.
+
+    Source: AMPeD, gradient all-reduce.
+    """
+    gradients = intra_node_gradient_communication_time + inter_node_gradient_communication_time
+    return gradients + weight_gathering_time
+
+
+# --- the pipeline ----------------------------------------------------------------------------------------------------
+
+
+@quantity("s")
+def pipelined_work_time(
+    compute_forward_time, compute_backward_time, recomputation_time, weight_update_time,
+    exposed_tensor_communication_time,
+):  # fmt: skip
+    """Time of a stage's passes in a step, with what they wait for. Source: AMPeD, pipeline bubbles."""
+    work = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time
+    return work + exposed_tensor_communication_time
+
+
+@quantity("s")
+def waited_work_time(pipelined_work_time):
+    """What a stage waits for, once for each other stage, as if for all micro-batches: all passes. Source: AMPeD, pipeline bubbles."""
+    return pipelined_work_time
+
+
+@quantity("s", choice="pipeline_schedule", value="zero_bubble_h1")
+def waited_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, weight_update_time):
+    """What a stage waits for in ZB-H1: weight gradients fill what they can, F + B − W.
+
+    Source: arXiv 2401.10241, table 2. Differs: where W is longer than F, it fills no more than F.
+    """
+    return pipelined_work_time - weight_update_time - np.minimum(weight_update_time, compute_forward_time)
+
+
+@quantity("s", choice="pipeline_schedule", value="zero_bubble_v")
+def waited_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, weight_update_time):
+    """What a stage waits for in a V: half an input gradient, or what of one no weight gradient covers.
+
+    Source: arXiv 2405.15362, section 3; for input gradients no shorter than the other passes.
+    """
+    input_gradient = pipelined_work_time - weight_update_time - compute_forward_time
+    return np.maximum(input_gradient / 2, input_gradient - weight_update_time)
+
+
+@quantity("s", choice="performance_model", value="amped")
+def pipeline_bubble_time__amped(
+    exposed_bubble_fraction, pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages,
+    waited_work_time,
+):  # fmt: skip
+    """Time that stages wait for the first and the last micro-batch.
+
+    Source: AMPeD, pipeline bubbles; arXiv 2104.04473, section 2.2. Differs: AMPeD's code divides the compute part by layers again.
+    """
+    idle = (pipeline_parallel_degree - 1) / (number_of_microbatches_per_minibatch * virtual_pipeline_stages)
+    return exposed_bubble_fraction * idle * waited_work_time
+
+
+# --- what runs beside computation ------------------------------------------------------------------------------------
+
+
+@quantity("s", choice="performance_model", value="amped")
+def hidden_tensor_communication_time__amped(exposed_tensor_communication_time):
+    """Tensor communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
+    return 0 * exposed_tensor_communication_time
+
+
+@quantity("s", choice="performance_model", value="amped")
+def hidden_pipeline_communication_time__amped(exposed_pipeline_communication_time):
+    """Pipeline communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
+    return 0 * exposed_pipeline_communication_time
+
+
+@quantity("s", choice="performance_model", value="amped")
+def hidden_data_communication_time__amped(exposed_data_communication_time):
+    """Data-parallel communication that runs beside computation: none in the closed form.
+
+    Source: AMPeD, training time.
+    """
+    return 0 * exposed_data_communication_time
+
+
+@quantity("s", choice="performance_model", value="amped")
+def hidden_context_communication_time__amped(exposed_context_communication_time):
+    """Context communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
+    return 0 * exposed_context_communication_time
+
+
+@quantity("s", choice="performance_model", value="amped")
+def hidden_expert_communication_time__amped(exposed_expert_communication_time):
+    """Expert communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
+    return 0 * exposed_expert_communication_time

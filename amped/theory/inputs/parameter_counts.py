@@ -1,0 +1,286 @@
+"""How many parameters the network has; exact for every row of `transformer_network_parameters`."""
+
+import numpy as np
+
+from amped.theory.quantity import NETWORK, parameter, quantity
+
+
+@parameter("boolean", category=NETWORK)
+def query_key_value_bias():
+    """Whether the query, key and value projections have biases. Source: definition."""
+    return 0
+
+
+@parameter("boolean", category=NETWORK)
+def attention_output_bias():
+    """Whether the projection after attention has a bias. Source: definition."""
+    return 0
+
+
+@parameter("boolean", category=NETWORK)
+def mlp_bias():
+    """Whether the feed-forward network has biases. Source: definition."""
+    return 0
+
+
+@parameter("boolean", category=NETWORK)
+def expert_bias():
+    """Whether routed experts have biases. Source: definition."""
+    return 0
+
+
+@parameter("boolean", category=NETWORK)
+def router_bias():
+    """Whether the router has a bias for each expert. Source: definition."""
+    return 0
+
+
+@parameter("boolean", category=NETWORK)
+def attention_sinks():
+    """Whether each head has a learned sink logit. Source: OpenAI gpt-oss model card, 2025."""
+    return 0
+
+
+@parameter("boolean", category=NETWORK)
+def query_key_norm():
+    """Whether queries and keys are normalised, with one weight for each entry of a head. Source: arXiv 2302.05442."""
+    return 0
+
+
+@parameter("boolean", category=NETWORK)
+def relative_projection():
+    """Whether a layer projects relative positions with a matrix of its own. Source: arXiv 1901.02860."""
+    return 0
+
+
+@parameter("count", category=NETWORK, at_least=0)
+def relative_position_buckets():
+    """Learned relative-position biases for each head. Source: arXiv 1910.10683 (T5)."""
+    return 0
+
+
+@quantity("count", category=NETWORK)
+def relative_position_tables(layers):
+    """Tables of relative-position biases: one a layer unless layers share them. Source: arXiv 1910.10683 (T5)."""
+    return layers
+
+
+@parameter("count", category=NETWORK, at_least=0)
+def norm_vectors():
+    """Weight vectors of one normalisation: 2 for layer norm, 1 for RMS norm. Source: arXiv 1607.06450."""
+    return 2
+
+
+@parameter("count", category=NETWORK, at_least=0)
+def norms_per_layer():
+    """Normalisations of one layer. Source: definition."""
+    return 2
+
+
+@parameter("count", category=NETWORK, at_least=0)
+def position_table():
+    """Rows of a learned table of absolute positions; 0 where positions are computed. Source: definition."""
+    return 0
+
+
+@quantity("count", category=NETWORK)
+def embedding_dimension(dimensionality):
+    """Width of a word embedding; another width than the layers' needs two projections. Source: arXiv 2205.01068."""
+    return dimensionality
+
+
+@parameter("count", category=NETWORK, at_least=0)
+def token_types():
+    """Rows of a learned table of segment types. Source: arXiv 1810.04805 (BERT)."""
+    return 0
+
+
+@parameter("boolean", category=NETWORK)
+def embedding_norm():
+    """Whether the embeddings are normalised before the first layer. Source: definition."""
+    return 0
+
+
+@parameter("boolean", category=NETWORK)
+def final_norm():
+    """Whether the last layer's output is normalised. Source: definition."""
+    return 1
+
+
+@parameter("boolean", category=NETWORK)
+def output_bias():
+    """Whether the output head has a bias for each token. Source: definition."""
+    return 0
+
+
+@parameter("boolean", category=NETWORK)
+def pooler():
+    """Whether a dense layer stands over the first token. Source: arXiv 1810.04805 (BERT)."""
+    return 0
+
+
+@parameter("count", category=NETWORK, at_least=0)
+def patch_values():
+    """Numbers in an image patch (size² · channels), embedded with bias and class token. Source: arXiv 2010.11929."""
+    return 0
+
+
+@quantity("count")
+def attention_matrix_parameters(dimensionality, attention_heads, key_value_heads, head_dimension):
+    """Weights of the query, key, value and output projections of a layer. Source: arXiv 1706.03762, section 3.2.2."""
+    query_key_value = dimensionality * head_dimension * (attention_heads + 2 * key_value_heads)
+    return query_key_value + attention_heads * head_dimension * dimensionality
+
+
+@quantity("count", choice="attention_kind", value="multi_latent")
+def attention_matrix_parameters__multi_latent(
+    dimensionality, attention_heads, head_dimension, value_head_dimension,
+    query_latent_dimension, key_value_latent_dimension, rotary_head_dimension,
+):  # fmt: skip
+    """Weights of a multi-head latent attention, with the norms of its latent vectors.
+
+    Source: arXiv 2405.04434, eq. 9–19.
+    """
+    queries = attention_heads * head_dimension
+    compressed = query_latent_dimension * (dimensionality + 1 + queries)
+    query = np.where(query_latent_dimension > 0, compressed, dimensionality * queries)
+    up = attention_heads * (head_dimension - rotary_head_dimension + value_head_dimension)
+    key_value = dimensionality * (key_value_latent_dimension + rotary_head_dimension)
+    key_value = key_value + key_value_latent_dimension * (1 + up)
+    return query + key_value + attention_heads * value_head_dimension * dimensionality
+
+
+@quantity("count")
+def attention_parameters(
+    attention_matrix_parameters, dimensionality, attention_heads, key_value_heads, head_dimension,
+    query_key_value_bias, attention_output_bias, query_key_norm, attention_sinks, relative_projection,
+):  # fmt: skip
+    """Parameters of one layer's attention: matrices, biases, norms of queries and keys. Source: definition."""
+    biases = query_key_value_bias * head_dimension * (attention_heads + 2 * key_value_heads)
+    biases = biases + attention_output_bias * dimensionality + attention_sinks * attention_heads
+    positions = relative_projection * dimensionality * attention_heads * head_dimension
+    return attention_matrix_parameters + biases + query_key_norm * 2 * head_dimension + positions
+
+
+@quantity("count")
+def stack_parameters(
+    layers, number_of_attention_layers, number_of_dense_layers, number_of_MoE_layers, cross_attention_layers,
+    attention_parameters, norm_parameters, norm_vectors, dimensionality, feedforward_parameters,
+    router_and_shared_expert_parameters, relative_position_buckets, relative_position_tables, attention_heads,
+):  # fmt: skip
+    """Parameters of all layers without the routed experts, cross-attentions with their norms. Source: definition."""
+    attention = number_of_attention_layers * attention_parameters + layers * norm_parameters
+    attention = attention + cross_attention_layers * (attention_parameters + norm_vectors * dimensionality)
+    positions = relative_position_buckets * attention_heads * relative_position_tables
+    mixtures = number_of_MoE_layers * router_and_shared_expert_parameters
+    return attention + positions + number_of_dense_layers * feedforward_parameters + mixtures
+
+
+@quantity("count")
+def feedforward_parameters(dimensionality, feedforward_dimension, gated_mlp, mlp_bias):
+    """Parameters of a dense feed-forward network. Source: arXiv 1706.03762, section 3.3; gate: arXiv 2002.05202."""
+    matrices = (2 + gated_mlp) * dimensionality * feedforward_dimension
+    return matrices + mlp_bias * ((1 + gated_mlp) * feedforward_dimension + dimensionality)
+
+
+@quantity("count")
+def expert_parameters(dimensionality, expert_feedforward_dimension, gated_experts, expert_bias):
+    """Parameters of one routed expert. Source: arXiv 1701.06538."""
+    matrices = (2 + gated_experts) * dimensionality * expert_feedforward_dimension
+    return matrices + expert_bias * ((1 + gated_experts) * expert_feedforward_dimension + dimensionality)
+
+
+@quantity("count")
+def router_and_shared_expert_parameters(
+    dimensionality, number_of_experts, router_bias, shared_experts_feedforward_dimension, gated_mlp
+):
+    """Parameters of a mixture-of-experts layer that every token uses. Source: arXiv 2401.06066 (DeepSeekMoE)."""
+    shared = (2 + gated_mlp) * dimensionality * shared_experts_feedforward_dimension
+    return dimensionality * number_of_experts + router_bias * number_of_experts + shared
+
+
+@quantity("count")
+def norm_parameters(norms_per_layer, norm_vectors, dimensionality):
+    """Parameters of one layer's normalisations. Source: arXiv 1607.06450."""
+    return norms_per_layer * norm_vectors * dimensionality
+
+
+@quantity("count")
+def embedding_parameters(
+    vocabulary_size, embedding_dimension, dimensionality, position_table, token_types, embedding_norm, norm_vectors,
+    patch_values,
+):  # fmt: skip
+    """Parameters before the first layer: words, positions, segments, patches and their norm. Source: definition."""
+    words = vocabulary_size * embedding_dimension
+    projections = np.where(embedding_dimension != dimensionality, 2 * embedding_dimension * dimensionality, 0)
+    patches = np.where(patch_values > 0, (patch_values + 2) * dimensionality, 0)
+    tables = (position_table + token_types + embedding_norm * norm_vectors) * dimensionality
+    return words + projections + patches + tables
+
+
+@quantity("count")
+def head_parameters(
+    vocabulary_size, dimensionality, tied_embeddings, final_norm, number_of_stacks, norm_vectors, output_bias, pooler,
+    prediction_parameters,
+):  # fmt: skip
+    """Parameters after the last layer: final norms, untied output head, pooler, further predictions. Source: definition."""
+    head = (1 - tied_embeddings) * vocabulary_size * dimensionality + output_bias * vocabulary_size
+    norms = final_norm * number_of_stacks * norm_vectors * dimensionality
+    return head + norms + pooler * (dimensionality + 1) * dimensionality + prediction_parameters
+
+
+@quantity("count")
+def number_of_parameters(
+    stack_parameters, number_of_MoE_layers, number_of_experts, expert_parameters, embedding_parameters, head_parameters,
+    prediction_expert_parameters,
+):  # fmt: skip
+    """Parameters of the whole network. Source: definition."""
+    experts = number_of_MoE_layers * number_of_experts * expert_parameters + prediction_expert_parameters
+    return stack_parameters + experts + embedding_parameters + head_parameters
+
+
+@quantity("count")
+def active_parameters(
+    number_of_parameters, number_of_MoE_layers, prediction_MoE_layers, number_of_experts, experts_per_token,
+    expert_parameters,
+):  # fmt: skip
+    """Parameters that one token uses: all but the experts it does not visit. Source: arXiv 2101.03961."""
+    mixtures = number_of_MoE_layers + prediction_MoE_layers
+    return number_of_parameters - mixtures * (number_of_experts - experts_per_token) * expert_parameters
+
+
+# --- multi-token prediction ------------------------------------------------------------------------------------------
+
+
+@quantity("count")
+def prediction_MoE_layers(multi_token_prediction_layers, number_of_MoE_layers):
+    """Layers of those modules that have a mixture of experts: all, where the network has mixtures. Source: arXiv 2412.19437."""
+    return multi_token_prediction_layers * (number_of_MoE_layers > 0)
+
+
+@quantity("count")
+def prediction_dense_layers(multi_token_prediction_layers, prediction_MoE_layers):
+    """Layers of those modules that have a dense feed-forward network. Source: arXiv 2412.19437, section 2.2."""
+    return multi_token_prediction_layers - prediction_MoE_layers
+
+
+@quantity("count")
+def prediction_parameters(
+    multi_token_prediction_layers, prediction_MoE_layers, prediction_dense_layers, dimensionality, norm_vectors,
+    attention_parameters, norm_parameters, feedforward_parameters, router_and_shared_expert_parameters,
+):  # fmt: skip
+    """Parameters of those modules without routed experts; embedding and head are shared with the network.
+
+    Two norms, and a projection of both normalised inputs, stand before the layer and its own final norm behind it.
+    Source: arXiv 2412.19437, eq. 21–23.
+    """
+    norms = 3 * norm_vectors * dimensionality
+    each = 2 * dimensionality * dimensionality + norms + attention_parameters + norm_parameters
+    mixtures = prediction_MoE_layers * router_and_shared_expert_parameters
+    return multi_token_prediction_layers * each + prediction_dense_layers * feedforward_parameters + mixtures
+
+
+@quantity("count")
+def prediction_expert_parameters(prediction_MoE_layers, number_of_experts, expert_parameters):
+    """Parameters of the routed experts of those modules. Source: arXiv 2412.19437, section 2.2."""
+    return prediction_MoE_layers * number_of_experts * expert_parameters

@@ -1,0 +1,132 @@
+"""Computation of a micro-batch in one layer, in the embedding and in the output head, pass by pass."""
+
+import numpy as np
+
+from amped.theory.quantity import quantity
+from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
+
+CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "fused_attention")
+
+
+def pass_time(phase, durations, rates):
+    """Time of one pass: that of its kernels, but no less than the host needs to launch them.
+
+    Source: definition; the host launches kernels while the accelerator runs those before.
+    """
+    launches = total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
+    return np.maximum(of_phase(phase, durations), launches * rates[0].dispatch)
+
+
+@quantity("s")
+def forward_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
+    """Forward time of a micro-batch in one layer, no less than the host needs. Source: arXiv 2410.00273, section 3."""
+    return np.maximum(pass_time("forward", layer_durations, kernel_rates), host_time_per_layer)
+
+
+@quantity("s")
+def input_gradient_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
+    """Time of the gradients of a layer's activations for a micro-batch; half of the host's time backward is theirs.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return np.maximum(pass_time("input_gradient", layer_durations, kernel_rates), host_time_per_layer / 2)
+
+
+@quantity("s")
+def weight_gradient_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
+    """Time of the gradients of a layer's weights for a micro-batch; half of the host's time backward is theirs.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return np.maximum(pass_time("weight_gradient", layer_durations, kernel_rates), host_time_per_layer / 2)
+
+
+@quantity("s")
+def core_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of scores, softmax, dropout and values, which selective recomputation repeats.
+
+    Source: arXiv 2205.05198, section 5.
+    """
+    return pass_time("forward", [d for d in layer_durations if d.name in CORE], kernel_rates)
+
+
+@quantity("s")
+def core_gradient_time_per_layer(layer_durations, kernel_rates):
+    """Time of the gradients of scores, softmax, dropout and values for a micro-batch. Source: arXiv 2205.05198, section 5."""
+    return pass_time("input_gradient", [d for d in layer_durations if d.name in CORE], kernel_rates)
+
+
+@quantity("s")
+def product_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of a layer's products with weights. Source: arXiv 2410.00273, section 3."""
+    return pass_time("forward", [d for d in layer_durations if d.kind in WEIGHTED], kernel_rates)
+
+
+@quantity("s")
+def streaming_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of a layer's norms and element-wise operators outside attention. Source: arXiv 2007.00072, table 3."""
+    streaming = [d for d in layer_durations if d.kind in STREAMING and d.name not in CORE]
+    return pass_time("forward", streaming, kernel_rates)
+
+
+@quantity("s")
+def last_product_forward_time_per_layer(layer_durations, kernel_rates):
+    """Forward time of the product that ends a dense layer, whose output nothing in the layer needs. Source: definition."""
+    return pass_time("forward", [d for d in layer_durations if d.name == "feedforward_down"], kernel_rates)
+
+
+@quantity("s")
+def recomputation_time_per_layer(
+    forward_time_per_layer, core_forward_time_per_layer, product_forward_time_per_layer,
+    streaming_forward_time_per_layer, last_product_forward_time_per_layer, recomputed_layer_fraction,
+    recomputed_core_fraction, recomputed_product_fraction, recomputed_streaming_fraction, recomputation_stops_early,
+):  # fmt: skip
+    """Time to compute a layer's activations again, averaged over the layers; or only as far as the last that is needed.
+
+    Source: arXiv 2205.05198, section 5; PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
+    """
+    again = forward_time_per_layer - recomputation_stops_early * last_product_forward_time_per_layer
+    whole = recomputed_layer_fraction * again + recomputed_core_fraction * core_forward_time_per_layer
+    products = recomputed_product_fraction * product_forward_time_per_layer
+    return whole + products + recomputed_streaming_fraction * streaming_forward_time_per_layer
+
+
+@quantity("s")
+def embedding_forward_time(embedding_durations, kernel_rates):
+    """Forward time of a micro-batch in the embedding. Source: arXiv 1909.08053, section 3."""
+    return pass_time("forward", embedding_durations, kernel_rates)
+
+
+@quantity("s")
+def embedding_backward_time(embedding_durations, kernel_rates):
+    """Time of the gradients of the embedding for a micro-batch. Source: arXiv 1909.08053, section 3."""
+    return pass_time("input_gradient", embedding_durations, kernel_rates)
+
+
+@quantity("s")
+def head_forward_time(head_durations, kernel_rates):
+    """Forward time of a micro-batch in the output head and its loss. Source: arXiv 1909.08053, section 3."""
+    return pass_time("forward", head_durations, kernel_rates)
+
+
+@quantity("s")
+def head_input_gradient_time(head_durations, kernel_rates):
+    """Time of the gradients of the output head's activations for a micro-batch. Source: arXiv 1909.08053, section 3."""
+    return pass_time("input_gradient", head_durations, kernel_rates)
+
+
+@quantity("s")
+def head_weight_gradient_time(head_durations, kernel_rates):
+    """Time of the gradients of the output head's weights for a micro-batch. Source: arXiv 1909.08053, section 3."""
+    return pass_time("weight_gradient", head_durations, kernel_rates)
+
+
+# --- experts ---------------------------------------------------------------------------------------------------------
+
+
+@quantity("s")
+def backward_time_per_layer(
+    input_gradient_time_per_layer, weight_gradient_time_per_layer, recomputation_time_per_layer
+):
+    """Computation of a layer in the backward pass of a micro-batch, with what is computed again. Source: definition."""
+    return input_gradient_time_per_layer + weight_gradient_time_per_layer + recomputation_time_per_layer

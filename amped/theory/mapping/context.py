@@ -1,0 +1,85 @@
+"""Context parallelism: how a sequence is cut, and who has which queries and heads (`messages/context.py`: what is sent)."""
+
+import numpy as np
+
+from amped.theory.quantity import MAPPING, parameter, quantity, selector
+
+
+@selector("ring", "all_gather", "all_to_all", category=MAPPING)
+def context_parallel_kind():
+    """How shares of a sequence exchange keys and values: passed round, gathered, or for heads (Ulysses).
+
+    Source: arXiv 2310.01889 (ring); arXiv 2407.21783, section 3.3.2 (all_gather); arXiv 2309.14509 (all_to_all).
+    """
+    return "ring"
+
+
+@parameter("boolean", category=MAPPING)
+def balanced_context_work():
+    """Whether each share of a causal sequence has an early and a late block, so that all have as many scores.
+
+    Source: arXiv 2311.09431; Megatron-Core, context parallelism.
+    """
+    return 1
+
+
+@quantity("count")
+def head_exchange_degree():
+    """Accelerators among which heads are exchanged for tokens: one. Source: arXiv 2310.01889."""
+    return 1
+
+
+@quantity("count", choice="context_parallel_kind", value="all_to_all")
+def head_exchange_degree__all_to_all(context_parallel_degree):
+    """Accelerators among which heads are exchanged for tokens: the context group. Source: arXiv 2309.14509, section 3."""
+    return context_parallel_degree
+
+
+@quantity("count")
+def query_split_degree(token_split_degree, head_exchange_degree):
+    """Shares of the queries of one head: those of the tokens, unless heads were exchanged for them.
+
+    Source: arXiv 2309.14509, section 3.
+    """
+    return token_split_degree / head_exchange_degree
+
+
+@quantity("count")
+def unbalanced_shares(balanced_context_work, query_split_degree):
+    """Shares of a causal sequence of which the last has most scores: one where they are balanced.
+
+    Source: arXiv 2311.09431, section 1.
+    """
+    return np.where(balanced_context_work > 0, 1, query_split_degree)
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@quantity("boolean", constrains="context_parallel_degree")
+def balanced_shares_are_two_blocks(
+    context, context_parallel_degree, tensor_parallel_columns, causal, balanced_context_work, head_exchange_degree
+):
+    """Balanced shares of a causal sequence are an early and a late block of as many tokens.
+
+    Source: Megatron-Core, context parallelism (a sequence divides by twice the degree).
+    """
+    shares = context_parallel_degree * tensor_parallel_columns / head_exchange_degree
+    free = (shares == 1) | (causal == 0) | (balanced_context_work == 0)
+    return free | (np.mod(context, 2 * shares) == 0)
+
+
+@quantity("boolean", constrains="context_parallel_degree", choice="context_parallel_kind", value="all_to_all")
+def heads_divide_by_the_context_degree__all_to_all(
+    attention_heads, key_value_heads, tensor_parallel_rows, context_parallel_degree
+):
+    """Each accelerator gets as many heads in exchange for tokens, key heads too. Source: arXiv 2309.14509, section 3."""
+    shares = tensor_parallel_rows * context_parallel_degree
+    keys = (np.mod(key_value_heads, shares) == 0) | (np.mod(shares, key_value_heads) == 0)
+    return (np.mod(attention_heads, shares) == 0) & keys
+
+
+@quantity("boolean", constrains="context_parallel_kind", choice="context_parallel_kind", value="all_to_all")
+def latent_vectors_are_not_dealt_out__all_to_all(absorbed_latent_attention, context_parallel_degree):
+    """One latent vector serves all heads, so that heads cannot be exchanged for tokens of it. Source: arXiv 2405.04434."""
+    return (absorbed_latent_attention == 0) | (context_parallel_degree == 1)

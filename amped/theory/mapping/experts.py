@@ -1,0 +1,76 @@
+"""Mixtures of experts on a mapping: how unevenly tokens come, and how many accelerators and nodes a token's experts are on."""
+
+import numpy as np
+
+from amped.theory.quantity import MAPPING, parameter, quantity
+
+
+@parameter("1", category=MAPPING, at_least=1)
+def expert_imbalance_factor():
+    """Tokens of the busiest accelerator's experts for each that it would have if all had as many; the others wait.
+
+    Source: arXiv 2006.16668, section 2.2 (load balance). Forced or perfect balance is 1.
+    """
+    return 1
+
+
+@quantity("1")
+def expert_load_factor(expert_imbalance_factor, expert_capacity_factor, expert_parallel_degree):
+    """Rows that the busiest experts compute for each visit on average: their capacity, else what comes.
+
+    One accelerator gets no more than all visits, and where it has all experts no more than others. Source: arXiv
+    2006.16668, section 2.2.
+    """
+    comes = np.minimum(expert_imbalance_factor, expert_parallel_degree)
+    return np.where(expert_capacity_factor > 0, expert_capacity_factor, comes)
+
+
+def places_at_random(places, experts_per_token):
+    """Places that have one of a token's experts, of equal places: G·(1 − (1 − 1/G)^k). Source: definition."""
+    return places * (1 - np.exp(experts_per_token * np.log1p(-1 / np.maximum(places, 1 + 1e-9))))
+
+
+def places_in_turn(places, experts_per_token, number_of_experts):
+    """Places that have one of k consecutive experts, where each has E and every k-th expert starts: 1 + (k − gcd)/E.
+
+    Source: definition.
+    """
+    experts = np.maximum(number_of_experts / places, 1)
+    shared = np.gcd(np.rint(experts_per_token).astype(np.int64), np.rint(experts).astype(np.int64))
+    return np.minimum(1 + (experts_per_token - shared) / experts, places)
+
+
+@quantity("count")
+def visited_accelerators(expert_parallel_degree, experts_per_token):
+    """Accelerators of a group with one of a token's experts. Source: definition."""
+    return places_at_random(expert_parallel_degree, experts_per_token)
+
+
+@quantity("count", choice="expert_assignment", value="in_turn")
+def visited_accelerators__in_turn(expert_parallel_degree, experts_per_token, number_of_experts):
+    """Accelerators of a group with one of a token's experts. Source: NVIDIA NeMo AutoModel, FakeBalancedGate."""
+    return places_in_turn(expert_parallel_degree, experts_per_token, number_of_experts)
+
+
+@quantity("count")
+def visited_nodes(inter_node_expert_parallel_degree, experts_per_token):
+    """Nodes of a group with one of a token's experts. Source: definition."""
+    return places_at_random(inter_node_expert_parallel_degree, experts_per_token)
+
+
+@quantity("count", choice="expert_assignment", value="in_turn")
+def visited_nodes__in_turn(inter_node_expert_parallel_degree, experts_per_token, number_of_experts):
+    """Nodes of a group with one of a token's experts. Source: NVIDIA NeMo AutoModel, FakeBalancedGate."""
+    return places_in_turn(inter_node_expert_parallel_degree, experts_per_token, number_of_experts)
+
+
+@quantity("1")
+def distinct_visit_fraction(deduplicated_dispatch, visited_accelerators, experts_per_token):
+    """What an accelerator sends of a token for each of its experts: all, or once to each accelerator. Source: DeepEP."""
+    return np.where(deduplicated_dispatch > 0, visited_accelerators / np.maximum(experts_per_token, 1), 1.0)
+
+
+@quantity("1")
+def crossing_fraction(deduplicated_dispatch, visited_nodes, visited_accelerators):
+    """What crosses nodes of a token for each accelerator that it goes to: all, or once to each node. Source: DeepEP."""
+    return np.where(deduplicated_dispatch > 0, visited_nodes / visited_accelerators, 1.0)

@@ -1,0 +1,199 @@
+"""Placement: how much of each degree lies inside the node, that is inside the fast domain, and how much across.
+
+Degrees are placed in the order tensor, context, data, pipeline: each takes as much of what is left of the fast
+domain as divides both. An explicit part overrides its placement.
+"""
+
+import numpy as np
+
+from amped.theory.quantity import MAPPING, SYSTEM, quantity, selector
+
+
+@selector("tensor_context_data_pipeline", "tensor_context_pipeline_data", category=MAPPING)
+def placement_order():
+    """Order in which the degrees take their places in the fast domain. Source: arXiv 2104.04473, section 3.2."""
+    return "tensor_context_data_pipeline"
+
+
+@quantity("count", category=SYSTEM)
+def scale_up_domain_size(number_of_accelerators_per_node):
+    """Accelerators that reach one another over the fast network ("node" in intra_ and inter_). Source: definition."""
+    return number_of_accelerators_per_node
+
+
+@quantity("count")
+def places_for_tensor(scale_up_domain_size):
+    """Places of the fast domain open to tensor parallelism: all. Source: arXiv 2104.04473, section 3.2."""
+    return scale_up_domain_size
+
+
+@quantity("count")
+def places_for_context(places_for_tensor, intra_node_tensor_parallel_degree):
+    """Places of the fast domain left after tensor parallelism. Source: definition."""
+    return places_for_tensor / intra_node_tensor_parallel_degree
+
+
+@quantity("count")
+def places_after_context(places_for_context, intra_node_context_parallel_degree):
+    """Places of the fast domain left after tensor and context parallelism. Source: definition."""
+    return places_for_context / intra_node_context_parallel_degree
+
+
+@quantity("count")
+def places_for_data(places_after_context):
+    """Places of the fast domain open to data parallelism. Source: definition."""
+    return places_after_context
+
+
+@quantity("count", choice="placement_order", value="tensor_context_pipeline_data")
+def places_for_data__after_pipeline(places_after_context, intra_node_pipeline_parallel_degree):
+    """Places of the fast domain left after the pipeline, where it goes first. Source: definition."""
+    return places_after_context / intra_node_pipeline_parallel_degree
+
+
+@quantity("count")
+def places_for_pipeline(places_after_context, intra_node_data_parallel_degree):
+    """Places of the fast domain left after data parallelism. Source: definition."""
+    return places_after_context / intra_node_data_parallel_degree
+
+
+@quantity("count", choice="placement_order", value="tensor_context_pipeline_data")
+def places_for_pipeline__before_data(places_after_context):
+    """Places of the fast domain open to the pipeline, where it goes before data parallelism. Source: definition."""
+    return places_after_context
+
+
+@quantity("count")
+def intra_node_stage_accelerators(
+    intra_node_data_parallel_degree, intra_node_context_parallel_degree, intra_node_tensor_parallel_degree
+):
+    """Accelerators of a stage inside one fast domain. Source: definition."""
+    return intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_tensor_parallel_degree
+
+
+@quantity("count")
+def intra_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intra_node_stage_accelerators):
+    """Part inside the node of those that share an expert's matrices, who come first. Source: Megatron-Core, MoE groups."""
+    degree, places = expert_tensor_parallel_degree, intra_node_stage_accelerators
+    return np.gcd(degree.astype(np.int64), places.astype(np.int64)).astype(np.float64)
+
+
+@quantity("count")
+def inter_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intra_node_expert_tensor_parallel_degree):
+    """Nodes of those that share an expert's matrices. Source: Megatron-Core, MoE groups."""
+    return expert_tensor_parallel_degree / intra_node_expert_tensor_parallel_degree
+
+
+@quantity("count")
+def places_for_expert(intra_node_stage_accelerators, intra_node_expert_tensor_parallel_degree):
+    """Places of the fast domain open to experts: those of the stage's replicas, less what shares one expert.
+
+    Source: arXiv 2504.14960 (parallel folding). Differs: in arXiv 2006.16668 the group lies inside the data-parallel one,
+    which is the case of an expert tensor degree as large as that of the dense layers, and no context parallelism.
+    """
+    return intra_node_stage_accelerators / intra_node_expert_tensor_parallel_degree
+
+
+@quantity("count", category=MAPPING, replaces=("tensor_parallel_degree",))
+def intra_node_tensor_parallel_degree(tensor_parallel_degree, places_for_tensor):
+    """Part of the tensor-parallel degree inside the node: what divides both it and the places left.
+
+    Source: definition.
+    """
+    return np.gcd(tensor_parallel_degree.astype(np.int64), places_for_tensor.astype(np.int64)).astype(np.float64)
+
+
+@quantity("count", category=MAPPING, when_given=("inter_node_tensor_parallel_degree",))
+def intra_node_tensor_parallel_degree__rest(tensor_parallel_degree, inter_node_tensor_parallel_degree):
+    """Part of the tensor-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
+    return tensor_parallel_degree / inter_node_tensor_parallel_degree
+
+
+@quantity("count", category=MAPPING, replaces=("tensor_parallel_degree",))
+def inter_node_tensor_parallel_degree(tensor_parallel_degree, intra_node_tensor_parallel_degree):
+    """Part of the tensor-parallel degree across nodes. Source: definition."""
+    return tensor_parallel_degree / intra_node_tensor_parallel_degree
+
+
+@quantity("count", category=MAPPING, replaces=("context_parallel_degree",))
+def intra_node_context_parallel_degree(context_parallel_degree, places_for_context):
+    """Part of the context-parallel degree inside the node: what divides both it and the places left.
+
+    Source: definition.
+    """
+    return np.gcd(context_parallel_degree.astype(np.int64), places_for_context.astype(np.int64)).astype(np.float64)
+
+
+@quantity("count", category=MAPPING, when_given=("inter_node_context_parallel_degree",))
+def intra_node_context_parallel_degree__rest(context_parallel_degree, inter_node_context_parallel_degree):
+    """Part of the context-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
+    return context_parallel_degree / inter_node_context_parallel_degree
+
+
+@quantity("count", category=MAPPING, replaces=("context_parallel_degree",))
+def inter_node_context_parallel_degree(context_parallel_degree, intra_node_context_parallel_degree):
+    """Part of the context-parallel degree across nodes. Source: definition."""
+    return context_parallel_degree / intra_node_context_parallel_degree
+
+
+@quantity("count", category=MAPPING, replaces=("data_parallel_degree",))
+def intra_node_data_parallel_degree(data_parallel_degree, places_for_data):
+    """Part of the data-parallel degree inside the node: what divides both it and the places left.
+
+    Source: definition.
+    """
+    return np.gcd(data_parallel_degree.astype(np.int64), places_for_data.astype(np.int64)).astype(np.float64)
+
+
+@quantity("count", category=MAPPING, when_given=("inter_node_data_parallel_degree",))
+def intra_node_data_parallel_degree__rest(data_parallel_degree, inter_node_data_parallel_degree):
+    """Part of the data-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
+    return data_parallel_degree / inter_node_data_parallel_degree
+
+
+@quantity("count", category=MAPPING, replaces=("data_parallel_degree",))
+def inter_node_data_parallel_degree(data_parallel_degree, intra_node_data_parallel_degree):
+    """Part of the data-parallel degree across nodes. Source: definition."""
+    return data_parallel_degree / intra_node_data_parallel_degree
+
+
+@quantity("count", category=MAPPING, replaces=("pipeline_parallel_degree",))
+def intra_node_pipeline_parallel_degree(pipeline_parallel_degree, places_for_pipeline):
+    """Part of the pipeline-parallel degree inside the node: what divides both it and the places left.
+
+    Source: definition.
+    """
+    return np.gcd(pipeline_parallel_degree.astype(np.int64), places_for_pipeline.astype(np.int64)).astype(np.float64)
+
+
+@quantity("count", category=MAPPING, when_given=("inter_node_pipeline_parallel_degree",))
+def intra_node_pipeline_parallel_degree__rest(pipeline_parallel_degree, inter_node_pipeline_parallel_degree):
+    """Part of the pipeline-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
+    return pipeline_parallel_degree / inter_node_pipeline_parallel_degree
+
+
+@quantity("count", category=MAPPING, replaces=("pipeline_parallel_degree",))
+def inter_node_pipeline_parallel_degree(pipeline_parallel_degree, intra_node_pipeline_parallel_degree):
+    """Part of the pipeline-parallel degree across nodes. Source: definition."""
+    return pipeline_parallel_degree / intra_node_pipeline_parallel_degree
+
+
+@quantity("count", category=MAPPING, replaces=("expert_parallel_degree",))
+def intra_node_expert_parallel_degree(expert_parallel_degree, places_for_expert):
+    """Part of the expert-parallel degree inside the node: what divides both it and the places left.
+
+    Source: definition.
+    """
+    return np.gcd(expert_parallel_degree.astype(np.int64), places_for_expert.astype(np.int64)).astype(np.float64)
+
+
+@quantity("count", category=MAPPING, when_given=("inter_node_expert_parallel_degree",))
+def intra_node_expert_parallel_degree__rest(expert_parallel_degree, inter_node_expert_parallel_degree):
+    """Part of the expert-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
+    return expert_parallel_degree / inter_node_expert_parallel_degree
+
+
+@quantity("count", category=MAPPING, replaces=("expert_parallel_degree",))
+def inter_node_expert_parallel_degree(expert_parallel_degree, intra_node_expert_parallel_degree):
+    """Part of the expert-parallel degree across nodes. Source: definition."""
+    return expert_parallel_degree / intra_node_expert_parallel_degree

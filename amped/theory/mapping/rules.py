@@ -1,0 +1,169 @@
+"""Rules that every mapping must keep: booleans that hold, each with the number to change where it does not.
+
+`amped explore` drops what breaks one; `amped estimate` names the rule, the values and the nearest that keep it. A rule of
+one topic stands on that topic's page.
+"""
+
+import numpy as np
+
+from amped.theory.quantity import quantity
+
+
+@quantity("boolean", constrains="tensor_parallel_degree")
+def tensor_degree_is_the_product_of_its_parts(
+    tensor_parallel_degree, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree
+):
+    """The tensor-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return tensor_parallel_degree == intra_node_tensor_parallel_degree * inter_node_tensor_parallel_degree
+
+
+@quantity("boolean", constrains="context_parallel_degree")
+def context_degree_is_the_product_of_its_parts(
+    context_parallel_degree, intra_node_context_parallel_degree, inter_node_context_parallel_degree
+):
+    """The context-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return context_parallel_degree == intra_node_context_parallel_degree * inter_node_context_parallel_degree
+
+
+@quantity("boolean", constrains="data_parallel_degree")
+def data_degree_is_the_product_of_its_parts(
+    data_parallel_degree, intra_node_data_parallel_degree, inter_node_data_parallel_degree
+):
+    """The data-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return data_parallel_degree == intra_node_data_parallel_degree * inter_node_data_parallel_degree
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree")
+def pipeline_degree_is_the_product_of_its_parts(
+    pipeline_parallel_degree, intra_node_pipeline_parallel_degree, inter_node_pipeline_parallel_degree
+):
+    """The pipeline-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return pipeline_parallel_degree == intra_node_pipeline_parallel_degree * inter_node_pipeline_parallel_degree
+
+
+@quantity("boolean", constrains="expert_parallel_degree")
+def expert_degree_is_the_product_of_its_parts(
+    expert_parallel_degree, intra_node_expert_parallel_degree, inter_node_expert_parallel_degree
+):
+    """The expert-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return expert_parallel_degree == intra_node_expert_parallel_degree * inter_node_expert_parallel_degree
+
+
+@quantity("boolean", constrains="tensor_parallel_degree")
+def the_accelerators_divide_by_the_other_degrees(
+    number_of_accelerators, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree
+):
+    """What tensor, pipeline and context degree leave of the accelerators is a whole data degree.
+
+    Source: arXiv 2104.04473, section 3.1.
+    """
+    taken = tensor_parallel_degree * pipeline_parallel_degree * context_parallel_degree
+    return np.mod(number_of_accelerators, taken) == 0
+
+
+@quantity("boolean", constrains="data_parallel_degree")
+def degrees_multiply_to_the_number_of_accelerators(
+    data_parallel_degree, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree,
+    number_of_accelerators,
+):  # fmt: skip
+    """Data, tensor, pipeline and context degree multiply to the number of accelerators.
+
+    Source: arXiv 2104.04473, section 3.1.
+    """
+    product = data_parallel_degree * tensor_parallel_degree * pipeline_parallel_degree * context_parallel_degree
+    return product == number_of_accelerators
+
+
+@quantity("boolean", constrains="number_of_accelerators")
+def the_cluster_has_the_accelerators(number_of_accelerators, number_of_nodes, number_of_accelerators_per_node):
+    """There are no more accelerators than the nodes hold. Source: definition."""
+    return number_of_accelerators <= number_of_nodes * number_of_accelerators_per_node
+
+
+@quantity("boolean", constrains="intra_node_tensor_parallel_degree")
+def the_fast_domain_holds_the_inner_degrees(
+    intra_node_data_parallel_degree, intra_node_tensor_parallel_degree, intra_node_pipeline_parallel_degree,
+    intra_node_context_parallel_degree, scale_up_domain_size,
+):  # fmt: skip
+    """The degrees inside the node multiply to no more accelerators than the fast domain has. Source: definition."""
+    inside = intra_node_data_parallel_degree * intra_node_tensor_parallel_degree
+    inside = inside * intra_node_pipeline_parallel_degree * intra_node_context_parallel_degree
+    return inside <= scale_up_domain_size
+
+
+@quantity("boolean", constrains="intra_node_expert_parallel_degree")
+def the_fast_domain_holds_the_experts(intra_node_expert_parallel_degree, places_for_expert):
+    """The experts' part inside the node divides the places open to it. Source: definition."""
+    return np.mod(places_for_expert, intra_node_expert_parallel_degree) == 0
+
+
+@quantity("boolean", constrains="batch_size")
+def the_batch_divides_by_the_data_degree(batch_size, data_parallel_degree):
+    """Each replica takes as many sequences of a batch. Source: arXiv 2104.04473, section 3.3."""
+    return np.mod(batch_size, data_parallel_degree) == 0
+
+
+@quantity("boolean", constrains="microbatch_size")
+def the_minibatch_divides_by_the_microbatch(minibatch_size, microbatch_size, number_of_microbatches_per_minibatch):
+    """A replica's sequences are a whole number of whole micro-batches. Source: arXiv 2104.04473, section 3.4."""
+    whole = (np.mod(minibatch_size, microbatch_size) == 0) & (np.mod(microbatch_size, 1) == 0)
+    return whole & (microbatch_size * number_of_microbatches_per_minibatch == minibatch_size)
+
+
+@quantity("boolean", constrains="tensor_parallel_degree")
+def attention_heads_divide_by_the_tensor_degree(attention_heads, tensor_parallel_degree, tensor_parallel_columns):
+    """Each tensor-parallel share has as many attention heads. Source: arXiv 1909.08053, section 3."""
+    rows = tensor_parallel_degree / tensor_parallel_columns
+    return (np.mod(attention_heads, rows) == 0) | (np.mod(rows, 1) != 0)
+
+
+@quantity("boolean", constrains="tensor_parallel_degree")
+def key_heads_match_the_tensor_degree(key_value_heads, tensor_parallel_degree, tensor_parallel_columns):
+    """Key heads are split evenly over the tensor-parallel shares, or each is copied to as many.
+
+    Source: Megatron-Core, --num-query-groups.
+    """
+    rows = tensor_parallel_degree / tensor_parallel_columns
+    whole = (np.mod(key_value_heads, rows) == 0) | (np.mod(rows, key_value_heads) == 0)
+    return whole | (np.mod(rows, 1) != 0)
+
+
+@quantity("boolean", constrains="tensor_parallel_degree")
+def the_feedforward_network_divides_by_the_tensor_degree(
+    feedforward_dimension, tensor_parallel_degree, tensor_parallel_columns
+):
+    """Each tensor-parallel share has as many hidden units. Source: arXiv 1909.08053, section 3."""
+    rows = tensor_parallel_degree / tensor_parallel_columns
+    return (np.mod(feedforward_dimension, rows) == 0) | (np.mod(rows, 1) != 0)
+
+
+@quantity("boolean", constrains="context_parallel_degree")
+def the_context_divides_by_the_context_degree(context, context_parallel_degree, tensor_parallel_columns):
+    """Each share of a sequence has as many tokens. Source: arXiv 2310.01889."""
+    return np.mod(context, context_parallel_degree * tensor_parallel_columns) == 0
+
+
+@quantity("boolean", constrains="expert_parallel_degree")
+def experts_divide_by_the_expert_degree(number_of_experts, expert_parallel_degree):
+    """Each expert-parallel share has as many experts. Source: arXiv 2006.16668."""
+    return np.mod(number_of_experts, expert_parallel_degree) == 0
+
+
+@quantity("boolean", constrains="expert_tensor_parallel_degree")
+def experts_divide_by_their_shares(expert_feedforward_dimension, expert_tensor_parallel_degree, number_of_MoE_layers):
+    """Each share of an expert has as many hidden units. Source: arXiv 2504.14960 (expert tensor parallelism)."""
+    return (np.mod(expert_feedforward_dimension, expert_tensor_parallel_degree) == 0) | (number_of_MoE_layers == 0)
+
+
+@quantity("boolean", constrains="expert_parallel_degree")
+def expert_groups_divide_the_replicas(
+    data_parallel_degree, context_parallel_degree, tensor_parallel_degree, expert_parallel_degree,
+    expert_tensor_parallel_degree, number_of_MoE_layers,
+):  # fmt: skip
+    """The accelerators of one stage are a whole number of expert groups.
+
+    Source: arXiv 2504.14960 (parallel folding).
+    """
+    accelerators = data_parallel_degree * context_parallel_degree * tensor_parallel_degree
+    whole = np.mod(accelerators, expert_parallel_degree * expert_tensor_parallel_degree) == 0
+    return whole | (number_of_MoE_layers == 0)

@@ -1,0 +1,159 @@
+"""Replicas of the parameters, where they are placed, and into how many shares ZeRO cuts what they hold.
+
+Stage 1 shards optimizer states, 2 gradients too, 3 weights too (FSDP). Groups smaller than all replicas are hybrid sharding.
+"""
+
+import numpy as np
+
+from amped.theory.quantity import MAPPING, parameter, quantity
+
+
+@parameter("count", category=MAPPING, at_least=0, at_most=3)
+def zero_stage():
+    """What the replicas share out: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too.
+
+    Source: arXiv 1910.02054.
+    """
+    return 0
+
+
+# --- replicas --------------------------------------------------------------------------------------------------------
+
+
+@quantity("count")
+def expert_split_degree(expert_parallel_degree, expert_tensor_parallel_degree):
+    """Shares into which the routed experts of a layer are cut. Source: arXiv 2006.16668."""
+    return expert_parallel_degree * expert_tensor_parallel_degree
+
+
+@quantity("count")
+def state_replicas(data_parallel_degree, context_parallel_degree, tensor_parallel_degree, weight_split_degree):
+    """Accelerators that hold the same parameters and can share out their states. Source: arXiv 1910.02054."""
+    return data_parallel_degree * context_parallel_degree * (tensor_parallel_degree / weight_split_degree)
+
+
+@quantity("count")
+def expert_state_replicas(state_replicas, weight_split_degree, expert_parallel_degree, expert_tensor_parallel_degree):
+    """Accelerators that hold the same experts and can share out their states.
+
+    Source: Megatron-Core, expert data parallelism.
+    """
+    return state_replicas * weight_split_degree / (expert_parallel_degree * expert_tensor_parallel_degree)
+
+
+@quantity("count")
+def intra_node_replicas(intra_node_data_parallel_degree, intra_node_context_parallel_degree, intra_node_weight_copies):
+    """Accelerators of a node that hold the same parameters. Source: arXiv 1910.02054."""
+    return intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_weight_copies
+
+
+@quantity("count")
+def inter_node_replicas(inter_node_data_parallel_degree, inter_node_context_parallel_degree, inter_node_weight_copies):
+    """Nodes that hold the same parameters. Source: arXiv 1910.02054."""
+    return inter_node_data_parallel_degree * inter_node_context_parallel_degree * inter_node_weight_copies
+
+
+@quantity("count")
+def intra_node_expert_replicas(places_for_expert, intra_node_expert_parallel_degree, expert_state_replicas):
+    """Accelerators of a node that hold the same experts. Source: Megatron-Core, expert data parallelism."""
+    inside = np.maximum(places_for_expert / intra_node_expert_parallel_degree, 1)
+    return np.minimum(inside, np.maximum(expert_state_replicas, 1))
+
+
+@quantity("count")
+def inter_node_expert_replicas(expert_state_replicas, intra_node_expert_replicas):
+    """Nodes that hold the same experts. Source: Megatron-Core, expert data parallelism."""
+    return np.maximum(expert_state_replicas, 1) / intra_node_expert_replicas
+
+
+# --- shares ----------------------------------------------------------------------------------------------------------
+
+
+@quantity("count", category=MAPPING)
+def sharding_degree(state_replicas):
+    """Replicas among which ZeRO shares out states: all, unless fewer are given (hybrid sharding).
+
+    Source: arXiv 2304.11277, section 3.2.2.
+    """
+    return state_replicas
+
+
+@parameter("boolean", category=MAPPING)
+def pipelined_weight_sharding():
+    """Whether the framework can shard weights within pipeline stages: torchtitan can, Megatron-LM and DeepSpeed cannot.
+
+    Source: Megatron-LM, arguments.py.
+    """
+    return 0
+
+
+@quantity("count")
+def intra_node_shards(sharding_degree, intra_node_replicas):
+    """Part of a sharding group inside the node: as many of its replicas as divide the group. Source: arXiv 2304.11277."""
+    return np.gcd(sharding_degree.astype(np.int64), intra_node_replicas.astype(np.int64)).astype(np.float64)
+
+
+@quantity("count")
+def inter_node_shards(sharding_degree, intra_node_shards):
+    """Nodes of a sharding group. Source: arXiv 2304.11277, section 3.2.2."""
+    return sharding_degree / intra_node_shards
+
+
+@quantity("count")
+def expert_sharding_degree(expert_state_replicas, sharding_degree, state_replicas):
+    """Replicas of an expert among which ZeRO shares out its states. Source: Megatron-Core, expert data parallelism."""
+    return np.maximum(expert_state_replicas * sharding_degree / state_replicas, 1)
+
+
+@quantity("count")
+def optimizer_state_shards(zero_stage, sharding_degree):
+    """Shares into which ZeRO cuts optimizer states: from stage 1 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 1, sharding_degree, 1)
+
+
+@quantity("count")
+def expert_optimizer_state_shards(zero_stage, expert_sharding_degree):
+    """Shares into which ZeRO cuts optimizer states of routed experts: from stage 1 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 1, expert_sharding_degree, 1)
+
+
+@quantity("count")
+def gradient_shards(zero_stage, sharding_degree):
+    """Shares into which ZeRO cuts gradients: from stage 2 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 2, sharding_degree, 1)
+
+
+@quantity("count")
+def expert_gradient_shards(zero_stage, expert_sharding_degree):
+    """Shares into which ZeRO cuts gradients of routed experts: from stage 2 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 2, expert_sharding_degree, 1)
+
+
+@quantity("count")
+def weight_shards(zero_stage, sharding_degree):
+    """Shares into which ZeRO cuts weights: from stage 3 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 3, sharding_degree, 1)
+
+
+@quantity("count")
+def expert_weight_shards(zero_stage, expert_sharding_degree):
+    """Shares into which ZeRO cuts weights of routed experts: from stage 3 on. Source: arXiv 1910.02054, section 5."""
+    return np.where(zero_stage >= 3, expert_sharding_degree, 1)
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@quantity("boolean", constrains="sharding_degree")
+def sharding_groups_divide_the_replicas(sharding_degree, state_replicas):
+    """The replicas are a whole number of sharding groups. Source: arXiv 2304.11277, section 3.2.2."""
+    return np.mod(state_replicas, sharding_degree) == 0
+
+
+@quantity("boolean", constrains="zero_stage")
+def sharded_weights_are_not_pipelined(zero_stage, pipeline_parallel_degree, pipelined_weight_sharding):
+    """Weights are sharded by ZeRO 3 only where there is one stage, or the framework can do both.
+
+    Source: Megatron-LM and DeepSpeed refuse both; torchtitan does both.
+    """
+    return (zero_stage < 3) | (pipeline_parallel_degree == 1) | (pipelined_weight_sharding > 0)

@@ -1,0 +1,170 @@
+"""Working memory beside what is kept: a layer recomputed, its gradients, weights that are gathered, what is sent."""
+
+import numpy as np
+
+from amped.theory.quantity import quantity
+from amped.theory.records import total
+
+OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
+# Layers that have a buffer on the accelerator: one at work, one on its way.
+BUFFERED_LAYERS = 2
+
+
+@quantity("byte")
+def logits_gradient_bytes(
+    head_gemms, activation_precision, logits_precision, cross_entropy_copies, fused_cross_entropy
+):
+    """Logits of a micro-batch before the loss and their gradient, in the precision of activations, and further copies.
+
+    A fused loss works in place on the logits that the head keeps.
+    Source: Megatron-LM, vocab_parallel_cross_entropy.
+    """
+    each = 2 * activation_precision + cross_entropy_copies * logits_precision
+    return total(gemm.m * gemm.n for gemm in head_gemms) * each * (1 - fused_cross_entropy)
+
+
+@quantity("byte")
+def fullest_layer_activation_bytes(layer_operators, feedforward_operators, expert_operators):
+    """Stash of a micro-batch in the layer that has most, with nothing recomputed. Source: arXiv 2205.05198, eq. 1."""
+    branches = {o.name for o in feedforward_operators + expert_operators}
+    others = [o for o in layer_operators if o.name not in branches and o.phase == "forward"]
+    dense = total([0.0, *(o.stash * (o.count > 0) for o in feedforward_operators if o.phase == "forward")])
+    mixture = total([0.0, *(o.stash * (o.count > 0) for o in expert_operators if o.phase == "forward")])
+    whole = total(o.stash * np.where(o.count > 1, np.ceil(o.count), o.count) for o in others)
+    return whole + np.maximum(dense, mixture)
+
+
+@quantity("byte")
+def recomputed_layer_bytes(
+    fullest_layer_activation_bytes, score_activation_bytes, recomputed_layer_fraction, recomputed_core_fraction,
+    recomputed_product_fraction,
+):  # fmt: skip
+    """Activations of the layer being recomputed. Source: arXiv 2205.05198, section 5."""
+    whole = (recomputed_layer_fraction + recomputed_product_fraction > 0) * fullest_layer_activation_bytes
+    return whole + recomputed_core_fraction * score_activation_bytes
+
+
+@quantity("byte")
+def working_gradient_bytes(layer_operators):
+    """The largest gradient of an activation that a layer writes, and the one it comes from, of as many bytes.
+
+    Source: definition.
+    """
+    written = [o.written * (1.0 * (o.count > 0)) for o in layer_operators if o.phase == "input_gradient"]
+    largest = written[0]
+    for each in written[1:]:
+        largest = np.maximum(largest, each)
+    return 2 * largest
+
+
+# --- what is sent ----------------------------------------------------------------------------------------------------
+
+
+@quantity("byte")
+def communication_buffer_bytes(
+    microbatch_bytes, residual_bytes, sequence_parallel, tensor_parallel_rows, pipeline_parallel_degree,
+):  # fmt: skip
+    """Buffers of a micro-batch: the sequence gathered from its shares, and what is sent to and received from neighbours.
+
+    Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, p2p_communication.
+    """
+    gathered = microbatch_bytes * sequence_parallel * (tensor_parallel_rows > 1)
+    return gathered + 2 * residual_bytes * (pipeline_parallel_degree > 1)
+
+
+@quantity("byte")
+def context_buffer_bytes(context_share_bytes, context_parallel_degree):
+    """Buffers of the exchange: the block that attention reads and the one that arrives. Source: arXiv 2310.01889."""
+    return 2 * context_share_bytes * (context_parallel_degree > 1)
+
+
+@quantity("byte", choice="context_parallel_kind", value="all_gather")
+def context_buffer_bytes__all_gather(context_share_bytes, context_parallel_degree):
+    """Buffers of the exchange: the keys and values of all shares. Source: arXiv 2407.21783, section 3.3.2."""
+    return context_share_bytes * context_parallel_degree * (context_parallel_degree > 1)
+
+
+@quantity("byte", choice="context_parallel_kind", value="all_to_all")
+def context_buffer_bytes__all_to_all(
+    query_bytes, attention_output_bytes, key_value_share_bytes, context_parallel_degree
+):
+    """Buffers of the exchange: queries, keys, values and output once more. Source: arXiv 2309.14509, section 3."""
+    exchanged = query_bytes + key_value_share_bytes + attention_output_bytes
+    return exchanged * (context_parallel_degree > 1)
+
+
+@quantity("byte")
+def column_buffer_bytes(key_value_share_bytes, tensor_parallel_columns, gathered_attentions_per_layer):
+    """Keys and values of all columns, while a layer attends to them. Source: arXiv 2410.00273, section 3."""
+    gathers = (tensor_parallel_columns > 1) & (gathered_attentions_per_layer > 0)
+    return key_value_share_bytes * tensor_parallel_columns * gathers
+
+
+@quantity("byte")
+def activation_staging_bytes():
+    """Buffers of activations on their way: none where they stay. Source: definition."""
+    return 0
+
+
+@quantity("byte", when_given=("activation_offload",))
+def activation_staging_bytes__offloaded(offloaded_activation_bytes_per_layer, largest_stage_layers):
+    """Buffers of activations on their way to the host and back: of two layers. Source: arXiv 2104.07857, section 6.2."""
+    return offloaded_activation_bytes_per_layer * np.minimum(BUFFERED_LAYERS, largest_stage_layers)
+
+
+# --- weights ---------------------------------------------------------------------------------------------------------
+
+
+@quantity("byte")
+def gathered_weight_bytes(
+    number_of_attention_layers, attention_parameters, norm_parameters, feedforward_parameters,
+    router_and_shared_expert_parameters, number_of_dense_layers, number_of_MoE_layers, number_of_experts,
+    expert_parameters, weight_split_degree,
+    expert_parallel_degree, expert_tensor_parallel_degree, weight_precision, zero_stage, sharding_degree,
+    expert_weight_shards,
+):  # fmt: skip
+    """Weights of the largest layer, whole for the time it runs where ZeRO shards them.
+
+    Source: arXiv 1910.02054, section 5.3.
+    """
+    core = ((number_of_attention_layers > 0) * attention_parameters + norm_parameters) / weight_split_degree
+    dense = (number_of_dense_layers > 0) * feedforward_parameters / weight_split_degree
+    held = number_of_experts * expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
+    experts = held * (expert_weight_shards > 1)
+    mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / weight_split_degree + experts)
+    sharded = (zero_stage >= 3) & (sharding_degree > 1)
+    return sharded * (core + np.maximum(dense, mixture)) * weight_precision
+
+
+@quantity("byte")
+def weight_buffer_bytes(gathered_weight_bytes):
+    """Weights that are there for the time their layer runs: those that ZeRO gathers. Source: arXiv 1910.02054, 5.3."""
+    return gathered_weight_bytes
+
+
+@quantity("byte", when_any_given=OFFLOADS)
+def weight_buffer_bytes__offloaded(
+    gathered_weight_bytes, offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer, largest_stage_layers,
+    embedding_parameters, head_parameters, tensor_parallel_degree, weight_shards, weight_precision, weight_offload,
+):  # fmt: skip
+    """Weights that are there while their layer runs, and gradients on their way: two layers, or the larger end.
+
+    Source: arXiv 2104.07857, section 6.2 (prefetch beside computation).
+    """
+    count = np.minimum(BUFFERED_LAYERS, largest_stage_layers)
+    ends = np.maximum(embedding_parameters, head_parameters) / tensor_parallel_degree / weight_shards * weight_precision
+    weights = np.maximum(offloaded_weight_bytes_per_layer * count, ends * weight_offload)
+    return gathered_weight_bytes + weights + offloaded_gradient_bytes_per_layer * count
+
+
+@quantity("byte")
+def layer_working_bytes(
+    recomputed_layer_bytes, working_gradient_bytes, communication_buffer_bytes, context_buffer_bytes,
+    activation_staging_bytes, column_buffer_bytes, expert_working_bytes,
+):  # fmt: skip
+    """Working memory of any stage that grows with the micro-batch: a layer recomputed, its gradients, what is sent.
+
+    Source: arXiv 2205.05198, section 5.
+    """
+    buffers = communication_buffer_bytes + context_buffer_bytes + column_buffer_bytes + activation_staging_bytes
+    return recomputed_layer_bytes + np.maximum(working_gradient_bytes, expert_working_bytes) + buffers

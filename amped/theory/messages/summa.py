@@ -1,0 +1,245 @@
+"""SUMMA: products over a grid of rows × columns, whose panels are broadcast while the one before is multiplied.
+
+Forward, a product broadcasts its input along the rows and its weight along the columns. Backward each of its two products
+broadcasts one of them and reduces the gradient of the other, of as many bytes. A chain reduces as fast as it broadcasts.
+"""
+
+import numpy as np
+
+from amped.theory.quantity import quantity, records
+from amped.theory.records import Collective, total
+
+
+@records(choice="tensor_parallel_strategy", value="2d_summa")
+def tensor_collectives__2d_summa(summa_collectives):
+    """What SUMMA sends for a layer forward, panel by panel. Source: arXiv 2410.00273, section 3."""
+    return summa_collectives
+
+
+@records()
+def summa_collectives(
+    projection_gemms, feedforward_gemms, score_panels, norm_statistic_bytes, norms_per_layer,
+    matrix_operand_precision, attentions_per_layer, dense_fraction, intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns,
+):  # fmt: skip
+    """Panels of inputs along the rows and of weights along the columns, and the sums of norms.
+
+    Source: arXiv 2410.00273, section 3. A product's whole depth passes by every accelerator.
+    """
+    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
+    calls = {"query_key_value": attentions_per_layer, "attention_output": attentions_per_layer}
+    panels = tuple(
+        message
+        for g in projection_gemms + feedforward_gemms
+        for message in panel_messages(g, matrix_operand_precision, rows, columns, calls.get(g.name, dense_fraction))
+    )
+    sums = Collective("norm_statistics", "all_reduce", norm_statistic_bytes, *rows, norms_per_layer)
+    return (sums, *panels, *score_panels)
+
+
+def panel_messages(g, precision, rows, columns, calls):
+    """The panels of a product's two operands: input, then weight. Source: van de Geijn and Watts, 1997 (SUMMA)."""
+    inputs, weights = g.m * g.k * g.batch * precision / g.panels, g.k * g.n * g.batch * precision / g.panels
+    return (
+        Collective(f"{g.name}_inputs", "broadcast", inputs, rows[0], rows[1], g.panels * calls),
+        Collective(f"{g.name}_weights", "broadcast", weights, columns[0], columns[1], g.panels * calls),
+    )
+
+
+@records()
+def score_panels():
+    """Panels of scores: none where rows share the heads. Source: arXiv 2410.00273, section 3."""
+    return ()
+
+
+@records(choice="grid_attention", value="summa")
+def score_panels__summa(
+    attention_gemms, activation_precision, attentions_per_layer, microbatch_tokens, attention_heads, key_value_heads,
+    context,    intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns,
+    inter_node_tensor_parallel_columns,
+):  # fmt: skip
+    """Panels of keys and values along the columns, of scores along the rows, reduced or broadcast; sums of the softmax.
+
+    Source: arXiv 2410.00273, section 3 (its tool's sa_2d).
+    """
+    (scores, values), calls, e = attention_gemms, attentions_per_layer, activation_precision
+    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
+    sums = microbatch_tokens * attention_heads * e
+    whole = scores.m * context * scores.batch * e / scores.panels
+    own = scores.batch * key_value_heads / attention_heads
+    keys, value_panels = (g.n * g.k * own * e / g.panels for g in (scores, values))
+    return (
+        Collective("attention_scores_inputs", "reduce", whole, *rows, scores.panels * calls),
+        Collective("attention_scores_weights", "broadcast", keys, *columns, scores.panels * calls),
+        Collective("softmax_statistics", "all_reduce", sums, *rows, calls),
+        Collective("attention_values_inputs", "broadcast", whole, *rows, values.panels * calls),
+        Collective("attention_values_weights", "broadcast", value_panels, *columns, values.panels * calls),
+    )
+
+
+@quantity("byte")
+def norm_statistic_bytes(microbatch_tokens, norm_vectors, activation_precision):
+    """Mean and mean square of each token, which accelerators with a part of the width add up; one for RMS norm.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return microbatch_tokens * norm_vectors * activation_precision
+
+
+@records()
+def head_panels(
+    head_gemms, matrix_operand_precision, has_vocabulary, intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns,
+):  # fmt: skip
+    """What SUMMA sends for the output head forward: all of its input and of its weight. Source: arXiv 2410.00273."""
+    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
+    return panel_messages(head_gemms[0], matrix_operand_precision, rows, columns, has_vocabulary)
+
+
+@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+def end_communication_time__2d_summa(head_panel_durations):
+    """What SUMMA sends for a micro-batch at each end: the operands of the head's three products, half told at each end.
+
+    Source: arXiv 2410.00273, section 3. Differs: its tool has no ends. Nothing of it is hidden; the embedding sends nothing.
+    """
+    return 1.5 * total(d.time * d.count for d in head_panel_durations)
+
+
+@quantity("byte", choice="tensor_parallel_strategy", value="2d_summa")
+def communication_buffer_bytes__2d_summa(summa_collectives, residual_bytes, pipeline_parallel_degree):
+    """Buffers of a micro-batch: for each operand the panel multiplied and the next, no larger than the largest.
+
+    Source: arXiv 2410.00273, section 3. What neighbours send has buffers too: Megatron-LM, p2p_communication.
+    """
+    largest = 0.0 * residual_bytes
+    for message in summa_collectives:
+        largest = np.maximum(largest, message.volume * (message.intra * message.inter > 1))
+    return 4 * largest + 2 * residual_bytes * (pipeline_parallel_degree > 1)
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@quantity("boolean", constrains="summa_panels", choice="tensor_parallel_strategy", value="2d_summa")
+def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_parallel_rows, tensor_parallel_columns):
+    """Each panel is as deep, and lies on one row and one column of the grid, or on whole ones.
+
+    Source: van de Geijn and Watts, 1997 (SUMMA).
+    """
+    whole = (np.mod(dimensionality, summa_panels) == 0) & (np.mod(dimensionality, tensor_parallel_rows) == 0)
+    rows = (np.mod(summa_panels, tensor_parallel_rows) == 0) | (np.mod(tensor_parallel_rows, summa_panels) == 0)
+    columns = np.mod(summa_panels, tensor_parallel_columns) * np.mod(tensor_parallel_columns, summa_panels) == 0
+    return whole & rows & columns & (np.mod(summa_panels, 1) == 0)
+
+
+@quantity("boolean", constrains="flash_attention", choice="grid_attention", value="summa")
+def scores_in_panels_are_written__summa(flash_attention):
+    """Scores in panels are written to memory, so no fused kernel computes them. Source: arXiv 2410.00273, section 3."""
+    return flash_attention == 0
+
+
+@quantity("boolean", constrains="grid_attention", choice="grid_attention", value="summa")
+def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_degree):
+    """Scores go in panels only where all products do, with tensor_parallel_strategy 2d_summa and no context parallelism.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return (activations_on_a_grid > 0) & (context_parallel_degree == 1)
+
+
+@quantity("boolean", constrains="tensor_parallel_strategy", choice="tensor_parallel_strategy", value="2d_summa")
+def grids_have_no_experts__2d_summa(number_of_MoE_layers):
+    """SUMMA shares dense feed-forward networks only; the other strategies have experts.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return number_of_MoE_layers == 0
+
+
+@quantity("boolean", constrains="tensor_parallel_strategy")
+def grids_have_no_latent_vectors(latent_projections, activations_on_a_grid):
+    """SUMMA shares whole projections only; the other strategies have multi-latent attention.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    return (latent_projections == 0) | (activations_on_a_grid == 0)
+
+
+# --- panels beside products ------------------------------------------------------------------------------------------
+
+
+@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+def hidden_forward_exchange_per_layer__2d_summa(hidden_panel_time_per_pass_forward):
+    """Panels that travel beside the products of the panels before, forward. Source: arXiv 2410.00273, section 3."""
+    return hidden_panel_time_per_pass_forward
+
+
+@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+def hidden_backward_exchange_per_layer__2d_summa(hidden_panel_time_per_pass_backward):
+    """Panels that travel beside the products of the panels before, backward. Source: arXiv 2410.00273, section 3."""
+    return hidden_panel_time_per_pass_backward
+
+
+@quantity("s")
+def hidden_panel_time_per_pass_forward(tensor_durations, layer_durations, summa_panels, overlap_tensor_communication):
+    """Panels that travel beside products in a forward pass. Source: arXiv 2410.00273, section 3."""
+    return overlap_tensor_communication * hidden_panels("forward", tensor_durations, layer_durations, summa_panels)
+
+
+@quantity("s")
+def hidden_panel_time_per_pass_backward(tensor_durations, layer_durations, summa_panels, overlap_tensor_communication):
+    """Panels that travel beside the two products of a backward pass. Source: arXiv 2410.00273, section 3."""
+    args = (tensor_durations, layer_durations, summa_panels)
+    both = hidden_panels("input_gradient", *args) + hidden_panels("weight_gradient", *args)
+    return overlap_tensor_communication * both
+
+
+def hidden_panels(phase, messages, kernels, panels):
+    """Of each product all panels but one travel beside the product of another, as far as that lasts.
+
+    Source: arXiv 2410.00273, section 3. Differs: its tool waits once more than there are panels left to wait for.
+    """
+    named = {d.name for d in messages}
+    products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in named]
+    sent = {k.name: panel_time(k.name, messages) for k in products}
+    return total((panels - 1) * np.minimum(sent[k.name], k.time / panels) * k.count for k in products)
+
+
+def panel_time(name, messages):
+    """Time in which the next panel of both operands of a product arrives. Source: arXiv 2410.00273, section 3."""
+    return total(d.time for d in messages if d.name in (f"{name}_inputs", f"{name}_weights"))
+
+
+@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+def exposed_forward_exchange_per_layer__2d_summa(
+    tensor_forward_communication_time_per_layer, hidden_panel_time_per_pass_forward, overlap_slowdown_fraction
+):
+    """Panels that accelerators wait for forward: the first of each product, and what products do not hide.
+
+    Source: arXiv 2410.00273, section 3. What is hidden still slows products.
+    """
+    beside = hidden_panel_time_per_pass_forward * (1 - overlap_slowdown_fraction)
+    return tensor_forward_communication_time_per_layer - beside
+
+
+@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+def exposed_backward_exchange_per_layer__2d_summa(
+    tensor_forward_communication_time_per_layer, statistics_time_per_layer, hidden_panel_time_per_pass_backward,
+    exposed_forward_exchange_per_layer, recomputed_layer_fraction, overlap_slowdown_fraction,
+):  # fmt: skip
+    """Panels that accelerators wait for backward, twice as many, and as forward when recomputing.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    both = 2 * tensor_forward_communication_time_per_layer - statistics_time_per_layer
+    beside = hidden_panel_time_per_pass_backward * (1 - overlap_slowdown_fraction)
+    return both - beside + exposed_forward_exchange_per_layer * recomputed_layer_fraction
+
+
+@quantity("s")
+def statistics_time_per_layer(tensor_durations):
+    """Sums of norms and softmax among it, as many backward. Source: arXiv 2410.00273, section 3."""
+    return total(d.time * d.count for d in tensor_durations if d.kind == "all_reduce")

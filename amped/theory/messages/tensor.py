@@ -1,0 +1,34 @@
+"""Tensor parallelism: what the shares of a layer send one another for a micro-batch."""
+
+from amped.theory.quantity import quantity, records
+from amped.theory.records import Collective
+
+
+@quantity("1")
+def feedforward_exchanges_per_layer(dense_fraction, MoE_fraction, shared_expert_fraction):
+    """Feed-forward networks of a layer that are cut like attention: dense ones and shared experts.
+
+    Source: Megatron-Core, MoE layers (routed tokens stay with the share of the sequence they are in).
+    """
+    return dense_fraction + MoE_fraction * shared_expert_fraction
+
+
+@records()
+def tensor_collectives(
+    microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, sequence_parallel,
+    attentions_per_layer, feedforward_exchanges_per_layer,
+):  # fmt: skip
+    """Two all-reduces a layer forward; with sequence parallelism, their two halves around each block.
+
+    Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2. Backward has as many.
+    """
+    shape = (microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    whole, halves, networks = 1 - sequence_parallel, 1.0 * sequence_parallel, feedforward_exchanges_per_layer
+    return (
+        Collective("attention_input", "all_gather", *shape, attentions_per_layer * halves),
+        Collective("attention_output", "reduce_scatter", *shape, attentions_per_layer * halves),
+        Collective("attention_output", "all_reduce", *shape, attentions_per_layer * whole),
+        Collective("feedforward_input", "all_gather", *shape, networks * halves),
+        Collective("feedforward_down", "reduce_scatter", *shape, networks * halves),
+        Collective("feedforward_down", "all_reduce", *shape, networks * whole),
+    )

@@ -1,0 +1,24 @@
+"""Matrix dimensions of one layer in DeepFlow's order and meaning."""
+
+from amped.theory.quantity import quantity, records
+from amped.theory.records import Gemm
+
+
+@quantity("count")
+def deepflow_rows(batch_size, context, data_parallel_degree, pipeline_parallel_degree):
+    """Tokens of a batch, divided by the data and pipeline degrees. Source: AMPeD, mat_dims."""
+    return batch_size * context / (data_parallel_degree * pipeline_parallel_degree)
+
+
+@records()
+def deepflow_gemms(deepflow_rows, dimensionality, head_dimension, attention_heads, context, feedforward_dimension):
+    """The six products of a layer, all heads side by side. Source: AMPeD, mat_dims, for DeepFlow."""
+    rows, heads = deepflow_rows, head_dimension * attention_heads
+    return (
+        Gemm("query_key_value", 3 * rows, dimensionality, heads, 1.0, 1.0),
+        Gemm("attention_scores", rows, head_dimension, context * attention_heads, 1.0, 1.0),
+        Gemm("attention_values", rows, context, heads, 1.0, 1.0),
+        Gemm("attention_output", rows, dimensionality, dimensionality, 1.0, 1.0),
+        Gemm("feedforward_up", rows, dimensionality, feedforward_dimension, 1.0, 1.0),
+        Gemm("feedforward_down", rows, feedforward_dimension, dimensionality, 1.0, 1.0),
+    )

@@ -1,0 +1,84 @@
+"""What the operators keep for the backward pass: of a layer, of the embedding, of the output head.
+
+With a feed-forward network of four times the width, as many key heads as query heads, 2-byte activations and dropout,
+a layer's sum is that of arXiv 2205.05198: s·b·h·(10 + 24/t + 5·a·s/(h·t)), and 34/t + 5·a·s/(h·t) with sequence parallelism.
+"""
+
+from amped.theory.quantity import quantity
+from amped.theory.records import total
+
+SCORES = ("softmax", "attention_dropout")
+
+
+@quantity("byte")
+def layer_activation_bytes(layer_operators):
+    """Stash of a micro-batch in one layer with nothing recomputed, averaged over the layers.
+
+    Source: arXiv 2205.05198, eq. 1 and section 4.2.
+    """
+    return total(o.stash * o.count for o in layer_operators if o.phase == "forward")
+
+
+@quantity("byte")
+def score_activation_bytes(unfused_attention_operators):
+    """Stash of a micro-batch's scores in one layer: softmax output, dropout mask and dropout output.
+
+    Source: arXiv 2205.05198, section 4.1 (5·a·s²·b); none in a fused kernel.
+    """
+    return total(o.stash * o.count for o in unfused_attention_operators if o.phase == "forward" and o.name in SCORES)
+
+
+@quantity("byte")
+def layer_input_bytes(residual_bytes):
+    """Stash of a micro-batch in one layer that is recomputed in full: its input.
+
+    Source: arXiv 2205.05198, section 5 (2·s·b·h).
+    """
+    return residual_bytes
+
+
+@quantity("byte")
+def kept_activation_bytes_per_layer(
+    layer_activation_bytes,
+    score_activation_bytes,
+    layer_input_bytes,
+    recomputed_layer_fraction,
+    recomputed_core_fraction,
+):
+    """Stash of a micro-batch in one layer: all, all but its scores, or its input where it is recomputed in full.
+
+    Source: arXiv 2205.05198, section 5.
+    """
+    kept = layer_activation_bytes - recomputed_core_fraction * score_activation_bytes
+    return recomputed_layer_fraction * layer_input_bytes + (1 - recomputed_layer_fraction) * kept
+
+
+@quantity("byte", choice="activation_recomputation", value="alternate_products")
+def kept_activation_bytes_per_layer__alternate_products(
+    layer_input_bytes, query_bytes, value_bytes, attentions_per_layer, score_activation_bytes, microbatch_tokens,
+    feedforward_dimension, attention_heads, tensor_parallel_rows, activation_precision, softmax_statistic_precision,
+):  # fmt: skip
+    """Stash of a micro-batch in one layer: its input, and the outputs of queries, values, attention, up and down.
+
+    Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: experts as a dense network of their width.
+    """
+    up = microbatch_tokens * feedforward_dimension / tensor_parallel_rows * activation_precision
+    rows = microbatch_tokens * attention_heads / tensor_parallel_rows * softmax_statistic_precision
+    attention = attentions_per_layer * (2 * query_bytes + value_bytes + rows) + score_activation_bytes
+    return 2 * layer_input_bytes + attention + up
+
+
+@quantity("byte")
+def embedding_activation_bytes(embedding_operators):
+    """Stash of a micro-batch in the embedding: the mask of its dropout. Source: arXiv 2205.05198, section 4.3."""
+    return total(o.stash * o.count for o in embedding_operators if o.phase == "forward")
+
+
+@quantity("byte")
+def head_activation_bytes(head_operators, kept_activation_bytes_per_layer, multi_token_prediction_layers):
+    """Stash of a micro-batch in the output head: inputs of the final norm and the head, and the logits of the loss.
+
+    With that of the layers that predict further tokens. Source: arXiv 2205.05198, section 4.3 (4·s·b·h/t·(1 + v/h)).
+    """
+    head = total(o.stash * o.count for o in head_operators if o.phase == "forward")
+    return head + multi_token_prediction_layers * kept_activation_bytes_per_layer

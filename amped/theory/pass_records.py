@@ -1,0 +1,29 @@
+"""Records of passes: what a stage of a pipeline runs, one after another. The order of a schedule is a list of them.
+
+The kinds are `forward`, `input_gradient` and `weight_gradient`; `backward` is both gradients in one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+FORWARD, BACKWARD, INPUT, WEIGHT = "forward", "backward", "input_gradient", "weight_gradient"
+
+
+class Pass(NamedTuple):
+    """One pass of a micro-batch through a chunk of layers of a stage."""
+
+    kind: str
+    microbatch: int
+    chunk: int
+
+
+Order = list[Pass]
+
+
+class Pipe(NamedTuple):
+    """The size of a schedule: pipeline stages, micro-batches, chunks of layers a stage."""
+
+    stages: int
+    microbatches: int
+    chunks: int = 1

@@ -1,0 +1,137 @@
+"""Time of a kernel: what it must compute or move, at rates that its shape and size allow.
+
+A product is cut into tiles that the cores work off in waves; k is ramped up once for each tile; the fastest of a
+library's tiles and splits of k is taken. Everything else streams through memory. Coefficients: `kernel_efficiencies`.
+"""
+
+import numpy as np
+
+from amped.theory.quantity import records
+from amped.theory.records import FUSED, REDUCING, UNUSABLE, Duration
+
+# Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
+# library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
+TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (256, 64, 1, 1), (64, 256, 1, 1), (128, 64, 2, 1),
+                  (64, 128, 2, 1), (64, 64, 3, 1)]
+                 + [(*tile, parts) for tile in ((256, 128, 0), (128, 256, 0), (128, 128, 1)) for parts in (2, 4, 8)],
+                 dtype=np.float64)  # fmt: skip
+TILE_ROWS, TILE_COLUMNS, TILE_CLASS, PARTS = (np.ascontiguousarray(column) for column in TILES.T)
+IS_LARGE, IS_MEDIUM, IS_SMALL, IS_SMALLEST = (1.0 * (i == TILE_CLASS) for i in range(4))
+IS_CUT = 1.0 * (PARTS > 1)
+# Phases whose traffic no fusion lessens: what adds up gradients, and the optimizer.
+EXACT = {"weight_gradient": 1.0, "update": 1.0}
+# The width of a head at which attention kernels are measured. Source: `kernel_efficiencies`, conventions.
+MEASURED_WIDTH = 128
+# The least k of a part.
+LEAST_DEPTH = 512
+
+
+def each_tile(value):
+    """The value beside every tile and split: a last axis over which the fastest is taken."""
+    return (value * np.ones(1))[..., None]
+
+
+def packed(side, lost):
+    """Rows of a product with those lost to packing; a single one is a product with a vector: not packed.
+
+    Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache).
+    """
+    return side + lost * np.minimum(np.maximum(side - 1, 0), 1)
+
+
+def product_time(o, c, multiply_accumulate_time):
+    """Time of a matrix product: waves of tiles, each with its share of k and a ramp a panel; the fastest tile and split.
+
+    Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of a
+    processor). Differs: one ramp depth for all tiles.
+    """
+    m, n, k, q = (each_tile(v) for v in (o.m, o.n, o.k, c.quantization))
+    exact = packed(m, each_tile(c.ramp_rows)) * n / (TILE_ROWS * TILE_COLUMNS)
+    tiles = exact + q * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact)
+    waves = tiles * each_tile(o.batch) * PARTS / each_tile(c.cores)
+    waves = waves + q * (np.ceil(waves) - waves)
+    shares = (
+        IS_LARGE + IS_MEDIUM * each_tile(c.medium) + IS_SMALL * each_tile(c.small) + IS_SMALLEST * each_tile(c.smallest)
+    )
+    tile_time = TILE_ROWS * TILE_COLUMNS / shares * each_tile(multiply_accumulate_time * c.cores)
+    times = waves * tile_time * (k / PARTS + each_tile(o.panels * c.ramp_depth))
+    times = times + IS_CUT * PARTS * each_tile(2 * o.written / c.bandwidth)
+    shallow = k < LEAST_DEPTH * PARTS * each_tile(o.panels)
+    return np.min(times * (1 + UNUSABLE * IS_CUT * shallow), axis=-1) + exposed_traffic_time(o, c)
+
+
+def exposed_traffic_time(o, c):
+    """Time that a product waits for what caches do not keep: none where loads run ahead of it, all on a processor's thread.
+
+    Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks are packed before they are multiplied).
+    """
+    return c.exposed * np.maximum(o.bytes - c.cached, 0) / c.bandwidth
+
+
+def kernel_time(o, c):
+    """Time of one call of an operator: overhead, and the longer of its work and its traffic.
+
+    Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
+    """
+    reached = dict.fromkeys(REDUCING, c.normalisation).get(o.kind, 1.0)
+    passes = EXACT.get(o.phase, dict.fromkeys(FUSED, c.passes).get(o.kind, 1.0))
+    traffic = (o.bytes * passes + c.bandwidth_ramp) / (c.bandwidth * reached)
+    evaluated = o.functions * c.function_time + o.drawn * c.drawing_time
+    return c.overhead + np.maximum(WORK[o.kind](o, c) + evaluated, traffic)
+
+
+def fused_time(o, c):
+    """Time of a fused attention: its products at the rate of its length, and what softmax they do not hide.
+
+    Narrow heads fill the units less, and dropout takes its time. Source: arXiv 2307.08691, section 4.1 (rates that grow
+    with the length); arXiv 2407.08608, figure 5 (with the width of a head); arXiv 2410.00273, section 3 (softmax).
+    """
+    rates = {"forward": c.fused_forward_rate, "input_gradient": c.fused_backward_rate}
+    reached = rates[o.phase] * (1 + c.ramp_width / MEASURED_WIDTH) / (1 + c.ramp_width / o.width)
+    reached = reached * (1 - o.dropped * (1 - c.dropping))
+    return o.flops * (1 + c.ramp_length / o.n) / reached + o.m * o.n * c.softmax_time
+
+
+WORK = {
+    "contraction": lambda o, c: product_time(o, c, c.matrix_time),
+    "grouped_contraction": lambda o, c: product_time(o, c, c.grouped_time),
+    "head_contraction": lambda o, c: product_time(o, c, c.batched_time),
+    "batched_contraction": lambda o, c: product_time(o, c, c.batched_time),
+    "fused_attention": fused_time,
+    "normalisation": lambda o, c: o.flops / c.vector_rate,
+    "loss": lambda o, c: o.flops / c.vector_rate,
+    "element_wise": lambda o, c: o.flops / c.vector_rate,
+    "single_kernel": lambda o, c: o.flops / c.vector_rate,
+}
+
+
+def kernel_durations(operators, kernels):
+    """The time of one call of each operator. Source: `kernel_time`."""
+    return tuple(Duration(o.name, o.kind, o.phase, kernel_time(o, kernels[0]), o.kernels, o.count) for o in operators)
+
+
+@records()
+def layer_durations(layer_operators, kernel_rates):
+    """Time of each operator of a layer, by roofline: the longer of its work and its traffic, and an overhead.
+
+    Source: Williams et al., CACM 52(4), 2009; `kernel_time` and `product_time` on this page are the equations.
+    """
+    return kernel_durations(layer_operators, kernel_rates)
+
+
+@records()
+def embedding_durations(embedding_operators, kernel_rates):
+    """Time of each operator of the embedding. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
+    return kernel_durations(embedding_operators, kernel_rates)
+
+
+@records()
+def head_durations(head_operators, kernel_rates):
+    """Time of each operator of the output head. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
+    return kernel_durations(head_operators, kernel_rates)
+
+
+@records()
+def optimizer_durations(optimizer_operators, kernel_rates):
+    """Time of each operator of the optimizer step. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
+    return kernel_durations(optimizer_operators, kernel_rates)

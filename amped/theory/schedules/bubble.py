@@ -1,0 +1,20 @@
+"""The pipeline bubble: how much longer a step takes than the pacing stage works.
+
+Each stage is asked when it would be done if it set the pace: the first micro-batch reaches it, it does all its work, waits for
+what comes back from the stages behind it, and its last gradients reach the first stage. The latest of these times counts.
+Each schedule has its own equation, on its own page; an event-driven twin (`timeline.py`) executes the same schedules.
+"""
+
+from amped.theory.quantity import MAPPING, parameter, quantity
+
+
+@parameter("1", category=MAPPING, at_most=1)
+def exposed_bubble_fraction():
+    """Share of the pipeline bubble that nothing fills, AMPeD's R. Source: AMPeD, pipeline bubbles."""
+    return 1
+
+
+@quantity("s", choice="performance_model", value="operators")
+def pipeline_bubble_time__operators(pipeline_waiting_time, exposed_bubble_fraction, pipeline_parallel_degree):
+    """Time that the pacing stage waits in a step for others, if there are. Source: AMPeD, pipeline bubbles (R)."""
+    return exposed_bubble_fraction * pipeline_waiting_time * (pipeline_parallel_degree > 1)

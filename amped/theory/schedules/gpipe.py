@@ -1,0 +1,64 @@
+"""GPipe: all micro-batches forward, then all backward."""
+
+from amped.theory.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
+from amped.theory.quantity import quantity
+from amped.theory.records import latest, total
+
+GPIPE = {"choice": "pipeline_schedule", "value": "gpipe"}
+
+
+@quantity("s", choice="pipeline_schedule", value="gpipe")
+def pipeline_waiting_time__gpipe(
+    pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
+    pipeline_parallel_degree,
+):  # fmt: skip
+    """Waiting in a step of GPipe: all go forward at the pace of the slowest stage, and back at that of the slowest there.
+
+    Source: arXiv 1811.06965, section 2.3.
+    """
+    forward, back, weight = pass_times
+    others, last = number_of_microbatches_per_minibatch - 1, pipeline_stages[-1]
+    slowest = latest([forward.of(s) for s in pipeline_stages])
+    slowest = slowest + latest([back.of(s) + weight.of(s) for s in pipeline_stages])
+    once = total(p.before(last) + p.of(last) for p in pass_times)
+    ramps = 2 * (pipeline_parallel_degree - 1) * boundary_time
+    return once + ramps + others * slowest - number_of_microbatches_per_minibatch * pacing_stage_time
+
+
+@quantity("count", choice="pipeline_schedule", value="gpipe")
+def microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
+    """Micro-batches whose activations a stage holds at once: all. Source: arXiv 1811.06965."""
+    return number_of_microbatches_per_minibatch
+
+
+@quantity("count", choice="pipeline_schedule", value="gpipe")
+def microbatches_in_flight_behind_the_first__gpipe(number_of_microbatches_per_minibatch):
+    """Micro-batches whose activations a stage holds at once: all. Source: arXiv 1811.06965."""
+    return number_of_microbatches_per_minibatch
+
+
+@quantity("count", choice="pipeline_schedule", value="gpipe")
+def microbatches_in_flight_at_the_end__gpipe(number_of_microbatches_per_minibatch):
+    """Micro-batches whose activations the last stage holds: all. Source: arXiv 1811.06965."""
+    return number_of_microbatches_per_minibatch
+
+
+@quantity("count", choice="pipeline_schedule", value="gpipe")
+def microbatches_in_flight_at_the_head__gpipe(number_of_microbatches_per_minibatch):
+    """Micro-batches whose logits are kept at once: all. Source: arXiv 1811.06965."""
+    return number_of_microbatches_per_minibatch
+
+
+@quantity("boolean", constrains="virtual_pipeline_stages", **GPIPE)
+def only_1f1b_interleaves__gpipe(virtual_pipeline_stages):
+    """Only the schedule 1f1b has virtual stages; gpipe has one chunk of layers a stage. Source: arXiv 1811.06965."""
+    return virtual_pipeline_stages == 1
+
+
+# --- the order of passes -----------------------------------------------------------------------------------------------
+
+
+def order(pipe: Pipe, stage: int) -> Order:
+    """All forward passes, then all backward passes. Source: arXiv 1811.06965."""
+    del stage
+    return [Pass(kind, m, 0) for kind in (FORWARD, BACKWARD) for m in range(pipe.microbatches)]

@@ -1,0 +1,118 @@
+"""1F1B: forward passes to fill the stages behind, then one backward for each forward."""
+
+import numpy as np
+
+from amped.theory.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
+from amped.theory.quantity import quantity
+from amped.theory.records import latest
+
+
+@quantity("s", choice="pipeline_schedule", value="1f1b")
+def pipeline_waiting_time__1f1b(plain_waiting_time):
+    """Waiting in a step of one forward, one backward. Source: arXiv 2104.04473, section 2.2.1."""
+    return plain_waiting_time
+
+
+@quantity("s")
+def plain_waiting_time(
+    pipeline_stages, whole_pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
+    held_boundary_time,
+):  # fmt: skip
+    """Waiting in a step of one forward, one backward: (p−1) stages' work where they are equal.
+
+    Sends that overlap still lengthen the round trip of the micro-batches, one for each stage, that are under way.
+    Source: arXiv 2104.04473, section 2.2.
+    """
+    forward, whole = whole_pass_times
+    (first, *between, last), m, trips = pipeline_stages, number_of_microbatches_per_minibatch, 2 * boundary_time
+    ramps, one_end = last.place * trips, last.layers * whole.layer + whole.head
+    work, there = first.layers * whole.layer + whole.embedding, first.layers * forward.layer + forward.embedding
+    behind = first.behind * whole.layer + whole.head + ramps
+    start = turned(work, there + held_boundary_time, behind, first.after, m, held_boundary_time)
+    found = [
+        last.before * whole.layer + whole.embedding + ramps + m * (one_end - pacing_stage_time),
+        start + m * (work - pacing_stage_time),
+    ]
+    rounds = (work + behind) / (last.place + 1) - work - 2 * held_boundary_time
+    found.append(found[1] + np.maximum(m - 1 - last.place, 0) * np.maximum(rounds, 0))
+    for s in between:
+        work, there = whole.of(s), forward.of(s) + held_boundary_time
+        idle = turned(work, there, whole.behind(s) + s.after * trips, s.after, m, held_boundary_time)
+        found.append(whole.before(s) + s.place * trips + idle + m * (work - pacing_stage_time))
+    return latest(found)
+
+
+def turned(work, there, behind, others, m, held):
+    """Idle time of a stage until the first gradient comes back, and behind its last forward pass: one of both if few go.
+
+    `there` is a forward pass with a hand-over, `behind` the way to the last stage and back, and `others` lie on it.
+    """
+    meanwhile, again = np.minimum(others, m - 1), work - there + 2 * held
+    one, other = np.maximum(behind - meanwhile * there, 0), np.maximum(behind - meanwhile * again, 0)
+    return np.maximum(one, other) + (m > others) * np.minimum(one, other)
+
+
+@quantity("count", choice="pipeline_schedule", value="1f1b")
+def microbatches_in_flight__1f1b(
+    pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages
+):
+    """Micro-batches whose activations the first stage holds at once. Source: arXiv 2205.05198, section 4.2.3."""
+    held = np.minimum(pipeline_parallel_degree, number_of_microbatches_per_minibatch)
+    interleaved = 1 + (pipeline_parallel_degree - 1) / (pipeline_parallel_degree * virtual_pipeline_stages)
+    held = held * np.where(virtual_pipeline_stages > 1, interleaved, 1)
+    return np.minimum(held, number_of_microbatches_per_minibatch)
+
+
+@quantity("count", choice="pipeline_schedule", value="1f1b")
+def microbatches_in_flight_behind_the_first__1f1b(
+    pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages
+):
+    """Micro-batches whose activations the second stage holds: one fewer; with chunks, two chunks fewer.
+
+    Source: arXiv 2104.04473, section 2.2 (interleaved warm-up).
+    """
+    chunked = pipeline_parallel_degree + (pipeline_parallel_degree - 3) / virtual_pipeline_stages
+    held = np.where(virtual_pipeline_stages > 1, chunked, pipeline_parallel_degree - 1)
+    return np.maximum(np.minimum(held, number_of_microbatches_per_minibatch), 1)
+
+
+@quantity("count", choice="pipeline_schedule", value="1f1b")
+def microbatches_in_flight_at_the_end__1f1b(pipeline_parallel_degree, virtual_pipeline_stages):
+    """Micro-batches whose activations the last stage holds: one, and a round of them in each earlier chunk.
+
+    Source: arXiv 2104.04473, section 2.2 (interleaved warm-up).
+    """
+    return ((virtual_pipeline_stages - 1) * pipeline_parallel_degree + 1) / virtual_pipeline_stages
+
+
+@quantity("count", choice="pipeline_schedule", value="1f1b")
+def microbatches_in_flight_at_the_head__1f1b():
+    """Micro-batches whose logits are kept at once: one, whose backward pass starts there. Source: arXiv 2104.04473, section 2.2."""
+    return 1
+
+
+# --- the order of passes -----------------------------------------------------------------------------------------------
+
+
+def order(pipe: Pipe, stage: int) -> Order:
+    """Forward passes to fill the stages behind, then one backward for each forward; with chunks, interleaved.
+
+    Source: arXiv 2104.04473, section 2.2; Megatron-Core, schedules.py (number of warm-up micro-batches).
+    """
+    passes = pipe.microbatches * pipe.chunks
+    behind = pipe.stages - stage - 1
+    warm = behind if pipe.chunks == 1 else 2 * behind + (pipe.chunks - 1) * pipe.stages
+    warm = min(warm, passes)
+    order = [_nth(pipe, FORWARD, n) for n in range(warm)]
+    for n in range(passes - warm):
+        order += [_nth(pipe, FORWARD, warm + n), _nth(pipe, BACKWARD, n)]
+    return order + [_nth(pipe, BACKWARD, n) for n in range(passes - warm, passes)]
+
+
+def _nth(pipe: Pipe, kind: str, number: int) -> Pass:
+    """The pass at a place in the sequence: rounds of as many micro-batches as stages, each through all chunks."""
+    rounds, rest = divmod(number, pipe.stages * pipe.chunks)
+    chunk, inside = divmod(rest, pipe.stages)
+    if pipe.chunks == 1:
+        return Pass(kind, number, 0)
+    return Pass(kind, rounds * pipe.stages + inside, chunk if kind == FORWARD else pipe.chunks - 1 - chunk)

@@ -1,0 +1,210 @@
+"""A step of a pipeline, executed: when each pass of each stage runs, what it waits for, and what it holds meanwhile.
+
+The event-driven twin of the equations of the schedules: nothing but the order of passes is shared with them. Each stage runs its
+passes in the order of its schedule, each as soon as the stage is free and its input has arrived.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from amped.base.errors import MappingError
+from amped.theory.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
+from amped.theory.schedules.orders import SCHEDULES, scheduled
+
+COMPUTE, FORTH, BACK = "compute", "send_forward", "send_backward"
+
+
+class Work(NamedTuple):
+    """Seconds that a micro-batch takes in a chunk of layers, by pass; recomputation counts with the input gradient."""
+
+    forward: float
+    input_gradient: float
+    weight_gradient: float
+
+    def of(self, kind: str) -> float:
+        """Seconds of a pass of a kind."""
+        backward = self.input_gradient + self.weight_gradient
+        return {FORWARD: self.forward, BACKWARD: backward, INPUT: self.input_gradient, WEIGHT: self.weight_gradient}[
+            kind
+        ]
+
+
+class Span(NamedTuple):
+    """What one stream of a stage does from `start` to `end`, in seconds."""
+
+    stage: int
+    stream: str
+    kind: str
+    microbatch: int
+    chunk: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A step as it ran.
+
+    Attributes:
+        pipe: its stages, micro-batches and chunks.
+        spans: in the order of each stage's passes, sends between them.
+    """
+
+    pipe: Pipe
+    spans: Sequence[Span] = field(repr=False)
+
+    @cached_property
+    def makespan(self) -> float:
+        """Seconds from the first pass to the end of the last."""
+        return max(span.end for span in self.spans)
+
+    @cached_property
+    def _streams(self) -> Mapping[tuple[int, str], list[Span]]:
+        found: dict[tuple[int, str], list[Span]] = {}
+        for span in self.spans:
+            found.setdefault((span.stage, span.stream), []).append(span)
+        return found
+
+    def of_stage(self, stage: int, stream: str = COMPUTE) -> list[Span]:
+        """The spans of one stream of a stage, in their order."""
+        return self._streams.get((stage, stream), [])
+
+    @cached_property
+    def idle_times(self) -> list[float]:
+        """Seconds of each stage in which it does not compute."""
+        busy = [0.0] * self.pipe.stages
+        for span in self.spans:
+            busy[span.stage] += (span.end - span.start) * (span.stream == COMPUTE)
+        return [self.makespan - each for each in busy]
+
+    def held(self, stage: int, sizes: Sequence[float]) -> list[tuple[float, float]]:
+        """Seconds, and what the stage holds from then on: each chunk's size from its forward pass to its last gradient."""
+        changes = []
+        for span in self.of_stage(stage):
+            if span.kind == FORWARD:
+                changes.append((span.start, sizes[span.chunk]))
+            elif span.kind in (BACKWARD, WEIGHT):
+                changes.append((span.end, -sizes[span.chunk]))
+        return list(_accumulated(changes))
+
+    def most_held(self, stage: int, sizes: Sequence[float]) -> float:
+        """The most that the stage holds at once."""
+        return max(amount for _, amount in self.held(stage, sizes))
+
+
+def _accumulated(changes: list[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    amount = 0.0
+    for moment, change in changes:  # a stage's passes follow one another, so these are in order of time
+        amount += change
+        yield moment, amount
+
+
+def executed(
+    schedule: str, microbatches: int, work: Sequence[Sequence[Work]], send: float = 0.0, overlapped: bool = True
+) -> Timeline:
+    """A step under a schedule.
+
+    Args:
+        schedule: "gpipe", "1f1b" (interleaved with several chunks), "zero_bubble_h1" or "zero_bubble_v".
+        microbatches: of a step.
+        work: of each stage, for each of its chunks.
+        send: seconds to hand a micro-batch to another stage.
+        overlapped: whether a stage computes while it sends; it waits for what it receives in any case.
+
+    Raises:
+        MappingError: for what the schedule cannot run.
+    """
+    pipe = Pipe(len(work), microbatches, len(work[0]))
+    return _Execution(pipe, scheduled(schedule, pipe), schedule, work, send, overlapped).run()
+
+
+def executed_orders(pipe: Pipe, orders: list[Order], schedule: str, work: Sequence[Sequence[Work]]) -> Timeline:
+    """A step in which each stage runs the passes of its list, without time to send.
+
+    Raises:
+        MappingError: if the stages wait for one another for ever.
+    """
+    return _Execution(pipe, orders, schedule, work, 0.0, True).run()
+
+
+class _Execution:
+    """Runs all that can run until nothing is left, and refuses lists whose stages wait for one another for ever."""
+
+    def __init__(
+        self, pipe: Pipe, orders: list[Order], schedule: str, work: Sequence[Sequence[Work]], send: float,
+        overlapped: bool,
+    ) -> None:  # fmt: skip
+        self.pipe, self.orders, self.work, self.send, self.overlapped = pipe, orders, work, send, overlapped
+        place = SCHEDULES[schedule].place
+        self.places = [[place(pipe, chunk, stage) for chunk in range(pipe.chunks)] for stage in range(pipe.stages)]
+        self.homes = {at: (stage, chunk) for stage, own in enumerate(self.places) for chunk, at in enumerate(own)}
+        self.arrived: dict[tuple[str, int, int], float] = {}  # direction, micro-batch, place
+        self.done: set[tuple[int, Pass]] = set()
+        self.next = [0] * pipe.stages
+        self.free: dict[tuple[int, str], float] = {}
+        self.spans: list[Span] = []
+
+    def run(self) -> Timeline:
+        """Lets each stage go on as far as it can; a stage to which something is handed over is looked at again."""
+        waiting = deque(range(self.pipe.stages))
+        while waiting:
+            stage = waiting.popleft()
+            while self.next[stage] < len(self.orders[stage]):
+                at = self._ready(stage, self.orders[stage][self.next[stage]])
+                if at is None:
+                    break
+                waiting.extend(self._run(stage, self.orders[stage][self.next[stage]], at))
+        stuck = [s for s in range(self.pipe.stages) if self.next[s] < len(self.orders[s])]
+        if stuck:
+            waits = ", ".join(f"stage {s} for {' '.join(map(str, self.orders[s][self.next[s]]))}" for s in stuck)
+            raise MappingError(f"the stages wait for one another for ever: {waits}")
+        return Timeline(self.pipe, tuple(self.spans))
+
+    def _ready(self, stage: int, what: Pass) -> float | None:
+        """When the input of a pass is there; None while it is not."""
+        place, last = self.places[stage][what.chunk], self.pipe.stages * self.pipe.chunks - 1
+        if what.kind == FORWARD:
+            return 0.0 if place == 0 else self.arrived.get((FORTH, what.microbatch, place))
+        if what.kind == WEIGHT:
+            return 0.0 if (stage, what._replace(kind=INPUT)) in self.done else None
+        if (stage, what._replace(kind=FORWARD)) not in self.done:
+            return None
+        return 0.0 if place == last else self.arrived.get((BACK, what.microbatch, place))
+
+    def _run(self, stage: int, what: Pass, ready: float) -> list[int]:
+        """Runs a pass and hands over what it gives; returns the stages that may go on now."""
+        start = max(ready, self.free.get((stage, COMPUTE), 0.0))
+        end = start + self.work[stage][what.chunk].of(what.kind)
+        self._note(stage, COMPUTE, what, start, end)
+        self.done.add((stage, what))
+        self.next[stage] += 1
+        if what.kind == WEIGHT:
+            return []
+        direction, step = (FORTH, 1) if what.kind == FORWARD else (BACK, -1)
+        target = self.places[stage][what.chunk] + step
+        if target not in self.homes:
+            return []
+        other = self.homes[target][0]
+        if other != stage:
+            end = self._sent(stage, what, direction, end)
+        self.arrived[direction, what.microbatch, target] = end
+        return [other] if other != stage else []
+
+    def _sent(self, stage: int, what: Pass, direction: str, ready: float) -> float:
+        """Hands over what a pass gave; returns when it arrives."""
+        if not self.send:
+            return ready
+        start = max(ready, self.free.get((stage, direction), 0.0))
+        self._note(stage, direction, what, start, start + self.send)
+        if not self.overlapped:
+            self.free[stage, COMPUTE] = start + self.send
+        return start + self.send
+
+    def _note(self, stage: int, stream: str, what: Pass, start: float, end: float) -> None:
+        self.spans.append(Span(stage, stream, *what, start, end))
+        self.free[stage, stream] = end

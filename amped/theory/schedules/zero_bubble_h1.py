@@ -1,0 +1,105 @@
+"""ZB-H1: 1F1B that puts off weight gradients, which no other stage waits for, to when a stage would be idle."""
+
+import numpy as np
+
+from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
+from amped.theory.quantity import quantity
+from amped.theory.records import latest
+
+H1 = {"choice": "pipeline_schedule", "value": "zero_bubble_h1"}
+
+
+@quantity("s", choice="pipeline_schedule", value="zero_bubble_h1")
+def pipeline_waiting_time__zero_bubble_h1(
+    pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
+    held_boundary_time,
+):  # fmt: skip
+    """Waiting in a step of ZB-H1: (p−1)·(F + B − W) for equal stages whose W is no longer than F.
+
+    Weight gradients wait for no other stage: they fill the end. Source: arXiv 2401.10241, section 2.2 and table 2.
+    """
+    forward, back, weight = pass_times
+    m, found, first = number_of_microbatches_per_minibatch, [], pipeline_stages[0]
+    for s in pipeline_stages:
+        there, again = forward.of(s) + held_boundary_time, back.of(s) + weight.of(s) + held_boundary_time
+        behind = forward.behind(s) + back.behind(s) + 2 * s.after * boundary_time
+        start = forward.before(s) + s.place * boundary_time
+        end = back.before(s) + s.place * boundary_time + weight.of(first) - (s.place + 1) * weight.of(s)
+        idle = start + waits(behind, s.after, there, again) + np.maximum(end, 0)
+        found.append(idle + m * (there + again - 2 * held_boundary_time - pacing_stage_time))
+    return latest(found)
+
+
+def waits(behind, passes, forward, backward):
+    """Idle time until the first gradient comes back, and behind the last forward pass, of a stage with work meanwhile.
+
+    `behind` is what a micro-batch takes on the way to the last stage and back, and `passes` are done meanwhile.
+    """
+    return np.maximum(behind - passes * forward, 0) + np.maximum(behind - passes * backward, 0)
+
+
+@quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
+def microbatches_in_flight__zero_bubble_h1(pipeline_parallel_degree, number_of_microbatches_per_minibatch):
+    """Micro-batches whose activations a stage holds until the weight gradient: as many everywhere as 1F1B on the first.
+
+    Assumes that a weight gradient needs all that is kept. Source: arXiv 2401.10241, table 2 (p·M_B).
+    """
+    return np.minimum(pipeline_parallel_degree, number_of_microbatches_per_minibatch)
+
+
+@quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
+def microbatches_in_flight_behind_the_first__zero_bubble_h1(microbatches_in_flight):
+    """Micro-batches whose activations the second stage holds: as many as the first. Source: arXiv 2401.10241, table 2."""
+    return microbatches_in_flight
+
+
+@quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
+def microbatches_in_flight_at_the_end__zero_bubble_h1(microbatches_in_flight):
+    """Micro-batches whose activations the last stage holds: as many as the first. Source: arXiv 2401.10241, table 2."""
+    return microbatches_in_flight
+
+
+@quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
+def microbatches_in_flight_at_the_head__zero_bubble_h1(microbatches_in_flight):
+    """Micro-batches whose logits are kept at once: until the head's weight gradient, which is put off too.
+
+    Source: arXiv 2401.10241, table 2. A framework may do the head's at once, and keeps less.
+    """
+    return microbatches_in_flight
+
+
+@quantity("boolean", constrains="virtual_pipeline_stages", **H1)
+def only_1f1b_interleaves__zero_bubble_h1(virtual_pipeline_stages):
+    """Only the schedule 1f1b has virtual stages; zero_bubble_h1 has one chunk of layers a stage. Source: arXiv 2401.10241."""
+    return virtual_pipeline_stages == 1
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree", **H1)
+def zero_bubble_needs_stages__zero_bubble_h1(pipeline_parallel_degree):
+    """There are several stages, or there is no bubble. Source: arXiv 2401.10241."""
+    return pipeline_parallel_degree > 1
+
+
+@quantity("boolean", constrains="microbatch_size", **H1)
+def zero_bubble_needs_microbatches__zero_bubble_h1(
+    microbatch_size, number_of_microbatches_per_minibatch, pipeline_parallel_degree
+):
+    """There are at least as many micro-batches as stages. Source: arXiv 2401.10241, section 2.2."""
+    return microbatch_size * (number_of_microbatches_per_minibatch - pipeline_parallel_degree) >= 0
+
+
+# --- the order of passes -----------------------------------------------------------------------------------------------
+
+
+def order(pipe: Pipe, stage: int) -> Order:
+    """One forward, one backward, with as many weight gradients put off as stages lie before: they fill the end.
+
+    Source: arXiv 2401.10241, section 2.1 (ZB-H1).
+    """
+    warm = min(pipe.stages - stage - 1, pipe.microbatches)
+    order = [Pass(FORWARD, m, 0) for m in range(warm)]
+    for m in range(pipe.microbatches):
+        order += [Pass(FORWARD, warm + m, 0)] if warm + m < pipe.microbatches else []
+        order += [Pass(INPUT, m, 0)]
+        order += [Pass(WEIGHT, m - stage, 0)] if m >= stage else []
+    return order + [Pass(WEIGHT, m, 0) for m in range(max(pipe.microbatches - stage, 0), pipe.microbatches)]

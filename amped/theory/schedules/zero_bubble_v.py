@@ -1,0 +1,169 @@
+"""Zero bubbles in the form of a V: chunks lie down to the last stage and back, so the first has embedding and output head.
+
+Every chunk has as many layers. What the V changes of parameters and memory is on the pages of those chapters.
+"""
+
+import numpy as np
+
+from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
+from amped.theory.quantity import quantity
+
+V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
+
+
+@quantity("s", choice="pipeline_schedule", value="zero_bubble_v")
+def pipeline_waiting_time__zero_bubble_v(
+    pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
+    held_boundary_time, pipeline_parallel_degree,
+):  # fmt: skip
+    """Waiting in a step of a V of chunks: little where F = B = W; the first stage, with both ends, may hide that of the others.
+
+    Stages between hand over twice as often as the ends. Fitted to the event-driven twin, and exact there for equal stages with W and F no longer than B.
+    Source: arXiv 2405.15362, section 3 (V-ZB).
+    """
+    p, s = pipeline_parallel_degree, pipeline_stages[0]
+    f, b, w = (t.layer * s.layers / 2 for t in pass_times)
+    more = pacing_stage_time - 2 * (f + b + w)
+    alike = np.maximum((p - 1) * np.maximum(b, 2 * b - 2 * w), f + (p - 2) * np.maximum(2 * f - b, w))
+    ahead = np.maximum(np.maximum((p - 2) * w, (p - 1) * (b - w) - w), 0)
+    sent = 2 * number_of_microbatches_per_minibatch * held_boundary_time * (p > 2)
+    others = alike + sent - (number_of_microbatches_per_minibatch - (p - 1)) * more
+    return np.maximum(others, ahead) + 2 * (p - 1) * boundary_time
+
+
+@quantity("boolean", **V)
+def first_stage_paces__zero_bubble_v(pipeline_parallel_degree):
+    """Whether the first stage takes longest: with as many layers as others and both ends, always. Source: definition."""
+    return 0 * pipeline_parallel_degree + 1
+
+
+@quantity("boolean", **V)
+def last_stage_paces__zero_bubble_v(first_stage_paces):
+    """Whether the stage with the output head takes longest: it is the first. Source: arXiv 2405.15362, section 3."""
+    return first_stage_paces
+
+
+@quantity("count", **V)
+def chunks_per_stage__zero_bubble_v():
+    """Chunks of layers of a stage: one down, and one back. Source: arXiv 2405.15362, section 3."""
+    return 2
+
+
+@quantity("s", **V)
+def pipeline_communication_time__zero_bubble_v(
+    boundary_time, number_of_microbatches_per_minibatch, pipeline_parallel_degree
+):
+    """Time that the first stage sends: each micro-batch forward from one chunk and backward from the other.
+
+    Source: arXiv 2405.15362, section 3.
+    """
+    return 2 * number_of_microbatches_per_minibatch * boundary_time * (pipeline_parallel_degree > 1)
+
+
+@quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
+def microbatches_in_flight__zero_bubble_v(pipeline_parallel_degree):
+    """Micro-batches whose activations each stage of a V holds, 2·p halves. Source: arXiv 2405.15362, table 1 (V-ZB)."""
+    return pipeline_parallel_degree
+
+
+@quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
+def microbatches_in_flight_behind_the_first__zero_bubble_v(microbatches_in_flight):
+    """Micro-batches whose activations the second stage holds: as many as the first. Source: arXiv 2405.15362, table 1."""
+    return microbatches_in_flight
+
+
+@quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
+def microbatches_in_flight_at_the_end__zero_bubble_v(microbatches_in_flight):
+    """Micro-batches whose activations the last stage holds: as many as the first. Source: arXiv 2405.15362, table 1."""
+    return microbatches_in_flight
+
+
+@quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
+def microbatches_in_flight_at_the_head__zero_bubble_v():
+    """Micro-batches whose logits are kept at once: one, whose gradients follow at once. Source: arXiv 2405.15362, section 3."""
+    return 1
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@quantity("boolean", constrains="virtual_pipeline_stages", **V)
+def only_1f1b_interleaves__zero_bubble_v(virtual_pipeline_stages):
+    """Only the schedule 1f1b has virtual stages; zero_bubble_v has its two chunks a stage by itself. Source: arXiv 2405.15362."""
+    return virtual_pipeline_stages == 1
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree", **V)
+def zero_bubble_needs_stages__zero_bubble_v(pipeline_parallel_degree):
+    """There are several stages, or there is no bubble. Source: arXiv 2405.15362."""
+    return pipeline_parallel_degree > 1
+
+
+@quantity("boolean", constrains="microbatch_size", **V)
+def zero_bubble_needs_microbatches__zero_bubble_v(
+    microbatch_size, number_of_microbatches_per_minibatch, pipeline_parallel_degree
+):
+    """There are micro-batches to fill the V before the first comes back: 2·p − 1 or more.
+
+    Source: torch.distributed.pipelining, ScheduleZBVZeroBubble.
+    """
+    return microbatch_size * (number_of_microbatches_per_minibatch - 2 * pipeline_parallel_degree + 1) >= 0
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree", **V)
+def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest_stage_layers):
+    """Each of the two chunks of each stage has as many layers. Source: arXiv 2405.15362, section 3."""
+    even = largest_stage_layers == layers / pipeline_parallel_degree
+    return (np.mod(layers, 2 * pipeline_parallel_degree) == 0) & even
+
+
+@quantity("boolean", constrains="multi_token_prediction_layers", choice="pipeline_schedule", value="zero_bubble_v")
+def predictions_follow_the_last_stage__zero_bubble_v(multi_token_prediction_layers):
+    """In the form of a V the first stage has the output head, and no modules that predict further tokens.
+
+    Source: arXiv 2405.15362, section 3.
+    """
+    return multi_token_prediction_layers == 0
+
+
+# --- the order of passes -----------------------------------------------------------------------------------------------
+
+
+class _Counted:
+    """A list of passes, each the next micro-batch of its kind and chunk."""
+
+    def __init__(self) -> None:
+        self.order: Order = []
+        self.count = dict.fromkeys(((kind, chunk) for kind in (FORWARD, INPUT, WEIGHT) for chunk in (0, 1)), 0)
+
+    def take(self, *passes: tuple[str, int]) -> None:
+        for kind, chunk in passes:
+            self.order.append(Pass(kind, self.count[kind, chunk], chunk))
+            self.count[kind, chunk] += 1
+
+
+# What a stage of a V does in turn: forward through a chunk, and both gradients of one.
+DOWN, UP = (FORWARD, 0), (FORWARD, 1)
+BACK_DOWN, BACK_UP = ((INPUT, 0), (WEIGHT, 0)), ((INPUT, 1), (WEIGHT, 1))
+
+
+def order(pipe: Pipe, stage: int) -> Order:
+    """Two chunks a stage, the second on the way back from the last stage to the first; weight gradients fill the end.
+
+    Needs at least 2·p − 1 micro-batches. Source: arXiv 2405.15362, section 3 (V-ZB); the order of
+    torch.distributed.pipelining, ScheduleZBVZeroBubble.
+    """
+    taken, count = (made := _Counted()).take, made.count
+    behind = pipe.stages - stage
+    taken(*[DOWN] * (2 * behind - 1), *[UP, DOWN] * stage, *[UP, *BACK_UP] * behind)
+    while count[UP] < count[DOWN] or count[DOWN] < pipe.microbatches:
+        taken(*[DOWN] * (count[DOWN] < pipe.microbatches), *BACK_DOWN, UP, *BACK_UP)
+    taken(*[(INPUT, 0), (INPUT, 1)] * stage, *BACK_DOWN * behind)
+    for chunk in (1, 0):
+        taken(*[(WEIGHT, chunk)] * (count[INPUT, chunk] - count[WEIGHT, chunk]))
+    return made.order
+
+
+def turns(pipe: Pipe, chunk: int, stage: int) -> int:
+    """Place of a chunk among all of a V: down to the last stage, and from there back."""
+    return stage if chunk == 0 else 2 * pipe.stages - 1 - stage

@@ -1,0 +1,42 @@
+"""What the training consumes: energy and money."""
+
+from amped.theory.quantity import ACCELERATOR, parameter, quantity
+
+
+@parameter("1", category=ACCELERATOR, at_most=1)
+def idle_power_fraction():
+    """Power of a waiting accelerator as a share of its thermal design power.
+
+    Source: nvidia-smi on an idle A100 SXM, about 60 of 400 W (from memory, unverified).
+    """
+    return 0.15
+
+
+@quantity("1")
+def busy_fraction(
+    compute_forward_time, compute_backward_time, recomputation_time, weight_update_time, optimizer_time, step_time
+):
+    """Share of the step in which an accelerator computes. Source: definition."""
+    compute = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time + optimizer_time
+    return compute / step_time
+
+
+@quantity("W")
+def average_power_per_accelerator(thermal_design_power, idle_power_fraction, busy_fraction):
+    """Power of one accelerator over a step: the design power while it computes, idle power while it waits.
+
+    Source: definition, linear in the time that it computes.
+    """
+    return thermal_design_power * (idle_power_fraction + (1 - idle_power_fraction) * busy_fraction)
+
+
+@quantity("J")
+def energy(average_power_per_accelerator, number_of_accelerators, training_time):
+    """Energy of all accelerators over the training; hosts, network and cooling are left out. Source: definition."""
+    return average_power_per_accelerator * number_of_accelerators * training_time
+
+
+@quantity("dollar")
+def cost(accelerator_price, number_of_accelerators, training_time):
+    """Price of renting all accelerators for the training. Source: definition."""
+    return accelerator_price * number_of_accelerators * training_time

@@ -1,0 +1,125 @@
+"""Floating-point operations of a step on one accelerator: those a training needs, and those it does."""
+
+import numpy as np
+
+from amped.theory.quantity import quantity
+from amped.theory.records import total
+
+
+@quantity("count")
+def layer_multiply_accumulates(
+    projection_gemms, attention_multiply_accumulates, feedforward_gemms, expert_gemms, attention_calls, dense_calls,
+    MoE_calls,
+):  # fmt: skip
+    """Multiply-accumulates of the layers on one accelerator, forward, in a step. Source: AMPeD, computation time."""
+    projections = total(gemm.multiply_accumulates for gemm in projection_gemms) * attention_calls
+    dense = total(gemm.multiply_accumulates for gemm in feedforward_gemms) * dense_calls
+    experts = total(gemm.multiply_accumulates for gemm in expert_gemms) * MoE_calls
+    return projections + attention_multiply_accumulates + dense + experts
+
+
+@quantity("count")
+def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_calls):
+    """Multiply-accumulates of routed experts on one accelerator beyond those that its visits need, in a step.
+
+    Source: arXiv 2006.16668, section 2.2 (places that nobody takes). Visits that are dropped are not counted.
+    """
+    _, up, down, *_ = expert_gemms
+    return (
+        (up.multiply_accumulates + down.multiply_accumulates) * MoE_calls * (1 - 1 / np.maximum(expert_load_factor, 1))
+    )
+
+
+@quantity("count")
+def attention_multiply_accumulates(attention_gemms, attention_calls):
+    """Multiply-accumulates of scores and values, the part of a layer that grows with the context squared.
+
+    Source: AMPeD, computation time.
+    """
+    return total(gemm.multiply_accumulates for gemm in attention_gemms) * attention_calls
+
+
+@quantity("count")
+def head_multiply_accumulates(
+    head_gemms, prediction_gemms, number_of_microbatches_per_minibatch, pipeline_parallel_degree,
+    multi_token_prediction_layers,
+):  # fmt: skip
+    """Multiply-accumulates of the output head on one accelerator, forward, in a step, spread over the stages.
+
+    Source: arXiv 2104.04473, appendix. Differs: in Megatron-LM the last stage has the head alone.
+    """
+    calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
+    head = total(gemm.multiply_accumulates for gemm in head_gemms) * (1 + multi_token_prediction_layers)
+    return (head + total(gemm.multiply_accumulates for gemm in prediction_gemms)) * calls
+
+
+@quantity("1", choice="attention_flop_convention", value="full")
+def counted_score_fraction__full(windowed_layer_fraction, attention_reach, context):
+    """Share of the scores whose FLOPs are counted: all, in windowed layers those of a window for each token.
+
+    Source: arXiv 2104.04473, eq. 3.
+    """
+    return 1 - windowed_layer_fraction * (1 - attention_reach / context)
+
+
+@quantity("1", choice="attention_flop_convention", value="causal")
+def counted_score_fraction__causal(causal_score_fraction):
+    """Share of the scores whose FLOPs are counted: those on and below the diagonal.
+
+    Source: arXiv 2307.08691, section 4.1.
+    """
+    return causal_score_fraction
+
+
+@quantity("count")
+def counted_layer_multiply_accumulates(
+    layer_multiply_accumulates, attention_multiply_accumulates, counted_score_fraction,
+    surplus_expert_multiply_accumulates,
+):  # fmt: skip
+    """Multiply-accumulates of the layers forward, as the FLOP convention counts them, experts as if all had as many tokens.
+
+    Source: arXiv 2104.04473, appendix.
+    """
+    uncounted = (1 - counted_score_fraction) * attention_multiply_accumulates
+    return layer_multiply_accumulates - uncounted - surplus_expert_multiply_accumulates
+
+
+@quantity("flop")
+def model_flops_per_accelerator(
+    flops_per_multiply_accumulate, counted_layer_multiply_accumulates, head_multiply_accumulates
+):
+    """FLOPs a step needs on one accelerator, nothing counted twice: forward, and twice as much backward.
+
+    Source: arXiv 2104.04473, appendix (72·B·s·L·h²…).
+    """
+    return 3 * flops_per_multiply_accumulate * (counted_layer_multiply_accumulates + head_multiply_accumulates)
+
+
+@quantity("count")
+def recomputed_multiply_accumulates(
+    counted_layer_multiply_accumulates, attention_multiply_accumulates, counted_score_fraction,
+    recomputed_layer_fraction, recomputed_core_fraction, recomputed_product_fraction,
+):  # fmt: skip
+    """Multiply-accumulates done again in a step: the layers' forward pass, scores and values, or of the others a share.
+
+    Source: arXiv 2104.04473, eq. 3 (96·B·s·L·h²…); arXiv 2205.05198, section 6.3.
+    """
+    core = counted_score_fraction * attention_multiply_accumulates
+    products = recomputed_product_fraction * (counted_layer_multiply_accumulates - core)
+    return recomputed_layer_fraction * counted_layer_multiply_accumulates + recomputed_core_fraction * core + products
+
+
+@quantity("flop")
+def hardware_flops_per_accelerator(
+    model_flops_per_accelerator, flops_per_multiply_accumulate, recomputed_multiply_accumulates
+):
+    """FLOPs of a step on one accelerator, with what is computed again. Source: arXiv 2104.04473, eq. 3."""
+    return model_flops_per_accelerator + flops_per_multiply_accumulate * recomputed_multiply_accumulates
+
+
+@quantity("1")
+def attention_flops_fraction(
+    attention_multiply_accumulates, flops_per_multiply_accumulate, model_flops_per_accelerator
+):
+    """FLOPs of all scores and values forward as a share of the FLOPs counted for a step. Source: definition."""
+    return attention_multiply_accumulates * flops_per_multiply_accumulate / model_flops_per_accelerator

@@ -1,0 +1,56 @@
+"""Goodput: what checkpoints and failures take of a training; nothing where nobody says how often it fails."""
+
+import numpy as np
+
+from amped.theory.quantity import SYSTEM, parameter, quantity
+
+FAILING = ("accelerator_mean_time_between_failures", "checkpoint_time", "restart_time")
+
+
+@parameter("s", category=SYSTEM, above=0)
+def accelerator_mean_time_between_failures():
+    """Mean time between failures that stop a training, for one accelerator with its share of all else.
+
+    Source: the operator's records.
+    """
+
+
+@parameter("s", category=SYSTEM)
+def checkpoint_time():
+    """Time for which a checkpoint stops the training. Source: the operator's records."""
+
+
+@parameter("s", category=SYSTEM)
+def restart_time():
+    """Time from a failure until the training runs again from its last checkpoint. Source: the operator's records."""
+
+
+@quantity("s")
+def time_between_failures(accelerator_mean_time_between_failures, number_of_accelerators):
+    """Mean time between failures of the whole machine, each of which stops the training. Source: definition."""
+    return accelerator_mean_time_between_failures / number_of_accelerators
+
+
+@quantity("s", category=SYSTEM)
+def checkpoint_interval(checkpoint_time, time_between_failures):
+    """Time of training between two checkpoints: the one that loses least, unless given.
+
+    Source: Young, CACM 17(9), 1974, eq. 6.
+    """
+    return np.sqrt(2 * checkpoint_time * time_between_failures)
+
+
+@quantity("1")
+def goodput_fraction():
+    """Share of the time that brings the training forward: all of it. Source: definition."""
+    return 1
+
+
+@quantity("1", when_given=FAILING)
+def goodput_fraction__failing(checkpoint_time, checkpoint_interval, restart_time, time_between_failures):
+    """Share of the time that brings the training forward: not checkpoints, restarts, and half an interval lost each time.
+
+    Source: Daly, Future Generation Computer Systems 22(3), 2006, section 2 (first order).
+    """
+    lost = (checkpoint_interval / 2 + restart_time) / time_between_failures
+    return 1 / (1 + checkpoint_time / checkpoint_interval + lost)

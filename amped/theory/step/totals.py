@@ -1,0 +1,100 @@
+"""Totals: the time of a step and of the training, and how well the machine was used."""
+
+from amped.theory.quantity import quantity
+
+
+@quantity("s")
+def step_time(
+    compute_forward_time, compute_backward_time, recomputation_time, weight_update_time, optimizer_time,
+    exposed_tensor_communication_time, exposed_pipeline_communication_time, exposed_data_communication_time,
+    exposed_context_communication_time, exposed_expert_communication_time, exposed_offload_communication_time,
+    pipeline_bubble_time,
+):  # fmt: skip
+    """Time of one optimizer step: the plain sum of its parts. Source: AMPeD, training time."""
+    compute = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time + optimizer_time
+    communication = exposed_tensor_communication_time + exposed_pipeline_communication_time
+    communication = communication + exposed_data_communication_time + exposed_context_communication_time
+    communication = communication + exposed_offload_communication_time
+    return compute + communication + exposed_expert_communication_time + pipeline_bubble_time
+
+
+@quantity("s")
+def training_time(number_of_steps, step_time, goodput_fraction):
+    """Time of the whole training, with what checkpoints and failures take. Source: AMPeD, training time."""
+    return number_of_steps * step_time / goodput_fraction
+
+
+@quantity("1/s")
+def tokens_per_second_per_accelerator(batch_size, context, step_time, number_of_accelerators):
+    """Tokens that one accelerator trains on in a second. Source: definition."""
+    return batch_size * context / step_time / number_of_accelerators
+
+
+@quantity("flop/s")
+def model_flop_rate_per_accelerator(model_flops_per_accelerator, step_time):
+    """Useful FLOPs of one accelerator in a second. Source: arXiv 2204.02311, appendix B (MFU)."""
+    return model_flops_per_accelerator / step_time
+
+
+@quantity("flop/s")
+def hardware_flop_rate_per_accelerator(hardware_flops_per_accelerator, step_time):
+    """FLOPs of one accelerator in a second, with what is computed again. Source: arXiv 2104.04473, eq. 3."""
+    return hardware_flops_per_accelerator / step_time
+
+
+@quantity("1")
+def model_flops_utilization(model_flop_rate_per_accelerator, matrix_peak_flop_rate):
+    """Useful FLOPs as a share of the peak (MFU). Source: arXiv 2204.02311, appendix B."""
+    return model_flop_rate_per_accelerator / matrix_peak_flop_rate
+
+
+@quantity("1")
+def hardware_flops_utilization(hardware_flop_rate_per_accelerator, matrix_peak_flop_rate):
+    """FLOPs with recomputation as a share of the peak (HFU). Source: arXiv 2205.05198, section 6.3."""
+    return hardware_flop_rate_per_accelerator / matrix_peak_flop_rate
+
+
+@quantity("1")
+def model_flops_utilization_counting_all_scores(
+    model_flops_utilization, attention_flops_fraction, counted_score_fraction
+):
+    """Useful FLOPs as a share of the peak (MFU), whole attention counted. Source: arXiv 2104.04473, eq. 3."""
+    return model_flops_utilization * (1 + 3 * attention_flops_fraction * (1 - counted_score_fraction))
+
+
+@quantity("1")
+def model_flops_utilization_counting_causal_scores(
+    model_flops_utilization, attention_flops_fraction, counted_score_fraction, causal_score_fraction
+):
+    """Useful FLOPs as a share of the peak (MFU), the causal half of attention counted.
+
+    Source: arXiv 2307.08691, section 4.1.
+    """
+    return model_flops_utilization * (
+        1 + 3 * attention_flops_fraction * (causal_score_fraction - counted_score_fraction)
+    )
+
+
+@quantity("1")
+def hardware_flops_utilization_counting_all_scores(
+    hardware_flops_utilization, model_flops_utilization, attention_flops_fraction, counted_score_fraction,
+    recomputed_layer_fraction, recomputed_core_fraction,
+):  # fmt: skip
+    """FLOPs with recomputation as a share of the peak (HFU), whole attention counted. Source: arXiv 2104.04473, eq. 3."""
+    passes = 3 + recomputed_layer_fraction + recomputed_core_fraction
+    more = passes * attention_flops_fraction * (1 - counted_score_fraction)
+    return hardware_flops_utilization + model_flops_utilization * more
+
+
+@quantity("1")
+def hardware_flops_utilization_counting_causal_scores(
+    hardware_flops_utilization, model_flops_utilization, attention_flops_fraction, counted_score_fraction,
+    recomputed_layer_fraction, recomputed_core_fraction, causal_score_fraction,
+):  # fmt: skip
+    """FLOPs with recomputation as a share of the peak (HFU), the causal half of attention counted.
+
+    Source: arXiv 2307.08691, section 4.1.
+    """
+    passes = 3 + recomputed_layer_fraction + recomputed_core_fraction
+    more = passes * attention_flops_fraction * (causal_score_fraction - counted_score_fraction)
+    return hardware_flops_utilization + model_flops_utilization * more
