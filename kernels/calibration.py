@@ -114,7 +114,7 @@ def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
         for dtype in formats
     ]
     rows: Bounds = {
-        "normalisation_bandwidth_fraction": (0.05, ABOVE_SPEC),
+        "normalization_bandwidth_fraction": (0.05, ABOVE_SPEC),
         **(_vector(result, machine) if processor else {}),
     }
     attention: Bounds = {"attention_forward_efficiency": (0.01, 1.0), "attention_backward_efficiency": (0.01, 1.0),
@@ -137,7 +137,7 @@ def _launches(found: Calibration, result: Result) -> None:
     statistic = result["settings"]["statistic"]
     times = {r["params"]["mode"]: measured_time(r, statistic) for r in result["records"] if r["kernel"] == "launch"}
     if "eager" in times:
-        found.values["kernel_dispatch_time"] = times["eager"]
+        found.values["kernel_launch_time"] = times["eager"]
         found.values["kernel_overhead_time"] = times.get("graph", times["eager"])
 
 

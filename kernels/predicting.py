@@ -125,11 +125,11 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         vector_rate=c.get("vector_flop_rate", machine.vector_rate),
         softmax_time=4 * c["exposed_softmax_fraction"] / machine.vector_rate,
         bandwidth=machine.bandwidth * c["memory_bandwidth_efficiency"],
-        normalisation=c["normalisation_bandwidth_fraction"], passes=c["streaming_traffic_factor"],
+        normalisation=c["normalization_bandwidth_fraction"], passes=c["streaming_traffic_factor"],
         ramp_width=c["attention_head_ramp"], dropping=c["attention_dropout_fraction"], bandwidth_ramp=c["bandwidth_ramp_bytes"],
         ramp_depth=c["gemm_ramp_depth"], ramp_length=c["attention_ramp_length"], medium=c["medium_tile_efficiency"],
         small=c["small_tile_efficiency"], smallest=c["smallest_tile_efficiency"], quantization=c["wave_quantization"],
-        cores=machine.cores, overhead=c["kernel_overhead_time"], dispatch=c["kernel_dispatch_time"],
+        cores=machine.cores, overhead=c["kernel_overhead_time"], dispatch=c["kernel_launch_time"],
         ramp_rows=c["gemm_ramp_rows"], cached=c["cached_operand_bytes"], exposed=c["exposed_operand_fraction"],
         function_time=c["elementary_function_time"], drawing_time=c["random_number_time"],
     )  # fmt: skip

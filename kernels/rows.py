@@ -18,7 +18,7 @@ from amped.tables.tables import Tables
 KERNELS = "kernel_efficiencies"
 SYSTEMS, LINKS = "system_specifications", "link_specifications"
 ANY_ACCELERATOR = "default"
-UNITS = {"kernel_overhead_time": (1e-6, " us"), "kernel_dispatch_time": (1e-6, " us"), "bandwidth_ramp_bytes": (1e6, " MB"),
+UNITS = {"kernel_overhead_time": (1e-6, " us"), "kernel_launch_time": (1e-6, " us"), "bandwidth_ramp_bytes": (1e6, " MB"),
          "collective_overhead_time": (1e-6, " us"), "elementary_function_time": (1e-9, " ns"),
          "random_number_time": (1e-9, " ns"), "inter_accelerator_ramp_bytes": (1e6, " MB"), "cached_operand_bytes": (1e6, " MB"),
          "inter_accelerator_latency": (1e-6, " us"), "inter_accelerator_bandwidth": (1e9, " GB/s")}  # fmt: skip

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import resources
+from typing import Any
 
 from amped.base.files import parse_json
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Aliases:
     """The names that are read under another.
 
     Attributes:
         common: other tools' spellings.
+        former: names that amped had before, read under the new one and told once.
         renamed: AMPeD's older names, read under the new one.
         equal_to: AMPeD's older names, accepted when they have the value of the other.
         retired: AMPeD's older names that are accepted and not used.
     """
 
     common: dict[str, str]
+    former: dict[str, str]
     renamed: dict[str, str]
     equal_to: dict[str, str]
     retired: frozenset[str]
 
     def canonical(self, name: str) -> str:
         """The name inside amped."""
-        return self.common.get(name) or self.renamed.get(name) or self.equal_to.get(name) or name
+        known = (self.common, self.former, self.renamed, self.equal_to)
+        return next((names[name] for names in known if name in names), name)
 
     def is_old(self, name: str) -> bool:
         """Whether AMPeD's older configs use this name and ours do not."""
@@ -35,7 +40,23 @@ class Aliases:
 
     def names(self) -> list[str]:
         """All names that are accepted beside the canonical ones."""
-        return [*self.common, *self.renamed, *self.equal_to, *sorted(self.retired)]
+        return [*self.common, *self.former, *self.renamed, *self.equal_to, *sorted(self.retired)]
+
+    def told(self, names: Iterable[str]) -> list[str]:
+        """What to say once of the former names among some names that were written."""
+        return [f"'{name}' is called {self.former[name]} now" for name in dict.fromkeys(names) if name in self.former]
+
+    def before(self, data: Any) -> Any:
+        """Data of names and numbers with the names that amped had before, keys and texts."""
+        if isinstance(data, Mapping):
+            return {self.before(key): self.before(value) for key, value in data.items()}
+        if isinstance(data, list | tuple):
+            return [self.before(each) for each in data]
+        return self._earlier.get(data, data) if isinstance(data, str) else data
+
+    @cached_property
+    def _earlier(self) -> dict[str, str]:
+        return {now: name for name, now in self.former.items()}
 
 
 @lru_cache(maxsize=1)
@@ -44,4 +65,5 @@ def aliases() -> Aliases:
     folder = resources.files("amped.schema")
     common = parse_json(folder.joinpath("common_aliases.json").read_text("utf-8"))
     older = parse_json(folder.joinpath("amped_aliases.json").read_text("utf-8"))
-    return Aliases(common, older["renamed"], older["equal_to"], frozenset(older["retired"]))
+    former = parse_json(folder.joinpath("former_names.json").read_text("utf-8"))
+    return Aliases(common, former, older["renamed"], older["equal_to"], frozenset(older["retired"]))

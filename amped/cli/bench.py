@@ -124,7 +124,7 @@ def _operators(scenario: Scenario) -> Callable[[str], Sequence[Any]]:
         "key_value_heads": max(1, round(e["key_value_heads"] / shards)), "queries": round(scores.m),
         "keys": round(scores.n), "head_dimension": round(scores.k), "causal": e["computed_score_fraction"] < 1,
     }  # fmt: skip
-    records = (*e.results.records("layer_operators"), *e.results.records("head_operators"))
+    records = (*e.results.records("layer_operators"), *e.results.records("output_head_operators"))
     return lambda dtype: of_operators(records, dtype, shape, bool(e["gated_mlp"]))
 
 

@@ -41,9 +41,9 @@ COLUMNS = {
                  "all_reduce_efficiency": "all-reduce", "bandwidth_of": "of"},
     What.KERNELS: {"gemm_sustained_fraction": "products", "memory_bandwidth_efficiency": "bandwidth",
                    "attention_forward_efficiency": "attention", "kernel_overhead_time": "overhead",
-                   "kernel_dispatch_time": "dispatch"},
+                   "kernel_launch_time": "dispatch"},
     What.SOFTWARE: {"attention_kernel": "attention", "streaming_traffic_factor": "traffic",
-                    "gradient_accumulation": "accumulation", "zero_stage": "ZeRO",
+                    "weight_gradient_accumulation": "accumulation", "zero_stage": "ZeRO",
                     "allocator_reserve_fraction": "reserve"},
 }  # fmt: skip
 

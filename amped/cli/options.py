@@ -136,8 +136,10 @@ def overrides(settings: list[str]) -> dict[str, object]:
 
 def _is_layout(name: str) -> bool:
     """Whether the value of a name lists the layers of stages, which is one text."""
+    from amped.base.aliases import aliases
     from amped.theory.catalogue import catalogue
 
+    name = aliases().canonical(name)
     return name in catalogue() and catalogue()[name].mark.unit == "layout"
 
 

@@ -60,7 +60,7 @@ class _Builder:
     def __init__(self, config: Config, tables: Tables, catalogue: Catalogue) -> None:
         self.config, self.tables, self.catalogue = config, tables, catalogue
         self.entries = dict(config.entries)
-        self.sources = Sources(notices=list(config.notices))
+        self.sources = Sources(notices=[*config.notices, *tables.notices])
         self.problems: list[Problem] = list(config.problems)
         self.replaced: set[str] = set()
         self.equals = list(config.equals)
@@ -69,6 +69,7 @@ class _Builder:
     def override(self, overrides: Mapping[str, object]) -> None:
         """Values from the command line or a call: they take away every source that they determine."""
         own: dict[str, Entry] = {}
+        self.sources.notices += aliases().told(overrides)
         for written_name, written in overrides.items():
             name, where = aliases().canonical(written_name), f"--set {written_name}"
             if name not in self.catalogue or self.catalogue[name].mark.constrains:

@@ -136,7 +136,7 @@ class OperatorLine:
 
 def gemm_lines(estimation: Estimation) -> list[OperatorLine]:
     """All matrix products of a step; recomputed ones are not listed again, their time is `recomputation_time`."""
-    calls = (("layer_operators", _calls(estimation, "layer")), ("head_operators", _calls(estimation, "head")))
+    calls = (("layer_operators", _calls(estimation, "layer")), ("output_head_operators", _calls(estimation, "head")))
     found = [line for name, times in calls for line in _lines(estimation, name, times)]
     return [line for line in found if line.kind in CONTRACTIONS]
 
@@ -162,7 +162,7 @@ def _place(name: str, order: list[str]) -> int:
 def _calls(e: Estimation, part: str) -> float:
     """Times that an accelerator runs a layer, or that of an end stage the embedding or head, forward in a step."""
     if part == "layer":
-        return e["layer_calls"] if e.choices["performance_model"] == "amped" else e["pacing_layer_calls"]
+        return e["layer_passes"] if e.choices["performance_model"] == "amped" else e["bottleneck_stage_layer_passes"]
     spread = e["pipeline_parallel_degree"] if e.choices["performance_model"] == "amped" else 1.0
     return e["number_of_microbatches_per_minibatch"] / spread
 
@@ -195,7 +195,11 @@ def _closed_times(e: Estimation, operators: tuple[Operator, ...]) -> list[Durati
     """The closed form times products only, all at one rate."""
     found = []
     for o in operators:
-        passes = "gradient_multiply_accumulate_passes" if o.phase == "input_gradient" else "multiply_accumulate_passes"
+        passes = (
+            "gradient_multiply_accumulate_bit_slices"
+            if o.phase == "input_gradient"
+            else "multiply_accumulate_bit_slices"
+        )
         one = e["multiply_accumulate_time"] * e[passes] / e["flops_per_multiply_accumulate"]
         time = o.flops * one if o.kind in CONTRACTIONS else 0.0
         found.append(Duration(o.name, o.kind, o.phase, time, o.kernels, o.count))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
+from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError, MappingError, Problem, ResolveError, did_you_mean, quoted
 from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import Given
@@ -30,7 +31,7 @@ RESULTS = (
     "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "hardware_flop_rate_per_accelerator",
     "model_flops_utilization", "hardware_flops_utilization",
     *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),
-    "memory_per_accelerator_bytes", *MEMORY_PARTS, "held_by_allocator_bytes", "host_memory_bytes",
+    "memory_per_accelerator_bytes", *MEMORY_PARTS, "allocator_reserved_bytes", "host_memory_bytes",
     "fits_in_memory", "fits_in_host_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
 )  # fmt: skip
 OPTIONAL_RESULTS = ("energy", "cost")
@@ -46,16 +47,16 @@ DETAILS = (
     "matrix_peak_flop_rate", "memory_capacity", "memory_bandwidth", "model_flops_per_accelerator",
     "hardware_flops_per_accelerator", "context_collectives", "tensor_collectives", "expert_collectives",
     "pipeline_collectives", "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
-    "layer_operators", "embedding_operators", "head_operators", "layer_calls", "recomputed_layer_fraction",
+    "layer_operators", "embedding_operators", "output_head_operators", "layer_passes", "recomputed_layer_fraction",
     "middle_stage_is_fullest", "last_stage_is_fullest", "available_memory_bytes", "chunks_per_stage",
     "first_stage_layers", "middle_stage_layers", "last_stage_layers", "kept_activation_bytes_per_layer",
-    "embedding_activation_bytes", "head_activation_bytes", "communicating_passes", "layers",
+    "embedding_activation_bytes", "output_head_activation_bytes", "communication_rounds", "layers",
 )  # fmt: skip
 # What one performance model has beside.
 MODEL_DETAILS = {
-    "operators": ("layer_durations", "embedding_durations", "head_durations", "optimizer_operators",
-                  "optimizer_durations", "pacing_layer_calls", "pacing_embedding_calls", "pacing_head_calls",
-                  "tensor_durations", "context_durations", "pipeline_durations", "pass_times", "boundary_time",
+    "operators": ("layer_durations", "embedding_durations", "output_head_durations", "optimizer_operators",
+                  "optimizer_durations", "bottleneck_stage_layer_passes", "bottleneck_stage_embedding_passes", "bottleneck_stage_output_head_passes",
+                  "tensor_durations", "context_durations", "pipeline_durations", "pass_times", "stage_send_time",
                   "overlap_pipeline_communication"),
     "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
               "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",
@@ -88,13 +89,14 @@ class Estimation:
         Raises:
             ResolveError: for a name that was not computed.
         """
+        name = aliases().former.get(name, name) if isinstance(name, str) else name
         if name not in self.results:
             computed = [*self.results, *self.choices]
             raise ResolveError(f"there is no result {quoted(name)}", did_you_mean(str(name), computed))
         return self.results.number(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.results.cells
+        return aliases().former.get(str(name), name) in self.results.cells
 
     @property
     def breakdown(self) -> dict[str, float]:

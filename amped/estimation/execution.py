@@ -56,7 +56,7 @@ def executed_step(e: Estimation) -> ExecutedStep:
     layers = _layers(e, stages)
     closed = e.choices["performance_model"] == "amped"
     work = _even_work(e, stages, chunks) if closed else _work(e, layers, chunks)
-    send = e["exposed_pipeline_communication_time"] / (2 * microbatches * chunks) if closed else e["boundary_time"]
+    send = e["exposed_pipeline_communication_time"] / (2 * microbatches * chunks) if closed else e["stage_send_time"]
     overlapped = not closed and bool(e["overlap_pipeline_communication"])
     line = executed(e.choices["pipeline_schedule"], microbatches, work, send if stages > 1 else 0.0, overlapped)
     return ExecutedStep(line, _sizes(e, layers, chunks), e["exposed_data_communication_time"], e["optimizer_time"],
@@ -94,15 +94,15 @@ def _even_work(e: Estimation, stages: int, chunks: int) -> list[list[Work]]:
     """Times of AMPeD's closed form, in which all stages are alike."""
     share = 1 / (e["number_of_microbatches_per_minibatch"] * chunks)
     waited = sum(e[f"exposed_{kind}_communication_time"] for kind in ("tensor", "context", "expert"))
-    forward = e["compute_forward_time"] + waited / e["communicating_passes"]
-    back = e["compute_backward_time"] + e["recomputation_time"] + waited * (1 - 1 / e["communicating_passes"])
+    forward = e["compute_forward_time"] + waited / e["communication_rounds"]
+    back = e["compute_backward_time"] + e["recomputation_time"] + waited * (1 - 1 / e["communication_rounds"])
     return [[Work(forward * share, back * share, e["weight_update_time"] * share)] * chunks] * stages
 
 
 def _sizes(e: Estimation, layers: Sequence[float], chunks: int) -> list[list[float]]:
     """Bytes that a micro-batch keeps in each chunk of each stage."""
     first, last = _ends(e, layers, chunks)
-    embedded, head = e["embedding_activation_bytes"], e["head_activation_bytes"]
+    embedded, head = e["embedding_activation_bytes"], e["output_head_activation_bytes"]
     return [
         [
             n / chunks * e["kept_activation_bytes_per_layer"] + embedded * ((s, c) == first) + head * ((s, c) == last)

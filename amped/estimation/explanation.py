@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from amped.base.aliases import aliases
 from amped.base.errors import MappingError, ResolveError, did_you_mean
 from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import LookedUp
@@ -63,6 +64,7 @@ def explained(scenario: Scenario, name: str) -> Explanation:
     """
     refuse_sweeps(scenario, "explain")
     known = scenario.catalogue
+    name = aliases().canonical(name) if isinstance(name, str) else name
     if not isinstance(name, str) or name not in known:
         name = str(name)
         raise ResolveError(f"there is no quantity '{name}'", did_you_mean(name, known))

@@ -13,8 +13,8 @@ from amped.theory.records import Collective
 
 COLLECTIVES = {
     "context_collectives": "context_durations", "tensor_collectives": "tensor_durations",
-    "column_collectives": "column_durations", "expert_collectives": "expert_durations",
-    "expert_share_collectives": "expert_share_durations", "pipeline_collectives": "pipeline_durations",
+    "grid_column_collectives": "grid_column_durations", "expert_collectives": "expert_durations",
+    "expert_tensor_collectives": "expert_tensor_durations", "pipeline_collectives": "pipeline_durations",
 }  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def _shape(line: OperatorLine) -> str:
 def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float, float]]]:
     """The collectives of the forward pass; some records count those of all passes."""
     known = estimation.results.cells
-    calls = estimation["layer_calls"]
+    calls = estimation["layer_passes"]
     for name, timed in ((name, timed) for name, timed in COLLECTIVES.items() if name in known):
         records: tuple[Collective, ...] = estimation.results.records(name)
         times = [d.time for d in estimation.results.records(timed)] if timed in known else [0.0] * len(records)

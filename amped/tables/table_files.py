@@ -21,6 +21,7 @@ SOFTWARE = "software_specifications"
 SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS, KERNELS, SOFTWARE)
 # Columns that describe a row rather than what it is about; the first five are lists of text.
 LISTS = ("aliases", "sources", "sources_opened", "unverified", "fitted")
+OF_COLUMNS = ("unverified", "fitted")
 ABOUT = (*LISTS, "fitted_on", "notes", "description", "extends")
 # What follows from a column, and does not hold for a derived row that has another value in it.
 _MEASURED = ("measured_matmul_flop_rate", "measured_matmul_fraction", "measured_matmul_source")
@@ -85,8 +86,8 @@ def table_files(folder: Path) -> list[Path]:
     return files
 
 
-def read_tables(path: Path) -> dict[str, Rows]:
-    """The tables of one file by name, their columns by canonical names.
+def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
+    """The tables of one file by name, their columns by canonical names, and what to say of names that they had before.
 
     Raises:
         FileError: if it is no JSON; TableError: if it is no table, with all that is wrong.
@@ -101,9 +102,15 @@ def read_tables(path: Path) -> dict[str, Rows]:
     problems = [problem for table, rows in tables for problem in _problems(table, rows)]
     if problems or not tables:
         raise TableError(problems or "holds no table", file=str(path))
+    told = aliases().told(c for _, rows in tables for columns in rows.values() for c in columns)
+    return {table: {row: _canonical(columns) for row, columns in rows.items()} for table, rows in tables}, told
+
+
+def _canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """A row by canonical names of its columns, also where it lists some."""
     return {
-        table: {row: {canonical_column(c): v for c, v in columns.items()} for row, columns in rows.items()}
-        for table, rows in tables
+        canonical_column(name): [canonical_column(each) for each in value] if name in OF_COLUMNS and value else value
+        for name, value in columns.items()
     }
 
 

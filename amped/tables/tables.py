@@ -106,9 +106,12 @@ class Tables:
             FileError, TableError: for a folder or a file that is not one of tables.
         """
         self._layers: dict[str, list[tuple[str, Rows]]] = {}
+        self.notices: list[str] = []
         for folder in folders:
             for path in table_files(folder):
-                for table, rows in read_tables(path).items():
+                found, told = read_tables(path)
+                self.notices += [f"{path}: {notice}" for notice in told]
+                for table, rows in found.items():
                     self._layers.setdefault(table, []).append((str(path), rows))
 
     def names(self, table: str) -> list[str]:

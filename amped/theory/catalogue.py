@@ -6,12 +6,13 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from types import ModuleType
 from typing import Any
 
+from amped.base.aliases import aliases
 from amped.base.errors import Problem, WiringError, did_you_mean
 from amped.theory.quantity import Mark, mark_of
 
@@ -176,8 +177,8 @@ def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
     """
     found: dict[tuple[str, str], Formula] = {}
     for page in (*pages(), *extra):
-        own = collect(page)
         users = page in extra
+        own = [_by_todays_names(f) for f in collect(page)] if users else collect(page)
         for name in {f.name for f in own if users and not f.variant}:  # the plain name stands for all of ours
             found = {key: f for key, f in found.items() if key[0] != name}
         for formula in own:
@@ -186,6 +187,18 @@ def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
                 raise WiringError(f"'{_title(formula)}' stands on two pages: {found[key].page} and {formula.page}")
             found[key] = formula
     return Catalogue(found.values())
+
+
+def _by_todays_names(formula: Formula) -> Formula:
+    """A user's formula, which may have been written with names that amped had before."""
+    now = aliases().former
+
+    def named(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(now.get(name, name) for name in names)
+
+    mark = replace(formula.mark, when_given=named(formula.mark.when_given), replaces=named(formula.mark.replaces),
+                   when_any_given=named(formula.mark.when_any_given), even_with=named(formula.mark.even_with))  # fmt: skip
+    return replace(formula, name=now.get(formula.name, formula.name), arguments=named(formula.arguments), mark=mark)
 
 
 def _title(formula: Formula) -> str:

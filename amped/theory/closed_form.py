@@ -13,7 +13,7 @@ from amped.theory.records import Collective, total
 
 
 @quantity("count")
-def layer_calls(layers, multi_token_prediction_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch):
+def layer_passes(layers, multi_token_prediction_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch):
     """Times that an accelerator runs a layer forward in a step, on average over the stages. Source: definition."""
     return (layers + multi_token_prediction_layers) / pipeline_parallel_degree * number_of_microbatches_per_minibatch
 
@@ -61,19 +61,19 @@ def nonlinear_unit_width():
 
 
 @quantity("count")
-def multiply_accumulate_passes(weight_precision, multiply_accumulate_unit_width):
+def multiply_accumulate_bit_slices(weight_precision, multiply_accumulate_unit_width):
     """Passes of a weight's bits through a matrix unit. Source: AMPeD, computation time."""
     return np.ceil(weight_precision / multiply_accumulate_unit_width)
 
 
 @quantity("count")
-def gradient_multiply_accumulate_passes(weight_precision, gradient_precision, multiply_accumulate_unit_width):
+def gradient_multiply_accumulate_bit_slices(weight_precision, gradient_precision, multiply_accumulate_unit_width):
     """Passes of the wider of weight and gradient through a matrix unit. Source: AMPeD, backward pass."""
     return np.ceil(np.maximum(weight_precision, gradient_precision) / multiply_accumulate_unit_width)
 
 
 @quantity("count")
-def nonlinear_passes(activation_precision, nonlinear_unit_width):
+def nonlinear_bit_slices(activation_precision, nonlinear_unit_width):
     """Passes of an activation's bits through a nonlinear unit. Source: AMPeD, nonlinear operations."""
     return np.ceil(activation_precision / nonlinear_unit_width)
 
@@ -94,13 +94,13 @@ def nonlinear_operation_time__amped(nonlinear_operation_rate):
 
 
 @quantity("count")
-def softmax_operations(microbatch_tokens, context, attention_heads, tensor_parallel_rows, attention_calls):
+def softmax_operations(microbatch_tokens, context, attention_heads, tensor_parallel_rows, attention_passes):
     """Exponentials of the softmax on one accelerator, forward, in a step. Source: AMPeD, nonlinear operations."""
-    return microbatch_tokens * context * attention_heads / tensor_parallel_rows * attention_calls
+    return microbatch_tokens * context * attention_heads / tensor_parallel_rows * attention_passes
 
 
 @quantity("count")
-def activation_operations(
+def activation_function_operations(
     microbatch_tokens, feedforward_dimension, expert_feedforward_dimension, experts_per_token,
     shared_experts_feedforward_dimension, tensor_parallel_rows, dense_stage_layers, MoE_stage_layers,
     number_of_microbatches_per_minibatch,
@@ -116,61 +116,67 @@ def activation_operations(
 
 @quantity("s", choice="performance_model", value="amped")
 def layer_forward_time__amped(
-    layer_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes, softmax_operations,
-    activation_operations, nonlinear_operation_time, nonlinear_passes,
+    layer_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_bit_slices, softmax_operations,
+    activation_function_operations, nonlinear_operation_time, nonlinear_bit_slices,
 ):  # fmt: skip
     """Forward time of a stage's layers, stage_layers · U_f. Source: AMPeD, computation time."""
-    nonlinear = (softmax_operations + activation_operations) * nonlinear_operation_time * nonlinear_passes
-    return layer_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes + nonlinear
+    nonlinear = (softmax_operations + activation_function_operations) * nonlinear_operation_time * nonlinear_bit_slices
+    return layer_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices + nonlinear
 
 
 @quantity("s", choice="performance_model", value="amped")
 def compute_forward_time__amped(
-    layer_forward_time, head_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes
+    layer_forward_time, output_head_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_bit_slices
 ):
     """Forward time of layers and head. Source: AMPeD, computation time. Differs: AMPeD leaves the head out."""
-    return layer_forward_time + head_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes
+    return (
+        layer_forward_time
+        + output_head_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices
+    )
 
 
 @quantity("s", choice="performance_model", value="amped")
 def compute_backward_time__amped(
-    layer_multiply_accumulates, head_multiply_accumulates, multiply_accumulate_time,
-    gradient_multiply_accumulate_passes, softmax_operations, activation_operations, nonlinear_operation_time,
-    nonlinear_passes,
+    layer_multiply_accumulates, output_head_multiply_accumulates, multiply_accumulate_time,
+    gradient_multiply_accumulate_bit_slices, softmax_operations, activation_function_operations, nonlinear_operation_time,
+    nonlinear_bit_slices,
 ):  # fmt: skip
     """Time of the gradients of all inputs, stage_layers · U_b: as many operations as forward.
 
     Source: AMPeD, backward pass.
     """
-    nonlinear = (softmax_operations + activation_operations) * nonlinear_operation_time * nonlinear_passes
-    products = layer_multiply_accumulates + head_multiply_accumulates
-    return products * multiply_accumulate_time * gradient_multiply_accumulate_passes + nonlinear
+    nonlinear = (softmax_operations + activation_function_operations) * nonlinear_operation_time * nonlinear_bit_slices
+    products = layer_multiply_accumulates + output_head_multiply_accumulates
+    return products * multiply_accumulate_time * gradient_multiply_accumulate_bit_slices + nonlinear
 
 
 @quantity("s", choice="performance_model", value="amped")
 def weight_update_time__amped(
-    layer_multiply_accumulates, head_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_passes
+    layer_multiply_accumulates,
+    output_head_multiply_accumulates,
+    multiply_accumulate_time,
+    multiply_accumulate_bit_slices,
 ):
     """Time of the gradients of all weights, stage_layers · U_w: products only. Source: AMPeD, weight update."""
-    products = layer_multiply_accumulates + head_multiply_accumulates
-    return products * multiply_accumulate_time * multiply_accumulate_passes
+    products = layer_multiply_accumulates + output_head_multiply_accumulates
+    return products * multiply_accumulate_time * multiply_accumulate_bit_slices
 
 
 @quantity("s", choice="performance_model", value="amped")
 def recomputation_time__amped(
-    layer_forward_time, recomputed_layer_fraction, recomputed_core_fraction, attention_multiply_accumulates,
-    multiply_accumulate_time, multiply_accumulate_passes, softmax_operations, nonlinear_operation_time,
-    nonlinear_passes, recomputed_product_fraction, layer_multiply_accumulates,
+    layer_forward_time, recomputed_layer_fraction, recomputed_attention_core_fraction, attention_multiply_accumulates,
+    multiply_accumulate_time, multiply_accumulate_bit_slices, softmax_operations, nonlinear_operation_time,
+    nonlinear_bit_slices, recomputed_product_fraction, layer_multiply_accumulates,
 ):  # fmt: skip
     """Time to run layers forward again, or of each its scores, softmax and values, or a share of the other products.
 
     Source: arXiv 2205.05198, section 5. Differs: AMPeD has none.
     """
-    core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_passes
-    core = core + softmax_operations * nonlinear_operation_time * nonlinear_passes
+    core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices
+    core = core + softmax_operations * nonlinear_operation_time * nonlinear_bit_slices
     products = recomputed_product_fraction * (layer_multiply_accumulates - attention_multiply_accumulates)
-    again = recomputed_layer_fraction * layer_forward_time + recomputed_core_fraction * core
-    return again + products * multiply_accumulate_time * multiply_accumulate_passes
+    again = recomputed_layer_fraction * layer_forward_time + recomputed_attention_core_fraction * core
+    return again + products * multiply_accumulate_time * multiply_accumulate_bit_slices
 
 
 @quantity("byte", choice="performance_model", value="amped")
@@ -202,11 +208,11 @@ def optimizer_traffic_bytes_per_expert_parameter__amped(
 
 @quantity("s", choice="performance_model", value="amped")
 def optimizer_time__amped(
-    shared_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_traffic_bytes_per_parameter,
+    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_traffic_bytes_per_parameter,
     optimizer_traffic_bytes_per_expert_parameter, memory_bandwidth,
 ):  # fmt: skip
     """Time of an optimizer step on the stage that has most parameters. Source: definition. Differs: AMPeD has none."""
-    shared = shared_parameters_per_accelerator * optimizer_traffic_bytes_per_parameter
+    shared = non_expert_parameters_per_accelerator * optimizer_traffic_bytes_per_parameter
     experts = expert_parameters_per_accelerator * optimizer_traffic_bytes_per_expert_parameter
     return (shared + experts) / memory_bandwidth
 
@@ -215,7 +221,7 @@ def optimizer_time__amped(
 
 
 @quantity("1", choice="performance_model", value="amped")
-def feedforward_exchanges_per_layer__amped():
+def tensor_parallel_feedforwards_per_layer__amped():
     """Feed-forward networks of a layer that are cut like attention: one. Source: AMPeD, tensor-parallel communication."""
     return 1
 
@@ -227,7 +233,7 @@ ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1,
 @quantity("s", choice="performance_model", value="amped")
 def intra_node_tensor_communication_time__amped(
     tensor_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
-    layer_calls, communicating_passes,
+    layer_passes, communication_rounds,
 ):  # fmt: skip
     """Time of tensor parallelism inside the node: ring all-reduces.
 
@@ -240,13 +246,13 @@ def intra_node_tensor_communication_time__amped(
         * ((c.intra - 1) / c.intra * c.volume / rate + (c.intra - 1) * inter_accelerator_latency)
         for c in tensor_collectives
     )
-    return once * layer_calls * communicating_passes
+    return once * layer_passes * communication_rounds
 
 
 @quantity("s", choice="performance_model", value="amped")
 def inter_node_tensor_communication_time__amped(
-    tensor_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_calls,
-    communicating_passes,
+    tensor_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_passes,
+    communication_rounds,
 ):  # fmt: skip
     """Time of tensor parallelism across nodes: ring all-reduces of what the node left to do.
 
@@ -259,7 +265,7 @@ def inter_node_tensor_communication_time__amped(
         * ((c.inter - 1) / c.inter * c.volume / c.intra / rate + (c.inter - 1) * inter_node_latency)
         for c in tensor_collectives
     )
-    return once * layer_calls * communicating_passes
+    return once * layer_passes * communication_rounds
 
 
 @quantity("s", choice="performance_model", value="amped")
@@ -291,7 +297,7 @@ def exposed_pipeline_communication_time__amped(
 @quantity("s", choice="performance_model", value="amped")
 def exposed_expert_communication_time__amped(
     expert_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_calls,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_passes,
 ):  # fmt: skip
     """Time of the all-to-alls: the share for other nodes leaves over the cards, the rest stays inside.
 
@@ -299,7 +305,7 @@ def exposed_expert_communication_time__amped(
     """
     inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
     across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    return layer_calls * total(
+    return layer_passes * total(
         c.count * ((c.intra - 1) / (c.intra * c.inter) * c.volume / inside + (c.intra - 1) * inter_accelerator_latency)
         + c.count * ((c.inter - 1) / c.inter * c.volume * c.crossing / across + (c.inter - 1) * inter_node_latency)
         for c in expert_collectives
@@ -312,7 +318,7 @@ def exposed_expert_communication_time__amped(
 @quantity("s", choice="performance_model", value="amped")
 def exposed_context_communication_time__amped(
     context_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_calls,
+    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_passes,
 ):  # fmt: skip
     """Time of context parallelism: its exchanges inside the node and across nodes, one after the other.
 
@@ -320,7 +326,7 @@ def exposed_context_communication_time__amped(
     """
     inside = (inter_accelerator_bandwidth * inter_accelerator_efficiency, inter_accelerator_latency)
     across = (inter_node_bandwidth_per_accelerator * inter_node_efficiency, inter_node_latency)
-    return layer_calls * total(c.count * CLOSED_TIMES[c.kind](c, inside, across) for c in context_collectives)
+    return layer_passes * total(c.count * CLOSED_TIMES[c.kind](c, inside, across) for c in context_collectives)
 
 
 def closed_gather_time(c, inside, across):
@@ -349,7 +355,7 @@ CLOSED_TIMES = {"all_gather": closed_gather_time, "reduce_scatter": closed_gathe
 
 
 @quantity("1")
-def gradient_all_reduce_share(zero_stage):
+def gradient_all_reduce_fraction(zero_stage):
     """Share of an all-reduce that the gradients need: with sharded weights its first half, the reduce-scatter.
 
     Source: arXiv 1910.02054, section 7. Differs: stage 2 may scatter gradients every micro-batch; here once a step.
@@ -359,7 +365,7 @@ def gradient_all_reduce_share(zero_stage):
 
 @records()
 def data_collectives(
-    shared_parameters_per_accelerator, expert_parameters_per_accelerator, gradient_precision, gradient_all_reduce_share,
+    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, gradient_precision, gradient_all_reduce_fraction,
     intra_node_replicas, inter_node_replicas, intra_node_expert_replicas, inter_node_expert_replicas,
 ):  # fmt: skip
     """One all-reduce of the worst stage's gradients a step, and one of its experts'.
@@ -367,19 +373,19 @@ def data_collectives(
     Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage, and hybrid
     sharding, are left out.
     """
-    shared = shared_parameters_per_accelerator * gradient_precision
+    shared = non_expert_parameters_per_accelerator * gradient_precision
     experts = expert_parameters_per_accelerator * gradient_precision
     replicas = (intra_node_replicas, inter_node_replicas)
     expert_replicas = (intra_node_expert_replicas, inter_node_expert_replicas)
     return (
-        Collective("gradients", "all_reduce", shared, *replicas, gradient_all_reduce_share),
-        Collective("expert_gradients", "all_reduce", experts, *expert_replicas, gradient_all_reduce_share),
+        Collective("gradients", "all_reduce", shared, *replicas, gradient_all_reduce_fraction),
+        Collective("expert_gradients", "all_reduce", experts, *expert_replicas, gradient_all_reduce_fraction),
     )
 
 
 @records()
 def weight_collectives(
-    shared_parameters_per_accelerator, expert_parameters_per_accelerator, weight_precision, zero_stage,
+    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, weight_precision, zero_stage,
     intra_node_replicas, inter_node_replicas, intra_node_expert_replicas, inter_node_expert_replicas,
 ):  # fmt: skip
     """Sharded weights, to be gathered for each pass of each micro-batch.
@@ -388,7 +394,7 @@ def weight_collectives(
     by 1 + M, M = 0.5, which is nothing where there is none and the same for one micro-batch as for a hundred.
     """
     calls = 1.0 * (zero_stage >= 3)
-    shared = shared_parameters_per_accelerator * weight_precision
+    shared = non_expert_parameters_per_accelerator * weight_precision
     experts = expert_parameters_per_accelerator * weight_precision
     return (
         Collective("weights", "all_gather", shared, intra_node_replicas, inter_node_replicas, calls),
@@ -420,7 +426,7 @@ def inter_node_gradient_communication_time__amped(
 def weight_gathering_time__amped(
     weight_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency,
     inter_node_bandwidth_per_accelerator, inter_node_efficiency, number_of_microbatches_per_minibatch,
-    communicating_passes,
+    communication_rounds,
 ):  # fmt: skip
     """Time to gather sharded weights, inside and then across nodes. Source: arXiv 1910.02054, section 7.2.2."""
     inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
@@ -429,7 +435,7 @@ def weight_gathering_time__amped(
         c.count * ((c.intra - 1) / c.intra * c.volume / inside + (c.inter - 1) / c.inter * c.volume / c.intra / across)
         for c in weight_collectives
     )
-    return once * number_of_microbatches_per_minibatch * communicating_passes
+    return once * number_of_microbatches_per_minibatch * communication_rounds
 
 
 @quantity("s", choice="performance_model", value="amped")
@@ -458,13 +464,13 @@ def pipelined_work_time(
 
 
 @quantity("s")
-def waited_work_time(pipelined_work_time):
+def bubble_work_time(pipelined_work_time):
     """What a stage waits for, once for each other stage, as if for all micro-batches: all passes. Source: AMPeD, pipeline bubbles."""
     return pipelined_work_time
 
 
 @quantity("s", choice="pipeline_schedule", value="zero_bubble_h1")
-def waited_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, weight_update_time):
+def bubble_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, weight_update_time):
     """What a stage waits for in ZB-H1: weight gradients fill what they can, F + B − W.
 
     Source: arXiv 2401.10241, table 2. Differs: where W is longer than F, it fills no more than F.
@@ -473,7 +479,7 @@ def waited_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, 
 
 
 @quantity("s", choice="pipeline_schedule", value="zero_bubble_v")
-def waited_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, weight_update_time):
+def bubble_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, weight_update_time):
     """What a stage waits for in a V: half an input gradient, or what of one no weight gradient covers.
 
     Source: arXiv 2405.15362, section 3; for input gradients no shorter than the other passes.
@@ -485,14 +491,14 @@ def waited_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, w
 @quantity("s", choice="performance_model", value="amped")
 def pipeline_bubble_time__amped(
     exposed_bubble_fraction, pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages,
-    waited_work_time,
+    bubble_work_time,
 ):  # fmt: skip
     """Time that stages wait for the first and the last micro-batch.
 
     Source: AMPeD, pipeline bubbles; arXiv 2104.04473, section 2.2. Differs: AMPeD's code divides the compute part by layers again.
     """
     idle = (pipeline_parallel_degree - 1) / (number_of_microbatches_per_minibatch * virtual_pipeline_stages)
-    return exposed_bubble_fraction * idle * waited_work_time
+    return exposed_bubble_fraction * idle * bubble_work_time
 
 
 # --- what runs beside computation ------------------------------------------------------------------------------------

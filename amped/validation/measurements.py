@@ -92,7 +92,7 @@ class Measurement:
         if name == MEMORY and self.memory_of == "last stage":
             return sum(estimation[part] for part in LAST_STAGE)
         if name == MEMORY and self.memory_is == "reserved":
-            return estimation["held_by_allocator_bytes"]
+            return estimation["allocator_reserved_bytes"]
         if name == "forward_time":
             return estimation["compute_forward_time"] + _forward_communication(estimation)
         if name == "backward_time":
@@ -102,7 +102,7 @@ class Measurement:
 
 def _forward_communication(e: Estimation) -> float:
     """Tensor-parallel communication of all layers forward, none of which hides."""
-    return e["tensor_forward_communication_time_per_layer"] * e["pacing_layer_calls"]
+    return e["tensor_forward_communication_time_per_layer"] * e["bottleneck_stage_layer_passes"]
 
 
 def read_measurements(table: str | Path | None = None, lookup_tables: str | Path | None = None) -> list[Measurement]:

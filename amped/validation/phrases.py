@@ -125,7 +125,7 @@ FACTS = _phrases({
     r"\bFlex(?:Attn|Attention)": {"attention_kernel": "flex"},
     r"FlashAttention-1": {"attention_kernel": "flash_1"},
     r"deterministic mode": {"deterministic": True},
-    r"no gradient-accumulation fusion": {"gradient_accumulation": "separate"},
+    r"no gradient-accumulation fusion": {"weight_gradient_accumulation": "separate"},
     r"\b(?:DeepEP|HybridEP)": {"deduplicated_dispatch": True},
     r"block-?wise": {"fp8_scaling": "blocks"},
     r"dispatcher a2a": {"deduplicated_dispatch": False},

@@ -53,7 +53,7 @@ SAID_OF_STACKS = (
 )  # fmt: skip
 # How well a stack does what it does: its row says it, and nothing is assumed of the measurement.
 HOW_WELL = (
-    "attention_kernel", "attention_dropout_fraction", "context_parallel_attention_fraction", "streaming_traffic_factor", "gradient_accumulation",
+    "attention_kernel", "attention_dropout_fraction", "context_parallel_attention_fraction", "streaming_traffic_factor", "weight_gradient_accumulation",
     "host_time_per_layer", "host_time_per_step", "allocator_reserve_fraction", "cross_entropy_copies",
     "fused_cross_entropy", "deduplicated_dispatch", "recomputation_stops_early",
     "prefetched_sharding_fraction", "expert_bias_addition", "expert_weighting",

@@ -109,7 +109,7 @@ def memory_bandwidth_efficiency():
 
 
 @parameter("1", category=ACCELERATOR, above=0, at_most=1.05)
-def normalisation_bandwidth_fraction():
+def normalization_bandwidth_fraction():
     """Bandwidth of kernels that reduce rows (softmax, norms, losses) as a share of that of streaming kernels.
 
     Source: the row of kernel_efficiencies.
@@ -133,7 +133,7 @@ def kernel_overhead_time():
 
 
 @parameter("s", category=ACCELERATOR)
-def kernel_dispatch_time():
+def kernel_launch_time():
     """Time of the host to launch a kernel: no pass is faster than its launches.
 
     Source: the row of kernel_efficiencies.

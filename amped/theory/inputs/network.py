@@ -100,13 +100,13 @@ def latent_projections__multi_latent():
 
 
 @quantity("count")
-def score_dimension(head_dimension):
+def query_key_width(head_dimension):
     """Width over which a query meets a key: that of a head. Source: arXiv 1706.03762, eq. 1."""
     return head_dimension
 
 
 @quantity("count", choice="attention_kind", value="multi_latent")
-def score_dimension__multi_latent(
+def query_key_width__multi_latent(
     head_dimension, absorbed_latent_attention, key_value_latent_dimension, rotary_head_dimension
 ):
     """Width over which a query meets a key: that of a head, or of the latent vector. Source: arXiv 2405.04434, eq. 9–19."""
@@ -115,13 +115,13 @@ def score_dimension__multi_latent(
 
 
 @quantity("count")
-def weighted_dimension(value_head_dimension):
+def value_width(value_head_dimension):
     """Width of what scores weight: that of a value. Source: arXiv 1706.03762, eq. 1."""
     return value_head_dimension
 
 
 @quantity("count", choice="attention_kind", value="multi_latent")
-def weighted_dimension__multi_latent(value_head_dimension, absorbed_latent_attention, key_value_latent_dimension):
+def value_width__multi_latent(value_head_dimension, absorbed_latent_attention, key_value_latent_dimension):
     """Width of what scores weight: that of a value, or of the latent vector. Source: arXiv 2405.04434, eq. 9–19."""
     return np.where(absorbed_latent_attention > 0, key_value_latent_dimension, value_head_dimension)
 
@@ -362,7 +362,7 @@ def mixture_layers_are_layers(number_of_MoE_layers, layers):
 
 
 @quantity("boolean", constrains="experts_per_token")
-def tokens_visit_experts_that_exist(experts_per_token, number_of_experts):
+def tokens_choose_experts_that_exist(experts_per_token, number_of_experts):
     """A token visits no more experts than there are. Source: definition."""
     return experts_per_token <= number_of_experts
 

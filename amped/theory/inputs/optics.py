@@ -14,13 +14,13 @@ def reconfiguration_time():
 
 
 @parameter("count", category=SYSTEM, at_least=1)
-def number_of_slots_per_reconfiguration():
+def number_of_messages_per_reconfiguration():
     """Messages in a row that are sent before circuits are set anew, and share that time. Source: definition."""
     return 1
 
 
 @parameter("1", category=SYSTEM, at_least=0, at_most=1)
-def hidden_reconfiguration_fraction():
+def overlapped_reconfiguration_fraction():
     """Share of the reconfiguration that runs beside what is sent before, or beside computation: none unless stated.
 
     Source: arXiv 2510.19322, which overlaps them.

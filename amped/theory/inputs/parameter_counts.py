@@ -163,7 +163,7 @@ def attention_parameters(
 
 
 @quantity("count")
-def stack_parameters(
+def non_expert_layer_parameters(
     layers, number_of_attention_layers, number_of_dense_layers, number_of_MoE_layers, cross_attention_layers,
     attention_parameters, norm_parameters, norm_vectors, dimensionality, feedforward_parameters,
     router_and_shared_expert_parameters, relative_position_buckets, relative_position_tables, attention_heads,
@@ -219,33 +219,33 @@ def embedding_parameters(
 
 
 @quantity("count")
-def head_parameters(
+def output_head_parameters(
     vocabulary_size, dimensionality, tied_embeddings, final_norm, number_of_stacks, norm_vectors, output_bias, pooler,
-    prediction_parameters,
+    multi_token_prediction_parameters,
 ):  # fmt: skip
     """Parameters after the last layer: final norms, untied output head, pooler, further predictions. Source: definition."""
     head = (1 - tied_embeddings) * vocabulary_size * dimensionality + output_bias * vocabulary_size
     norms = final_norm * number_of_stacks * norm_vectors * dimensionality
-    return head + norms + pooler * (dimensionality + 1) * dimensionality + prediction_parameters
+    return head + norms + pooler * (dimensionality + 1) * dimensionality + multi_token_prediction_parameters
 
 
 @quantity("count")
 def number_of_parameters(
-    stack_parameters, number_of_MoE_layers, number_of_experts, expert_parameters, embedding_parameters, head_parameters,
-    prediction_expert_parameters,
+    non_expert_layer_parameters, number_of_MoE_layers, number_of_experts, expert_parameters, embedding_parameters, output_head_parameters,
+    multi_token_prediction_expert_parameters,
 ):  # fmt: skip
     """Parameters of the whole network. Source: definition."""
-    experts = number_of_MoE_layers * number_of_experts * expert_parameters + prediction_expert_parameters
-    return stack_parameters + experts + embedding_parameters + head_parameters
+    experts = number_of_MoE_layers * number_of_experts * expert_parameters + multi_token_prediction_expert_parameters
+    return non_expert_layer_parameters + experts + embedding_parameters + output_head_parameters
 
 
 @quantity("count")
 def active_parameters(
-    number_of_parameters, number_of_MoE_layers, prediction_MoE_layers, number_of_experts, experts_per_token,
+    number_of_parameters, number_of_MoE_layers, multi_token_prediction_MoE_layers, number_of_experts, experts_per_token,
     expert_parameters,
 ):  # fmt: skip
     """Parameters that one token uses: all but the experts it does not visit. Source: arXiv 2101.03961."""
-    mixtures = number_of_MoE_layers + prediction_MoE_layers
+    mixtures = number_of_MoE_layers + multi_token_prediction_MoE_layers
     return number_of_parameters - mixtures * (number_of_experts - experts_per_token) * expert_parameters
 
 
@@ -253,20 +253,20 @@ def active_parameters(
 
 
 @quantity("count")
-def prediction_MoE_layers(multi_token_prediction_layers, number_of_MoE_layers):
+def multi_token_prediction_MoE_layers(multi_token_prediction_layers, number_of_MoE_layers):
     """Layers of those modules that have a mixture of experts: all, where the network has mixtures. Source: arXiv 2412.19437."""
     return multi_token_prediction_layers * (number_of_MoE_layers > 0)
 
 
 @quantity("count")
-def prediction_dense_layers(multi_token_prediction_layers, prediction_MoE_layers):
+def multi_token_prediction_dense_layers(multi_token_prediction_layers, multi_token_prediction_MoE_layers):
     """Layers of those modules that have a dense feed-forward network. Source: arXiv 2412.19437, section 2.2."""
-    return multi_token_prediction_layers - prediction_MoE_layers
+    return multi_token_prediction_layers - multi_token_prediction_MoE_layers
 
 
 @quantity("count")
-def prediction_parameters(
-    multi_token_prediction_layers, prediction_MoE_layers, prediction_dense_layers, dimensionality, norm_vectors,
+def multi_token_prediction_parameters(
+    multi_token_prediction_layers, multi_token_prediction_MoE_layers, multi_token_prediction_dense_layers, dimensionality, norm_vectors,
     attention_parameters, norm_parameters, feedforward_parameters, router_and_shared_expert_parameters,
 ):  # fmt: skip
     """Parameters of those modules without routed experts; embedding and head are shared with the network.
@@ -276,11 +276,13 @@ def prediction_parameters(
     """
     norms = 3 * norm_vectors * dimensionality
     each = 2 * dimensionality * dimensionality + norms + attention_parameters + norm_parameters
-    mixtures = prediction_MoE_layers * router_and_shared_expert_parameters
-    return multi_token_prediction_layers * each + prediction_dense_layers * feedforward_parameters + mixtures
+    mixtures = multi_token_prediction_MoE_layers * router_and_shared_expert_parameters
+    return (
+        multi_token_prediction_layers * each + multi_token_prediction_dense_layers * feedforward_parameters + mixtures
+    )
 
 
 @quantity("count")
-def prediction_expert_parameters(prediction_MoE_layers, number_of_experts, expert_parameters):
+def multi_token_prediction_expert_parameters(multi_token_prediction_MoE_layers, number_of_experts, expert_parameters):
     """Parameters of the routed experts of those modules. Source: arXiv 2412.19437, section 2.2."""
-    return prediction_MoE_layers * number_of_experts * expert_parameters
+    return multi_token_prediction_MoE_layers * number_of_experts * expert_parameters

@@ -187,7 +187,7 @@ def streaming_traffic_factor():
 
 
 @selector("fused", "separate", category=MAPPING)
-def gradient_accumulation():
+def weight_gradient_accumulation():
     """Whether a weight's gradient is added to those of other micro-batches by its product, or by a kernel of its own.
 
     Source: Megatron-LM, --no-gradient-accumulation-fusion.

@@ -23,7 +23,7 @@ def number_of_accelerators_of_a_host(number_of_accelerators, number_of_accelerat
 
 
 @quantity("byte/s")
-def host_link_rate(
+def host_link_bandwidth_per_accelerator(
     host_link_bandwidth, host_link_efficiency, number_of_accelerators_per_host_link, number_of_accelerators_of_a_host
 ):
     """What an accelerator has of its link to the host in either direction, when all copy. Source: definition."""
@@ -32,7 +32,7 @@ def host_link_rate(
 
 
 @quantity("byte/s")
-def host_memory_rate(host_memory_bandwidth, number_of_accelerators_of_a_host):
+def host_memory_bandwidth_per_accelerator(host_memory_bandwidth, number_of_accelerators_of_a_host):
     """What an accelerator has of its host's memory bandwidth, both directions together, when all copy.
 
     Source: definition. Differs: that sockets reach one another's memory more slowly is left out.
@@ -57,27 +57,29 @@ def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activa
 
 @quantity("byte")
 def offloaded_weight_bytes_per_layer(
-    shared_parameters_per_accelerator, expert_parameters_per_accelerator, weight_shards, expert_weight_shards,
+    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, weight_shards, expert_weight_shards,
     weight_precision, largest_stage_layers, weight_offload,
 ):  # fmt: skip
     """Weights of a layer that come from the host: an accelerator's shard, gathered from the others' beside it.
 
     Source: arXiv 2104.07857, section 6.1 (bandwidth-centric partitioning).
     """
-    held = shared_parameters_per_accelerator / weight_shards + expert_parameters_per_accelerator / expert_weight_shards
+    held = (
+        non_expert_parameters_per_accelerator / weight_shards + expert_parameters_per_accelerator / expert_weight_shards
+    )
     return held * weight_precision * weight_offload / largest_stage_layers
 
 
 @quantity("byte")
 def offloaded_gradient_bytes_per_layer(
-    shared_parameters_per_accelerator, expert_parameters_per_accelerator, gradient_shards, expert_gradient_shards,
+    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, gradient_shards, expert_gradient_shards,
     gradient_precision, largest_stage_layers, gradient_offload,
 ):  # fmt: skip
     """Gradients of a layer that go to the host in the backward pass of each micro-batch, an accelerator's shard of them.
 
     Source: arXiv 2101.06840, section 4.
     """
-    shared = shared_parameters_per_accelerator / gradient_shards
+    shared = non_expert_parameters_per_accelerator / gradient_shards
     held = shared + expert_parameters_per_accelerator / expert_gradient_shards
     return held * gradient_precision * gradient_offload / largest_stage_layers
 
@@ -99,21 +101,27 @@ def copy_time(up, down, link, memory, beside=0.0):
 
 @quantity("s")
 def forward_offload_time_per_layer(
-    offloaded_weight_bytes_per_layer, offloaded_activation_bytes_per_layer, host_link_rate, host_memory_rate
+    offloaded_weight_bytes_per_layer,
+    offloaded_activation_bytes_per_layer,
+    host_link_bandwidth_per_accelerator,
+    host_memory_bandwidth_per_accelerator,
 ):
     """Copies of a layer in the forward pass of a micro-batch: weights come, activations go.
 
     Source: arXiv 2104.07857, section 4.1.
     """
     return copy_time(
-        offloaded_weight_bytes_per_layer, offloaded_activation_bytes_per_layer, host_link_rate, host_memory_rate
+        offloaded_weight_bytes_per_layer,
+        offloaded_activation_bytes_per_layer,
+        host_link_bandwidth_per_accelerator,
+        host_memory_bandwidth_per_accelerator,
     )
 
 
 @quantity("s")
 def backward_offload_time_per_layer(
     offloaded_weight_bytes_per_layer, offloaded_activation_bytes_per_layer, offloaded_gradient_bytes_per_layer,
-    number_of_microbatches_per_minibatch, host_link_rate, host_memory_rate,
+    number_of_microbatches_per_minibatch, host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator,
 ):  # fmt: skip
     """Copies of a layer in the backward pass of a micro-batch: weights and activations come, gradients go.
 
@@ -122,11 +130,17 @@ def backward_offload_time_per_layer(
     """
     up = offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer
     added = ADDING * offloaded_gradient_bytes_per_layer * (number_of_microbatches_per_minibatch > 1)
-    return copy_time(up, offloaded_gradient_bytes_per_layer, host_link_rate, host_memory_rate, added)
+    return copy_time(
+        up,
+        offloaded_gradient_bytes_per_layer,
+        host_link_bandwidth_per_accelerator,
+        host_memory_bandwidth_per_accelerator,
+        added,
+    )
 
 
 @quantity("s")
-def hidden_offload_communication_time_per_layer(
+def overlapped_offload_communication_time_per_layer(
     forward_offload_time_per_layer, backward_offload_time_per_layer, forward_time_per_layer, backward_time_per_layer,
     overlap_offload_communication,
 ):  # fmt: skip
@@ -142,7 +156,7 @@ def hidden_offload_communication_time_per_layer(
 @quantity("s")
 def offload_interference_time_per_layer(
     offloaded_weight_bytes_per_layer, offloaded_activation_bytes_per_layer, offloaded_gradient_bytes_per_layer,
-    achieved_memory_bandwidth, hidden_offload_communication_time_per_layer,
+    achieved_memory_bandwidth, overlapped_offload_communication_time_per_layer,
 ):  # fmt: skip
     """Time that computation loses to copies beside it: what they take of the accelerator's memory, at most their own.
 
@@ -150,7 +164,7 @@ def offload_interference_time_per_layer(
     """
     both_passes = 2 * (offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer)
     moved = both_passes + offloaded_gradient_bytes_per_layer
-    return np.minimum(moved / achieved_memory_bandwidth, hidden_offload_communication_time_per_layer)
+    return np.minimum(moved / achieved_memory_bandwidth, overlapped_offload_communication_time_per_layer)
 
 
 @quantity("s")
@@ -161,7 +175,7 @@ def exposed_offload_communication_time_per_layer():
 
 @quantity("s", when_any_given=OFFLOADS)
 def exposed_offload_communication_time_per_layer__offloaded(
-    forward_offload_time_per_layer, backward_offload_time_per_layer, hidden_offload_communication_time_per_layer,
+    forward_offload_time_per_layer, backward_offload_time_per_layer, overlapped_offload_communication_time_per_layer,
     offload_interference_time_per_layer,
 ):  # fmt: skip
     """Copies of a layer that the accelerator waits for, and what the hidden part slows down.
@@ -169,7 +183,7 @@ def exposed_offload_communication_time_per_layer__offloaded(
     Source: arXiv 2104.07857, section 4.1 (efficiency by bandwidth).
     """
     whole = forward_offload_time_per_layer + backward_offload_time_per_layer
-    return whole - hidden_offload_communication_time_per_layer + offload_interference_time_per_layer
+    return whole - overlapped_offload_communication_time_per_layer + offload_interference_time_per_layer
 
 
 # --- around the optimizer --------------------------------------------------------------------------------------------
@@ -197,17 +211,21 @@ def host_update_time():
 
 @quantity("s", when_given=("optimizer_offload",))
 def host_update_time__offloaded(
-    optimizer_offload, updated_parameters, host_update_bytes_per_parameter, host_memory_rate, host_optimizer_efficiency
+    optimizer_offload,
+    updated_parameters,
+    host_update_bytes_per_parameter,
+    host_memory_bandwidth_per_accelerator,
+    host_optimizer_efficiency,
 ):
     """Time of the optimizer on the host, bound by its memory. Source: arXiv 2101.06840, section 5 (CPU-Adam)."""
     moved = optimizer_offload * updated_parameters * host_update_bytes_per_parameter
-    return moved / (host_memory_rate * host_optimizer_efficiency)
+    return moved / (host_memory_bandwidth_per_accelerator * host_optimizer_efficiency)
 
 
 @quantity("s")
 def update_offload_time(
     updated_parameters, weight_precision, gradient_precision, optimizer_offload, weight_offload, gradient_offload,
-    host_link_rate, host_memory_rate,
+    host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator,
 ):  # fmt: skip
     """Copies around the optimizer: weights that the host updates and does not keep, gradients that it did not have yet.
 
@@ -216,11 +234,16 @@ def update_offload_time(
     up = np.maximum(optimizer_offload - weight_offload, 0) * weight_precision
     down = np.maximum(optimizer_offload - gradient_offload, 0) * gradient_precision
     down = down + np.maximum(weight_offload - optimizer_offload, 0) * weight_precision
-    return copy_time(updated_parameters * up, updated_parameters * down, host_link_rate, host_memory_rate)
+    return copy_time(
+        updated_parameters * up,
+        updated_parameters * down,
+        host_link_bandwidth_per_accelerator,
+        host_memory_bandwidth_per_accelerator,
+    )
 
 
 @quantity("s")
-def hidden_update_offload_time(update_offload_time, host_update_time, overlap_offload_communication):
+def overlapped_update_offload_time(update_offload_time, host_update_time, overlap_offload_communication):
     """Copies around the optimizer beside its update of other parameters. Source: arXiv 2101.06840, section 5.2."""
     return overlap_offload_communication * np.minimum(update_offload_time, host_update_time)
 
@@ -230,7 +253,7 @@ def hidden_update_offload_time(update_offload_time, host_update_time, overlap_of
 
 @quantity("s")
 def offload_fill_time(
-    offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer, host_link_rate, host_memory_rate,
+    offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer, host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator,
     forward_time_per_layer, backward_time_per_layer, overlap_offload_communication,
 ):  # fmt: skip
     """What has nothing to hide behind: the first layer's weights of a step, and the last gradients.
@@ -238,7 +261,11 @@ def offload_fill_time(
     Source: arXiv 2101.06840, section 4.1, figure 5. What is exposed anyway is not counted again.
     """
     weights, gradients = offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer
-    first = copy_time(weights, 0.0 * weights, host_link_rate, host_memory_rate)
-    last = copy_time(0.0 * gradients, gradients, host_link_rate, host_memory_rate)
+    first = copy_time(
+        weights, 0.0 * weights, host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator
+    )
+    last = copy_time(
+        0.0 * gradients, gradients, host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator
+    )
     waits = np.minimum(first, forward_time_per_layer) + np.minimum(last, backward_time_per_layer)
     return overlap_offload_communication * waits

@@ -36,7 +36,7 @@ def tensor_scatter_time_per_layer(tensor_durations):
 
 
 @quantity("s")
-def forward_exchange_beside_kernels_per_layer(
+def kernel_overlapped_tensor_forward_time_per_layer(
     tensor_gather_time_per_layer, tensor_scatter_time_per_layer, product_forward_time_per_layer, tensor_parallel_rows,
     overlap_forward_tensor_communication,
 ):  # fmt: skip
@@ -49,7 +49,7 @@ def forward_exchange_beside_kernels_per_layer(
 
 
 @quantity("s")
-def gradient_gather_beside_products_per_layer(
+def overlapped_gradient_gather_time_per_layer(
     tensor_scatter_time_per_layer, product_forward_time_per_layer, tensor_parallel_rows,
     overlap_forward_tensor_communication,
 ):  # fmt: skip
@@ -62,10 +62,10 @@ def gradient_gather_beside_products_per_layer(
 
 
 @quantity("s")
-def backward_exchange_beside_kernels_per_layer(
+def kernel_overlapped_tensor_backward_time_per_layer(
     tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, tensor_scatter_time_per_layer,
     input_gradient_time_per_layer, weight_gradient_time_per_layer, overlap_tensor_communication,
-    forward_exchange_beside_kernels_per_layer, gradient_gather_beside_products_per_layer, recomputed_layer_fraction,
+    kernel_overlapped_tensor_forward_time_per_layer, overlapped_gradient_gather_time_per_layer, recomputed_layer_fraction,
 ):  # fmt: skip
     """Reductions beside gradients of weights, inputs gathered again beside the others; what recomputing does as forward.
 
@@ -74,8 +74,8 @@ def backward_exchange_beside_kernels_per_layer(
     reduced = tensor_forward_communication_time_per_layer - tensor_scatter_time_per_layer
     beside_weights = overlap_tensor_communication * np.minimum(reduced, weight_gradient_time_per_layer)
     beside_inputs = np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
-    again = forward_exchange_beside_kernels_per_layer * recomputed_layer_fraction
-    return beside_weights + beside_inputs + gradient_gather_beside_products_per_layer + again
+    again = kernel_overlapped_tensor_forward_time_per_layer * recomputed_layer_fraction
+    return beside_weights + beside_inputs + overlapped_gradient_gather_time_per_layer + again
 
 
 # --- what runs while the accelerator waits for its host --------------------------------------------------------------
@@ -100,16 +100,18 @@ def idle_backward_time_per_layer(
 
 
 @quantity("s")
-def forward_exchange_beside_the_host_per_layer(
-    tensor_forward_communication_time_per_layer, forward_exchange_beside_kernels_per_layer, idle_forward_time_per_layer
+def idle_overlapped_tensor_forward_time_per_layer(
+    tensor_forward_communication_time_per_layer,
+    kernel_overlapped_tensor_forward_time_per_layer,
+    idle_forward_time_per_layer,
 ):
     """Exchanges of a forward pass that fit into waiting for the host: they are kernels in the same queue. Source: definition."""
-    left = tensor_forward_communication_time_per_layer - forward_exchange_beside_kernels_per_layer
+    left = tensor_forward_communication_time_per_layer - kernel_overlapped_tensor_forward_time_per_layer
     return np.maximum(np.minimum(left, idle_forward_time_per_layer), 0)
 
 
 @quantity("s")
-def backward_exchange_time_per_layer(
+def tensor_backward_communication_time_per_layer(
     tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, recomputed_layer_fraction
 ):
     """Tensor-parallel communication of a micro-batch backward in one layer, and again when recomputing.
@@ -121,11 +123,13 @@ def backward_exchange_time_per_layer(
 
 
 @quantity("s")
-def backward_exchange_beside_the_host_per_layer(
-    backward_exchange_time_per_layer, backward_exchange_beside_kernels_per_layer, idle_backward_time_per_layer
+def idle_overlapped_tensor_backward_time_per_layer(
+    tensor_backward_communication_time_per_layer,
+    kernel_overlapped_tensor_backward_time_per_layer,
+    idle_backward_time_per_layer,
 ):
     """Exchanges of a backward pass that fit into waiting for the host. Source: definition."""
-    left = backward_exchange_time_per_layer - backward_exchange_beside_kernels_per_layer
+    left = tensor_backward_communication_time_per_layer - kernel_overlapped_tensor_backward_time_per_layer
     return np.maximum(np.minimum(left, idle_backward_time_per_layer), 0)
 
 
@@ -133,86 +137,96 @@ def backward_exchange_beside_the_host_per_layer(
 
 
 @quantity("s")
-def exposed_forward_exchange_per_layer(
-    tensor_forward_communication_time_per_layer, forward_exchange_beside_kernels_per_layer,
-    forward_exchange_beside_the_host_per_layer, overlap_slowdown_fraction,
+def exposed_tensor_forward_communication_time_per_layer(
+    tensor_forward_communication_time_per_layer, kernel_overlapped_tensor_forward_time_per_layer,
+    idle_overlapped_tensor_forward_time_per_layer, overlap_slowdown_fraction,
 ):  # fmt: skip
     """Exchanges of a forward pass that accelerators wait for. What runs beside kernels still slows them down.
 
     Source: arXiv 2205.05198, section 4.2.2.
     """
-    beside = forward_exchange_beside_kernels_per_layer * (1 - overlap_slowdown_fraction)
-    return tensor_forward_communication_time_per_layer - beside - forward_exchange_beside_the_host_per_layer
+    beside = kernel_overlapped_tensor_forward_time_per_layer * (1 - overlap_slowdown_fraction)
+    return tensor_forward_communication_time_per_layer - beside - idle_overlapped_tensor_forward_time_per_layer
 
 
 @quantity("s")
-def exposed_backward_exchange_per_layer(
-    backward_exchange_time_per_layer, backward_exchange_beside_kernels_per_layer,
-    backward_exchange_beside_the_host_per_layer, overlap_slowdown_fraction,
+def exposed_tensor_backward_communication_time_per_layer(
+    tensor_backward_communication_time_per_layer, kernel_overlapped_tensor_backward_time_per_layer,
+    idle_overlapped_tensor_backward_time_per_layer, overlap_slowdown_fraction,
 ):  # fmt: skip
     """Exchanges of a backward pass that accelerators wait for. What runs beside kernels still slows them down.
 
     Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
-    beside = backward_exchange_beside_kernels_per_layer * (1 - overlap_slowdown_fraction)
-    return backward_exchange_time_per_layer - beside - backward_exchange_beside_the_host_per_layer
+    beside = kernel_overlapped_tensor_backward_time_per_layer * (1 - overlap_slowdown_fraction)
+    return tensor_backward_communication_time_per_layer - beside - idle_overlapped_tensor_backward_time_per_layer
 
 
 @quantity("s")
 def exposed_tensor_communication_time_per_layer(
-    exposed_forward_exchange_per_layer, exposed_backward_exchange_per_layer, column_gather_time_per_layer
+    exposed_tensor_forward_communication_time_per_layer,
+    exposed_tensor_backward_communication_time_per_layer,
+    grid_column_gather_time_per_layer,
 ):
     """Tensor-parallel communication of a micro-batch in one layer that accelerators wait for. Source: arXiv 2205.05198, 4.2.2."""
-    return exposed_forward_exchange_per_layer + exposed_backward_exchange_per_layer + column_gather_time_per_layer
+    return (
+        exposed_tensor_forward_communication_time_per_layer
+        + exposed_tensor_backward_communication_time_per_layer
+        + grid_column_gather_time_per_layer
+    )
 
 
 @quantity("s")
-def hidden_forward_exchange_per_layer(
-    forward_exchange_beside_kernels_per_layer, forward_exchange_beside_the_host_per_layer
+def overlapped_tensor_forward_communication_time_per_layer(
+    kernel_overlapped_tensor_forward_time_per_layer, idle_overlapped_tensor_forward_time_per_layer
 ):
     """Tensor-parallel communication of a forward pass that nobody waits for. Source: definition."""
-    return forward_exchange_beside_kernels_per_layer + forward_exchange_beside_the_host_per_layer
+    return kernel_overlapped_tensor_forward_time_per_layer + idle_overlapped_tensor_forward_time_per_layer
 
 
 @quantity("s")
-def hidden_backward_exchange_per_layer(
-    backward_exchange_beside_kernels_per_layer, backward_exchange_beside_the_host_per_layer
+def overlapped_tensor_backward_communication_time_per_layer(
+    kernel_overlapped_tensor_backward_time_per_layer, idle_overlapped_tensor_backward_time_per_layer
 ):
     """Tensor-parallel communication of a backward pass that nobody waits for. Source: definition."""
-    return backward_exchange_beside_kernels_per_layer + backward_exchange_beside_the_host_per_layer
+    return kernel_overlapped_tensor_backward_time_per_layer + idle_overlapped_tensor_backward_time_per_layer
 
 
 @quantity("s")
-def hidden_tensor_communication_time_per_layer(hidden_forward_exchange_per_layer, hidden_backward_exchange_per_layer):
+def overlapped_tensor_communication_time_per_layer(
+    overlapped_tensor_forward_communication_time_per_layer, overlapped_tensor_backward_communication_time_per_layer
+):
     """Tensor-parallel communication that nobody waits for. Source: definition."""
-    return hidden_forward_exchange_per_layer + hidden_backward_exchange_per_layer
+    return (
+        overlapped_tensor_forward_communication_time_per_layer + overlapped_tensor_backward_communication_time_per_layer
+    )
 
 
 # --- what no tensor parallelism runs beside --------------------------------------------------------------------------
 
 
 @quantity("s")
-def unhidden_compute_time_per_layer(
+def unoverlapped_compute_time_per_layer(
     forward_time_per_layer, input_gradient_time_per_layer, weight_gradient_time_per_layer,
-    hidden_tensor_communication_time_per_layer,
+    overlapped_tensor_communication_time_per_layer,
 ):  # fmt: skip
     """Computation of a layer beside which no tensor-parallel communication runs. Source: definition."""
     compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
-    return np.maximum(compute - hidden_tensor_communication_time_per_layer, 0)
+    return np.maximum(compute - overlapped_tensor_communication_time_per_layer, 0)
 
 
 # --- context parallelism ---------------------------------------------------------------------------------------------
 
 
 @quantity("s")
-def context_pass_time_per_layer(context_durations, communicating_passes):
+def context_pass_communication_time_per_layer(context_durations, communication_rounds):
     """Exchange for a micro-batch in one layer in one pass, without gradients. Source: arXiv 2310.01889, section 3."""
     every = total(d.time * d.count for d in context_durations if not d.name.endswith("gradients"))
-    return every / communicating_passes
+    return every / communication_rounds
 
 
 @quantity("s")
-def context_gradient_time_per_layer(context_durations):
+def context_gradient_communication_time_per_layer(context_durations):
     """Exchange of the gradients of keys and values for a micro-batch in one layer. Source: arXiv 2310.01889, section 3."""
     gradients = [d.time * d.count for d in context_durations if d.name.endswith("gradients")]
     return total([0.0 * context_durations[0].time, *gradients])
@@ -220,38 +234,40 @@ def context_gradient_time_per_layer(context_durations):
 
 @quantity("s")
 def context_communication_time_per_layer(
-    context_pass_time_per_layer, communicating_passes, context_gradient_time_per_layer
+    context_pass_communication_time_per_layer, communication_rounds, context_gradient_communication_time_per_layer
 ):
     """Keys and values exchanged for a micro-batch in one layer, all passes. Source: arXiv 2310.01889."""
-    return context_pass_time_per_layer * communicating_passes + context_gradient_time_per_layer
+    return (
+        context_pass_communication_time_per_layer * communication_rounds + context_gradient_communication_time_per_layer
+    )
 
 
 @quantity("s")
-def column_gather_time_per_layer():
+def grid_column_gather_time_per_layer():
     """Keys and values gathered over the columns: none where there is one. Source: arXiv 1909.08053."""
     return 0
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_context")
-def column_gather_time_per_layer__2d_context(column_durations):
+def grid_column_gather_time_per_layer__2d_context(grid_column_durations):
     """Keys and values gathered over the columns for a micro-batch in one layer, all passes; attention waits for it.
 
     Source: arXiv 2410.00273, section 3.
     """
-    return total(d.time * d.count for d in column_durations)
+    return total(d.time * d.count for d in grid_column_durations)
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def column_gather_time_per_layer__2d_summa(column_durations):
+def grid_column_gather_time_per_layer__2d_summa(grid_column_durations):
     """Keys and values gathered over the columns for a micro-batch in one layer, all passes; attention waits for it.
 
     Source: arXiv 2410.00273, section 3.
     """
-    return total(d.time * d.count for d in column_durations)
+    return total(d.time * d.count for d in grid_column_durations)
 
 
 @quantity("1")
-def attention_beside_exchange_fraction():
+def overlappable_attention_fraction():
     """Share of attention beside which keys and values can travel: all, where blocks are gathered piece by piece.
 
     Source: arXiv 2310.01889, section 3.
@@ -260,7 +276,7 @@ def attention_beside_exchange_fraction():
 
 
 @quantity("1", choice="context_parallel_kind", value="ring")
-def attention_beside_exchange_fraction__ring(context_parallel_degree):
+def overlappable_attention_fraction__ring(context_parallel_degree):
     """Share of attention beside which keys and values can travel: every block's but the last.
 
     Source: arXiv 2310.01889, section 3.
@@ -269,38 +285,44 @@ def attention_beside_exchange_fraction__ring(context_parallel_degree):
 
 
 @quantity("1", choice="context_parallel_kind", value="all_to_all")
-def attention_beside_exchange_fraction__all_to_all():
+def overlappable_attention_fraction__all_to_all():
     """Share of attention beside which heads can travel: none, it needs all of them. Source: arXiv 2309.14509, section 3."""
     return 0
 
 
 @quantity("s")
-def hidden_context_communication_time_per_layer(
-    context_pass_time_per_layer, context_gradient_time_per_layer, communicating_passes, core_forward_time_per_layer,
-    core_gradient_time_per_layer, input_gradient_time_per_layer, tensor_gather_time_per_layer,
-    attention_beside_exchange_fraction, overlap_context_communication,
+def overlapped_context_communication_time_per_layer(
+    context_pass_communication_time_per_layer, context_gradient_communication_time_per_layer, communication_rounds, attention_core_forward_time_per_layer,
+    attention_core_gradient_time_per_layer, input_gradient_time_per_layer, tensor_gather_time_per_layer,
+    overlappable_attention_fraction, overlap_context_communication,
 ):  # fmt: skip
     """Exchange of keys and values beside scores and values, forward and, as far as no input is gathered there, backward.
 
     Source: arXiv 2310.01889, section 3. The last step of gradients in a ring has no attention left beside it.
     """
     gathers = np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
-    left = np.minimum(core_gradient_time_per_layer, input_gradient_time_per_layer - gathers)
-    forward = np.minimum(context_pass_time_per_layer, attention_beside_exchange_fraction * core_forward_time_per_layer)
-    back = context_pass_time_per_layer + attention_beside_exchange_fraction * context_gradient_time_per_layer
-    backward = np.minimum(back, attention_beside_exchange_fraction * left)
-    return overlap_context_communication * (forward * (communicating_passes - 1) + backward)
+    left = np.minimum(attention_core_gradient_time_per_layer, input_gradient_time_per_layer - gathers)
+    forward = np.minimum(
+        context_pass_communication_time_per_layer,
+        overlappable_attention_fraction * attention_core_forward_time_per_layer,
+    )
+    back = (
+        context_pass_communication_time_per_layer
+        + overlappable_attention_fraction * context_gradient_communication_time_per_layer
+    )
+    backward = np.minimum(back, overlappable_attention_fraction * left)
+    return overlap_context_communication * (forward * (communication_rounds - 1) + backward)
 
 
 @quantity("s")
 def exposed_context_communication_time_per_layer(
-    context_communication_time_per_layer, hidden_context_communication_time_per_layer, overlap_slowdown_fraction
+    context_communication_time_per_layer, overlapped_context_communication_time_per_layer, overlap_slowdown_fraction
 ):
     """Exchange of keys and values that accelerators wait for, and what the hidden part slows down.
 
     Source: arXiv 2310.01889, section 3.
     """
-    hidden = hidden_context_communication_time_per_layer * (1 - overlap_slowdown_fraction)
+    hidden = overlapped_context_communication_time_per_layer * (1 - overlap_slowdown_fraction)
     return context_communication_time_per_layer - hidden
 
 
@@ -314,25 +336,25 @@ def expert_communication_time_per_layer():
 
 
 @quantity("s", choice="feedforward_kind", value="mixture")
-def expert_communication_time_per_layer__mixture(expert_durations, expert_share_durations):
+def expert_communication_time_per_layer__mixture(expert_durations, expert_tensor_durations):
     """Tokens exchanged between experts for a micro-batch in one layer, all passes. Source: arXiv 2006.16668."""
-    return total(d.time * d.count for d in expert_durations + expert_share_durations)
+    return total(d.time * d.count for d in expert_durations + expert_tensor_durations)
 
 
 @quantity("s")
-def hidden_expert_communication_time_per_layer(
-    expert_communication_time_per_layer, unhidden_compute_time_per_layer, hidden_context_communication_time_per_layer,
+def overlapped_expert_communication_time_per_layer(
+    expert_communication_time_per_layer, unoverlapped_compute_time_per_layer, overlapped_context_communication_time_per_layer,
     overlap_expert_communication,
 ):  # fmt: skip
     """Travel of tokens beside the computation of another micro-batch. Source: arXiv 2412.19437, section 3.2.1."""
-    window = unhidden_compute_time_per_layer - hidden_context_communication_time_per_layer
+    window = unoverlapped_compute_time_per_layer - overlapped_context_communication_time_per_layer
     return overlap_expert_communication * np.minimum(expert_communication_time_per_layer, window)
 
 
 @quantity("s")
 def exposed_expert_communication_time_per_layer(
-    expert_communication_time_per_layer, hidden_expert_communication_time_per_layer, overlap_slowdown_fraction
+    expert_communication_time_per_layer, overlapped_expert_communication_time_per_layer, overlap_slowdown_fraction
 ):
     """Travel of tokens that accelerators wait for, and what the hidden part slows down. Source: arXiv 2006.16668."""
-    hidden = hidden_expert_communication_time_per_layer * (1 - overlap_slowdown_fraction)
+    hidden = overlapped_expert_communication_time_per_layer * (1 - overlap_slowdown_fraction)
     return expert_communication_time_per_layer - hidden

@@ -42,7 +42,7 @@ def weight_gradient_time_per_layer(layer_durations, kernel_rates, host_time_per_
 
 
 @quantity("s")
-def core_forward_time_per_layer(layer_durations, kernel_rates):
+def attention_core_forward_time_per_layer(layer_durations, kernel_rates):
     """Forward time of scores, softmax, dropout and values, which selective recomputation repeats.
 
     Source: arXiv 2205.05198, section 5.
@@ -51,7 +51,7 @@ def core_forward_time_per_layer(layer_durations, kernel_rates):
 
 
 @quantity("s")
-def core_gradient_time_per_layer(layer_durations, kernel_rates):
+def attention_core_gradient_time_per_layer(layer_durations, kernel_rates):
     """Time of the gradients of scores, softmax, dropout and values for a micro-batch. Source: arXiv 2205.05198, section 5."""
     return pass_time("input_gradient", [d for d in layer_durations if d.name in CORE], kernel_rates)
 
@@ -77,16 +77,18 @@ def last_product_forward_time_per_layer(layer_durations, kernel_rates):
 
 @quantity("s")
 def recomputation_time_per_layer(
-    forward_time_per_layer, core_forward_time_per_layer, product_forward_time_per_layer,
+    forward_time_per_layer, attention_core_forward_time_per_layer, product_forward_time_per_layer,
     streaming_forward_time_per_layer, last_product_forward_time_per_layer, recomputed_layer_fraction,
-    recomputed_core_fraction, recomputed_product_fraction, recomputed_streaming_fraction, recomputation_stops_early,
+    recomputed_attention_core_fraction, recomputed_product_fraction, recomputed_streaming_fraction, recomputation_stops_early,
 ):  # fmt: skip
     """Time to compute a layer's activations again, averaged over the layers; or only as far as the last that is needed.
 
     Source: arXiv 2205.05198, section 5; PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
     """
     again = forward_time_per_layer - recomputation_stops_early * last_product_forward_time_per_layer
-    whole = recomputed_layer_fraction * again + recomputed_core_fraction * core_forward_time_per_layer
+    whole = (
+        recomputed_layer_fraction * again + recomputed_attention_core_fraction * attention_core_forward_time_per_layer
+    )
     products = recomputed_product_fraction * product_forward_time_per_layer
     return whole + products + recomputed_streaming_fraction * streaming_forward_time_per_layer
 
@@ -104,21 +106,21 @@ def embedding_backward_time(embedding_durations, kernel_rates):
 
 
 @quantity("s")
-def head_forward_time(head_durations, kernel_rates):
+def output_head_forward_time(output_head_durations, kernel_rates):
     """Forward time of a micro-batch in the output head and its loss. Source: arXiv 1909.08053, section 3."""
-    return pass_time("forward", head_durations, kernel_rates)
+    return pass_time("forward", output_head_durations, kernel_rates)
 
 
 @quantity("s")
-def head_input_gradient_time(head_durations, kernel_rates):
+def output_head_input_gradient_time(output_head_durations, kernel_rates):
     """Time of the gradients of the output head's activations for a micro-batch. Source: arXiv 1909.08053, section 3."""
-    return pass_time("input_gradient", head_durations, kernel_rates)
+    return pass_time("input_gradient", output_head_durations, kernel_rates)
 
 
 @quantity("s")
-def head_weight_gradient_time(head_durations, kernel_rates):
+def output_head_weight_gradient_time(output_head_durations, kernel_rates):
     """Time of the gradients of the output head's weights for a micro-batch. Source: arXiv 1909.08053, section 3."""
-    return pass_time("weight_gradient", head_durations, kernel_rates)
+    return pass_time("weight_gradient", output_head_durations, kernel_rates)
 
 
 # --- experts ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def layer_time(
 
 
 @quantity("s")
-def end_communication_time(tensor_durations, has_vocabulary, sequence_parallel):
+def vocabulary_parallel_communication_time(tensor_durations, has_vocabulary, sequence_parallel):
     """Tensor-parallel communication of a micro-batch at each end: the embedding's output, the gradient of the head's input.
 
     Source: arXiv 1909.08053, section 3. Differs: the sums of the loss, a few bytes a token, are left out.
@@ -30,26 +30,31 @@ def end_communication_time(tensor_durations, has_vocabulary, sequence_parallel):
 
 
 @quantity("s")
-def embedding_time(embedding_forward_time, embedding_backward_time, end_communication_time):
+def embedding_time(embedding_forward_time, embedding_backward_time, vocabulary_parallel_communication_time):
     """What a micro-batch takes in the embedding. Source: definition."""
-    return embedding_forward_time + embedding_backward_time + end_communication_time
+    return embedding_forward_time + embedding_backward_time + vocabulary_parallel_communication_time
 
 
 @quantity("s")
-def head_time(
-    head_forward_time, head_input_gradient_time, head_weight_gradient_time, end_communication_time, layer_time,
+def output_head_time(
+    output_head_forward_time, output_head_input_gradient_time, output_head_weight_gradient_time, vocabulary_parallel_communication_time, layer_time,
     multi_token_prediction_layers,
 ):  # fmt: skip
     """What a micro-batch takes in the output head, and in the layers that predict further tokens. Source: definition."""
-    head = head_forward_time + head_input_gradient_time + head_weight_gradient_time + end_communication_time
+    head = (
+        output_head_forward_time
+        + output_head_input_gradient_time
+        + output_head_weight_gradient_time
+        + vocabulary_parallel_communication_time
+    )
     return head + multi_token_prediction_layers * layer_time
 
 
 @quantity("s")
 def forward_pass_time_per_layer(
     forward_time_per_layer, tensor_forward_communication_time_per_layer, exposed_context_communication_time_per_layer,
-    exposed_expert_communication_time_per_layer, communicating_passes,
+    exposed_expert_communication_time_per_layer, communication_rounds,
 ):  # fmt: skip
     """Time of a micro-batch's forward pass through a layer, with its share of what it waits for. Source: definition."""
     exchanged = exposed_context_communication_time_per_layer + exposed_expert_communication_time_per_layer
-    return forward_time_per_layer + tensor_forward_communication_time_per_layer + exchanged / communicating_passes
+    return forward_time_per_layer + tensor_forward_communication_time_per_layer + exchanged / communication_rounds

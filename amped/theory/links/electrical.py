@@ -193,15 +193,15 @@ def context_durations(context_collectives, network_links):
 
 
 @records()
-def column_durations(column_collectives, network_links):
+def grid_column_durations(grid_column_collectives, network_links):
     """Time of each gather of keys and values over the columns of a grid, in a layer. Source: `gather_time`."""
-    return collective_durations(column_collectives, network_links)
+    return collective_durations(grid_column_collectives, network_links)
 
 
 @records()
-def head_panel_durations(head_panels, network_links):
+def output_head_panel_durations(output_head_panels, network_links):
     """Time of what SUMMA sends for the output head. Source: `chain_time`."""
-    return collective_durations(head_panels, network_links)
+    return collective_durations(output_head_panels, network_links)
 
 
 @records()
@@ -211,15 +211,15 @@ def expert_durations(expert_collectives, network_links):
 
 
 @records()
-def expert_share_durations(expert_share_collectives, network_links):
+def expert_tensor_durations(expert_tensor_collectives, network_links):
     """Time of each gather and scatter among those that share an expert. Source: `gather_time`."""
-    return collective_durations(expert_share_collectives, network_links)
+    return collective_durations(expert_tensor_collectives, network_links)
 
 
 @records()
-def pipeline_durations(pipeline_collectives, boundary_collectives, network_links):
+def pipeline_durations(pipeline_collectives, stage_send_gather_collectives, network_links):
     """Time to hand a micro-batch over a stage boundary, and to gather its parts. Source: `send_time`, `gather_time`."""
-    return collective_durations(pipeline_collectives + boundary_collectives, network_links)
+    return collective_durations(pipeline_collectives + stage_send_gather_collectives, network_links)
 
 
 @records()

@@ -15,13 +15,13 @@ from amped.theory.records import UNUSABLE
 
 @quantity("s")
 def exposed_reconfiguration_time(
-    reconfiguration_time, number_of_slots_per_reconfiguration, hidden_reconfiguration_fraction
+    reconfiguration_time, number_of_messages_per_reconfiguration, overlapped_reconfiguration_fraction
 ):
     """Time that a step waits for its circuits: shared by the slots that use them, and less what is hidden.
 
     Source: arXiv 2510.19322; definition.
     """
-    return reconfiguration_time * (1 - hidden_reconfiguration_fraction) / number_of_slots_per_reconfiguration
+    return reconfiguration_time * (1 - overlapped_reconfiguration_fraction) / number_of_messages_per_reconfiguration
 
 
 @records(choice="collective_algorithm", value="automatic")
@@ -228,9 +228,9 @@ def expert_durations__circuits(expert_collectives, network_circuits):
 
 
 @records(choice="network_kind", value="optical_circuit_switched")
-def pipeline_durations__circuits(pipeline_collectives, boundary_collectives, network_circuits):
+def pipeline_durations__circuits(pipeline_collectives, stage_send_gather_collectives, network_circuits):
     """Time to hand a micro-batch over a stage boundary, and to gather its parts. Source: `round_time`, `shared_time`."""
-    return durations_on(network_circuits[0], TIMES, pipeline_collectives + boundary_collectives)
+    return durations_on(network_circuits[0], TIMES, pipeline_collectives + stage_send_gather_collectives)
 
 
 @records(choice="network_kind", value="optical_circuit_switched")
@@ -240,18 +240,18 @@ def data_durations__circuits(sharding_collectives, expert_sharding_collectives, 
 
 
 @records(choice="network_kind", value="optical_circuit_switched")
-def column_durations__circuits(column_collectives, network_circuits):
+def grid_column_durations__circuits(grid_column_collectives, network_circuits):
     """Time of each gather of keys and values over the columns of a grid, in a layer. Source: `shared_time`."""
-    return durations_on(network_circuits[0], TIMES, column_collectives)
+    return durations_on(network_circuits[0], TIMES, grid_column_collectives)
 
 
 @records(choice="network_kind", value="optical_circuit_switched")
-def head_panel_durations__circuits(head_panels, network_circuits):
+def output_head_panel_durations__circuits(output_head_panels, network_circuits):
     """Time of what SUMMA sends for the output head. Source: `spread_time`."""
-    return durations_on(network_circuits[0], TIMES, head_panels)
+    return durations_on(network_circuits[0], TIMES, output_head_panels)
 
 
 @records(choice="network_kind", value="optical_circuit_switched")
-def expert_share_durations__circuits(expert_share_collectives, network_circuits):
+def expert_tensor_durations__circuits(expert_tensor_collectives, network_circuits):
     """Time of each gather and scatter among those that share an expert. Source: `shared_time`."""
-    return durations_on(network_circuits[0], TIMES, expert_share_collectives)
+    return durations_on(network_circuits[0], TIMES, expert_tensor_collectives)

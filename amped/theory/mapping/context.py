@@ -24,28 +24,28 @@ def balanced_context_work():
 
 
 @quantity("count")
-def head_exchange_degree():
+def ulysses_degree():
     """Accelerators among which heads are exchanged for tokens: one. Source: arXiv 2310.01889."""
     return 1
 
 
 @quantity("count", choice="context_parallel_kind", value="all_to_all")
-def head_exchange_degree__all_to_all(context_parallel_degree):
+def ulysses_degree__all_to_all(context_parallel_degree):
     """Accelerators among which heads are exchanged for tokens: the context group. Source: arXiv 2309.14509, section 3."""
     return context_parallel_degree
 
 
 @quantity("count")
-def query_split_degree(token_split_degree, head_exchange_degree):
+def query_split_degree(token_split_degree, ulysses_degree):
     """Shares of the queries of one head: those of the tokens, unless heads were exchanged for them.
 
     Source: arXiv 2309.14509, section 3.
     """
-    return token_split_degree / head_exchange_degree
+    return token_split_degree / ulysses_degree
 
 
 @quantity("count")
-def unbalanced_shares(balanced_context_work, query_split_degree):
+def unbalanced_sequence_split_degree(balanced_context_work, query_split_degree):
     """Shares of a causal sequence of which the last has most scores: one where they are balanced.
 
     Source: arXiv 2311.09431, section 1.
@@ -57,14 +57,14 @@ def unbalanced_shares(balanced_context_work, query_split_degree):
 
 
 @quantity("boolean", constrains="context_parallel_degree")
-def balanced_shares_are_two_blocks(
-    context, context_parallel_degree, tensor_parallel_columns, causal, balanced_context_work, head_exchange_degree
+def balanced_context_has_two_blocks_per_rank(
+    context, context_parallel_degree, tensor_parallel_columns, causal, balanced_context_work, ulysses_degree
 ):
     """Balanced shares of a causal sequence are an early and a late block of as many tokens.
 
     Source: Megatron-Core, context parallelism (a sequence divides by twice the degree).
     """
-    shares = context_parallel_degree * tensor_parallel_columns / head_exchange_degree
+    shares = context_parallel_degree * tensor_parallel_columns / ulysses_degree
     free = (shares == 1) | (causal == 0) | (balanced_context_work == 0)
     return free | (np.mod(context, 2 * shares) == 0)
 

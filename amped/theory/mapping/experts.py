@@ -41,36 +41,40 @@ def places_in_turn(places, experts_per_token, number_of_experts):
 
 
 @quantity("count")
-def visited_accelerators(expert_parallel_degree, experts_per_token):
+def destination_accelerators_per_token(expert_parallel_degree, experts_per_token):
     """Accelerators of a group with one of a token's experts. Source: definition."""
     return places_at_random(expert_parallel_degree, experts_per_token)
 
 
 @quantity("count", choice="expert_assignment", value="in_turn")
-def visited_accelerators__in_turn(expert_parallel_degree, experts_per_token, number_of_experts):
+def destination_accelerators_per_token__in_turn(expert_parallel_degree, experts_per_token, number_of_experts):
     """Accelerators of a group with one of a token's experts. Source: NVIDIA NeMo AutoModel, FakeBalancedGate."""
     return places_in_turn(expert_parallel_degree, experts_per_token, number_of_experts)
 
 
 @quantity("count")
-def visited_nodes(inter_node_expert_parallel_degree, experts_per_token):
+def destination_nodes_per_token(inter_node_expert_parallel_degree, experts_per_token):
     """Nodes of a group with one of a token's experts. Source: definition."""
     return places_at_random(inter_node_expert_parallel_degree, experts_per_token)
 
 
 @quantity("count", choice="expert_assignment", value="in_turn")
-def visited_nodes__in_turn(inter_node_expert_parallel_degree, experts_per_token, number_of_experts):
+def destination_nodes_per_token__in_turn(inter_node_expert_parallel_degree, experts_per_token, number_of_experts):
     """Nodes of a group with one of a token's experts. Source: NVIDIA NeMo AutoModel, FakeBalancedGate."""
     return places_in_turn(inter_node_expert_parallel_degree, experts_per_token, number_of_experts)
 
 
 @quantity("1")
-def distinct_visit_fraction(deduplicated_dispatch, visited_accelerators, experts_per_token):
+def deduplicated_dispatch_fraction(deduplicated_dispatch, destination_accelerators_per_token, experts_per_token):
     """What an accelerator sends of a token for each of its experts: all, or once to each accelerator. Source: DeepEP."""
-    return np.where(deduplicated_dispatch > 0, visited_accelerators / np.maximum(experts_per_token, 1), 1.0)
+    return np.where(
+        deduplicated_dispatch > 0, destination_accelerators_per_token / np.maximum(experts_per_token, 1), 1.0
+    )
 
 
 @quantity("1")
-def crossing_fraction(deduplicated_dispatch, visited_nodes, visited_accelerators):
+def inter_node_dispatch_fraction(
+    deduplicated_dispatch, destination_nodes_per_token, destination_accelerators_per_token
+):
     """What crosses nodes of a token for each accelerator that it goes to: all, or once to each node. Source: DeepEP."""
-    return np.where(deduplicated_dispatch > 0, visited_nodes / visited_accelerators, 1.0)
+    return np.where(deduplicated_dispatch > 0, destination_nodes_per_token / destination_accelerators_per_token, 1.0)

@@ -73,7 +73,7 @@ def overlap_offload_communication():
 
 
 @quantity("boolean", category=MAPPING)
-def data_links_are_their_own(inter_node_tensor_parallel_degree, inter_node_data_parallel_degree):
+def gradients_have_own_links(inter_node_tensor_parallel_degree, inter_node_data_parallel_degree):
     """Whether gradients travel while tensor parallelism does.
 
     Unless given: where they cross nodes and tensor parallelism stays inside. Source: definition. Differs: what of gradients

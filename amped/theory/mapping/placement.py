@@ -22,45 +22,45 @@ def scale_up_domain_size(number_of_accelerators_per_node):
 
 
 @quantity("count")
-def places_for_tensor(scale_up_domain_size):
+def fast_domain_slots_for_tensor(scale_up_domain_size):
     """Places of the fast domain open to tensor parallelism: all. Source: arXiv 2104.04473, section 3.2."""
     return scale_up_domain_size
 
 
 @quantity("count")
-def places_for_context(places_for_tensor, intra_node_tensor_parallel_degree):
+def fast_domain_slots_for_context(fast_domain_slots_for_tensor, intra_node_tensor_parallel_degree):
     """Places of the fast domain left after tensor parallelism. Source: definition."""
-    return places_for_tensor / intra_node_tensor_parallel_degree
+    return fast_domain_slots_for_tensor / intra_node_tensor_parallel_degree
 
 
 @quantity("count")
-def places_after_context(places_for_context, intra_node_context_parallel_degree):
+def fast_domain_slots_after_context(fast_domain_slots_for_context, intra_node_context_parallel_degree):
     """Places of the fast domain left after tensor and context parallelism. Source: definition."""
-    return places_for_context / intra_node_context_parallel_degree
+    return fast_domain_slots_for_context / intra_node_context_parallel_degree
 
 
 @quantity("count")
-def places_for_data(places_after_context):
+def fast_domain_slots_for_data(fast_domain_slots_after_context):
     """Places of the fast domain open to data parallelism. Source: definition."""
-    return places_after_context
+    return fast_domain_slots_after_context
 
 
 @quantity("count", choice="placement_order", value="tensor_context_pipeline_data")
-def places_for_data__after_pipeline(places_after_context, intra_node_pipeline_parallel_degree):
+def fast_domain_slots_for_data__after_pipeline(fast_domain_slots_after_context, intra_node_pipeline_parallel_degree):
     """Places of the fast domain left after the pipeline, where it goes first. Source: definition."""
-    return places_after_context / intra_node_pipeline_parallel_degree
+    return fast_domain_slots_after_context / intra_node_pipeline_parallel_degree
 
 
 @quantity("count")
-def places_for_pipeline(places_after_context, intra_node_data_parallel_degree):
+def fast_domain_slots_for_pipeline(fast_domain_slots_after_context, intra_node_data_parallel_degree):
     """Places of the fast domain left after data parallelism. Source: definition."""
-    return places_after_context / intra_node_data_parallel_degree
+    return fast_domain_slots_after_context / intra_node_data_parallel_degree
 
 
 @quantity("count", choice="placement_order", value="tensor_context_pipeline_data")
-def places_for_pipeline__before_data(places_after_context):
+def fast_domain_slots_for_pipeline__before_data(fast_domain_slots_after_context):
     """Places of the fast domain open to the pipeline, where it goes before data parallelism. Source: definition."""
-    return places_after_context
+    return fast_domain_slots_after_context
 
 
 @quantity("count")
@@ -85,7 +85,7 @@ def inter_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intr
 
 
 @quantity("count")
-def places_for_expert(intra_node_stage_accelerators, intra_node_expert_tensor_parallel_degree):
+def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_expert_tensor_parallel_degree):
     """Places of the fast domain open to experts: those of the stage's replicas, less what shares one expert.
 
     Source: arXiv 2504.14960 (parallel folding). Differs: in arXiv 2006.16668 the group lies inside the data-parallel one,
@@ -95,12 +95,14 @@ def places_for_expert(intra_node_stage_accelerators, intra_node_expert_tensor_pa
 
 
 @quantity("count", category=MAPPING, replaces=("tensor_parallel_degree",))
-def intra_node_tensor_parallel_degree(tensor_parallel_degree, places_for_tensor):
+def intra_node_tensor_parallel_degree(tensor_parallel_degree, fast_domain_slots_for_tensor):
     """Part of the tensor-parallel degree inside the node: what divides both it and the places left.
 
     Source: definition.
     """
-    return np.gcd(tensor_parallel_degree.astype(np.int64), places_for_tensor.astype(np.int64)).astype(np.float64)
+    return np.gcd(tensor_parallel_degree.astype(np.int64), fast_domain_slots_for_tensor.astype(np.int64)).astype(
+        np.float64
+    )
 
 
 @quantity("count", category=MAPPING, when_given=("inter_node_tensor_parallel_degree",))
@@ -116,12 +118,14 @@ def inter_node_tensor_parallel_degree(tensor_parallel_degree, intra_node_tensor_
 
 
 @quantity("count", category=MAPPING, replaces=("context_parallel_degree",))
-def intra_node_context_parallel_degree(context_parallel_degree, places_for_context):
+def intra_node_context_parallel_degree(context_parallel_degree, fast_domain_slots_for_context):
     """Part of the context-parallel degree inside the node: what divides both it and the places left.
 
     Source: definition.
     """
-    return np.gcd(context_parallel_degree.astype(np.int64), places_for_context.astype(np.int64)).astype(np.float64)
+    return np.gcd(context_parallel_degree.astype(np.int64), fast_domain_slots_for_context.astype(np.int64)).astype(
+        np.float64
+    )
 
 
 @quantity("count", category=MAPPING, when_given=("inter_node_context_parallel_degree",))
@@ -137,12 +141,12 @@ def inter_node_context_parallel_degree(context_parallel_degree, intra_node_conte
 
 
 @quantity("count", category=MAPPING, replaces=("data_parallel_degree",))
-def intra_node_data_parallel_degree(data_parallel_degree, places_for_data):
+def intra_node_data_parallel_degree(data_parallel_degree, fast_domain_slots_for_data):
     """Part of the data-parallel degree inside the node: what divides both it and the places left.
 
     Source: definition.
     """
-    return np.gcd(data_parallel_degree.astype(np.int64), places_for_data.astype(np.int64)).astype(np.float64)
+    return np.gcd(data_parallel_degree.astype(np.int64), fast_domain_slots_for_data.astype(np.int64)).astype(np.float64)
 
 
 @quantity("count", category=MAPPING, when_given=("inter_node_data_parallel_degree",))
@@ -158,12 +162,14 @@ def inter_node_data_parallel_degree(data_parallel_degree, intra_node_data_parall
 
 
 @quantity("count", category=MAPPING, replaces=("pipeline_parallel_degree",))
-def intra_node_pipeline_parallel_degree(pipeline_parallel_degree, places_for_pipeline):
+def intra_node_pipeline_parallel_degree(pipeline_parallel_degree, fast_domain_slots_for_pipeline):
     """Part of the pipeline-parallel degree inside the node: what divides both it and the places left.
 
     Source: definition.
     """
-    return np.gcd(pipeline_parallel_degree.astype(np.int64), places_for_pipeline.astype(np.int64)).astype(np.float64)
+    return np.gcd(pipeline_parallel_degree.astype(np.int64), fast_domain_slots_for_pipeline.astype(np.int64)).astype(
+        np.float64
+    )
 
 
 @quantity("count", category=MAPPING, when_given=("inter_node_pipeline_parallel_degree",))
@@ -179,12 +185,14 @@ def inter_node_pipeline_parallel_degree(pipeline_parallel_degree, intra_node_pip
 
 
 @quantity("count", category=MAPPING, replaces=("expert_parallel_degree",))
-def intra_node_expert_parallel_degree(expert_parallel_degree, places_for_expert):
+def intra_node_expert_parallel_degree(expert_parallel_degree, fast_domain_slots_for_expert):
     """Part of the expert-parallel degree inside the node: what divides both it and the places left.
 
     Source: definition.
     """
-    return np.gcd(expert_parallel_degree.astype(np.int64), places_for_expert.astype(np.int64)).astype(np.float64)
+    return np.gcd(expert_parallel_degree.astype(np.int64), fast_domain_slots_for_expert.astype(np.int64)).astype(
+        np.float64
+    )
 
 
 @quantity("count", category=MAPPING, when_given=("inter_node_expert_parallel_degree",))

@@ -92,9 +92,9 @@ def the_fast_domain_holds_the_inner_degrees(
 
 
 @quantity("boolean", constrains="intra_node_expert_parallel_degree")
-def the_fast_domain_holds_the_experts(intra_node_expert_parallel_degree, places_for_expert):
+def the_fast_domain_holds_the_experts(intra_node_expert_parallel_degree, fast_domain_slots_for_expert):
     """The experts' part inside the node divides the places open to it. Source: definition."""
-    return np.mod(places_for_expert, intra_node_expert_parallel_degree) == 0
+    return np.mod(fast_domain_slots_for_expert, intra_node_expert_parallel_degree) == 0
 
 
 @quantity("boolean", constrains="batch_size")
@@ -150,7 +150,9 @@ def experts_divide_by_the_expert_degree(number_of_experts, expert_parallel_degre
 
 
 @quantity("boolean", constrains="expert_tensor_parallel_degree")
-def experts_divide_by_their_shares(expert_feedforward_dimension, expert_tensor_parallel_degree, number_of_MoE_layers):
+def experts_divide_by_the_expert_tensor_degree(
+    expert_feedforward_dimension, expert_tensor_parallel_degree, number_of_MoE_layers
+):
     """Each share of an expert has as many hidden units. Source: arXiv 2504.14960 (expert tensor parallelism)."""
     return (np.mod(expert_feedforward_dimension, expert_tensor_parallel_degree) == 0) | (number_of_MoE_layers == 0)
 

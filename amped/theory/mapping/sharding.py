@@ -54,9 +54,9 @@ def inter_node_replicas(inter_node_data_parallel_degree, inter_node_context_para
 
 
 @quantity("count")
-def intra_node_expert_replicas(places_for_expert, intra_node_expert_parallel_degree, expert_state_replicas):
+def intra_node_expert_replicas(fast_domain_slots_for_expert, intra_node_expert_parallel_degree, expert_state_replicas):
     """Accelerators of a node that hold the same experts. Source: Megatron-Core, expert data parallelism."""
-    inside = np.maximum(places_for_expert / intra_node_expert_parallel_degree, 1)
+    inside = np.maximum(fast_domain_slots_for_expert / intra_node_expert_parallel_degree, 1)
     return np.minimum(inside, np.maximum(expert_state_replicas, 1))
 
 

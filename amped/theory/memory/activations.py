@@ -9,55 +9,57 @@ V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
 
 @quantity("byte")
 def first_stage_activation_bytes(
-    device_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, microbatches_in_flight,
-    head_activation_bytes, microbatches_in_flight_at_the_head, pipeline_parallel_degree,
+    device_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, first_stage_microbatches_in_flight,
+    output_head_activation_bytes, output_head_microbatches_in_flight, pipeline_parallel_degree,
 ):  # fmt: skip
     """Activations that the first stage keeps: those of all micro-batches in flight, alone with the head's too.
 
     Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
     """
     each = device_activation_bytes_per_layer * first_stage_layers + embedding_activation_bytes
-    head = head_activation_bytes * microbatches_in_flight_at_the_head
-    return each * microbatches_in_flight + np.where(pipeline_parallel_degree > 1, 0 * each, head)
+    head = output_head_activation_bytes * output_head_microbatches_in_flight
+    return each * first_stage_microbatches_in_flight + np.where(pipeline_parallel_degree > 1, 0 * each, head)
 
 
 @quantity("byte")
 def middle_stage_activation_bytes(
-    device_activation_bytes_per_layer, fullest_middle_stage_layers, microbatches_in_flight_behind_the_first
+    device_activation_bytes_per_layer, fullest_middle_stage_layers, middle_stage_microbatches_in_flight
 ):
     """Activations that the fullest stage between first and last keeps. Source: arXiv 2205.05198, section 4.2.3."""
-    return device_activation_bytes_per_layer * fullest_middle_stage_layers * microbatches_in_flight_behind_the_first
+    return device_activation_bytes_per_layer * fullest_middle_stage_layers * middle_stage_microbatches_in_flight
 
 
 @quantity("byte")
 def last_stage_activation_bytes(
-    device_activation_bytes_per_layer, last_stage_layers, microbatches_in_flight_at_the_end, head_activation_bytes,
-    microbatches_in_flight_at_the_head, first_stage_activation_bytes, pipeline_parallel_degree,
+    device_activation_bytes_per_layer, last_stage_layers, last_stage_microbatches_in_flight, output_head_activation_bytes,
+    output_head_microbatches_in_flight, first_stage_activation_bytes, pipeline_parallel_degree,
 ):  # fmt: skip
     """Activations that the last stage keeps, with the logits. Source: arXiv 2205.05198, sections 4.2.3 and 4.3."""
-    each = device_activation_bytes_per_layer * last_stage_layers * microbatches_in_flight_at_the_end
-    each = each + head_activation_bytes * microbatches_in_flight_at_the_head
+    each = device_activation_bytes_per_layer * last_stage_layers * last_stage_microbatches_in_flight
+    each = each + output_head_activation_bytes * output_head_microbatches_in_flight
     return np.where(pipeline_parallel_degree > 1, each, first_stage_activation_bytes)
 
 
 @quantity("byte", **V)
 def first_stage_activation_bytes__zero_bubble_v(
-    device_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, head_activation_bytes,
-    microbatches_in_flight, microbatches_in_flight_at_the_head, number_of_microbatches_per_minibatch,
+    device_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, output_head_activation_bytes,
+    first_stage_microbatches_in_flight, output_head_microbatches_in_flight, number_of_microbatches_per_minibatch,
 ):  # fmt: skip
     """Activations that the first stage keeps: halves of its layers, the first of them for twice as many micro-batches.
 
     Source: arXiv 2405.15362, section 3. Either all halves held are first ones, or one has come back to the head.
     """
-    halves = 2 * microbatches_in_flight
+    halves = 2 * first_stage_microbatches_in_flight
     down = embedding_activation_bytes * np.minimum(halves, number_of_microbatches_per_minibatch)
-    back = embedding_activation_bytes * (halves - 1) + head_activation_bytes * microbatches_in_flight_at_the_head
-    return device_activation_bytes_per_layer * first_stage_layers * microbatches_in_flight + np.maximum(down, back)
+    back = embedding_activation_bytes * (halves - 1) + output_head_activation_bytes * output_head_microbatches_in_flight
+    return device_activation_bytes_per_layer * first_stage_layers * first_stage_microbatches_in_flight + np.maximum(
+        down, back
+    )
 
 
 @quantity("byte", **V)
 def last_stage_activation_bytes__zero_bubble_v(
-    device_activation_bytes_per_layer, last_stage_layers, microbatches_in_flight_at_the_end
+    device_activation_bytes_per_layer, last_stage_layers, last_stage_microbatches_in_flight
 ):
     """Activations that the last stage keeps, where the V turns. Source: arXiv 2405.15362, section 3."""
-    return device_activation_bytes_per_layer * last_stage_layers * microbatches_in_flight_at_the_end
+    return device_activation_bytes_per_layer * last_stage_layers * last_stage_microbatches_in_flight

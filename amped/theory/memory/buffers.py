@@ -12,7 +12,7 @@ BUFFERED_LAYERS = 2
 
 @quantity("byte")
 def logits_gradient_bytes(
-    head_gemms, activation_precision, logits_precision, cross_entropy_copies, fused_cross_entropy
+    output_head_gemms, activation_precision, logits_precision, cross_entropy_copies, fused_cross_entropy
 ):
     """Logits of a micro-batch before the loss and their gradient, in the precision of activations, and further copies.
 
@@ -20,7 +20,7 @@ def logits_gradient_bytes(
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
     each = 2 * activation_precision + cross_entropy_copies * logits_precision
-    return total(gemm.m * gemm.n for gemm in head_gemms) * each * (1 - fused_cross_entropy)
+    return total(gemm.m * gemm.n for gemm in output_head_gemms) * each * (1 - fused_cross_entropy)
 
 
 @quantity("byte")
@@ -36,12 +36,12 @@ def fullest_layer_activation_bytes(layer_operators, feedforward_operators, exper
 
 @quantity("byte")
 def recomputed_layer_bytes(
-    fullest_layer_activation_bytes, score_activation_bytes, recomputed_layer_fraction, recomputed_core_fraction,
+    fullest_layer_activation_bytes, score_activation_bytes, recomputed_layer_fraction, recomputed_attention_core_fraction,
     recomputed_product_fraction,
 ):  # fmt: skip
     """Activations of the layer being recomputed. Source: arXiv 2205.05198, section 5."""
     whole = (recomputed_layer_fraction + recomputed_product_fraction > 0) * fullest_layer_activation_bytes
-    return whole + recomputed_core_fraction * score_activation_bytes
+    return whole + recomputed_attention_core_fraction * score_activation_bytes
 
 
 @quantity("byte")
@@ -73,31 +73,31 @@ def communication_buffer_bytes(
 
 
 @quantity("byte")
-def context_buffer_bytes(context_share_bytes, context_parallel_degree):
+def context_buffer_bytes(key_value_bytes_per_context_rank, context_parallel_degree):
     """Buffers of the exchange: the block that attention reads and the one that arrives. Source: arXiv 2310.01889."""
-    return 2 * context_share_bytes * (context_parallel_degree > 1)
+    return 2 * key_value_bytes_per_context_rank * (context_parallel_degree > 1)
 
 
 @quantity("byte", choice="context_parallel_kind", value="all_gather")
-def context_buffer_bytes__all_gather(context_share_bytes, context_parallel_degree):
+def context_buffer_bytes__all_gather(key_value_bytes_per_context_rank, context_parallel_degree):
     """Buffers of the exchange: the keys and values of all shares. Source: arXiv 2407.21783, section 3.3.2."""
-    return context_share_bytes * context_parallel_degree * (context_parallel_degree > 1)
+    return key_value_bytes_per_context_rank * context_parallel_degree * (context_parallel_degree > 1)
 
 
 @quantity("byte", choice="context_parallel_kind", value="all_to_all")
 def context_buffer_bytes__all_to_all(
-    query_bytes, attention_output_bytes, key_value_share_bytes, context_parallel_degree
+    query_bytes, attention_output_bytes, local_key_value_bytes, context_parallel_degree
 ):
     """Buffers of the exchange: queries, keys, values and output once more. Source: arXiv 2309.14509, section 3."""
-    exchanged = query_bytes + key_value_share_bytes + attention_output_bytes
+    exchanged = query_bytes + local_key_value_bytes + attention_output_bytes
     return exchanged * (context_parallel_degree > 1)
 
 
 @quantity("byte")
-def column_buffer_bytes(key_value_share_bytes, tensor_parallel_columns, gathered_attentions_per_layer):
+def grid_column_buffer_bytes(local_key_value_bytes, tensor_parallel_columns, gathered_attentions_per_layer):
     """Keys and values of all columns, while a layer attends to them. Source: arXiv 2410.00273, section 3."""
     gathers = (tensor_parallel_columns > 1) & (gathered_attentions_per_layer > 0)
-    return key_value_share_bytes * tensor_parallel_columns * gathers
+    return local_key_value_bytes * tensor_parallel_columns * gathers
 
 
 @quantity("byte")
@@ -145,14 +145,19 @@ def weight_buffer_bytes(gathered_weight_bytes):
 @quantity("byte", when_any_given=OFFLOADS)
 def weight_buffer_bytes__offloaded(
     gathered_weight_bytes, offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer, largest_stage_layers,
-    embedding_parameters, head_parameters, tensor_parallel_degree, weight_shards, weight_precision, weight_offload,
+    embedding_parameters, output_head_parameters, tensor_parallel_degree, weight_shards, weight_precision, weight_offload,
 ):  # fmt: skip
     """Weights that are there while their layer runs, and gradients on their way: two layers, or the larger end.
 
     Source: arXiv 2104.07857, section 6.2 (prefetch beside computation).
     """
     count = np.minimum(BUFFERED_LAYERS, largest_stage_layers)
-    ends = np.maximum(embedding_parameters, head_parameters) / tensor_parallel_degree / weight_shards * weight_precision
+    ends = (
+        np.maximum(embedding_parameters, output_head_parameters)
+        / tensor_parallel_degree
+        / weight_shards
+        * weight_precision
+    )
     weights = np.maximum(offloaded_weight_bytes_per_layer * count, ends * weight_offload)
     return gathered_weight_bytes + weights + offloaded_gradient_bytes_per_layer * count
 
@@ -160,11 +165,11 @@ def weight_buffer_bytes__offloaded(
 @quantity("byte")
 def layer_working_bytes(
     recomputed_layer_bytes, working_gradient_bytes, communication_buffer_bytes, context_buffer_bytes,
-    activation_staging_bytes, column_buffer_bytes, expert_working_bytes,
+    activation_staging_bytes, grid_column_buffer_bytes, expert_working_bytes,
 ):  # fmt: skip
     """Working memory of any stage that grows with the micro-batch: a layer recomputed, its gradients, what is sent.
 
     Source: arXiv 2205.05198, section 5.
     """
-    buffers = communication_buffer_bytes + context_buffer_bytes + column_buffer_bytes + activation_staging_bytes
+    buffers = communication_buffer_bytes + context_buffer_bytes + grid_column_buffer_bytes + activation_staging_bytes
     return recomputed_layer_bytes + np.maximum(working_gradient_bytes, expert_working_bytes) + buffers

@@ -38,7 +38,7 @@ def of_fullest(is_middle, is_last, first, middle, last):
 
 
 @quantity("count")
-def held_parameters(
+def fullest_stage_parameters(
     first_stage_parameters, middle_stage_parameters, last_stage_parameters, middle_stage_is_fullest,
     last_stage_is_fullest, weight_split_degree,
 ):  # fmt: skip
@@ -48,53 +48,62 @@ def held_parameters(
 
 
 @quantity("count")
-def held_expert_parameters(
+def fullest_stage_expert_parameters(
     first_stage_layers, fullest_middle_stage_layers, last_stage_layers, middle_stage_is_fullest, last_stage_is_fullest,
-    expert_parameters_per_layer, expert_split_degree, prediction_expert_parameters_per_accelerator,
+    expert_parameters_per_layer, expert_split_degree, multi_token_prediction_expert_parameters_per_accelerator,
 ):  # fmt: skip
     """Parameters of the routed experts of the fullest accelerator, unsharded by ZeRO. Source: definition."""
     stages = (first_stage_layers, fullest_middle_stage_layers, last_stage_layers)
     held = of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages)
-    further = prediction_expert_parameters_per_accelerator * last_stage_is_fullest
+    further = multi_token_prediction_expert_parameters_per_accelerator * last_stage_is_fullest
     return held * expert_parameters_per_layer / expert_split_degree + further
 
 
 @quantity("byte")
 def weight_bytes(
-    held_parameters, held_expert_parameters, weight_precision, weight_shards, expert_weight_shards, weight_offload
+    fullest_stage_parameters,
+    fullest_stage_expert_parameters,
+    weight_precision,
+    weight_shards,
+    expert_weight_shards,
+    weight_offload,
 ):
     """Memory of the weights; ZeRO shares them out from stage 3.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
-    shared = held_parameters / weight_shards
-    return (shared + held_expert_parameters / expert_weight_shards) * weight_precision * (1 - weight_offload)
+    shared = fullest_stage_parameters / weight_shards
+    return (shared + fullest_stage_expert_parameters / expert_weight_shards) * weight_precision * (1 - weight_offload)
 
 
 @quantity("byte")
 def gradient_bytes(
-    held_parameters, held_expert_parameters, gradient_precision, gradient_shards, expert_gradient_shards,
+    fullest_stage_parameters, fullest_stage_expert_parameters, gradient_precision, gradient_shards, expert_gradient_shards,
     gradient_offload,
 ):  # fmt: skip
     """Memory of the gradients; ZeRO shares them out from stage 2.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
-    shared = held_parameters / gradient_shards
-    return (shared + held_expert_parameters / expert_gradient_shards) * gradient_precision * (1 - gradient_offload)
+    shared = fullest_stage_parameters / gradient_shards
+    return (
+        (shared + fullest_stage_expert_parameters / expert_gradient_shards)
+        * gradient_precision
+        * (1 - gradient_offload)
+    )
 
 
 @quantity("byte")
 def optimizer_state_bytes(
-    held_parameters, held_expert_parameters, optimizer_states_per_parameter, optimizer_state_precision,
+    fullest_stage_parameters, fullest_stage_expert_parameters, optimizer_states_per_parameter, optimizer_state_precision,
     optimizer_state_shards, expert_optimizer_state_shards, optimizer_offload,
 ):  # fmt: skip
     """Memory of the optimizer's states; ZeRO shares them out from stage 1.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
-    shared = held_parameters / optimizer_state_shards
-    kept = shared + held_expert_parameters / expert_optimizer_state_shards
+    shared = fullest_stage_parameters / optimizer_state_shards
+    kept = shared + fullest_stage_expert_parameters / expert_optimizer_state_shards
     return kept * optimizer_states_per_parameter * optimizer_state_precision * (1 - optimizer_offload)
 
 
@@ -156,6 +165,6 @@ def temporary_bytes__zero_bubble_v(layer_working_bytes, weight_buffer_bytes, log
 
 
 @quantity("byte")
-def held_by_allocator_bytes(memory_per_accelerator_bytes, allocator_reserve_fraction):
+def allocator_reserved_bytes(memory_per_accelerator_bytes, allocator_reserve_fraction):
     """Memory that the allocator holds at the peak. Source: PyTorch, torch.cuda.max_memory_reserved."""
     return memory_per_accelerator_bytes * (1 + allocator_reserve_fraction)

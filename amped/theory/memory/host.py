@@ -9,7 +9,7 @@ OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
 
 @quantity("byte")
 def host_state_bytes(
-    held_parameters, held_expert_parameters, weight_precision, gradient_precision, optimizer_states_per_parameter,
+    fullest_stage_parameters, fullest_stage_expert_parameters, weight_precision, gradient_precision, optimizer_states_per_parameter,
     optimizer_state_precision, weight_shards, gradient_shards, optimizer_state_shards, expert_weight_shards,
     expert_gradient_shards, expert_optimizer_state_shards, weight_offload, gradient_offload, optimizer_offload,
 ):  # fmt: skip
@@ -18,19 +18,21 @@ def host_state_bytes(
     s = optimizer_states_per_parameter * optimizer_state_precision * optimizer_offload
     each = w / weight_shards + g / gradient_shards + s / optimizer_state_shards
     routed = w / expert_weight_shards + g / expert_gradient_shards + s / expert_optimizer_state_shards
-    return held_parameters * each + held_expert_parameters * routed
+    return fullest_stage_parameters * each + fullest_stage_expert_parameters * routed
 
 
 @quantity("byte")
 def host_activation_bytes(
     offloaded_activation_bytes_per_layer, first_stage_layers, middle_stage_layers, last_stage_layers,
-    microbatches_in_flight, microbatches_in_flight_behind_the_first, microbatches_in_flight_at_the_end,
+    first_stage_microbatches_in_flight, middle_stage_microbatches_in_flight, last_stage_microbatches_in_flight,
     pipeline_parallel_degree,
 ):  # fmt: skip
     """Activations that the host keeps for one accelerator of the stage that has most there. Source: arXiv 2104.07857."""
-    last = last_stage_layers * microbatches_in_flight_at_the_end * (pipeline_parallel_degree > 1)
-    behind = np.maximum(middle_stage_layers * microbatches_in_flight_behind_the_first, last)
-    return offloaded_activation_bytes_per_layer * np.maximum(first_stage_layers * microbatches_in_flight, behind)
+    last = last_stage_layers * last_stage_microbatches_in_flight * (pipeline_parallel_degree > 1)
+    behind = np.maximum(middle_stage_layers * middle_stage_microbatches_in_flight, last)
+    return offloaded_activation_bytes_per_layer * np.maximum(
+        first_stage_layers * first_stage_microbatches_in_flight, behind
+    )
 
 
 @quantity("byte")

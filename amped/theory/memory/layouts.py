@@ -26,7 +26,7 @@ def place_of_most(needed):
 
 
 @quantity("count", **LISTED)
-def fullest_middle_place(pipeline_layout):
+def fullest_middle_stage_index(pipeline_layout):
     """Place of the stage between first and last that needs most memory: where all hold as much of a layer, of most layers.
 
     Source: arXiv 1811.06965; arXiv 2401.10241, table 2.
@@ -35,7 +35,7 @@ def fullest_middle_place(pipeline_layout):
 
 
 @quantity("count", choice="pipeline_schedule", value="1f1b", **LISTED)
-def fullest_middle_place__1f1b(
+def fullest_middle_stage_index__1f1b(
     pipeline_layout, state_bytes_per_layer, device_activation_bytes_per_layer, pipeline_parallel_degree,
     number_of_microbatches_per_minibatch,
 ):  # fmt: skip
@@ -51,23 +51,23 @@ def fullest_middle_place__1f1b(
 
 
 @quantity("count", **LISTED)
-def fullest_middle_stage_layers__of_layout(pipeline_layout, fullest_middle_place):
+def fullest_middle_stage_layers__of_layout(pipeline_layout, fullest_middle_stage_index):
     """Layers of the stage between first and last that needs most memory. Source: definition."""
-    found = 0 * fullest_middle_place
+    found = 0 * fullest_middle_stage_index
     for place, share in enumerate(pipeline_layout[1:-1], 1):
-        found = np.where(fullest_middle_place == place, share.layers, found)
+        found = np.where(fullest_middle_stage_index == place, share.layers, found)
     return found
 
 
 @quantity("count", **LISTED)
-def middle_stage_parameters__of_layout(fullest_middle_stage_layers, shared_parameters_per_layer):
+def middle_stage_parameters__of_layout(fullest_middle_stage_layers, non_expert_parameters_per_layer):
     """Parameters of the fullest stage between first and last without the routed experts. Source: arXiv 2104.04473, section 2.2."""
-    return fullest_middle_stage_layers * shared_parameters_per_layer
+    return fullest_middle_stage_layers * non_expert_parameters_per_layer
 
 
 @quantity("count", choice="pipeline_schedule", value="1f1b", **LISTED)
-def microbatches_in_flight_behind_the_first__1f1b_of_layout(
-    fullest_middle_place, pipeline_parallel_degree, number_of_microbatches_per_minibatch
+def middle_stage_microbatches_in_flight__1f1b_of_layout(
+    fullest_middle_stage_index, pipeline_parallel_degree, number_of_microbatches_per_minibatch
 ):
     """Micro-batches whose activations the fullest stage between first and last holds. Source: arXiv 2205.05198, section 4.2.3."""
-    return np.minimum(pipeline_parallel_degree - fullest_middle_place, number_of_microbatches_per_minibatch)
+    return np.minimum(pipeline_parallel_degree - fullest_middle_stage_index, number_of_microbatches_per_minibatch)

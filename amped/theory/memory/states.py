@@ -31,10 +31,12 @@ def state_bytes_per_expert_parameter(
 
 @quantity("byte")
 def state_bytes_per_layer(
-    shared_parameters_per_layer, weight_split_degree, state_bytes_per_parameter, expert_state_bytes_per_layer
+    non_expert_parameters_per_layer, weight_split_degree, state_bytes_per_parameter, expert_state_bytes_per_layer
 ):
     """States of one layer on one accelerator. Source: arXiv 1910.02054, section 5."""
-    return shared_parameters_per_layer / weight_split_degree * state_bytes_per_parameter + expert_state_bytes_per_layer
+    return (
+        non_expert_parameters_per_layer / weight_split_degree * state_bytes_per_parameter + expert_state_bytes_per_layer
+    )
 
 
 @quantity("byte")
@@ -66,9 +68,9 @@ def middle_stage_state_bytes(
 @quantity("byte")
 def last_stage_state_bytes(
     last_stage_parameters, weight_split_degree, state_bytes_per_parameter, last_stage_layers,
-    expert_state_bytes_per_layer, prediction_expert_parameters_per_accelerator, state_bytes_per_expert_parameter,
+    expert_state_bytes_per_layer, multi_token_prediction_expert_parameters_per_accelerator, state_bytes_per_expert_parameter,
 ):  # fmt: skip
     """States that an accelerator of the last stage holds. Source: arXiv 1910.02054, section 5."""
     shared = last_stage_parameters / weight_split_degree * state_bytes_per_parameter
-    further = prediction_expert_parameters_per_accelerator * state_bytes_per_expert_parameter
+    further = multi_token_prediction_expert_parameters_per_accelerator * state_bytes_per_expert_parameter
     return shared + last_stage_layers * expert_state_bytes_per_layer + further

@@ -8,24 +8,24 @@ from amped.theory.records import Collective
 
 
 @quantity("byte")
-def key_value_share_bytes(key_bytes, value_bytes):
+def local_key_value_bytes(key_bytes, value_bytes):
     """Keys and values of an accelerator's own tokens. Source: arXiv 2310.01889, section 3."""
     return key_bytes + value_bytes
 
 
 @quantity("byte")
-def context_share_bytes(key_value_share_bytes, tensor_parallel_columns):
+def key_value_bytes_per_context_rank(local_key_value_bytes, tensor_parallel_columns):
     """Keys and values that one member of a context group brings: with what columns of a grid gathered.
 
     Source: arXiv 2310.01889, section 3.
     """
-    return key_value_share_bytes * tensor_parallel_columns
+    return local_key_value_bytes * tensor_parallel_columns
 
 
 @records(choice="context_parallel_kind", value="ring")
 def context_collectives__ring(
-    context_share_bytes, context_parallel_degree, intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree, attentions_per_layer, communicating_passes,
+    key_value_bytes_per_context_rank, context_parallel_degree, intra_node_context_parallel_degree,
+    inter_node_context_parallel_degree, attentions_per_layer, communication_rounds,
 ):  # fmt: skip
     """Keys and values passed round a ring in each pass; backward their gradients beside them, all the way home.
 
@@ -33,44 +33,44 @@ def context_collectives__ring(
     block after block takes as long as to all at once.
     """
     group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
-    steps = (context_parallel_degree - 1) * attentions_per_layer * communicating_passes
+    steps = (context_parallel_degree - 1) * attentions_per_layer * communication_rounds
     home = context_parallel_degree * attentions_per_layer
     return (
-        Collective("keys_and_values", "send_receive", context_share_bytes, *group, steps),
-        Collective("key_and_value_gradients", "send_receive", context_share_bytes, *group, home),
+        Collective("keys_and_values", "send_receive", key_value_bytes_per_context_rank, *group, steps),
+        Collective("key_and_value_gradients", "send_receive", key_value_bytes_per_context_rank, *group, home),
     )
 
 
 @records(choice="context_parallel_kind", value="all_gather")
 def context_collectives__all_gather(
-    context_share_bytes, context_parallel_degree, intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree, attentions_per_layer, communicating_passes,
+    key_value_bytes_per_context_rank, context_parallel_degree, intra_node_context_parallel_degree,
+    inter_node_context_parallel_degree, attentions_per_layer, communication_rounds,
 ):  # fmt: skip
     """Keys and values gathered from all shares in each pass, their gradients scattered in the backward one.
 
     Source: arXiv 2407.21783, section 3.3.2.
     """
     group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
-    volume = context_share_bytes * context_parallel_degree
+    volume = key_value_bytes_per_context_rank * context_parallel_degree
     return (
-        Collective("keys_and_values", "all_gather", volume, *group, attentions_per_layer * communicating_passes),
+        Collective("keys_and_values", "all_gather", volume, *group, attentions_per_layer * communication_rounds),
         Collective("key_and_value_gradients", "reduce_scatter", volume, *group, attentions_per_layer),
     )
 
 
 @records(choice="context_parallel_kind", value="all_to_all")
 def context_collectives__all_to_all(
-    query_bytes, attention_output_bytes, key_value_share_bytes, intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree, attentions_per_layer, communicating_passes,
+    query_bytes, attention_output_bytes, local_key_value_bytes, intra_node_context_parallel_degree,
+    inter_node_context_parallel_degree, attentions_per_layer, communication_rounds,
 ):  # fmt: skip
     """Queries, keys and values of own tokens exchanged for those of own heads, and the output back, in each pass.
 
     Source: arXiv 2309.14509, section 3.
     """
     group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
-    calls = attentions_per_layer * communicating_passes
+    calls = attentions_per_layer * communication_rounds
     return (
-        Collective("heads", "all_to_all", query_bytes + key_value_share_bytes, *group, calls),
+        Collective("heads", "all_to_all", query_bytes + local_key_value_bytes, *group, calls),
         Collective("attended_heads", "all_to_all", attention_output_bytes, *group, calls),
     )
 
@@ -94,8 +94,8 @@ def gathered_attentions_per_layer__summa():
 
 
 @records()
-def column_collectives(
-    key_value_share_bytes, tensor_parallel_columns, gathered_attentions_per_layer, communicating_passes,
+def grid_column_collectives(
+    local_key_value_bytes, tensor_parallel_columns, gathered_attentions_per_layer, communication_rounds,
     intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns,
 ):  # fmt: skip
     """Keys and values of all columns gathered in each pass, their gradients scattered backward.
@@ -103,8 +103,8 @@ def column_collectives(
     Source: arXiv 2410.00273, section 3 (2D context).
     """
     group = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
-    volume, calls = key_value_share_bytes * tensor_parallel_columns, gathered_attentions_per_layer
+    volume, calls = local_key_value_bytes * tensor_parallel_columns, gathered_attentions_per_layer
     return (
-        Collective("column_keys_and_values", "all_gather", volume, *group, calls * communicating_passes),
+        Collective("column_keys_and_values", "all_gather", volume, *group, calls * communication_rounds),
         Collective("column_key_and_value_gradients", "reduce_scatter", volume, *group, calls),
     )

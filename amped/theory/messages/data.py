@@ -17,15 +17,15 @@ def sharding_messages(zero_stage, largest_stage_layers):
 
 @records()
 def sharding_collectives(
-    shared_parameters_per_accelerator, gradient_precision, weight_precision, zero_stage, sharding_messages,
+    non_expert_parameters_per_accelerator, gradient_precision, weight_precision, zero_stage, sharding_messages,
     sharding_degree, intra_node_replicas, inter_node_replicas, intra_node_shards, inter_node_shards,
 ):  # fmt: skip
     """Gradients reduced to all replicas, or scattered over the shards and reduced over their copies; weights gathered.
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277.
     """
-    gradients = shared_parameters_per_accelerator * gradient_precision / sharding_messages
-    weights = shared_parameters_per_accelerator * weight_precision / sharding_messages
+    gradients = non_expert_parameters_per_accelerator * gradient_precision / sharding_messages
+    weights = non_expert_parameters_per_accelerator * weight_precision / sharding_messages
     whole, sharded = sharding_messages * (zero_stage < 1), sharding_messages * (zero_stage >= 1)
     shards = (intra_node_shards, inter_node_shards)
     copies = (intra_node_replicas / intra_node_shards, inter_node_replicas / inter_node_shards)

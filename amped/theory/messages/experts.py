@@ -5,7 +5,7 @@ from amped.theory.records import Collective
 
 
 @quantity("byte")
-def expert_visit_bytes(microbatch_bytes, experts_per_token, tensor_parallel_rows, expert_load_factor):
+def dispatch_bytes(microbatch_bytes, experts_per_token, tensor_parallel_rows, expert_load_factor):
     """What an accelerator sends to experts for a micro-batch: each token of its share once for each visit.
 
     Source: arXiv 2006.16668, section 3.
@@ -15,17 +15,17 @@ def expert_visit_bytes(microbatch_bytes, experts_per_token, tensor_parallel_rows
 
 @records()
 def expert_collectives(
-    expert_visit_bytes, distinct_visit_fraction, crossing_fraction, deduplicated_dispatch,
-    intra_node_expert_parallel_degree, inter_node_expert_parallel_degree, MoE_fraction, communicating_passes,
+    dispatch_bytes, deduplicated_dispatch_fraction, inter_node_dispatch_fraction, deduplicated_dispatch,
+    intra_node_expert_parallel_degree, inter_node_expert_parallel_degree, MoE_fraction, communication_rounds,
     recomputed_layer_fraction, recomputation_stops_early,
 ):  # fmt: skip
     """Dispatch to and combine from the experts in each pass: four all-to-alls for a forward and backward pair.
 
     Nothing needs what is combined again, where recomputation stops early. Source: AMPeD, mixture-of-experts communication.
     """
-    ways = (crossing_fraction, deduplicated_dispatch)
+    ways = (inter_node_dispatch_fraction, deduplicated_dispatch)
     group = (intra_node_expert_parallel_degree, inter_node_expert_parallel_degree)
-    calls, sent = MoE_fraction * communicating_passes, expert_visit_bytes * distinct_visit_fraction
+    calls, sent = MoE_fraction * communication_rounds, dispatch_bytes * deduplicated_dispatch_fraction
     unneeded = recomputed_layer_fraction * recomputation_stops_early
     return (
         Collective("expert_dispatch", "all_to_all", sent, *group, calls, *ways),
@@ -34,16 +34,16 @@ def expert_collectives(
 
 
 @records()
-def expert_share_collectives(
-    expert_visit_bytes, microbatch_bytes, expert_tensor_parallel_degree, intra_node_expert_tensor_parallel_degree,
+def expert_tensor_collectives(
+    dispatch_bytes, microbatch_bytes, expert_tensor_parallel_degree, intra_node_expert_tensor_parallel_degree,
     inter_node_expert_tensor_parallel_degree, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows,
-    sequence_parallel, MoE_fraction, communicating_passes,
+    sequence_parallel, MoE_fraction, communication_rounds,
 ):  # fmt: skip
     """Visits gathered by those that share an expert's matrices, and their results scattered.
 
     Without sequence parallelism the outputs are gathered too. Source: Megatron-Core, MoE token dispatcher.
     """
-    calls, visits = MoE_fraction * communicating_passes, expert_visit_bytes * expert_tensor_parallel_degree
+    calls, visits = MoE_fraction * communication_rounds, dispatch_bytes * expert_tensor_parallel_degree
     shares = (intra_node_expert_tensor_parallel_degree, inter_node_expert_tensor_parallel_degree)
     rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
     return (

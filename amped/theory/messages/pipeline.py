@@ -19,7 +19,7 @@ def pipeline_collectives(
 
 
 @records()
-def boundary_collectives(
+def stage_send_gather_collectives(
     microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, pipeline_parallel_degree,
     sequence_split_degree, tensor_parallel_rows,
 ):  # fmt: skip

@@ -89,23 +89,23 @@ def norm_statistic_bytes(microbatch_tokens, norm_vectors, activation_precision):
 
 
 @records()
-def head_panels(
-    head_gemms, matrix_operand_precision, has_vocabulary, intra_node_tensor_parallel_rows,
+def output_head_panels(
+    output_head_gemms, matrix_operand_precision, has_vocabulary, intra_node_tensor_parallel_rows,
     inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns,
 ):  # fmt: skip
     """What SUMMA sends for the output head forward: all of its input and of its weight. Source: arXiv 2410.00273."""
     rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
     columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
-    return panel_messages(head_gemms[0], matrix_operand_precision, rows, columns, has_vocabulary)
+    return panel_messages(output_head_gemms[0], matrix_operand_precision, rows, columns, has_vocabulary)
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def end_communication_time__2d_summa(head_panel_durations):
+def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations):
     """What SUMMA sends for a micro-batch at each end: the operands of the head's three products, half told at each end.
 
     Source: arXiv 2410.00273, section 3. Differs: its tool has no ends. Nothing of it is hidden; the embedding sends nothing.
     """
-    return 1.5 * total(d.time * d.count for d in head_panel_durations)
+    return 1.5 * total(d.time * d.count for d in output_head_panel_durations)
 
 
 @quantity("byte", choice="tensor_parallel_strategy", value="2d_summa")
@@ -172,25 +172,29 @@ def grids_have_no_latent_vectors(latent_projections, activations_on_a_grid):
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def hidden_forward_exchange_per_layer__2d_summa(hidden_panel_time_per_pass_forward):
+def overlapped_tensor_forward_communication_time_per_layer__2d_summa(overlapped_panel_forward_time_per_layer):
     """Panels that travel beside the products of the panels before, forward. Source: arXiv 2410.00273, section 3."""
-    return hidden_panel_time_per_pass_forward
+    return overlapped_panel_forward_time_per_layer
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def hidden_backward_exchange_per_layer__2d_summa(hidden_panel_time_per_pass_backward):
+def overlapped_tensor_backward_communication_time_per_layer__2d_summa(overlapped_panel_backward_time_per_layer):
     """Panels that travel beside the products of the panels before, backward. Source: arXiv 2410.00273, section 3."""
-    return hidden_panel_time_per_pass_backward
+    return overlapped_panel_backward_time_per_layer
 
 
 @quantity("s")
-def hidden_panel_time_per_pass_forward(tensor_durations, layer_durations, summa_panels, overlap_tensor_communication):
+def overlapped_panel_forward_time_per_layer(
+    tensor_durations, layer_durations, summa_panels, overlap_tensor_communication
+):
     """Panels that travel beside products in a forward pass. Source: arXiv 2410.00273, section 3."""
     return overlap_tensor_communication * hidden_panels("forward", tensor_durations, layer_durations, summa_panels)
 
 
 @quantity("s")
-def hidden_panel_time_per_pass_backward(tensor_durations, layer_durations, summa_panels, overlap_tensor_communication):
+def overlapped_panel_backward_time_per_layer(
+    tensor_durations, layer_durations, summa_panels, overlap_tensor_communication
+):
     """Panels that travel beside the two products of a backward pass. Source: arXiv 2410.00273, section 3."""
     args = (tensor_durations, layer_durations, summa_panels)
     both = hidden_panels("input_gradient", *args) + hidden_panels("weight_gradient", *args)
@@ -214,29 +218,29 @@ def panel_time(name, messages):
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def exposed_forward_exchange_per_layer__2d_summa(
-    tensor_forward_communication_time_per_layer, hidden_panel_time_per_pass_forward, overlap_slowdown_fraction
+def exposed_tensor_forward_communication_time_per_layer__2d_summa(
+    tensor_forward_communication_time_per_layer, overlapped_panel_forward_time_per_layer, overlap_slowdown_fraction
 ):
     """Panels that accelerators wait for forward: the first of each product, and what products do not hide.
 
     Source: arXiv 2410.00273, section 3. What is hidden still slows products.
     """
-    beside = hidden_panel_time_per_pass_forward * (1 - overlap_slowdown_fraction)
+    beside = overlapped_panel_forward_time_per_layer * (1 - overlap_slowdown_fraction)
     return tensor_forward_communication_time_per_layer - beside
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def exposed_backward_exchange_per_layer__2d_summa(
-    tensor_forward_communication_time_per_layer, statistics_time_per_layer, hidden_panel_time_per_pass_backward,
-    exposed_forward_exchange_per_layer, recomputed_layer_fraction, overlap_slowdown_fraction,
+def exposed_tensor_backward_communication_time_per_layer__2d_summa(
+    tensor_forward_communication_time_per_layer, statistics_time_per_layer, overlapped_panel_backward_time_per_layer,
+    exposed_tensor_forward_communication_time_per_layer, recomputed_layer_fraction, overlap_slowdown_fraction,
 ):  # fmt: skip
     """Panels that accelerators wait for backward, twice as many, and as forward when recomputing.
 
     Source: arXiv 2410.00273, section 3.
     """
     both = 2 * tensor_forward_communication_time_per_layer - statistics_time_per_layer
-    beside = hidden_panel_time_per_pass_backward * (1 - overlap_slowdown_fraction)
-    return both - beside + exposed_forward_exchange_per_layer * recomputed_layer_fraction
+    beside = overlapped_panel_backward_time_per_layer * (1 - overlap_slowdown_fraction)
+    return both - beside + exposed_tensor_forward_communication_time_per_layer * recomputed_layer_fraction
 
 
 @quantity("s")

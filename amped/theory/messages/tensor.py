@@ -5,7 +5,7 @@ from amped.theory.records import Collective
 
 
 @quantity("1")
-def feedforward_exchanges_per_layer(dense_fraction, MoE_fraction, shared_expert_fraction):
+def tensor_parallel_feedforwards_per_layer(dense_fraction, MoE_fraction, shared_expert_fraction):
     """Feed-forward networks of a layer that are cut like attention: dense ones and shared experts.
 
     Source: Megatron-Core, MoE layers (routed tokens stay with the share of the sequence they are in).
@@ -16,14 +16,14 @@ def feedforward_exchanges_per_layer(dense_fraction, MoE_fraction, shared_expert_
 @records()
 def tensor_collectives(
     microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, sequence_parallel,
-    attentions_per_layer, feedforward_exchanges_per_layer,
+    attentions_per_layer, tensor_parallel_feedforwards_per_layer,
 ):  # fmt: skip
     """Two all-reduces a layer forward; with sequence parallelism, their two halves around each block.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2. Backward has as many.
     """
     shape = (microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
-    whole, halves, networks = 1 - sequence_parallel, 1.0 * sequence_parallel, feedforward_exchanges_per_layer
+    whole, halves, networks = 1 - sequence_parallel, 1.0 * sequence_parallel, tensor_parallel_feedforwards_per_layer
     return (
         Collective("attention_input", "all_gather", *shape, attentions_per_layer * halves),
         Collective("attention_output", "reduce_scatter", *shape, attentions_per_layer * halves),

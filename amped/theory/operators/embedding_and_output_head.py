@@ -34,23 +34,23 @@ def cross_entropy_kernels():
 
 
 @records()
-def head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_rows):
+def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_rows):
     """The output head, once for a micro-batch. Source: Megatron-LM, parallel output head."""
     return (Gemm("head", microbatch_tokens, vocabulary_size / tensor_parallel_rows, dimensionality, 1.0, 1.0),)
 
 
 @records()
-def head_operators(
-    head_gemms, residual_tokens, residual_bytes, dimensionality, final_norm, norm_vectors, activation_precision,
+def output_head_operators(
+    output_head_gemms, residual_tokens, residual_bytes, dimensionality, final_norm, norm_vectors, activation_precision,
     gradient_precision, logits_precision, has_vocabulary, cross_entropy_kernels, fused_cross_entropy,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, multi_token_prediction_layers, prediction_operators,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, multi_token_prediction_layers, multi_token_prediction_operators,
 ):  # fmt: skip
     """Final norm, output head, and the cross-entropy over its share of the vocabulary, in full precision.
 
     The head keeps 16 bit where layers have fp8. Source: arXiv 2205.05198, section 4.3; Megatron-LM,
     vocab_parallel_cross_entropy; NVIDIA Transformer Engine, fp8 (the output layer stays out). Each keeps its input.
     """
-    (head,), flop, times = head_gemms, flops_per_elementary_operation, 1 + multi_token_prediction_layers
+    (head,), flop, times = output_head_gemms, flops_per_elementary_operation, 1 + multi_token_prediction_layers
     norms = final_norm + 3 * multi_token_prediction_layers
     size, weights = residual_tokens * dimensionality, norm_vectors * dimensionality * activation_precision
     norm = ((7 * size * flop, residual_bytes + weights, residual_bytes),
@@ -72,7 +72,7 @@ def head_operators(
             apart * wide + fused_cross_entropy * narrow,
             has_vocabulary * times,
         ),
-        *prediction_operators,
+        *multi_token_prediction_operators,
     )
 
 
@@ -80,7 +80,9 @@ def head_operators(
 
 
 @records()
-def prediction_gemms(microbatch_tokens, dimensionality, tensor_parallel_rows, multi_token_prediction_layers):
+def multi_token_prediction_gemms(
+    microbatch_tokens, dimensionality, tensor_parallel_rows, multi_token_prediction_layers
+):
     """Projection of a token's state and the next token's embedding into one. Source: arXiv 2412.19437, eq. 21."""
     width = dimensionality / tensor_parallel_rows
     return (
@@ -89,11 +91,11 @@ def prediction_gemms(microbatch_tokens, dimensionality, tensor_parallel_rows, mu
 
 
 @records()
-def prediction_operators(
-    prediction_gemms, residual_bytes, activation_precision, matrix_operand_precision, gradient_precision,
+def multi_token_prediction_operators(
+    multi_token_prediction_gemms, residual_bytes, activation_precision, matrix_operand_precision, gradient_precision,
     flops_per_multiply_accumulate,
 ):  # fmt: skip
     """That projection, which keeps both inputs. Source: arXiv 2412.19437, eq. 21."""
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
-    (projection,) = prediction_gemms
+    (projection,) = multi_token_prediction_gemms
     return contraction(projection, *entry, 2 * residual_bytes, projection.count)

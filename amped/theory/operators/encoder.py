@@ -29,7 +29,7 @@ def projection_bias_operators__post(
 
 
 @records(choice="norm_position", value="post")
-def head_permutation_operators__post():
+def attention_head_permutation_operators__post():
     """Heads stay where they are: their layout is chosen so. Source: arXiv 2007.00072, section 4."""
     return ()
 
@@ -62,8 +62,8 @@ def unfused_attention_operators__post(
 @records(choice="norm_position", value="post")
 def feedforward_operators__post(
     feedforward_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_input_bytes, dense_fraction,
-    activation_function_recomputation, activation_mask_bytes, dropout_mask_bytes, output_width_split_degree,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_function_input_bytes, dense_fraction,
+    activation_function_recomputation, activation_function_mask_bytes, dropout_mask_bytes, output_width_split_degree,
 ):  # fmt: skip
     """Up, bias with activation function and dropout [bad, bdrlb], down.
 
@@ -73,8 +73,13 @@ def feedforward_operators__post(
     (up, down), e, flop = feedforward_gemms, activation_precision, flops_per_elementary_operation
     entries, bias = down.m * down.k / output_width_split_degree, up.n * activation_precision
     inputs, output, mask = up.m * up.n * e, entries * e, entries * dropout_mask_bytes
-    again, bits = activation_function_recomputation, entries * activation_mask_bytes
-    forward = (2 * entries * flop, inputs + bias, entries * kept_activation_input_bytes + output + mask, 2 * entries)
+    again, bits = activation_function_recomputation, entries * activation_function_mask_bytes
+    forward = (
+        2 * entries * flop,
+        inputs + bias,
+        entries * kept_activation_function_input_bytes + output + mask,
+        2 * entries,
+    )
     backward = (
         (3 + 2 * again) * entries * flop,
         output + inputs + bits + mask + again * inputs,
@@ -85,7 +90,7 @@ def feedforward_operators__post(
     name = ("activation_function", "element_wise", down.m, up.n)
     return (
         *contraction(up, *entry, linear_input_bytes, dense_fraction),
-        *streamed(*name, forward, backward, entries * kept_activation_input_bytes, dense_fraction),
+        *streamed(*name, forward, backward, entries * kept_activation_function_input_bytes, dense_fraction),
         *contraction(down, *entry, kept_output, dense_fraction),
     )
 

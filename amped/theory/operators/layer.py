@@ -66,7 +66,7 @@ def accumulation_operators():
     return ()
 
 
-@records(choice="gradient_accumulation", value="separate")
+@records(choice="weight_gradient_accumulation", value="separate")
 def accumulation_operators__separate(
     projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
     gradient_precision, zero_stage, flops_per_elementary_operation,
@@ -90,7 +90,7 @@ def accumulation_operators__separate(
 @records()
 def layer_operators(
     norm_operators, projection_operators, projection_bias_operators, query_key_norm_operators, rotary_operators,
-    unfused_attention_operators, fused_attention_operators, sink_operators, head_permutation_operators,
+    unfused_attention_operators, fused_attention_operators, sink_operators, attention_head_permutation_operators,
     attention_output_operators, residual_operators, feedforward_operators, expert_operators, quantization_operators,
     accumulation_operators,
 ):  # fmt: skip
@@ -100,7 +100,7 @@ def layer_operators(
     """
     attention = norm_operators + projection_operators + projection_bias_operators + query_key_norm_operators
     attention = attention + rotary_operators + unfused_attention_operators + fused_attention_operators + sink_operators
-    attention = attention + head_permutation_operators + attention_output_operators
+    attention = attention + attention_head_permutation_operators + attention_output_operators
     return (
         attention
         + residual_operators

@@ -54,7 +54,7 @@ def packed_mask_precision():
 
 
 @quantity("byte")
-def activation_mask_bytes(gated_mlp, in_place_activation, packed_mask_precision):
+def activation_function_mask_bytes(gated_mlp, in_place_activation, packed_mask_precision):
     """Mask of an activation function for each hidden unit: on which side of its minimum the input was.
 
     Source: arXiv 2210.10246; none where the function keeps its inputs.
@@ -63,7 +63,7 @@ def activation_mask_bytes(gated_mlp, in_place_activation, packed_mask_precision)
 
 
 @quantity("byte")
-def expert_activation_mask_bytes(gated_experts, in_place_activation, packed_mask_precision):
+def expert_activation_function_mask_bytes(gated_experts, in_place_activation, packed_mask_precision):
     """Mask of an expert's activation function for each hidden unit. Source: arXiv 2210.10246."""
     return np.where(
         (in_place_activation > 0) & (gated_experts == 0), packed_mask_precision, 0.0 * packed_mask_precision
@@ -71,7 +71,7 @@ def expert_activation_mask_bytes(gated_experts, in_place_activation, packed_mask
 
 
 @quantity("byte")
-def kept_activation_input_bytes(gated_mlp, activation_precision, in_place_activation, packed_mask_precision):
+def kept_activation_function_input_bytes(gated_mlp, activation_precision, in_place_activation, packed_mask_precision):
     """Stash of an activation function for each hidden unit: its inputs, a bit where it works in place.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246. A gated function needs both inputs.
@@ -81,7 +81,9 @@ def kept_activation_input_bytes(gated_mlp, activation_precision, in_place_activa
 
 
 @quantity("byte")
-def kept_expert_activation_input_bytes(gated_experts, activation_precision, in_place_activation, packed_mask_precision):
+def kept_expert_activation_function_input_bytes(
+    gated_experts, activation_precision, in_place_activation, packed_mask_precision
+):
     """Stash of an expert's activation function for each hidden unit. Source: arXiv 2205.05198, section 4.1."""
     in_place = (in_place_activation > 0) & (gated_experts == 0)
     return np.where(in_place, packed_mask_precision, (1 + gated_experts) * activation_precision)

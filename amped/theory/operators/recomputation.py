@@ -44,13 +44,13 @@ def recomputed_layer_fraction__block(number_of_recomputed_layers, stage_layers):
 
 
 @quantity("1")
-def recomputed_core_fraction():
+def recomputed_attention_core_fraction():
     """Share of the layers of which scores, softmax and values run again by themselves: none. Source: definition."""
     return 0
 
 
 @quantity("1", choice="activation_recomputation", value="selective")
-def recomputed_core_fraction__selective():
+def recomputed_attention_core_fraction__selective():
     """Share of the layers of which scores, softmax and values run again: all. Source: arXiv 2205.05198, section 5."""
     return 1
 
@@ -89,7 +89,7 @@ def recomputed_streaming_fraction__alternate_products():
 
 
 @quantity("count")
-def communicating_passes(forward_and_backward_passes, recomputed_layer_fraction):
+def communication_rounds(forward_and_backward_passes, recomputed_layer_fraction):
     """Passes that communicate between the shares of a layer, the repeated forward pass too, averaged over the layers.
 
     Source: arXiv 2104.04473, section 3.5. The attention core, computed again by itself, has no communication.

@@ -43,13 +43,13 @@ def kept_activation_bytes_per_layer(
     score_activation_bytes,
     layer_input_bytes,
     recomputed_layer_fraction,
-    recomputed_core_fraction,
+    recomputed_attention_core_fraction,
 ):
     """Stash of a micro-batch in one layer: all, all but its scores, or its input where it is recomputed in full.
 
     Source: arXiv 2205.05198, section 5.
     """
-    kept = layer_activation_bytes - recomputed_core_fraction * score_activation_bytes
+    kept = layer_activation_bytes - recomputed_attention_core_fraction * score_activation_bytes
     return recomputed_layer_fraction * layer_input_bytes + (1 - recomputed_layer_fraction) * kept
 
 
@@ -75,10 +75,10 @@ def embedding_activation_bytes(embedding_operators):
 
 
 @quantity("byte")
-def head_activation_bytes(head_operators, kept_activation_bytes_per_layer, multi_token_prediction_layers):
+def output_head_activation_bytes(output_head_operators, kept_activation_bytes_per_layer, multi_token_prediction_layers):
     """Stash of a micro-batch in the output head: inputs of the final norm and the head, and the logits of the loss.
 
     With that of the layers that predict further tokens. Source: arXiv 2205.05198, section 4.3 (4·s·b·h/t·(1 + v/h)).
     """
-    head = total(o.stash * o.count for o in head_operators if o.phase == "forward")
+    head = total(o.stash * o.count for o in output_head_operators if o.phase == "forward")
     return head + multi_token_prediction_layers * kept_activation_bytes_per_layer

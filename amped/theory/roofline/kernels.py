@@ -126,9 +126,9 @@ def embedding_durations(embedding_operators, kernel_rates):
 
 
 @records()
-def head_durations(head_operators, kernel_rates):
+def output_head_durations(output_head_operators, kernel_rates):
     """Time of each operator of the output head. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
-    return kernel_durations(head_operators, kernel_rates)
+    return kernel_durations(output_head_operators, kernel_rates)
 
 
 @records()

@@ -104,10 +104,10 @@ def kernel_rates(
     flops_per_multiply_accumulate, sustained_matrix_flop_rate, grouped_gemm_efficiency, sustained_batched_flop_rate, fused_forward_flop_rate,
     fused_backward_flop_rate, attention_ramp_length, attention_head_ramp, attention_dropout_fraction,
     streaming_traffic_factor, vector_flop_rate,
-    exposed_softmax_time, achieved_memory_bandwidth, normalisation_bandwidth_fraction, bandwidth_ramp_bytes,
+    exposed_softmax_time, achieved_memory_bandwidth, normalization_bandwidth_fraction, bandwidth_ramp_bytes,
     gemm_ramp_depth, gemm_ramp_rows, cached_operand_bytes, exposed_operand_fraction,
     medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency, wave_quantization,
-    cores_sharing_tiles, kernel_overhead_time, kernel_dispatch_time, elementary_function_time, random_number_time,
+    cores_sharing_tiles, kernel_overhead_time, kernel_launch_time, elementary_function_time, random_number_time,
 ):  # fmt: skip
     """All that the time of a kernel depends on beside its shape, as one record. Source: the row of kernel_efficiencies."""
     return (Kernels(
@@ -117,12 +117,12 @@ def kernel_rates(
         batched_time=flops_per_multiply_accumulate / sustained_batched_flop_rate,
         fused_forward_rate=fused_forward_flop_rate, fused_backward_rate=fused_backward_flop_rate,
         vector_rate=vector_flop_rate, softmax_time=exposed_softmax_time,
-        bandwidth=achieved_memory_bandwidth, normalisation=normalisation_bandwidth_fraction,
+        bandwidth=achieved_memory_bandwidth, normalisation=normalization_bandwidth_fraction,
         passes=streaming_traffic_factor, bandwidth_ramp=bandwidth_ramp_bytes, ramp_depth=gemm_ramp_depth, ramp_length=attention_ramp_length,
         ramp_width=attention_head_ramp, dropping=attention_dropout_fraction,
         medium=medium_tile_efficiency, small=small_tile_efficiency, smallest=smallest_tile_efficiency,
         quantization=wave_quantization, cores=cores_sharing_tiles,
-        overhead=kernel_overhead_time, dispatch=kernel_dispatch_time,
+        overhead=kernel_overhead_time, dispatch=kernel_launch_time,
         ramp_rows=gemm_ramp_rows, cached=cached_operand_bytes, exposed=exposed_operand_fraction,
         function_time=elementary_function_time, drawing_time=random_number_time,
     ),)  # fmt: skip

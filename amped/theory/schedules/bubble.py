@@ -15,6 +15,6 @@ def exposed_bubble_fraction():
 
 
 @quantity("s", choice="performance_model", value="operators")
-def pipeline_bubble_time__operators(pipeline_waiting_time, exposed_bubble_fraction, pipeline_parallel_degree):
+def pipeline_bubble_time__operators(pipeline_idle_time, exposed_bubble_fraction, pipeline_parallel_degree):
     """Time that the pacing stage waits in a step for others, if there are. Source: AMPeD, pipeline bubbles (R)."""
-    return exposed_bubble_fraction * pipeline_waiting_time * (pipeline_parallel_degree > 1)
+    return exposed_bubble_fraction * pipeline_idle_time * (pipeline_parallel_degree > 1)

@@ -8,8 +8,8 @@ GPIPE = {"choice": "pipeline_schedule", "value": "gpipe"}
 
 
 @quantity("s", choice="pipeline_schedule", value="gpipe")
-def pipeline_waiting_time__gpipe(
-    pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
+def pipeline_idle_time__gpipe(
+    pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
     pipeline_parallel_degree,
 ):  # fmt: skip
     """Waiting in a step of GPipe: all go forward at the pace of the slowest stage, and back at that of the slowest there.
@@ -21,30 +21,30 @@ def pipeline_waiting_time__gpipe(
     slowest = latest([forward.of(s) for s in pipeline_stages])
     slowest = slowest + latest([back.of(s) + weight.of(s) for s in pipeline_stages])
     once = total(p.before(last) + p.of(last) for p in pass_times)
-    ramps = 2 * (pipeline_parallel_degree - 1) * boundary_time
-    return once + ramps + others * slowest - number_of_microbatches_per_minibatch * pacing_stage_time
+    ramps = 2 * (pipeline_parallel_degree - 1) * stage_send_time
+    return once + ramps + others * slowest - number_of_microbatches_per_minibatch * bottleneck_stage_time
 
 
 @quantity("count", choice="pipeline_schedule", value="gpipe")
-def microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
+def first_stage_microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
     """Micro-batches whose activations a stage holds at once: all. Source: arXiv 1811.06965."""
     return number_of_microbatches_per_minibatch
 
 
 @quantity("count", choice="pipeline_schedule", value="gpipe")
-def microbatches_in_flight_behind_the_first__gpipe(number_of_microbatches_per_minibatch):
+def middle_stage_microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
     """Micro-batches whose activations a stage holds at once: all. Source: arXiv 1811.06965."""
     return number_of_microbatches_per_minibatch
 
 
 @quantity("count", choice="pipeline_schedule", value="gpipe")
-def microbatches_in_flight_at_the_end__gpipe(number_of_microbatches_per_minibatch):
+def last_stage_microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
     """Micro-batches whose activations the last stage holds: all. Source: arXiv 1811.06965."""
     return number_of_microbatches_per_minibatch
 
 
 @quantity("count", choice="pipeline_schedule", value="gpipe")
-def microbatches_in_flight_at_the_head__gpipe(number_of_microbatches_per_minibatch):
+def output_head_microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
     """Micro-batches whose logits are kept at once: all. Source: arXiv 1811.06965."""
     return number_of_microbatches_per_minibatch
 

@@ -14,24 +14,24 @@ from amped.theory.stage_records import ChunkTimes
 
 
 @quantity("s", choice="pipeline_schedule", value="1f1b", when_given=("virtual_pipeline_stages",))
-def pipeline_waiting_time__1f1b_in_chunks(plain_waiting_time, interleaved_waiting_time, virtual_pipeline_stages):
+def pipeline_idle_time__1f1b_in_chunks(non_interleaved_idle_time, interleaved_idle_time, virtual_pipeline_stages):
     """Waiting in a step of one forward, one backward: with chunks of layers, interleaved. Source: arXiv 2104.04473, section 2.2."""
-    return np.where(virtual_pipeline_stages > 1, interleaved_waiting_time, plain_waiting_time)
+    return np.where(virtual_pipeline_stages > 1, interleaved_idle_time, non_interleaved_idle_time)
 
 
 @quantity("s")
-def interleaved_waiting_time(pacing_chain_waiting_time, head_chain_waiting_time):
+def interleaved_idle_time(bottleneck_stage_chain_idle_time, output_head_chain_idle_time):
     """Waiting in a step of interleaved chunks: (p−1)/v stages' work where they are equal.
 
     Source: arXiv 2104.04473, section 2.2.2. Differs: chains that change stages more often are left out: at most 3 % of a step.
     """
-    return np.maximum(pacing_chain_waiting_time, head_chain_waiting_time)
+    return np.maximum(bottleneck_stage_chain_idle_time, output_head_chain_idle_time)
 
 
 @quantity("s")
-def pacing_chain_waiting_time(
-    pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
-    held_boundary_time, virtual_pipeline_stages, pipeline_parallel_degree,
+def bottleneck_stage_chain_idle_time(
+    pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
+    blocking_stage_send_time, virtual_pipeline_stages, pipeline_parallel_degree,
 ):  # fmt: skip
     """Waiting in a step of interleaved chunks if one stage sets the pace. Source: Megatron-Core, schedules.py (warm-up)."""
     forward, back, weight = pass_times
@@ -39,21 +39,23 @@ def pacing_chain_waiting_time(
     for s in pipeline_stages:
         there, again = forward.of(s), back.of(s) + weight.of(s)
         warm = 2 * s.after + (v - 1) * pipeline_parallel_degree
-        sent = warm * boundary_time
+        sent = warm * stage_send_time
         behind = total(s.behind * p.layer / v + (1 - s.heads) * p.head for p in pass_times) + sent
         chunks, start = (v - 1) / v * (s.layers + s.before + s.behind), 1 * s.embeds
         down = behind + chunks * forward.layer + start * forward.embedding
         up = behind + chunks * (back.layer + weight.layer) + start * (back.embedding + weight.embedding)
-        idle = np.maximum(down - warm * (there / v + held_boundary_time), 0)
-        idle = idle + np.maximum(up - warm * (again / v + held_boundary_time), 0)
+        idle = np.maximum(down - warm * (there / v + blocking_stage_send_time), 0)
+        idle = idle + np.maximum(up - warm * (again / v + blocking_stage_send_time), 0)
         before = total(s.before * p.layer / v + (1 - s.embeds) * p.embedding for p in pass_times)
-        before = before + 2 * s.place * boundary_time
-        found.append(before + idle + m * (there + again - pacing_stage_time))
+        before = before + 2 * s.place * stage_send_time
+        found.append(before + idle + m * (there + again - bottleneck_stage_time))
     return latest(found)
 
 
 @records()
-def chunk_times(pipeline_stages, pass_times, virtual_pipeline_stages, held_boundary_time, pipeline_parallel_degree):
+def chunk_times(
+    pipeline_stages, pass_times, virtual_pipeline_stages, blocking_stage_send_time, pipeline_parallel_degree
+):
     """Times of a micro-batch in a chunk of layers of the first stage, the last but one (of two: the first) and the last.
 
     Source: definition.
@@ -62,30 +64,34 @@ def chunk_times(pipeline_stages, pass_times, virtual_pipeline_stages, held_bound
     first, inner, last = pipeline_stages[0].layers, pipeline_stages[-2:][0].layers, pipeline_stages[-1].layers
     places = (first, np.where(pipeline_parallel_degree > 2, inner, first), last)
     return tuple(
-        ChunkTimes(name, layers * forward + held_boundary_time, layers * (back + weight) + held_boundary_time)
+        ChunkTimes(
+            name, layers * forward + blocking_stage_send_time, layers * (back + weight) + blocking_stage_send_time
+        )
         for name, layers in zip(("first", "last but one", "last"), places, strict=True)
     )
 
 
 @quantity("s")
-def head_round_time(chunk_times, head_time, held_boundary_time, pipeline_parallel_degree):
+def output_head_microbatch_group_time(
+    chunk_times, output_head_time, blocking_stage_send_time, pipeline_parallel_degree
+):
     """Time of a round of micro-batches through the chunk with the output head, which hands nothing on.
 
     Source: arXiv 2104.04473, section 2.2.2.
     """
     last = chunk_times[-1]
-    return pipeline_parallel_degree * (last.forward + last.backward + head_time - held_boundary_time)
+    return pipeline_parallel_degree * (last.forward + last.backward + output_head_time - blocking_stage_send_time)
 
 
 @quantity("s")
-def embedding_round_time(embedding_time, pipeline_parallel_degree):
+def embedding_microbatch_group_time(embedding_time, pipeline_parallel_degree):
     """Time of a round of micro-batches in the embedding. Source: arXiv 2104.04473, section 2.2.2."""
     return pipeline_parallel_degree * embedding_time
 
 
 @quantity("s")
 def chain_ramp_time(
-    chunk_times, pass_times, pipeline_stages, boundary_time, virtual_pipeline_stages, pipeline_parallel_degree
+    chunk_times, pass_times, pipeline_stages, stage_send_time, virtual_pipeline_stages, pipeline_parallel_degree
 ):
     """Time before the head's first round and behind its last: a way to it and back, and the other chunks on the slowest stage.
 
@@ -97,13 +103,13 @@ def chain_ramp_time(
     there[0] = there[0] + (p - 1) * forward.embedding
     again[0] = again[0] + (p - 1) * (back.embedding + weight.embedding)
     way = total(last.before * each.layer / virtual_pipeline_stages + each.embedding for each in pass_times)
-    return way + 2 * (p - 1) * boundary_time + latest(there) + latest(again)
+    return way + 2 * (p - 1) * stage_send_time + latest(there) + latest(again)
 
 
 @quantity("s")
-def head_chain_waiting_time(
-    chunk_times, chain_ramp_time, head_round_time, embedding_round_time, boundary_time, held_boundary_time,
-    pacing_stage_time, number_of_microbatches_per_minibatch, virtual_pipeline_stages, pipeline_parallel_degree,
+def output_head_chain_idle_time(
+    chunk_times, chain_ramp_time, output_head_microbatch_group_time, embedding_microbatch_group_time, stage_send_time, blocking_stage_send_time,
+    bottleneck_stage_time, number_of_microbatches_per_minibatch, virtual_pipeline_stages, pipeline_parallel_degree,
 ):  # fmt: skip
     """Waiting in a step of interleaved chunks if rounds of the output head set the pace, with the slowest stage in the gaps.
 
@@ -111,20 +117,27 @@ def head_chain_waiting_time(
     """
     m, v, p = number_of_microbatches_per_minibatch, virtual_pipeline_stages, pipeline_parallel_degree
     first, inner, last = (c.forward + c.backward for c in chunk_times)
-    others, rounds, ways = (v - 1) * p, m / p, 2 * (boundary_time - held_boundary_time)
+    others, rounds, ways = (v - 1) * p, m / p, 2 * (stage_send_time - blocking_stage_send_time)
     gaps = [others * last, (others - 1) * inner + ways, last + (others - 2) * first + ways]
-    left_out = [v * p * inner + (p == 2) * embedding_round_time, v * p * first + embedding_round_time]
-    between = [(rounds - 1) * latest(gaps) + (rounds - 2) * head_round_time]
+    left_out = [
+        v * p * inner + (p == 2) * embedding_microbatch_group_time,
+        v * p * first + embedding_microbatch_group_time,
+    ]
+    between = [(rounds - 1) * latest(gaps) + (rounds - 2) * output_head_microbatch_group_time]
     between += [gap + (rounds - 2) * each for gap, each in zip(gaps[1:], left_out, strict=True)]
-    whole = chain_ramp_time + head_round_time + (rounds > 1) * (latest(between) + head_round_time)
-    return whole - m * pacing_stage_time - 2 * m * v * held_boundary_time
+    whole = (
+        chain_ramp_time
+        + output_head_microbatch_group_time
+        + (rounds > 1) * (latest(between) + output_head_microbatch_group_time)
+    )
+    return whole - m * bottleneck_stage_time - 2 * m * v * blocking_stage_send_time
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
 @quantity("boolean", constrains="number_of_microbatches_per_minibatch")
-def interleaving_needs_rounds_of_microbatches(
+def interleaving_needs_whole_microbatch_groups(
     number_of_microbatches_per_minibatch, pipeline_parallel_degree, virtual_pipeline_stages
 ):
     """With virtual stages, there are several stages and micro-batches come in whole rounds of them.

@@ -8,15 +8,15 @@ from amped.theory.records import latest
 
 
 @quantity("s", choice="pipeline_schedule", value="1f1b")
-def pipeline_waiting_time__1f1b(plain_waiting_time):
+def pipeline_idle_time__1f1b(non_interleaved_idle_time):
     """Waiting in a step of one forward, one backward. Source: arXiv 2104.04473, section 2.2.1."""
-    return plain_waiting_time
+    return non_interleaved_idle_time
 
 
 @quantity("s")
-def plain_waiting_time(
-    pipeline_stages, whole_pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
-    held_boundary_time,
+def non_interleaved_idle_time(
+    pipeline_stages, whole_pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
+    blocking_stage_send_time,
 ):  # fmt: skip
     """Waiting in a step of one forward, one backward: (p−1) stages' work where they are equal.
 
@@ -24,21 +24,21 @@ def plain_waiting_time(
     Source: arXiv 2104.04473, section 2.2.
     """
     forward, whole = whole_pass_times
-    (first, *between, last), m, trips = pipeline_stages, number_of_microbatches_per_minibatch, 2 * boundary_time
+    (first, *between, last), m, trips = pipeline_stages, number_of_microbatches_per_minibatch, 2 * stage_send_time
     ramps, one_end = last.place * trips, last.layers * whole.layer + whole.head
     work, there = first.layers * whole.layer + whole.embedding, first.layers * forward.layer + forward.embedding
     behind = first.behind * whole.layer + whole.head + ramps
-    start = turned(work, there + held_boundary_time, behind, first.after, m, held_boundary_time)
+    start = turned(work, there + blocking_stage_send_time, behind, first.after, m, blocking_stage_send_time)
     found = [
-        last.before * whole.layer + whole.embedding + ramps + m * (one_end - pacing_stage_time),
-        start + m * (work - pacing_stage_time),
+        last.before * whole.layer + whole.embedding + ramps + m * (one_end - bottleneck_stage_time),
+        start + m * (work - bottleneck_stage_time),
     ]
-    rounds = (work + behind) / (last.place + 1) - work - 2 * held_boundary_time
+    rounds = (work + behind) / (last.place + 1) - work - 2 * blocking_stage_send_time
     found.append(found[1] + np.maximum(m - 1 - last.place, 0) * np.maximum(rounds, 0))
     for s in between:
-        work, there = whole.of(s), forward.of(s) + held_boundary_time
-        idle = turned(work, there, whole.behind(s) + s.after * trips, s.after, m, held_boundary_time)
-        found.append(whole.before(s) + s.place * trips + idle + m * (work - pacing_stage_time))
+        work, there = whole.of(s), forward.of(s) + blocking_stage_send_time
+        idle = turned(work, there, whole.behind(s) + s.after * trips, s.after, m, blocking_stage_send_time)
+        found.append(whole.before(s) + s.place * trips + idle + m * (work - bottleneck_stage_time))
     return latest(found)
 
 
@@ -53,7 +53,7 @@ def turned(work, there, behind, others, m, held):
 
 
 @quantity("count", choice="pipeline_schedule", value="1f1b")
-def microbatches_in_flight__1f1b(
+def first_stage_microbatches_in_flight__1f1b(
     pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages
 ):
     """Micro-batches whose activations the first stage holds at once. Source: arXiv 2205.05198, section 4.2.3."""
@@ -64,7 +64,7 @@ def microbatches_in_flight__1f1b(
 
 
 @quantity("count", choice="pipeline_schedule", value="1f1b")
-def microbatches_in_flight_behind_the_first__1f1b(
+def middle_stage_microbatches_in_flight__1f1b(
     pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages
 ):
     """Micro-batches whose activations the second stage holds: one fewer; with chunks, two chunks fewer.
@@ -77,7 +77,7 @@ def microbatches_in_flight_behind_the_first__1f1b(
 
 
 @quantity("count", choice="pipeline_schedule", value="1f1b")
-def microbatches_in_flight_at_the_end__1f1b(pipeline_parallel_degree, virtual_pipeline_stages):
+def last_stage_microbatches_in_flight__1f1b(pipeline_parallel_degree, virtual_pipeline_stages):
     """Micro-batches whose activations the last stage holds: one, and a round of them in each earlier chunk.
 
     Source: arXiv 2104.04473, section 2.2 (interleaved warm-up).
@@ -86,7 +86,7 @@ def microbatches_in_flight_at_the_end__1f1b(pipeline_parallel_degree, virtual_pi
 
 
 @quantity("count", choice="pipeline_schedule", value="1f1b")
-def microbatches_in_flight_at_the_head__1f1b():
+def output_head_microbatches_in_flight__1f1b():
     """Micro-batches whose logits are kept at once: one, whose backward pass starts there. Source: arXiv 2104.04473, section 2.2."""
     return 1
 

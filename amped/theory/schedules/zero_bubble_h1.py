@@ -10,9 +10,9 @@ H1 = {"choice": "pipeline_schedule", "value": "zero_bubble_h1"}
 
 
 @quantity("s", choice="pipeline_schedule", value="zero_bubble_h1")
-def pipeline_waiting_time__zero_bubble_h1(
-    pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
-    held_boundary_time,
+def pipeline_idle_time__zero_bubble_h1(
+    pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
+    blocking_stage_send_time,
 ):  # fmt: skip
     """Waiting in a step of ZB-H1: (p−1)·(F + B − W) for equal stages whose W is no longer than F.
 
@@ -21,12 +21,12 @@ def pipeline_waiting_time__zero_bubble_h1(
     forward, back, weight = pass_times
     m, found, first = number_of_microbatches_per_minibatch, [], pipeline_stages[0]
     for s in pipeline_stages:
-        there, again = forward.of(s) + held_boundary_time, back.of(s) + weight.of(s) + held_boundary_time
-        behind = forward.behind(s) + back.behind(s) + 2 * s.after * boundary_time
-        start = forward.before(s) + s.place * boundary_time
-        end = back.before(s) + s.place * boundary_time + weight.of(first) - (s.place + 1) * weight.of(s)
+        there, again = forward.of(s) + blocking_stage_send_time, back.of(s) + weight.of(s) + blocking_stage_send_time
+        behind = forward.behind(s) + back.behind(s) + 2 * s.after * stage_send_time
+        start = forward.before(s) + s.place * stage_send_time
+        end = back.before(s) + s.place * stage_send_time + weight.of(first) - (s.place + 1) * weight.of(s)
         idle = start + waits(behind, s.after, there, again) + np.maximum(end, 0)
-        found.append(idle + m * (there + again - 2 * held_boundary_time - pacing_stage_time))
+        found.append(idle + m * (there + again - 2 * blocking_stage_send_time - bottleneck_stage_time))
     return latest(found)
 
 
@@ -39,7 +39,7 @@ def waits(behind, passes, forward, backward):
 
 
 @quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
-def microbatches_in_flight__zero_bubble_h1(pipeline_parallel_degree, number_of_microbatches_per_minibatch):
+def first_stage_microbatches_in_flight__zero_bubble_h1(pipeline_parallel_degree, number_of_microbatches_per_minibatch):
     """Micro-batches whose activations a stage holds until the weight gradient: as many everywhere as 1F1B on the first.
 
     Assumes that a weight gradient needs all that is kept. Source: arXiv 2401.10241, table 2 (p·M_B).
@@ -48,24 +48,24 @@ def microbatches_in_flight__zero_bubble_h1(pipeline_parallel_degree, number_of_m
 
 
 @quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
-def microbatches_in_flight_behind_the_first__zero_bubble_h1(microbatches_in_flight):
+def middle_stage_microbatches_in_flight__zero_bubble_h1(first_stage_microbatches_in_flight):
     """Micro-batches whose activations the second stage holds: as many as the first. Source: arXiv 2401.10241, table 2."""
-    return microbatches_in_flight
+    return first_stage_microbatches_in_flight
 
 
 @quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
-def microbatches_in_flight_at_the_end__zero_bubble_h1(microbatches_in_flight):
+def last_stage_microbatches_in_flight__zero_bubble_h1(first_stage_microbatches_in_flight):
     """Micro-batches whose activations the last stage holds: as many as the first. Source: arXiv 2401.10241, table 2."""
-    return microbatches_in_flight
+    return first_stage_microbatches_in_flight
 
 
 @quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
-def microbatches_in_flight_at_the_head__zero_bubble_h1(microbatches_in_flight):
+def output_head_microbatches_in_flight__zero_bubble_h1(first_stage_microbatches_in_flight):
     """Micro-batches whose logits are kept at once: until the head's weight gradient, which is put off too.
 
     Source: arXiv 2401.10241, table 2. A framework may do the head's at once, and keeps less.
     """
-    return microbatches_in_flight
+    return first_stage_microbatches_in_flight
 
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **H1)

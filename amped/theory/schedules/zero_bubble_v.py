@@ -12,9 +12,9 @@ V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
 
 
 @quantity("s", choice="pipeline_schedule", value="zero_bubble_v")
-def pipeline_waiting_time__zero_bubble_v(
-    pipeline_stages, pass_times, pacing_stage_time, number_of_microbatches_per_minibatch, boundary_time,
-    held_boundary_time, pipeline_parallel_degree,
+def pipeline_idle_time__zero_bubble_v(
+    pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
+    blocking_stage_send_time, pipeline_parallel_degree,
 ):  # fmt: skip
     """Waiting in a step of a V of chunks: little where F = B = W; the first stage, with both ends, may hide that of the others.
 
@@ -23,24 +23,24 @@ def pipeline_waiting_time__zero_bubble_v(
     """
     p, s = pipeline_parallel_degree, pipeline_stages[0]
     f, b, w = (t.layer * s.layers / 2 for t in pass_times)
-    more = pacing_stage_time - 2 * (f + b + w)
+    more = bottleneck_stage_time - 2 * (f + b + w)
     alike = np.maximum((p - 1) * np.maximum(b, 2 * b - 2 * w), f + (p - 2) * np.maximum(2 * f - b, w))
     ahead = np.maximum(np.maximum((p - 2) * w, (p - 1) * (b - w) - w), 0)
-    sent = 2 * number_of_microbatches_per_minibatch * held_boundary_time * (p > 2)
+    sent = 2 * number_of_microbatches_per_minibatch * blocking_stage_send_time * (p > 2)
     others = alike + sent - (number_of_microbatches_per_minibatch - (p - 1)) * more
-    return np.maximum(others, ahead) + 2 * (p - 1) * boundary_time
+    return np.maximum(others, ahead) + 2 * (p - 1) * stage_send_time
 
 
 @quantity("boolean", **V)
-def first_stage_paces__zero_bubble_v(pipeline_parallel_degree):
+def first_stage_is_bottleneck__zero_bubble_v(pipeline_parallel_degree):
     """Whether the first stage takes longest: with as many layers as others and both ends, always. Source: definition."""
     return 0 * pipeline_parallel_degree + 1
 
 
 @quantity("boolean", **V)
-def last_stage_paces__zero_bubble_v(first_stage_paces):
+def last_stage_is_bottleneck__zero_bubble_v(first_stage_is_bottleneck):
     """Whether the stage with the output head takes longest: it is the first. Source: arXiv 2405.15362, section 3."""
-    return first_stage_paces
+    return first_stage_is_bottleneck
 
 
 @quantity("count", **V)
@@ -51,35 +51,35 @@ def chunks_per_stage__zero_bubble_v():
 
 @quantity("s", **V)
 def pipeline_communication_time__zero_bubble_v(
-    boundary_time, number_of_microbatches_per_minibatch, pipeline_parallel_degree
+    stage_send_time, number_of_microbatches_per_minibatch, pipeline_parallel_degree
 ):
     """Time that the first stage sends: each micro-batch forward from one chunk and backward from the other.
 
     Source: arXiv 2405.15362, section 3.
     """
-    return 2 * number_of_microbatches_per_minibatch * boundary_time * (pipeline_parallel_degree > 1)
+    return 2 * number_of_microbatches_per_minibatch * stage_send_time * (pipeline_parallel_degree > 1)
 
 
 @quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
-def microbatches_in_flight__zero_bubble_v(pipeline_parallel_degree):
+def first_stage_microbatches_in_flight__zero_bubble_v(pipeline_parallel_degree):
     """Micro-batches whose activations each stage of a V holds, 2·p halves. Source: arXiv 2405.15362, table 1 (V-ZB)."""
     return pipeline_parallel_degree
 
 
 @quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
-def microbatches_in_flight_behind_the_first__zero_bubble_v(microbatches_in_flight):
+def middle_stage_microbatches_in_flight__zero_bubble_v(first_stage_microbatches_in_flight):
     """Micro-batches whose activations the second stage holds: as many as the first. Source: arXiv 2405.15362, table 1."""
-    return microbatches_in_flight
+    return first_stage_microbatches_in_flight
 
 
 @quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
-def microbatches_in_flight_at_the_end__zero_bubble_v(microbatches_in_flight):
+def last_stage_microbatches_in_flight__zero_bubble_v(first_stage_microbatches_in_flight):
     """Micro-batches whose activations the last stage holds: as many as the first. Source: arXiv 2405.15362, table 1."""
-    return microbatches_in_flight
+    return first_stage_microbatches_in_flight
 
 
 @quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
-def microbatches_in_flight_at_the_head__zero_bubble_v():
+def output_head_microbatches_in_flight__zero_bubble_v():
     """Micro-batches whose logits are kept at once: one, whose gradients follow at once. Source: arXiv 2405.15362, section 3."""
     return 1
 
@@ -118,7 +118,7 @@ def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest
 
 
 @quantity("boolean", constrains="multi_token_prediction_layers", choice="pipeline_schedule", value="zero_bubble_v")
-def predictions_follow_the_last_stage__zero_bubble_v(multi_token_prediction_layers):
+def multi_token_prediction_follows_the_last_stage__zero_bubble_v(multi_token_prediction_layers):
     """In the form of a V the first stage has the output head, and no modules that predict further tokens.
 
     Source: arXiv 2405.15362, section 3.

@@ -155,19 +155,19 @@ def pipeline_stages__of_layout(pipeline_layout):
 
 
 @quantity("count")
-def dense_stage_layers(number_of_dense_layers, prediction_dense_layers, pipeline_parallel_degree):
+def dense_stage_layers(number_of_dense_layers, multi_token_prediction_dense_layers, pipeline_parallel_degree):
     """Dense layers of one pipeline stage, on average. Source: definition."""
-    return (number_of_dense_layers + prediction_dense_layers) / pipeline_parallel_degree
+    return (number_of_dense_layers + multi_token_prediction_dense_layers) / pipeline_parallel_degree
 
 
 @quantity("count")
-def MoE_stage_layers(number_of_MoE_layers, prediction_MoE_layers, pipeline_parallel_degree):
+def MoE_stage_layers(number_of_MoE_layers, multi_token_prediction_MoE_layers, pipeline_parallel_degree):
     """Mixture-of-experts layers of one pipeline stage, on average. Source: definition."""
-    return (number_of_MoE_layers + prediction_MoE_layers) / pipeline_parallel_degree
+    return (number_of_MoE_layers + multi_token_prediction_MoE_layers) / pipeline_parallel_degree
 
 
 @quantity("count")
-def attention_calls(
+def attention_passes(
     number_of_attention_layers, cross_attention_layers, multi_token_prediction_layers, pipeline_parallel_degree,
     number_of_microbatches_per_minibatch,
 ):  # fmt: skip
@@ -182,13 +182,13 @@ def attention_calls(
 
 
 @quantity("count")
-def dense_calls(dense_stage_layers, number_of_microbatches_per_minibatch):
+def dense_layer_passes(dense_stage_layers, number_of_microbatches_per_minibatch):
     """Times that an accelerator runs a dense feed-forward network forward in a step. Source: definition."""
     return dense_stage_layers * number_of_microbatches_per_minibatch
 
 
 @quantity("count")
-def MoE_calls(MoE_stage_layers, number_of_microbatches_per_minibatch):
+def MoE_layer_passes(MoE_stage_layers, number_of_microbatches_per_minibatch):
     """Times that an accelerator runs a mixture of experts forward in a step. Source: definition."""
     return MoE_stage_layers * number_of_microbatches_per_minibatch
 

@@ -9,9 +9,9 @@ LISTED = {"when_given": ("pipeline_layout",)}
 
 
 @quantity("count")
-def shared_parameters_per_layer(stack_parameters, layers):
+def non_expert_parameters_per_layer(non_expert_layer_parameters, layers):
     """Parameters of one layer without the routed experts, averaged over the layers. Source: definition."""
-    return stack_parameters / layers
+    return non_expert_layer_parameters / layers
 
 
 @quantity("count")
@@ -22,38 +22,42 @@ def expert_parameters_per_layer(number_of_MoE_layers, number_of_experts, expert_
 
 @quantity("count")
 def first_stage_parameters(
-    first_stage_layers, shared_parameters_per_layer, embedding_parameters, head_parameters, pipeline_parallel_degree
+    first_stage_layers,
+    non_expert_parameters_per_layer,
+    embedding_parameters,
+    output_head_parameters,
+    pipeline_parallel_degree,
 ):
     """Parameters of the first stage without the routed experts: with the embedding, and alone with the head too.
 
     Source: arXiv 1909.08053; Megatron-LM, embedding group.
     """
-    ends = embedding_parameters + np.where(pipeline_parallel_degree > 1, 0, head_parameters)
-    return first_stage_layers * shared_parameters_per_layer + ends
+    ends = embedding_parameters + np.where(pipeline_parallel_degree > 1, 0, output_head_parameters)
+    return first_stage_layers * non_expert_parameters_per_layer + ends
 
 
 @quantity("count")
 def last_stage_parameters(
-    last_stage_layers, shared_parameters_per_layer, first_stage_parameters, head_parameters, tied_embeddings,
+    last_stage_layers, non_expert_parameters_per_layer, first_stage_parameters, output_head_parameters, tied_embeddings,
     vocabulary_size, embedding_dimension, pipeline_parallel_degree,
 ):  # fmt: skip
     """Parameters of the last stage without the routed experts: with the head, which holds a tied embedding once more.
 
     Source: arXiv 1909.08053; Megatron-LM, embedding group.
     """
-    head = head_parameters + tied_embeddings * vocabulary_size * embedding_dimension
-    last = last_stage_layers * shared_parameters_per_layer + head
+    head = output_head_parameters + tied_embeddings * vocabulary_size * embedding_dimension
+    last = last_stage_layers * non_expert_parameters_per_layer + head
     return np.where(pipeline_parallel_degree > 1, last, first_stage_parameters)
 
 
 @quantity("count")
-def middle_stage_parameters(middle_stage_layers, shared_parameters_per_layer):
+def middle_stage_parameters(middle_stage_layers, non_expert_parameters_per_layer):
     """Parameters of a stage between first and last without the routed experts. Source: arXiv 2104.04473, section 2.2."""
-    return middle_stage_layers * shared_parameters_per_layer
+    return middle_stage_layers * non_expert_parameters_per_layer
 
 
 @quantity("count")
-def shared_parameters_per_accelerator(
+def non_expert_parameters_per_accelerator(
     first_stage_parameters, middle_stage_parameters, last_stage_parameters, weight_split_degree
 ):
     """Parameters of one accelerator without the routed experts, unsharded by ZeRO, on the stage that has most.
@@ -66,57 +70,62 @@ def shared_parameters_per_accelerator(
 
 @quantity("count")
 def expert_parameters_per_accelerator(
-    largest_stage_layers, expert_parameters_per_layer, expert_split_degree, prediction_expert_parameters_per_accelerator
+    largest_stage_layers,
+    expert_parameters_per_layer,
+    expert_split_degree,
+    multi_token_prediction_expert_parameters_per_accelerator,
 ):
     """Parameters of the routed experts of one accelerator, unsharded by ZeRO, on the stage that has most.
 
     Source: arXiv 2006.16668.
     """
     layers = largest_stage_layers * expert_parameters_per_layer / expert_split_degree
-    return layers + prediction_expert_parameters_per_accelerator
+    return layers + multi_token_prediction_expert_parameters_per_accelerator
 
 
 @quantity("count")
-def prediction_expert_parameters_per_accelerator(prediction_expert_parameters, expert_split_degree):
+def multi_token_prediction_expert_parameters_per_accelerator(
+    multi_token_prediction_expert_parameters, expert_split_degree
+):
     """Parameters of those experts on one accelerator of the stage with the output head. Source: arXiv 2412.19437."""
-    return prediction_expert_parameters / expert_split_degree
+    return multi_token_prediction_expert_parameters / expert_split_degree
 
 
 @quantity("count", **V)
 def first_stage_parameters__zero_bubble_v(
-    first_stage_layers, shared_parameters_per_layer, embedding_parameters, head_parameters
+    first_stage_layers, non_expert_parameters_per_layer, embedding_parameters, output_head_parameters
 ):
     """Parameters of the first stage without the routed experts: with embedding and head, tied ones once.
 
     Source: arXiv 2405.15362, section 3.
     """
-    return first_stage_layers * shared_parameters_per_layer + embedding_parameters + head_parameters
+    return first_stage_layers * non_expert_parameters_per_layer + embedding_parameters + output_head_parameters
 
 
 @quantity("count", **V)
-def last_stage_parameters__zero_bubble_v(last_stage_layers, shared_parameters_per_layer):
+def last_stage_parameters__zero_bubble_v(last_stage_layers, non_expert_parameters_per_layer):
     """Parameters of the last stage, where the V turns, without the routed experts. Source: arXiv 2405.15362, section 3."""
-    return last_stage_layers * shared_parameters_per_layer
+    return last_stage_layers * non_expert_parameters_per_layer
 
 
 @quantity("count", **LISTED)
-def shared_parameters_per_accelerator__of_layout(
-    first_stage_parameters, middle_stage_layers, shared_parameters_per_layer, last_stage_parameters,
+def non_expert_parameters_per_accelerator__of_layout(
+    first_stage_parameters, middle_stage_layers, non_expert_parameters_per_layer, last_stage_parameters,
     weight_split_degree,
 ):  # fmt: skip
     """Parameters of one accelerator without the routed experts on the stage that has most. Source: arXiv 1909.08053."""
-    largest = np.maximum(first_stage_parameters, middle_stage_layers * shared_parameters_per_layer)
+    largest = np.maximum(first_stage_parameters, middle_stage_layers * non_expert_parameters_per_layer)
     return np.maximum(largest, last_stage_parameters) / weight_split_degree
 
 
 @quantity("count")
 def updated_parameters(
-    shared_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_state_shards,
+    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_state_shards,
     expert_optimizer_state_shards,
 ):  # fmt: skip
     """Parameters whose states one accelerator holds, itself or on its host. Source: arXiv 1910.02054, section 5.1."""
     experts = expert_parameters_per_accelerator / expert_optimizer_state_shards
-    return shared_parameters_per_accelerator / optimizer_state_shards + experts
+    return non_expert_parameters_per_accelerator / optimizer_state_shards + experts
 
 
 @quantity("count")

@@ -8,40 +8,42 @@ from amped.theory.records import total
 
 @quantity("count")
 def layer_multiply_accumulates(
-    projection_gemms, attention_multiply_accumulates, feedforward_gemms, expert_gemms, attention_calls, dense_calls,
-    MoE_calls,
+    projection_gemms, attention_multiply_accumulates, feedforward_gemms, expert_gemms, attention_passes, dense_layer_passes,
+    MoE_layer_passes,
 ):  # fmt: skip
     """Multiply-accumulates of the layers on one accelerator, forward, in a step. Source: AMPeD, computation time."""
-    projections = total(gemm.multiply_accumulates for gemm in projection_gemms) * attention_calls
-    dense = total(gemm.multiply_accumulates for gemm in feedforward_gemms) * dense_calls
-    experts = total(gemm.multiply_accumulates for gemm in expert_gemms) * MoE_calls
+    projections = total(gemm.multiply_accumulates for gemm in projection_gemms) * attention_passes
+    dense = total(gemm.multiply_accumulates for gemm in feedforward_gemms) * dense_layer_passes
+    experts = total(gemm.multiply_accumulates for gemm in expert_gemms) * MoE_layer_passes
     return projections + attention_multiply_accumulates + dense + experts
 
 
 @quantity("count")
-def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_calls):
+def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_layer_passes):
     """Multiply-accumulates of routed experts on one accelerator beyond those that its visits need, in a step.
 
     Source: arXiv 2006.16668, section 2.2 (places that nobody takes). Visits that are dropped are not counted.
     """
     _, up, down, *_ = expert_gemms
     return (
-        (up.multiply_accumulates + down.multiply_accumulates) * MoE_calls * (1 - 1 / np.maximum(expert_load_factor, 1))
+        (up.multiply_accumulates + down.multiply_accumulates)
+        * MoE_layer_passes
+        * (1 - 1 / np.maximum(expert_load_factor, 1))
     )
 
 
 @quantity("count")
-def attention_multiply_accumulates(attention_gemms, attention_calls):
+def attention_multiply_accumulates(attention_gemms, attention_passes):
     """Multiply-accumulates of scores and values, the part of a layer that grows with the context squared.
 
     Source: AMPeD, computation time.
     """
-    return total(gemm.multiply_accumulates for gemm in attention_gemms) * attention_calls
+    return total(gemm.multiply_accumulates for gemm in attention_gemms) * attention_passes
 
 
 @quantity("count")
-def head_multiply_accumulates(
-    head_gemms, prediction_gemms, number_of_microbatches_per_minibatch, pipeline_parallel_degree,
+def output_head_multiply_accumulates(
+    output_head_gemms, multi_token_prediction_gemms, number_of_microbatches_per_minibatch, pipeline_parallel_degree,
     multi_token_prediction_layers,
 ):  # fmt: skip
     """Multiply-accumulates of the output head on one accelerator, forward, in a step, spread over the stages.
@@ -49,17 +51,17 @@ def head_multiply_accumulates(
     Source: arXiv 2104.04473, appendix. Differs: in Megatron-LM the last stage has the head alone.
     """
     calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
-    head = total(gemm.multiply_accumulates for gemm in head_gemms) * (1 + multi_token_prediction_layers)
-    return (head + total(gemm.multiply_accumulates for gemm in prediction_gemms)) * calls
+    head = total(gemm.multiply_accumulates for gemm in output_head_gemms) * (1 + multi_token_prediction_layers)
+    return (head + total(gemm.multiply_accumulates for gemm in multi_token_prediction_gemms)) * calls
 
 
 @quantity("1", choice="attention_flop_convention", value="full")
-def counted_score_fraction__full(windowed_layer_fraction, attention_reach, context):
+def counted_score_fraction__full(windowed_layer_fraction, effective_attention_window, context):
     """Share of the scores whose FLOPs are counted: all, in windowed layers those of a window for each token.
 
     Source: arXiv 2104.04473, eq. 3.
     """
-    return 1 - windowed_layer_fraction * (1 - attention_reach / context)
+    return 1 - windowed_layer_fraction * (1 - effective_attention_window / context)
 
 
 @quantity("1", choice="attention_flop_convention", value="causal")
@@ -86,19 +88,19 @@ def counted_layer_multiply_accumulates(
 
 @quantity("flop")
 def model_flops_per_accelerator(
-    flops_per_multiply_accumulate, counted_layer_multiply_accumulates, head_multiply_accumulates
+    flops_per_multiply_accumulate, counted_layer_multiply_accumulates, output_head_multiply_accumulates
 ):
     """FLOPs a step needs on one accelerator, nothing counted twice: forward, and twice as much backward.
 
     Source: arXiv 2104.04473, appendix (72·B·s·L·h²…).
     """
-    return 3 * flops_per_multiply_accumulate * (counted_layer_multiply_accumulates + head_multiply_accumulates)
+    return 3 * flops_per_multiply_accumulate * (counted_layer_multiply_accumulates + output_head_multiply_accumulates)
 
 
 @quantity("count")
 def recomputed_multiply_accumulates(
     counted_layer_multiply_accumulates, attention_multiply_accumulates, counted_score_fraction,
-    recomputed_layer_fraction, recomputed_core_fraction, recomputed_product_fraction,
+    recomputed_layer_fraction, recomputed_attention_core_fraction, recomputed_product_fraction,
 ):  # fmt: skip
     """Multiply-accumulates done again in a step: the layers' forward pass, scores and values, or of the others a share.
 
@@ -106,7 +108,11 @@ def recomputed_multiply_accumulates(
     """
     core = counted_score_fraction * attention_multiply_accumulates
     products = recomputed_product_fraction * (counted_layer_multiply_accumulates - core)
-    return recomputed_layer_fraction * counted_layer_multiply_accumulates + recomputed_core_fraction * core + products
+    return (
+        recomputed_layer_fraction * counted_layer_multiply_accumulates
+        + recomputed_attention_core_fraction * core
+        + products
+    )
 
 
 @quantity("flop")

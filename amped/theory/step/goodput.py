@@ -32,7 +32,7 @@ def time_between_failures(accelerator_mean_time_between_failures, number_of_acce
 
 
 @quantity("s", category=SYSTEM)
-def checkpoint_interval(checkpoint_time, time_between_failures):
+def checkpoint_interval_time(checkpoint_time, time_between_failures):
     """Time of training between two checkpoints: the one that loses least, unless given.
 
     Source: Young, CACM 17(9), 1974, eq. 6.
@@ -47,10 +47,10 @@ def goodput_fraction():
 
 
 @quantity("1", when_given=FAILING)
-def goodput_fraction__failing(checkpoint_time, checkpoint_interval, restart_time, time_between_failures):
+def goodput_fraction__failing(checkpoint_time, checkpoint_interval_time, restart_time, time_between_failures):
     """Share of the time that brings the training forward: not checkpoints, restarts, and half an interval lost each time.
 
     Source: Daly, Future Generation Computer Systems 22(3), 2006, section 2 (first order).
     """
-    lost = (checkpoint_interval / 2 + restart_time) / time_between_failures
-    return 1 / (1 + checkpoint_time / checkpoint_interval + lost)
+    lost = (checkpoint_interval_time / 2 + restart_time) / time_between_failures
+    return 1 / (1 + checkpoint_time / checkpoint_interval_time + lost)

@@ -13,14 +13,17 @@ def hidden_offload_communication_time():
 
 @quantity("s", choice="performance_model", value="operators", when_any_given=OFFLOADS)
 def hidden_offload_communication_time__operators(
-    hidden_offload_communication_time_per_layer, pacing_layer_calls, offload_fill_time, hidden_update_offload_time
+    overlapped_offload_communication_time_per_layer,
+    bottleneck_stage_layer_passes,
+    offload_fill_time,
+    overlapped_update_offload_time,
 ):
     """Copies from and to the host beside computation on the pacing stage, and beside the host's optimizer.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 6.2.
     """
-    layers = pacing_layer_calls * hidden_offload_communication_time_per_layer - offload_fill_time
-    return layers + hidden_update_offload_time
+    layers = bottleneck_stage_layer_passes * overlapped_offload_communication_time_per_layer - offload_fill_time
+    return layers + overlapped_update_offload_time
 
 
 @quantity("s")
@@ -31,12 +34,12 @@ def exposed_offload_communication_time():
 
 @quantity("s", choice="performance_model", value="operators", when_any_given=OFFLOADS)
 def exposed_offload_communication_time__operators(
-    exposed_offload_communication_time_per_layer, pacing_layer_calls, offload_fill_time, update_offload_time,
-    hidden_update_offload_time,
+    exposed_offload_communication_time_per_layer, bottleneck_stage_layer_passes, offload_fill_time, update_offload_time,
+    overlapped_update_offload_time,
 ):  # fmt: skip
     """Copies from and to the host that the pacing stage waits for, and what the hidden ones slow down.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1.
     """
-    layers = pacing_layer_calls * exposed_offload_communication_time_per_layer + offload_fill_time
-    return layers + update_offload_time - hidden_update_offload_time
+    layers = bottleneck_stage_layer_passes * exposed_offload_communication_time_per_layer + offload_fill_time
+    return layers + update_offload_time - overlapped_update_offload_time

@@ -11,23 +11,26 @@ from amped.theory.records import total
 
 @quantity("s")
 def free_forward_time(
-    compute_forward_time, exposed_forward_exchange_per_layer, hidden_forward_exchange_per_layer, pacing_layer_calls,
-    hidden_context_communication_time, hidden_expert_communication_time, data_links_are_their_own,
+    compute_forward_time, exposed_tensor_forward_communication_time_per_layer, overlapped_tensor_forward_communication_time_per_layer, bottleneck_stage_layer_passes,
+    hidden_context_communication_time, hidden_expert_communication_time, gradients_have_own_links,
 ):  # fmt: skip
     """Time of a step's forward passes in which no layer communicates on the links of gradients; at least this much.
 
     Source: definition. What layers hide forward and backward together is taken from both.
     """
     others = hidden_context_communication_time + hidden_expert_communication_time
-    exchanges = (exposed_forward_exchange_per_layer, hidden_forward_exchange_per_layer)
-    return free_time(compute_forward_time - others, *exchanges, pacing_layer_calls, data_links_are_their_own)
+    exchanges = (
+        exposed_tensor_forward_communication_time_per_layer,
+        overlapped_tensor_forward_communication_time_per_layer,
+    )
+    return free_time(compute_forward_time - others, *exchanges, bottleneck_stage_layer_passes, gradients_have_own_links)
 
 
 @quantity("s")
 def free_backward_time(
-    compute_backward_time, weight_update_time, recomputation_time, exposed_backward_exchange_per_layer,
-    hidden_backward_exchange_per_layer, pacing_layer_calls, hidden_context_communication_time,
-    hidden_expert_communication_time, data_links_are_their_own,
+    compute_backward_time, weight_update_time, recomputation_time, exposed_tensor_backward_communication_time_per_layer,
+    overlapped_tensor_backward_communication_time_per_layer, bottleneck_stage_layer_passes, hidden_context_communication_time,
+    hidden_expert_communication_time, gradients_have_own_links,
 ):  # fmt: skip
     """Time of a step's backward passes in which no layer communicates on the links of gradients; at least this much.
 
@@ -35,8 +38,11 @@ def free_backward_time(
     """
     computed = compute_backward_time + weight_update_time + recomputation_time
     others = hidden_context_communication_time + hidden_expert_communication_time
-    exchanges = (exposed_backward_exchange_per_layer, hidden_backward_exchange_per_layer)
-    return free_time(computed - others, *exchanges, pacing_layer_calls, data_links_are_their_own)
+    exchanges = (
+        exposed_tensor_backward_communication_time_per_layer,
+        overlapped_tensor_backward_communication_time_per_layer,
+    )
+    return free_time(computed - others, *exchanges, bottleneck_stage_layer_passes, gradients_have_own_links)
 
 
 def free_time(computed, exposed, hidden, calls, own_links):
@@ -77,32 +83,32 @@ def overlapped_microbatch_fraction(zero_stage, number_of_microbatches_per_miniba
 
 
 @quantity("1")
-def hideable_data_fraction(pacing_stage_layers, zero_stage, prefetched_sharding_fraction):
+def overlappable_data_fraction(bottleneck_stage_layers, zero_stage, prefetched_sharding_fraction):
     """Share of data-parallel communication that can hide: all but the last layer's, of shards what is prefetched in time.
 
     Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
     """
-    others = 1 - 1 / np.maximum(pacing_stage_layers, 1)
+    others = 1 - 1 / np.maximum(bottleneck_stage_layers, 1)
     return others * np.where(zero_stage >= 3, prefetched_sharding_fraction, 1)
 
 
 @quantity("s")
-def hidden_gradient_communication_time(
-    gradient_communication_time, overlapped_microbatch_fraction, free_backward_time, hideable_data_fraction,
+def overlapped_gradient_communication_time(
+    gradient_communication_time, overlapped_microbatch_fraction, free_backward_time, overlappable_data_fraction,
     overlap_data_communication,
 ):  # fmt: skip
     """Reduction of gradients beside the backward pass; the last layer's has nothing left to hide behind.
 
     Source: arXiv 2006.15704, section 3.2.
     """
-    able = gradient_communication_time * hideable_data_fraction
+    able = gradient_communication_time * overlappable_data_fraction
     return overlap_data_communication * np.minimum(able, overlapped_microbatch_fraction * free_backward_time)
 
 
 @quantity("s")
-def hidden_weight_communication_time(
+def overlapped_weight_communication_time(
     weight_communication_time, zero_stage, number_of_microbatches_per_minibatch, free_forward_time,
-    free_backward_time, hidden_pipeline_communication_time, hidden_gradient_communication_time, hideable_data_fraction,
+    free_backward_time, hidden_pipeline_communication_time, overlapped_gradient_communication_time, overlappable_data_fraction,
     overlap_data_communication,
 ):  # fmt: skip
     """Gathering of weights beside the first forward pass, or beside all passes where ZeRO shards them.
@@ -110,7 +116,7 @@ def hidden_weight_communication_time(
     Source: arXiv 2304.11277, section 3.3.
     """
     forward = free_forward_time - hidden_pipeline_communication_time
-    every = forward + free_backward_time - hidden_gradient_communication_time
+    every = forward + free_backward_time - overlapped_gradient_communication_time
     window = np.where(zero_stage >= 3, every, forward / number_of_microbatches_per_minibatch)
-    able = weight_communication_time * hideable_data_fraction
+    able = weight_communication_time * overlappable_data_fraction
     return overlap_data_communication * np.minimum(able, window)

@@ -8,36 +8,48 @@ from amped.theory.records import of_phase
 
 @quantity("s", choice="performance_model", value="operators")
 def compute_forward_time__operators(
-    forward_time_per_layer, embedding_forward_time, head_forward_time, pacing_layer_calls, pacing_embedding_calls,
-    pacing_head_calls,
+    forward_time_per_layer, embedding_forward_time, output_head_forward_time, bottleneck_stage_layer_passes, bottleneck_stage_embedding_passes,
+    bottleneck_stage_output_head_passes,
 ):  # fmt: skip
     """Forward time of all micro-batches on the pacing stage. Source: arXiv 2410.00273, section 3."""
-    ends = pacing_embedding_calls * embedding_forward_time + pacing_head_calls * head_forward_time
-    return pacing_layer_calls * forward_time_per_layer + ends
+    ends = (
+        bottleneck_stage_embedding_passes * embedding_forward_time
+        + bottleneck_stage_output_head_passes * output_head_forward_time
+    )
+    return bottleneck_stage_layer_passes * forward_time_per_layer + ends
 
 
 @quantity("s", choice="performance_model", value="operators")
 def compute_backward_time__operators(
-    input_gradient_time_per_layer, embedding_backward_time, head_input_gradient_time, pacing_layer_calls,
-    pacing_embedding_calls, pacing_head_calls,
+    input_gradient_time_per_layer, embedding_backward_time, output_head_input_gradient_time, bottleneck_stage_layer_passes,
+    bottleneck_stage_embedding_passes, bottleneck_stage_output_head_passes,
 ):  # fmt: skip
     """Time of the gradients of all activations on the pacing stage. Source: arXiv 2410.00273, section 3."""
-    ends = pacing_embedding_calls * embedding_backward_time + pacing_head_calls * head_input_gradient_time
-    return pacing_layer_calls * input_gradient_time_per_layer + ends
+    ends = (
+        bottleneck_stage_embedding_passes * embedding_backward_time
+        + bottleneck_stage_output_head_passes * output_head_input_gradient_time
+    )
+    return bottleneck_stage_layer_passes * input_gradient_time_per_layer + ends
 
 
 @quantity("s", choice="performance_model", value="operators")
 def weight_update_time__operators(
-    weight_gradient_time_per_layer, head_weight_gradient_time, pacing_layer_calls, pacing_head_calls
+    weight_gradient_time_per_layer,
+    output_head_weight_gradient_time,
+    bottleneck_stage_layer_passes,
+    bottleneck_stage_output_head_passes,
 ):
     """Time of the gradients of all weights on the pacing stage. Source: arXiv 2410.00273, section 3."""
-    return pacing_layer_calls * weight_gradient_time_per_layer + pacing_head_calls * head_weight_gradient_time
+    return (
+        bottleneck_stage_layer_passes * weight_gradient_time_per_layer
+        + bottleneck_stage_output_head_passes * output_head_weight_gradient_time
+    )
 
 
 @quantity("s", choice="performance_model", value="operators")
-def recomputation_time__operators(recomputation_time_per_layer, pacing_layer_calls):
+def recomputation_time__operators(recomputation_time_per_layer, bottleneck_stage_layer_passes):
     """Time to compute activations again on the pacing stage. Source: arXiv 2205.05198, section 5."""
-    return pacing_layer_calls * recomputation_time_per_layer
+    return bottleneck_stage_layer_passes * recomputation_time_per_layer
 
 
 @quantity("s", choice="performance_model", value="operators")
@@ -55,42 +67,54 @@ def optimizer_time__operators(optimizer_durations, host_update_time, host_time_p
 
 @quantity("s", choice="performance_model", value="operators")
 def exposed_tensor_communication_time__operators(
-    exposed_tensor_communication_time_per_layer, end_communication_time, pacing_layer_calls, pacing_embedding_calls,
-    pacing_head_calls,
+    exposed_tensor_communication_time_per_layer, vocabulary_parallel_communication_time, bottleneck_stage_layer_passes, bottleneck_stage_embedding_passes,
+    bottleneck_stage_output_head_passes,
 ):  # fmt: skip
     """Tensor-parallel communication that the pacing stage waits for. Source: arXiv 2205.05198, section 4.2.2."""
-    ends = (pacing_embedding_calls + pacing_head_calls) * end_communication_time
-    return pacing_layer_calls * exposed_tensor_communication_time_per_layer + ends
+    ends = (
+        bottleneck_stage_embedding_passes + bottleneck_stage_output_head_passes
+    ) * vocabulary_parallel_communication_time
+    return bottleneck_stage_layer_passes * exposed_tensor_communication_time_per_layer + ends
 
 
 @quantity("s", choice="performance_model", value="operators")
-def hidden_tensor_communication_time__operators(hidden_tensor_communication_time_per_layer, pacing_layer_calls):
+def hidden_tensor_communication_time__operators(
+    overlapped_tensor_communication_time_per_layer, bottleneck_stage_layer_passes
+):
     """Tensor-parallel communication beside computation on the pacing stage. Source: arXiv 2205.05198, section 4.2.2."""
-    return pacing_layer_calls * hidden_tensor_communication_time_per_layer
+    return bottleneck_stage_layer_passes * overlapped_tensor_communication_time_per_layer
 
 
 @quantity("s", choice="performance_model", value="operators")
-def exposed_context_communication_time__operators(exposed_context_communication_time_per_layer, pacing_layer_calls):
+def exposed_context_communication_time__operators(
+    exposed_context_communication_time_per_layer, bottleneck_stage_layer_passes
+):
     """Exchange of keys and values that the pacing stage waits for. Source: arXiv 2310.01889."""
-    return pacing_layer_calls * exposed_context_communication_time_per_layer
+    return bottleneck_stage_layer_passes * exposed_context_communication_time_per_layer
 
 
 @quantity("s", choice="performance_model", value="operators")
-def hidden_context_communication_time__operators(hidden_context_communication_time_per_layer, pacing_layer_calls):
+def hidden_context_communication_time__operators(
+    overlapped_context_communication_time_per_layer, bottleneck_stage_layer_passes
+):
     """Exchange of keys and values beside computation on the pacing stage. Source: arXiv 2310.01889."""
-    return pacing_layer_calls * hidden_context_communication_time_per_layer
+    return bottleneck_stage_layer_passes * overlapped_context_communication_time_per_layer
 
 
 @quantity("s", choice="performance_model", value="operators")
-def exposed_expert_communication_time__operators(exposed_expert_communication_time_per_layer, pacing_layer_calls):
+def exposed_expert_communication_time__operators(
+    exposed_expert_communication_time_per_layer, bottleneck_stage_layer_passes
+):
     """Travel of tokens that the pacing stage waits for. Source: arXiv 2006.16668."""
-    return pacing_layer_calls * exposed_expert_communication_time_per_layer
+    return bottleneck_stage_layer_passes * exposed_expert_communication_time_per_layer
 
 
 @quantity("s", choice="performance_model", value="operators")
-def hidden_expert_communication_time__operators(hidden_expert_communication_time_per_layer, pacing_layer_calls):
+def hidden_expert_communication_time__operators(
+    overlapped_expert_communication_time_per_layer, bottleneck_stage_layer_passes
+):
     """Travel of tokens beside computation on the pacing stage. Source: arXiv 2412.19437, section 3.2.1."""
-    return pacing_layer_calls * hidden_expert_communication_time_per_layer
+    return bottleneck_stage_layer_passes * overlapped_expert_communication_time_per_layer
 
 
 @quantity("s", choice="performance_model", value="operators")
@@ -113,9 +137,11 @@ def exposed_pipeline_communication_time__operators(
 
 
 @quantity("s", choice="performance_model", value="operators")
-def hidden_data_communication_time__operators(hidden_gradient_communication_time, hidden_weight_communication_time):
+def hidden_data_communication_time__operators(
+    overlapped_gradient_communication_time, overlapped_weight_communication_time
+):
     """Data-parallel communication beside computation. Source: arXiv 2304.11277, section 3.3."""
-    return hidden_gradient_communication_time + hidden_weight_communication_time
+    return overlapped_gradient_communication_time + overlapped_weight_communication_time
 
 
 @quantity("s", choice="performance_model", value="operators")

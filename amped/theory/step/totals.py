@@ -78,10 +78,10 @@ def model_flops_utilization_counting_causal_scores(
 @quantity("1")
 def hardware_flops_utilization_counting_all_scores(
     hardware_flops_utilization, model_flops_utilization, attention_flops_fraction, counted_score_fraction,
-    recomputed_layer_fraction, recomputed_core_fraction,
+    recomputed_layer_fraction, recomputed_attention_core_fraction,
 ):  # fmt: skip
     """FLOPs with recomputation as a share of the peak (HFU), whole attention counted. Source: arXiv 2104.04473, eq. 3."""
-    passes = 3 + recomputed_layer_fraction + recomputed_core_fraction
+    passes = 3 + recomputed_layer_fraction + recomputed_attention_core_fraction
     more = passes * attention_flops_fraction * (1 - counted_score_fraction)
     return hardware_flops_utilization + model_flops_utilization * more
 
@@ -89,12 +89,12 @@ def hardware_flops_utilization_counting_all_scores(
 @quantity("1")
 def hardware_flops_utilization_counting_causal_scores(
     hardware_flops_utilization, model_flops_utilization, attention_flops_fraction, counted_score_fraction,
-    recomputed_layer_fraction, recomputed_core_fraction, causal_score_fraction,
+    recomputed_layer_fraction, recomputed_attention_core_fraction, causal_score_fraction,
 ):  # fmt: skip
     """FLOPs with recomputation as a share of the peak (HFU), the causal half of attention counted.
 
     Source: arXiv 2307.08691, section 4.1.
     """
-    passes = 3 + recomputed_layer_fraction + recomputed_core_fraction
+    passes = 3 + recomputed_layer_fraction + recomputed_attention_core_fraction
     more = passes * attention_flops_fraction * (causal_score_fraction - counted_score_fraction)
     return hardware_flops_utilization + model_flops_utilization * more

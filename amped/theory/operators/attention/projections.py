@@ -26,9 +26,9 @@ def projection_gemms(
 
 
 @quantity("byte")
-def query_bytes(microbatch_tokens, attention_heads, score_dimension, tensor_parallel_rows, activation_precision):
+def query_bytes(microbatch_tokens, attention_heads, query_key_width, tensor_parallel_rows, activation_precision):
     """Queries of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
-    return microbatch_tokens * attention_heads * score_dimension / tensor_parallel_rows * activation_precision
+    return microbatch_tokens * attention_heads * query_key_width / tensor_parallel_rows * activation_precision
 
 
 @quantity("byte")
@@ -44,11 +44,9 @@ def value_bytes(microbatch_tokens, key_value_heads, value_head_dimension, tensor
 
 
 @quantity("byte")
-def attention_output_bytes(
-    microbatch_tokens, attention_heads, weighted_dimension, tensor_parallel_rows, activation_precision
-):
+def attention_output_bytes(microbatch_tokens, attention_heads, value_width, tensor_parallel_rows, activation_precision):
     """Weighted values of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
-    return microbatch_tokens * attention_heads * weighted_dimension / tensor_parallel_rows * activation_precision
+    return microbatch_tokens * attention_heads * value_width / tensor_parallel_rows * activation_precision
 
 
 @records()
@@ -90,7 +88,7 @@ def attention_output_operators(
 
 
 @records()
-def head_permutation_operators(
+def attention_head_permutation_operators(
     attention_output_bytes, microbatch_tokens, dimensionality, unfused_attentions_per_layer,
     flops_per_elementary_operation,
 ):  # fmt: skip

@@ -6,7 +6,7 @@ from amped.theory.quantity import quantity
 
 
 @quantity("count")
-def attention_reach(attention_window, context):
+def effective_attention_window(attention_window, context):
     """Tokens that a windowed layer looks back to: no more than there are. Source: arXiv 2310.06825, section 2."""
     return np.where(attention_window > 0, np.minimum(attention_window, context), context)
 
@@ -23,25 +23,31 @@ def looked_back_fraction(reach, context, shares):
 
 
 @quantity("1")
-def causal_score_fraction(causal, context, attention_reach, windowed_layer_fraction):
+def causal_score_fraction(causal, context, effective_attention_window, windowed_layer_fraction):
     """Share of the scores that a network needs: on and below the diagonal where it is causal, else all; or in a window.
 
     Source: arXiv 2307.08691, section 3.1.
     """
     whole = np.where(causal > 0, looked_back_fraction(context, context, 1), 1.0)
-    near = np.where(causal > 0, looked_back_fraction(attention_reach, context, 1), attention_reach / context)
+    near = np.where(
+        causal > 0, looked_back_fraction(effective_attention_window, context, 1), effective_attention_window / context
+    )
     return whole + windowed_layer_fraction * (near - whole)
 
 
 @quantity("1")
-def computed_score_fraction(causal, context, attention_reach, unbalanced_shares, windowed_layer_fraction):
+def computed_score_fraction(
+    causal, context, effective_attention_window, unbalanced_sequence_split_degree, windowed_layer_fraction
+):
     """Share of its scores that the busiest accelerator computes in a fused attention.
 
     Source: arXiv 2307.08691, section 3.1 (on and below the diagonal); arXiv 2311.09431, section 1 (the last share).
     Assumes that an attention without fusion computes and masks all of them, and that windows to both sides have no edges.
     """
-    whole = np.where(causal > 0, looked_back_fraction(context, context, unbalanced_shares), 1.0)
+    whole = np.where(causal > 0, looked_back_fraction(context, context, unbalanced_sequence_split_degree), 1.0)
     windowed = np.where(
-        causal > 0, looked_back_fraction(attention_reach, context, unbalanced_shares), attention_reach / context
+        causal > 0,
+        looked_back_fraction(effective_attention_window, context, unbalanced_sequence_split_degree),
+        effective_attention_window / context,
     )
     return whole + windowed_layer_fraction * (windowed - whole)

@@ -12,15 +12,15 @@ def unfused_attentions_per_layer(attentions_per_layer, flash_attention):
 
 @records()
 def attention_gemms(
-    microbatch_size, context, query_split_degree, attention_heads, score_dimension, weighted_dimension,
-    tensor_parallel_rows, head_exchange_degree,
+    microbatch_size, context, query_split_degree, attention_heads, query_key_width, value_width,
+    tensor_parallel_rows, ulysses_degree,
 ):  # fmt: skip
     """Scores and weighted values, over all pairs of positions. Source: arXiv 1706.03762, eq. 1."""
-    batch = microbatch_size * attention_heads / (tensor_parallel_rows * head_exchange_degree)
+    batch = microbatch_size * attention_heads / (tensor_parallel_rows * ulysses_degree)
     queries = context / query_split_degree
     return (
-        Gemm("attention_scores", queries, context, score_dimension, batch, 1.0),
-        Gemm("attention_values", queries, weighted_dimension, context, batch, 1.0),
+        Gemm("attention_scores", queries, context, query_key_width, batch, 1.0),
+        Gemm("attention_values", queries, value_width, context, batch, 1.0),
     )
 
 

@@ -27,8 +27,8 @@ def feedforward_gemms(
 @records()
 def feedforward_operators(
     feedforward_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_input_bytes, dense_fraction,
-    activation_function_recomputation, activation_mask_bytes, mlp_bias, output_width_split_degree,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_function_input_bytes, dense_fraction,
+    activation_function_recomputation, activation_function_mask_bytes, mlp_bias, output_width_split_degree,
 ):  # fmt: skip
     """The dense feed-forward network: up (with gate), activation function with its bias, down.
 
@@ -38,9 +38,16 @@ def feedforward_operators(
     up, down = feedforward_gemms
     units = down.k / output_width_split_degree
     entries, inputs, again = down.m * units, up.m * up.n * activation_precision, activation_function_recomputation
-    work = (entries, inputs, activation_precision, activation_mask_bytes, again, flops_per_elementary_operation)
+    work = (
+        entries,
+        inputs,
+        activation_precision,
+        activation_function_mask_bytes,
+        again,
+        flops_per_elementary_operation,
+    )
     forward, (flops, read, *rest) = activation_work(*work)
-    backward, kept = (flops, read + mlp_bias * inputs, *rest), entries * kept_activation_input_bytes
+    backward, kept = (flops, read + mlp_bias * inputs, *rest), entries * kept_activation_function_input_bytes
     kept_output = entries * matrix_operand_precision * (1 - activation_function_recomputation)
     name = ("activation_function", "element_wise", down.m, units)
     return (

@@ -20,7 +20,7 @@ def routed_tokens(microbatch_tokens, tensor_parallel_rows):
 
 
 @quantity("count")
-def expert_visits(routed_tokens, experts_per_token, expert_tensor_parallel_degree, expert_load_factor):
+def dispatched_tokens(routed_tokens, experts_per_token, expert_tensor_parallel_degree, expert_load_factor):
     """Visits of tokens to the experts of one accelerator: those sent by all that share an expert's matrices.
 
     Source: arXiv 2101.03961, section 2; arXiv 2504.14960 (expert tensor parallelism).
@@ -30,7 +30,7 @@ def expert_visits(routed_tokens, experts_per_token, expert_tensor_parallel_degre
 
 @records()
 def expert_gemms(
-    microbatch_tokens, routed_tokens, expert_visits, dimensionality, expert_feedforward_dimension, gated_experts,
+    microbatch_tokens, routed_tokens, dispatched_tokens, dimensionality, expert_feedforward_dimension, gated_experts,
     gated_mlp, number_of_experts, shared_experts_feedforward_dimension, tensor_parallel_rows, expert_parallel_degree,
     expert_tensor_parallel_degree,
 ):  # fmt: skip
@@ -39,7 +39,7 @@ def expert_gemms(
     Source: arXiv 2101.03961, section 2; Megatron-Core, expert tensor parallelism.
     """
     experts = number_of_experts / expert_parallel_degree
-    visits, inner = expert_visits / experts, expert_feedforward_dimension / expert_tensor_parallel_degree
+    visits, inner = dispatched_tokens / experts, expert_feedforward_dimension / expert_tensor_parallel_degree
     shared = shared_experts_feedforward_dimension / tensor_parallel_rows
     return (
         Gemm("router", routed_tokens, number_of_experts, dimensionality, 1.0, 1.0),
@@ -91,8 +91,8 @@ def routing_operators(
 @records()
 def routed_expert_operators(
     expert_gemms, routed_tokens, experts_per_token, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_expert_activation_input_bytes,
-    activation_function_recomputation, expert_activation_mask_bytes, MoE_fraction, deduplicated_dispatch,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_expert_activation_function_input_bytes,
+    activation_function_recomputation, expert_activation_function_mask_bytes, MoE_fraction, deduplicated_dispatch,
 ):  # fmt: skip
     """Own tokens in the order of their experts, the experts' networks in one grouped product each, and the way back.
 
@@ -102,7 +102,7 @@ def routed_expert_operators(
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     rows, flop, e, calls = up.m * up.batch, flops_per_elementary_operation, activation_precision, MoE_fraction
     hidden, again, kept = rows * down.k, activation_function_recomputation, 1 - activation_function_recomputation
-    ahead, back = activation_work(hidden, rows * up.n * e, e, expert_activation_mask_bytes, again, flop)
+    ahead, back = activation_work(hidden, rows * up.n * e, e, expert_activation_function_mask_bytes, again, flop)
     own, there = routed_tokens * experts_per_token * up.k, rows * up.k
     sent, sorted_there = (own * flop, own * e, own * e), (there * flop, there * e, there * e)
     return (
@@ -111,7 +111,7 @@ def routed_expert_operators(
         *streamed("expert_sorting", "element_wise", rows, up.k, sorted_there, sorted_there, 0.0 * there * e, 2 * calls),
         *contraction(up, *entry, there * matrix_operand_precision, calls, "grouped_contraction"),
         *streamed("expert_activation", "element_wise", rows, down.k, ahead, back,
-                  hidden * kept_expert_activation_input_bytes, calls),
+                  hidden * kept_expert_activation_function_input_bytes, calls),
         *contraction(down, *entry, hidden * matrix_operand_precision * kept, calls, "grouped_contraction"),
     )  # fmt: skip
 
@@ -119,20 +119,20 @@ def routed_expert_operators(
 @records()
 def shared_expert_operators(
     expert_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_input_bytes,
-    activation_function_recomputation, activation_mask_bytes, MoE_fraction, shared_expert_fraction,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_function_input_bytes,
+    activation_function_recomputation, activation_function_mask_bytes, MoE_fraction, shared_expert_fraction,
 ):  # fmt: skip
     """Shared experts, cut like a dense network; router and experts keep the same input. Source: arXiv 2401.06066."""
     *_, up, down = expert_gemms
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     hidden, again, kept = down.m * down.k, activation_function_recomputation, 1 - activation_function_recomputation
-    work = (hidden, up.m * up.n * activation_precision, activation_precision, activation_mask_bytes, again,
+    work = (hidden, up.m * up.n * activation_precision, activation_precision, activation_function_mask_bytes, again,
             flops_per_elementary_operation)  # fmt: skip
     calls = MoE_fraction * shared_expert_fraction
     return (
         *contraction(up, *entry, 0.0 * linear_input_bytes, calls),
         *streamed("shared_activation", "element_wise", down.m, down.k, *activation_work(*work),
-                  hidden * kept_activation_input_bytes, calls),
+                  hidden * kept_activation_function_input_bytes, calls),
         *contraction(down, *entry, hidden * matrix_operand_precision * kept, calls),
     )  # fmt: skip
 
@@ -145,11 +145,11 @@ def expert_working_bytes():
 
 @quantity("byte", choice="feedforward_kind", value="mixture")
 def expert_working_bytes__mixture(
-    expert_visits, dimensionality, activation_precision, deduplicated_dispatch, expert_weighting_bytes, MoE_fraction
+    dispatched_tokens, dimensionality, activation_precision, deduplicated_dispatch, expert_weighting_bytes, MoE_fraction
 ):
     """Visits as experts leave them, in the order of their senders, exchanged, and as they came; or what weighting needs.
 
     Source: Megatron-Core, MoEAlltoAllTokenDispatcher; DeepEP, whose kernels reorder as they send.
     """
-    visits = expert_visits * dimensionality * activation_precision * (MoE_fraction > 0)
+    visits = dispatched_tokens * dimensionality * activation_precision * (MoE_fraction > 0)
     return np.maximum((4 - 2 * deduplicated_dispatch) * visits, expert_weighting_bytes)
