@@ -1,6 +1,8 @@
 """Results of benchmarks made up from known coefficients, and the formulas that the verb hands to the annexe."""
 
 import importlib.util
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from amped.cli.bench_fit import coefficients_of, formulas
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import predicted, samples
-from amped.kernels.specs import spec
+from amped.kernels.specs import KernelSpec, spec
 from amped.tables import Tables
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -18,18 +20,20 @@ CPU = Machine("a processor", False, {"float32": 160e9}, 20e9, 10e9, 1.0)
 DEFAULTS = coefficients_of(Tables(), "default")
 
 
-def has_gpu():
+def has_gpu() -> bool:
     if not HAS_TORCH:
         return False
     import torch
 
-    return torch.cuda.is_available()
+    return bool(torch.cuda.is_available())
 
 
 needs_gpu = pytest.mark.skipif(not has_gpu(), reason="needs a GPU that torch sees, and here is none")
 
 
-def record(kernel, dtype="float32", seconds=1e-3, flags=(), **sizes):
+def record(
+    kernel: str, dtype: str = "float32", seconds: float = 1e-3, flags: Iterable[str] = (), **sizes: Any
+) -> dict[str, Any]:
     """A record whose calls all took the same time."""
     each = spec(kernel, dtype, **sizes)
     times = dict.fromkeys(("median", "p10", "p90", "min"), seconds) | {"n": 5}
@@ -37,7 +41,7 @@ def record(kernel, dtype="float32", seconds=1e-3, flags=(), **sizes):
             "bytes": each.bytes, "time_s": times, "flags": list(flags), "sentinel": 0}  # fmt: skip
 
 
-def result(records, kind="cpu", name="a processor"):
+def result(records: Iterable[dict[str, Any]], kind: str = "cpu", name: str = "a processor") -> dict[str, Any]:
     """A result file's content."""
     device = {"kind": kind, "name": name, "mem_bytes": 16e9, "l2_bytes": 32 << 20, "count": 1}
     device |= {"clock_mhz": {"core": 2500.0}, "mac_per_cycle": 32} if kind == "cpu" else {"sm": 132}
@@ -49,7 +53,14 @@ def result(records, kind="cpu", name="a processor"):
     }  # fmt: skip
 
 
-def planted(specs, truth, machine, noise=0.03, seed=3, kind="cuda"):
+def planted(
+    specs: Iterable[KernelSpec],
+    truth: Mapping[str, float],
+    machine: Machine,
+    noise: float = 0.03,
+    seed: int = 3,
+    kind: str = "cuda",
+) -> dict[str, Any]:
     """Records whose times are those of known coefficients, each off by a little."""
     made = [record(each.kernel, each.dtype, **each.params) for each in specs]
     random = np.random.default_rng(seed)

@@ -2,14 +2,17 @@
 
 import csv
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from amped.validation.residuals import residuals
 
+Run = dict[str, object]
 MACHINE = "H200 SXM"
 NETWORKS = {"a": (24, 2048, 16), "b": (32, 4096, 32), "c": (40, 5120, 40), "d": (48, 8192, 64)}
-RUNS = [
+RUNS: list[Run] = [
     {"id": f"{name}-{tp}-{length}-{micro}", "model_name": name, "layers": layers, "hidden_size": width,
      "attention_heads": heads, "vocab_size": 32000, "seq_len": length, "accelerator": MACHINE, "gpus": 8, "tp": tp,
      "micro_batch": micro, "global_batch": 64, "precision": "bf16", "flash_attention": 1}
@@ -18,7 +21,7 @@ RUNS = [
 ]  # fmt: skip
 
 
-def tables_with(folder, **values):
+def tables_with(folder: Path, **values: object) -> Path:
     """A folder of lookup tables in which the machine has other coefficients."""
     made = folder / "truth"
     made.mkdir(exist_ok=True)
@@ -27,7 +30,7 @@ def tables_with(folder, **values):
     return made
 
 
-def measured(folder, noise=0.0, runs=RUNS, **values):
+def measured(folder: Path, noise: float = 0.0, runs: Sequence[Run] = RUNS, **values: object) -> Path:
     """A table of the runs as a machine with these coefficients would have had them, each off by some noise."""
     scatter = np.random.default_rng(7).normal(1.0, noise, len(runs)) if noise else np.ones(len(runs))
     draft = written(folder / "draft.csv", [run | {"measured_step_time_s": 1.0} for run in runs])
@@ -36,7 +39,7 @@ def measured(folder, noise=0.0, runs=RUNS, **values):
     return written(folder / "runs.csv", rows)
 
 
-def written(path, rows):
+def written(path: Path, rows: Sequence[Run]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, list(dict.fromkeys(name for row in rows for name in row)), restval="")
         writer.writeheader()

@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from amped.cli.app import app, main
 from tests.helpers.places import ROOT
 
 
-def amped(*arguments, folder):
+def amped(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs the whole command in a folder as if it were redirected, in this process: starting one takes a second and more."""
     out, told = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with (
@@ -23,19 +25,21 @@ def amped(*arguments, folder):
         contextlib.chdir(folder),
     ):
         code = ended()
-    return subprocess.CompletedProcess(arguments, code, out.buffer.getvalue().decode(), told.buffer.getvalue().decode())
+    return subprocess.CompletedProcess(
+        [*map(str, arguments)], code, out.buffer.getvalue().decode(), told.buffer.getvalue().decode()
+    )
 
 
-def ended():
+def ended() -> int:
     """Exit code of the command in this process."""
     try:
         main()
     except SystemExit as end:
-        return end.code or 0
+        return int(end.code or 0)
     return 0
 
 
-def apart(*arguments, folder, before=""):
+def apart(*arguments: object, folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
     """Runs the command in a process of its own; `before` is code that sets the process up."""
     code = f"{before}\nimport sys\nsys.argv[0] = 'amped'\nfrom amped.cli.app import main\nmain()"
     start = [sys.executable, "-c", code] if before else [sys.executable, "-m", "amped"]
@@ -56,12 +60,12 @@ def apart(*arguments, folder, before=""):
     )
 
 
-def verb(*arguments):
+def verb(*arguments: object) -> Any:
     """Runs a verb in this process and returns its exit code; errors come through."""
     return app([str(argument) for argument in arguments], standalone_mode=False)
 
 
-def refused(*arguments):
+def refused(*arguments: object) -> tuple[int, str]:
     """Exit code of the command and what it wrote on stderr, a traceback too: the whole of it, but in this process."""
     told = io.StringIO()
     argv = mock.patch.object(sys, "argv", ["amped", *map(str, arguments)])
@@ -69,7 +73,7 @@ def refused(*arguments):
         return ended(), told.getvalue()
 
 
-def config_file(folder, content):
+def config_file(folder: Path, content: object) -> Path:
     path = folder / "mine.json"
     path.write_bytes(
         content

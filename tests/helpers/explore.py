@@ -31,14 +31,14 @@ SMALL = {
 EVERYTHING = 100_000
 JOINT = (*PARTS, "microbatch_size", "batch_size")
 SAME = ("training_time", "step_time", "memory_per_accelerator_bytes")
-Row = dict[str, float | bool]
+Row = dict[str, Any]
 
 
 def divisors(number: int) -> list[int]:
     return [d for d in range(1, number + 1) if number % d == 0]
 
 
-def six_degrees(accelerators: int, domain: int, filled: bool) -> Iterator[dict[str, float]]:
+def six_degrees(accelerators: int, domain: int, filled: bool) -> Iterator[dict[str, Any]]:
     """All ways to write the machine as a product of six, `domain` or less of it inside the node."""
     for parts in product(divisors(accelerators), repeat=6):
         inside = parts[0] * parts[2] * parts[4]
@@ -46,7 +46,7 @@ def six_degrees(accelerators: int, domain: int, filled: bool) -> Iterator[dict[s
             yield dict(zip(PARTS, map(float, parts), strict=True))
 
 
-def one_by_one(batch: int, filled: bool = True, **values: object) -> tuple[int, list[amped.Estimate]]:
+def one_by_one(batch: int, filled: bool = True, **values: Any) -> tuple[int, list[amped.Estimate]]:
     """How many mappings are tried, and the estimates of those that keep every rule: no broadcasting, a plain loop."""
     tried, kept = 0, []
     for degrees in six_degrees(16, 8, filled):

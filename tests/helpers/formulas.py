@@ -1,28 +1,29 @@
 """Configs of bare values and formulas of a user, made in the test that needs them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
+from typing import Any
 
 from amped.catalogue import catalogue
 from amped.quantity import CATEGORIES, NETWORK
 
 
-def sectioned(values: Mapping[str, object], rows: Mapping[str, str] | None = None) -> dict[str, dict[str, object]]:
+def sectioned(values: Mapping[str, object], rows: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
     """A config of bare values, each in its own section, and table rows by section; an object is an entry as it is."""
-    config: dict[str, dict[str, object]] = {category: {"parameters": {}} for category in CATEGORIES}
+    config: dict[str, dict[str, Any]] = {category: {"parameters": {}} for category in CATEGORIES}
     for name, value in values.items():
         entry = value if isinstance(value, dict) else {"value": value}
-        config[catalogue()[name].category or NETWORK]["parameters"][name] = entry  # type: ignore[index]
+        config[catalogue()[name].category or NETWORK]["parameters"][name] = entry
     for category, row in (rows or {}).items():
         config[category]["lookup_config"] = {"lookup_table_row": row}
     return config
 
 
-def module_of(*functions: object, name: str = "formulas_of_a_user") -> ModuleType:
+def module_of(*functions: Callable[..., Any], name: str = "formulas_of_a_user") -> ModuleType:
     module = ModuleType(name)
     for function in functions:
-        function.__module__ = name  # type: ignore[attr-defined]
-        setattr(module, function.__name__, function)  # type: ignore[attr-defined]
+        function.__module__ = name
+        setattr(module, function.__name__, function)
     return module
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -13,37 +14,48 @@ from amped.scenario import read_scenario
 from tests.helpers.contract import KINDS
 from tests.helpers.formulas import sectioned
 
+Values = dict[str, Any]
+
 # A dense network of round numbers without a table row, on a machine of 64 accelerators without one.
-TOY = {
+TOY: Values = {
     "layers": 8, "dimensionality": 1024, "attention_heads": 16, "vocabulary_size": 32768, "context": 512,
     "batch_size": 128, "number_of_accelerators_per_node": 8, "fp16_peak_flop_rate": "100 TFLOP/s",
     "memory_capacity": "40 GB", "memory_bandwidth": "1 TB/s",
 }  # fmt: skip
-EXPERTS = {"number_of_experts": 8, "experts_per_token": 2, "number_of_MoE_layers": 4,
+EXPERTS: Values = {"number_of_experts": 8, "experts_per_token": 2, "number_of_MoE_layers": 4,
            "expert_tensor_parallel_degree": 1}  # fmt: skip
-RECOMPUTED = {"activation_recomputation": "block", "number_of_recomputed_layers": 4}
-CLOCK = {"frequency": "1.5 GHz", "number_of_cores": 100, "functional_units_per_core": 4, "mac_per_cycle_per_unit": 256}
-NONLINEAR = {"nonlinear_functional_units_per_core": 4, "nonlinear_operations_per_cycle_per_unit": 4}
-ENCODER = {"model": "BERT large", "tensor_parallel_degree": 2, "pipeline_parallel_degree": 2, "norm_position": "post",
+RECOMPUTED: Values = {"activation_recomputation": "block", "number_of_recomputed_layers": 4}
+CLOCK: Values = {
+    "frequency": "1.5 GHz",
+    "number_of_cores": 100,
+    "functional_units_per_core": 4,
+    "mac_per_cycle_per_unit": 256,
+}
+NONLINEAR: Values = {"nonlinear_functional_units_per_core": 4, "nonlinear_operations_per_cycle_per_unit": 4}
+ENCODER: Values = {"model": "BERT large", "tensor_parallel_degree": 2, "pipeline_parallel_degree": 2, "norm_position": "post",
            "causal": False, "tokens_to_train": "1 G"}  # fmt: skip
-GRID = {"tensor_parallel_rows": 4, "tensor_parallel_columns": 2}
-SUMMA = GRID | {"tensor_parallel_strategy": "2d_summa"}
-FAILURES = {"accelerator_mean_time_between_failures": "1 Ms", "checkpoint_time": "60 s", "restart_time": "600 s"}
-DEEPSEEK = {"model": "DeepSeek V3", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "batch_size": 1024,
+GRID: Values = {"tensor_parallel_rows": 4, "tensor_parallel_columns": 2}
+SUMMA: Values = GRID | {"tensor_parallel_strategy": "2d_summa"}
+FAILURES: Values = {
+    "accelerator_mean_time_between_failures": "1 Ms",
+    "checkpoint_time": "60 s",
+    "restart_time": "600 s",
+}
+DEEPSEEK: Values = {"model": "DeepSeek V3", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "batch_size": 1024,
             "expert_parallel_degree": 64, "zero_stage": 3}  # fmt: skip
-OPTICS = {"network_kind": "optical_circuit_switched"}
+OPTICS: Values = {"network_kind": "optical_circuit_switched"}
 
 
-def each_kind(place: str) -> dict[str, object]:
+def each_kind(place: str) -> Values:
     return {f"{place}_node_{kind}_parallel_degree": 2 for kind in KINDS}
 
 
-WHOLES = {f"{kind}_parallel_degree": 4 for kind in KINDS}
+WHOLES: Values = {f"{kind}_parallel_degree": 4 for kind in KINDS}
 EAGER_EXPERTS = {
     "expert_assignment": "in_turn", "deduplicated_dispatch": True, "expert_bias": True, "expert_bias_addition": "separate",
     "attention_kernel": "flex", "flash_attention": True, "attention_sinks": True, "query_key_norm": True,
 }  # fmt: skip
-SHAPES: dict[str, tuple[object, dict[str, object]]] = {
+SHAPES: dict[str, tuple[str | Values, Values]] = {
     "default, full recomputation": ("default", {}),
     "no recomputation": ("default", {"activation_recomputation": "none"}),
     "selective recomputation": ("default", {"activation_recomputation": "selective", "sequence_parallel": True}),
@@ -171,7 +183,7 @@ def title(formula: Formula) -> str:
 
 
 def used_formulas() -> set[Formula]:
-    used = set()
+    used: set[Formula | None] = set()
     for shape in SHAPES:
         estimate = estimate_of(shape)
         used |= {step.formula for step in estimate.plan.steps}

@@ -1,7 +1,9 @@
 """Random times for every layout of a layer, and the plans that they lead to."""
 
 import random
+from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from amped.kernels.layouts.graph import Relation, consistent
 from amped.kernels.layouts.plan import Plan
@@ -14,7 +16,7 @@ MEASURED = {"device": "a made-up device", "device_type": "cpu", "dtype": "float3
             "flop_rate": 1e12, "bandwidth": 1e11}  # fmt: skip
 
 
-def random_relations(seed, layer="explicit"):
+def random_relations(seed: int, layer: str = "explicit") -> list[Relation]:
     """Every operator of a layer with a random time for each row."""
     draw = random.Random(seed)
     return [
@@ -23,13 +25,13 @@ def random_relations(seed, layer="explicit"):
     ]
 
 
-def random_plan(seed, dimensions=SMALL, layer="explicit"):
+def random_plan(seed: int, dimensions: Dimensions = SMALL, layer: str = "explicit") -> Plan:
     """A plan that takes any row that some whole layer has: bound one tensor after the other, in random order."""
     return Plan(dimensions, dict(_random_layouts(seed, layer)), layer)
 
 
 @cache
-def _random_layouts(seed, layer):
+def _random_layouts(seed: int, layer: str) -> dict[str, str]:
     draw = random.Random(seed)
     left = consistent([Relation(o.name, variables_of(o), dict.fromkeys(rows_of(o), 1.0)) for o in LAYERS[layer]])
     names = sorted({name for relation in left for name in relation.variables})
@@ -42,7 +44,7 @@ def _random_layouts(seed, layer):
     return layouts
 
 
-def random_table(seed, layer="explicit", dimensions=SMALL):
+def random_table(seed: int, layer: str = "explicit", dimensions: Dimensions = SMALL) -> Table:
     """A table of random times over the rows whose parts agree."""
     from amped.kernels.layouts.variables import layout_of
 
@@ -56,7 +58,9 @@ def random_table(seed, layer="explicit", dimensions=SMALL):
     return Table(dimensions, MEASURED, rows)
 
 
-def differences(name, dimensions, dtype, device, keep, most=None):
+def differences(
+    name: str, dimensions: Dimensions, dtype: Any, device: str, keep: float, most: int | None = None
+) -> Iterator[float]:
     """The largest difference of a Triton kernel from the reference in each of its lean layouts, or in `most` of them."""
     import torch
 

@@ -1,6 +1,7 @@
 """A network of round numbers on DGX A100, and many mappings of it: the world that the laws of physics are held against."""
 
 from functools import cache
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -49,5 +50,5 @@ def read() -> Config:
     return amped.load_config(DENSE)
 
 
-def trained(**values: object) -> amped.Estimate:
+def trained(**values: Any) -> amped.Estimate:
     return amped.estimate(read(), **values)

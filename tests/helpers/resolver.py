@@ -2,19 +2,21 @@
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
 import amped
 from amped.quantity import ACCELERATOR
 from tests.helpers.formulas import sectioned
 
-NETWORK_VALUES = {"layers": 64, "dimensionality": 8192, "attention_heads": 64, "vocabulary_size": 32000,
+Values = dict[str, Any]
+NETWORK_VALUES: Values = {"layers": 64, "dimensionality": 8192, "attention_heads": 64, "vocabulary_size": 32000,
                   "context": 2048, "batch_size": 256, "tokens_to_train": 1e9}  # fmt: skip
-MACHINE = {"number_of_accelerators_per_node": 8}
-ACCELERATOR_VALUES = {"fp16_peak_flop_rate": 1e14, "memory_capacity": 8e10, "memory_bandwidth": 1e12}
+MACHINE: Values = {"number_of_accelerators_per_node": 8}
+ACCELERATOR_VALUES: Values = {"fp16_peak_flop_rate": 1e14, "memory_capacity": 8e10, "memory_bandwidth": 1e12}
 ALL_OF_IT = {"number_of_accelerators": 64}
 
 
-def toy(*values: dict[str, object], rows: dict[str, str] | None = None, **more: object) -> dict[str, dict[str, object]]:
+def toy(*values: Values, rows: dict[str, str] | None = None, **more: object) -> Values:
     """A config of bare values, each in its own section, and table rows by section; what comes later overrules."""
     return sectioned(reduce(or_, (*values, more)), rows)
 
@@ -29,5 +31,5 @@ def degrees(estimate: amped.Estimate, kind: str) -> tuple[float, float, float]:
     return whole, inside, across
 
 
-def on_a100(**values: object) -> dict[str, object]:
+def on_a100(**values: object) -> Values:
     return toy(NETWORK_VALUES, MACHINE, values, rows={ACCELERATOR: "A100 SXM 80GB"})

@@ -1,7 +1,7 @@
 """Random pipelines, each executed pass by pass and computed by the closed forms through the catalogue."""
 
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amped.catalogue import catalogue
 from amped.evaluate import Results, run
@@ -54,7 +54,7 @@ class Pipeline(NamedTuple):
 def computed(pipe: Pipeline) -> Results:
     """The closed forms, from the numbers alone."""
     p = len(pipe.layers)
-    given = {
+    given: dict[str, Any] = {
         "layers": float(sum(pipe.layers)), "pipeline_parallel_degree": float(p), "boundary_time": pipe.send,
         "number_of_microbatches_per_minibatch": float(pipe.microbatches),
         "virtual_pipeline_stages": 1.0 if pipe.schedule == "zero_bubble_v" else float(pipe.chunks),

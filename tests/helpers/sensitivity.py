@@ -1,10 +1,12 @@
 """One value of one parameter, estimated alone: what a row of the side-by-side run must equal."""
 
 from functools import cache
+from typing import Any
 
 import amped
 from amped.catalogue import catalogue
 from amped.errors import MappingError
+from amped.scenario import ConfigSource
 from amped.sensitivities.analysis import EVERY_KIND
 from amped.sensitivities.effects import Effect, Sensitivity
 
@@ -23,9 +25,10 @@ def written(unit: str, value: float) -> object:
     return value if unit in PLAIN else f"{value!r} {unit}"
 
 
-def alone(config: object, of: str, effect: Effect, value: float, **others: object) -> float | None:
+def alone(config: ConfigSource, of: str, effect: Effect, value: float, **others: Any) -> float | None:
     """The result with one other value, by an estimate of that configuration; None where no machine can run it."""
+    others[effect.name] = written(effect.unit, value)
     try:
-        return amped.estimate(config, **others, **{effect.name: written(effect.unit, value)})[of]
+        return amped.estimate(config, **others)[of]
     except MappingError:
         return None

@@ -1,13 +1,14 @@
 """Lookup tables of a user, written into folders and layered over the shipped ones."""
 
 import json
+from pathlib import Path
 
 from amped.tables import Tables
 
 MINE = {"frequency": "1 GHz", "aliases": ["My chip"], "sources": ["measured"]}
 
 
-def layered(root, *contents):
+def layered(root: Path, *contents: object) -> Tables:
     """Tables with a folder for each content; a content is written as the file `tables.json`, text as it stands."""
     folders = []
     for number, content in enumerate(contents):

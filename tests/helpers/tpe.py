@@ -1,7 +1,9 @@
 """What the tool of arXiv 2410.00273 (TPE) computed, and amped set up as the tool is."""
 
 import json
+from collections.abc import Callable, Container, Mapping
 from functools import cache
+from typing import Any, TypeVar
 
 import pytest
 
@@ -12,6 +14,8 @@ from amped.records import Collective
 from tests.helpers.formulas import sectioned
 from tests.helpers.places import DATA
 
+Values = dict[str, Any]
+T = TypeVar("T")
 CLOSE = 5e-3
 READ = json.loads((DATA / "tpe_goldens.json").read_text("utf-8"))
 SYSTEMS, CONFIGURATIONS = READ["systems"], READ["configurations"]
@@ -55,26 +59,26 @@ MAPPING = {
 }  # fmt: skip
 
 
-def inputs(configuration):
+def inputs(configuration: str) -> Values:
     return EVERY[configuration]["inputs"]
 
 
-def totals(configuration):
+def totals(configuration: str) -> Values:
     return EVERY[configuration]["totals"]
 
 
-def operators(configuration):
+def operators(configuration: str) -> dict[str, Values]:
     """The tool's rows by name: one layer, one micro-batch, one accelerator."""
     rows = EVERY[configuration]["operators"]
     return {row[0]: dict(zip(READ["operator_columns"], row, strict=True)) for row in rows}
 
 
-def messages():
+def messages() -> list[Values]:
     """The tool's 594 collectives."""
     return [dict(zip(READ["comm_primitive_columns"], row, strict=True)) for row in READ["comm_primitive"]]
 
 
-def machine(name):
+def machine(name: str) -> Values:
     """A system of the tool, in amped's names: a card for each accelerator, one fast domain a node."""
     tool = SYSTEMS[name]
     return {
@@ -95,7 +99,7 @@ def machine(name):
     }
 
 
-def grid(tool):
+def grid(tool: Values) -> Values:
     """Rows and columns of a grid; products that hide panels, and scores in panels for one of its modules."""
     if "strategy" not in tool:
         return {}
@@ -115,7 +119,7 @@ def grid(tool):
     )
 
 
-def mapping(tool):
+def mapping(tool: Values) -> Values:
     """Degrees with their parts inside the fast domain, and the micro-batch."""
     degrees, inside = tool["parallel"], tool["gpus_in_fast_domain"]
     return {
@@ -132,7 +136,7 @@ def mapping(tool):
 
 
 @cache
-def estimate(configuration, optimizer="none"):
+def estimate(configuration: str, optimizer: str = "none") -> amped.Estimate:
     tool = inputs(configuration)
     model = tool["model"]
     network = {
@@ -148,12 +152,12 @@ def estimate(configuration, optimizer="none"):
     return amped.estimate(sectioned(values), kernel_efficiencies="TPE constants")
 
 
-def records(configuration, name):
+def records(configuration: str, name: str) -> list[Any]:
     """Records that are called at all, with floats."""
     return [record for record in estimate(configuration).results.records(name) if record.count > 0]
 
 
-def links(name):
+def links(name: str) -> Links:
     """The networks of a system without ramps and overhead, and rings alone."""
     tool = SYSTEMS[name]
     return Links(
@@ -164,23 +168,27 @@ def links(name):
     )  # fmt: skip
 
 
-def time_of(golden, kind=None):
+def time_of(golden: Values, kind: str | None = None) -> float:
     """What amped says a message of the tool takes; `kind`: had it been of another kind."""
     inside = min(golden["gpus_in_fast_domain"], golden["gpus"])
     group = (float(golden["bytes"]), float(inside), golden["gpus"] / inside)
-    (duration,) = collective_durations(
+    (duration,) = collective_durations(  # type: ignore[no-untyped-call]  # a formula
         (Collective("", kind or KINDS[golden["type"]], *group, 1.0),), (links(golden["system"]),)
     )
     return float(duration.time)
 
 
-def by_operator(configuration, names, value):
+def by_operator(
+    configuration: str, names: Container[str], value: Callable[[Values, str], T]
+) -> dict[tuple[str, str], T]:
     """The tool's value of each of its operators of these names, in each pass."""
     rows = {name: row for name, row in operators(configuration).items() if name in names}
     return {(name, a_pass): value(row, a_pass) for name, row in rows.items() for a_pass in PASSES}
 
 
-def summed(configuration, names, kind, value):
+def summed(
+    configuration: str, names: Mapping[str, str], kind: str, value: Callable[[Any], float]
+) -> dict[tuple[str, str], float]:
     """The same, of amped's records of that kind."""
     sums = {}
     for tool_name, name in names.items():
@@ -191,7 +199,7 @@ def summed(configuration, names, kind, value):
     return sums
 
 
-def pseudo_flops(configuration, a_pass):
+def pseudo_flops(configuration: str, a_pass: str) -> float:
     """Softmax and dropout that the tool adds to a fused attention, as if they ran at the rate of the products.
 
     Forward 3 and 1 operations a score; backward 4 and 1, and the forward ones again. A row's first sum is none.
@@ -203,24 +211,26 @@ def pseudo_flops(configuration, a_pass):
     return rows * operations * system["matrix_flops_fp16"] / system["vector_flops_fp16"]
 
 
-def sent(configuration, a_pass):
+def sent(configuration: str, a_pass: str) -> Values:
     """What the operators of a layer send in the tool: type, bytes, accelerators, those in the fast domain."""
     rows = operators(configuration)
     return {name: r[f"comm_{a_pass}"] for name, r in rows.items() if r[f"comm_{a_pass}"] and "comms" not in name}
 
 
-def message(collective, kind=None):
+def message(collective: Collective, kind: str | None = None) -> list[Any]:
     """A collective of amped's as a message of the tool."""
     group = [collective.intra * collective.inter, collective.intra]
     return [kind or collective.kind, pytest.approx(collective.volume, rel=CLOSE), *group]
 
 
-def rooflines(configuration, names, without=lambda *_: 0):
+def rooflines(
+    configuration: str, names: Container[str], without: Callable[[str, str], float] = lambda *_: 0
+) -> dict[tuple[str, str], float]:
     """The longer of a row's traffic and its work, without some of its flops and without the launch."""
     e = estimate(configuration)
     overhead, bandwidth, rate = e["kernel_overhead_time"], e["memory_bandwidth"], e["sustained_matrix_flop_rate"]
 
-    def longer(row, a_pass):
+    def longer(row: Values, a_pass: str) -> float:
         work = row[f"t_{a_pass}_comp_s"] - overhead - without(configuration, a_pass) / rate
         return max(work, row[f"mem_access_{a_pass}_bytes"] / bandwidth)
 

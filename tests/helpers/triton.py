@@ -1,6 +1,7 @@
 """What Triton's kernels for activations and norms in place compute, against what they must."""
 
 import math
+from typing import Any
 
 import torch
 import triton.language as tl
@@ -9,22 +10,22 @@ from triton.runtime import interpreter
 
 from amped.kernels.memory import in_place_activation as plain
 from amped.kernels.memory import triton_activation, triton_norm
-from amped.kernels.memory.activation_functions import middle_of_half
+from amped.kernels.memory.activation_functions import FUNCTIONS, middle_of_half
 from amped.kernels.memory.bits import unpack_bits
 
 
-def activation(name, dtype):
+def activation(name: str, dtype: torch.dtype) -> float:
     """The largest error as a share of what is allowed; infinite where a bit is wrong."""
     torch.manual_seed(0)
     _let_the_interpreter_round()
-    near = plain.FUNCTIONS[name].minimum_input + torch.linspace(-0.02, 0.02, 95)
+    near = FUNCTIONS[name].minimum_input + torch.linspace(-0.02, 0.02, 95)
     x = torch.cat([2 * torch.randn(1100), near, torch.tensor([0.0, -0.0, -12.0, 40.0, 1.5])]).to(dtype)
     gradient = torch.randn(x.shape).to(dtype)
     y, packed = triton_activation.forward(x, name)
     other, bits = plain.activation_in_place._init_fn(x, name)  # not as an operator, which loads the compiler
     if packed.shape != bits.shape or not torch.equal(packed[0], bits[0]):
         return math.inf
-    if len(packed) > 1 and not _in_its_half(plain.FUNCTIONS[name].value(x.double()), y, packed[1]):
+    if len(packed) > 1 and not _in_its_half(FUNCTIONS[name].value(x.double()), y, packed[1]):
         return math.inf
     eps, shares = torch.finfo(dtype).eps, []
     for incoming, most in ((gradient, 4 * eps), (torch.ones(x.shape), 1e-5)):  # the second one's are not rounded
@@ -33,13 +34,13 @@ def activation(name, dtype):
     return max(_share(y, other, 2 * eps), *shares)
 
 
-def _let_the_interpreter_round():
+def _let_the_interpreter_round() -> None:
     """It cuts fp32 off to bf16, where accelerators round to the nearest: a bit that tells which way would be always the same."""
     cut = interpreter.InterpreterBuilder.cast_impl
     if cut.__name__ == "cast_or_round":
         return
 
-    def cast_or_round(self, source, kind):
+    def cast_or_round(self: Any, source: Any, kind: Any) -> Any:
         if (source.dtype.scalar, kind.scalar) != (tl.float32, tl.bfloat16):
             return cut(self, source, kind)
         narrow = torch.from_numpy(source.data.astype("float32")).bfloat16().view(torch.int16).numpy()
@@ -48,7 +49,7 @@ def _let_the_interpreter_round():
     interpreter.InterpreterBuilder.cast_impl = cast_or_round
 
 
-def _in_its_half(exact, y, packed):
+def _in_its_half(exact: torch.Tensor, y: torch.Tensor, packed: torch.Tensor) -> bool:
     """Whether exact outputs are within a quarter of a unit in the last place of where the second bit says, and so for most
     entries not where it would say if it were another; a rounding of fp32 more, which is all that it may be decided by."""
     farther = unpack_bits(packed, y.shape)
@@ -61,12 +62,12 @@ class _Plain:
     backward = staticmethod(plain.activation_in_place_backward._init_fn)
 
 
-def _share(found, exact, relative):
+def _share(found: torch.Tensor, exact: torch.Tensor, relative: float) -> float:
     share = (found.double() - exact.double()).abs() / (1e-5 + relative * exact.double().abs())
-    return share.nan_to_num(math.inf).max().item()
+    return float(share.nan_to_num(math.inf).max())
 
 
-def norm(name):
+def norm(name: str) -> float:
     """The largest relative error of an output or a gradient of 5 rows of 50."""
     torch.manual_seed(0)
     x, gradient = torch.randn(5, 50) + 1, torch.randn(5, 50)
@@ -78,4 +79,4 @@ def norm(name):
     exact = [wide, *torch.autograd.grad(wide, leaves, gradient.double())]
     y, scale = triton_norm.forward(x, weight, bias, 5, 1e-5, centred)
     found = [y, *(t for t in triton_norm.backward(gradient, y, weight, bias, scale, centred) if t is not None)]
-    return max(((a.double() - b).norm() / b.norm()).item() for a, b in zip(found, exact, strict=True))
+    return max(float((a.double() - b).norm() / b.norm()) for a, b in zip(found, exact, strict=True))

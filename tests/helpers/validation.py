@@ -1,7 +1,9 @@
 """Tables of measurements as users have them: one row by default, written with any heads."""
 
 import csv
+from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
 
 from amped.validation.measurements import Measurement
 from amped.validation.residuals import Residual, residuals
@@ -13,7 +15,7 @@ RUN = {"id": "mine", "source": "us", "model_name": "ours", "layers": 32, "hidden
 ENTRY = ["id", "source", "quantity", "measured", "predicted", "error_fraction", "fits_in_memory", "reason"]
 
 
-def table(folder, *rows, heads=None):
+def table(folder: Path, *rows: Mapping[str, object], heads: Mapping[str, str] | None = None) -> Path:
     """A file of rows; `heads` are what its columns are called."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     path = folder / "runs.csv"
@@ -30,5 +32,5 @@ def shipped() -> tuple[Residual, ...]:
     return tuple(residuals())
 
 
-def rows_of(found) -> dict[str, Measurement]:
+def rows_of(found: Iterable[Residual]) -> dict[str, Measurement]:
     return {r.measurement.id: r.measurement for r in found}

@@ -1,32 +1,33 @@
 """The slow twin's activations: what one layer keeps of a micro-batch, and the largest gradient it writes, in bytes."""
 
 from tests.helpers.twins.layers import is_mixture
+from tests.helpers.twins.values import Values
 
 STATISTIC_BYTES = 4  # the logarithm of a row's sum that fused attention keeps
 FP8_BYTES = 1
 LAYOUTS = 2  # a cast to fp8 is written in both
 
 
-def operand_bytes(p: dict) -> float:
+def operand_bytes(p: Values) -> float:
     """An entry that a product with weights reads, and keeps for their gradient."""
     return FP8_BYTES if p["matrix_precision"] == "fp8" else p["activation_precision"]
 
 
-def residual_entries(p: dict, tokens: float) -> float:
+def residual_entries(p: Values, tokens: float) -> float:
     """Entries of the residual stream on one accelerator."""
     whole = tokens * p["dimensionality"]
     return whole / p["tensor_parallel_degree"] if p["sequence_parallel"] else whole
 
 
-def input_bytes(p: dict, tokens: float) -> float:
+def input_bytes(p: Values, tokens: float) -> float:
     return residual_entries(p, tokens) * p["activation_precision"]
 
 
-def mask_bytes(p: dict, entries: float) -> float:
+def mask_bytes(p: Values, entries: float) -> float:
     return entries * 1 if p["dropout"] > 0 else 0.0
 
 
-def block_input_bytes(p: dict, tokens: float) -> float:
+def block_input_bytes(p: Values, tokens: float) -> float:
     """The input of a block, which comes from a norm and may be computed again from what that keeps."""
     return 0.0 if p["norm_recomputation"] else residual_entries(p, tokens) * operand_bytes(p)
 
@@ -34,20 +35,20 @@ def block_input_bytes(p: dict, tokens: float) -> float:
 # --- attention -------------------------------------------------------------------------------------------------------
 
 
-def head_entries(p: dict, tokens: float, heads: float) -> float:
+def head_entries(p: Values, tokens: float, heads: float) -> float:
     return tokens * heads * p["head_dimension"] / p["tensor_parallel_degree"]
 
 
-def query_key_value_bytes(p: dict, tokens: float) -> float:
+def query_key_value_bytes(p: Values, tokens: float) -> float:
     entries = head_entries(p, tokens, p["attention_heads"]) + 2 * head_entries(p, tokens, p["key_value_heads"])
     return entries * p["activation_precision"]
 
 
-def score_entries(p: dict, tokens: float) -> float:
+def score_entries(p: Values, tokens: float) -> float:
     return tokens * p["context"] * p["attention_heads"] / p["tensor_parallel_degree"]
 
 
-def score_bytes(p: dict, tokens: float) -> float:
+def score_bytes(p: Values, tokens: float) -> float:
     """Softmax output, and with dropout its mask and what it leaves, unless that is computed again."""
     if p["flash_attention"]:
         return 0.0
@@ -58,7 +59,7 @@ def score_bytes(p: dict, tokens: float) -> float:
     return kept
 
 
-def attention_bytes(p: dict, tokens: float) -> float:
+def attention_bytes(p: Values, tokens: float) -> float:
     kept = block_input_bytes(p, tokens) + query_key_value_bytes(p, tokens) + score_bytes(p, tokens)
     if p["flash_attention"]:
         kept += tokens * p["attention_heads"] / p["tensor_parallel_degree"] * STATISTIC_BYTES
@@ -68,7 +69,7 @@ def attention_bytes(p: dict, tokens: float) -> float:
 # --- feed-forward ----------------------------------------------------------------------------------------------------
 
 
-def hidden_bytes(p: dict, units: float) -> float:
+def hidden_bytes(p: Values, units: float) -> float:
     """Inputs of an activation function (a bit where it works in place), and its output for the product behind it."""
     if p["in_place_activation"] and not p["gated_mlp"]:
         kept = units / 8
@@ -77,7 +78,7 @@ def hidden_bytes(p: dict, units: float) -> float:
     return kept if p["activation_function_recomputation"] else kept + units * operand_bytes(p)
 
 
-def units_of(p: dict, layer: int, tokens: float) -> list[float]:
+def units_of(p: Values, layer: int, tokens: float) -> list[float]:
     """Hidden units of each feed-forward network of a layer: the dense one, or the routed experts and the shared."""
     tp = p["tensor_parallel_degree"]
     if not is_mixture(p, layer):
@@ -86,7 +87,7 @@ def units_of(p: dict, layer: int, tokens: float) -> list[float]:
     return [routed, tokens * p["shared_experts_feedforward_dimension"] / tp]
 
 
-def feedforward_bytes(p: dict, layer: int, tokens: float) -> float:
+def feedforward_bytes(p: Values, layer: int, tokens: float) -> float:
     kept = block_input_bytes(p, tokens)  # a router and shared experts share it
     if is_mixture(p, layer):  # each share of an expert has the visiting tokens whole
         visits = tokens * p["experts_per_token"] * p["dimensionality"] * operand_bytes(p)
@@ -98,19 +99,19 @@ def feedforward_bytes(p: dict, layer: int, tokens: float) -> float:
 # --- a layer ---------------------------------------------------------------------------------------------------------
 
 
-def layer_bytes(p: dict, layer: int, tokens: float) -> float:
+def layer_bytes(p: Values, layer: int, tokens: float) -> float:
     """All that one layer keeps of one micro-batch when nothing is recomputed."""
     norms = 0.0 if p["in_place_norm"] else p["norms_per_layer"] * input_bytes(p, tokens)
     masks = 2 * mask_bytes(p, residual_entries(p, tokens))  # behind attention and behind the feed-forward network
     return norms + masks + attention_bytes(p, tokens) + feedforward_bytes(p, layer, tokens)
 
 
-def largest_gradient_bytes(p: dict, layer: int, tokens: float) -> float:
+def largest_gradient_bytes(p: Values, layer: int, tokens: float) -> float:
     """The most that one operator of a layer's backward pass writes, gradients of weights aside."""
     return max(*residual_gradients(p, tokens), *attention_gradients(p, tokens), *unit_gradients(p, layer, tokens))
 
 
-def residual_gradients(p: dict, tokens: float) -> list[float]:
+def residual_gradients(p: Values, tokens: float) -> list[float]:
     """Of norms with that of their weights, of sums with that of what they drop out, of a block's whole input."""
     own, vector = input_bytes(p, tokens), p["dimensionality"] * p["activation_precision"]
     again = own if p["norm_recomputation"] else 0.0  # the output, for the product behind
@@ -120,7 +121,7 @@ def residual_gradients(p: dict, tokens: float) -> list[float]:
     return [own + p["norm_vectors"] * vector + again, own * (2 if p["dropout"] > 0 else 1), block]
 
 
-def attention_gradients(p: dict, tokens: float) -> list[float]:
+def attention_gradients(p: Values, tokens: float) -> list[float]:
     a = p["activation_precision"]
     queries = head_entries(p, tokens, p["attention_heads"])
     found = [queries * a]
@@ -136,7 +137,7 @@ def attention_gradients(p: dict, tokens: float) -> list[float]:
     return [*found, *cast_gradients(p, [head_entries(p, tokens, width), tokens * p["dimensionality"]])]
 
 
-def unit_gradients(p: dict, layer: int, tokens: float) -> list[float]:
+def unit_gradients(p: Values, layer: int, tokens: float) -> list[float]:
     """Of the hidden units before an activation function (computed again if so), and of the tokens at their experts."""
     a, copies, found = p["activation_precision"], 2 if p["gated_mlp"] else 1, []
     biased = p["norm_position"] == "post" and not is_mixture(p, layer)  # arXiv 2007.00072: in the same kernel
@@ -150,6 +151,6 @@ def unit_gradients(p: dict, layer: int, tokens: float) -> list[float]:
     return found
 
 
-def cast_gradients(p: dict, entries: list[float]) -> list[float]:
+def cast_gradients(p: Values, entries: list[float]) -> list[float]:
     """Gradients of a product's output, cast to fp8 in both layouts."""
     return [LAYOUTS * FP8_BYTES * each for each in entries] if p["matrix_precision"] == "fp8" else []

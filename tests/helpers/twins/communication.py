@@ -3,6 +3,7 @@
 from math import fsum
 
 from tests.helpers.twins.layers import is_mixture, is_recomputed, microbatch_tokens, parameters_per_accelerator
+from tests.helpers.twins.values import Values
 
 REDUCED = 2  # an all-reduce carries the payload twice: reduce-scatter, then all-gather
 SUBLAYERS = 2  # attention and feed-forward; each all-reduces its output over the tensor-parallel group
@@ -21,12 +22,12 @@ class Tier:
         return steps * (payload / self.members / self.bandwidth + self.latency)
 
 
-def inside(p: dict, members: float) -> Tier:
+def inside(p: Values, members: float) -> Tier:
     rate = p["inter_accelerator_bandwidth"] * p["inter_accelerator_efficiency"]
     return Tier(members, rate, p["inter_accelerator_latency"])
 
 
-def across(p: dict, members: float) -> Tier:
+def across(p: Values, members: float) -> Tier:
     node = p["number_of_network_cards_per_node"] * p["bandwidth_per_network_card"] / p["oversubscription"]
     one = node / p["number_of_accelerators_per_node"]
     return Tier(members, one * p["inter_node_efficiency"], p["inter_node_latency"])
@@ -53,7 +54,7 @@ def scattered(near: Tier, far: Tier, payload: float) -> float:
     return stays / near.bandwidth + leaves / far.bandwidth + latency
 
 
-def tiers(p: dict, *kinds: str) -> tuple[Tier, Tier]:
+def tiers(p: Values, *kinds: str) -> tuple[Tier, Tier]:
     """The links that a group of these kinds spans."""
     near = far = 1.0
     for kind in kinds:
@@ -62,7 +63,7 @@ def tiers(p: dict, *kinds: str) -> tuple[Tier, Tier]:
     return inside(p, near), across(p, far)
 
 
-def data_communication(p: dict) -> float:
+def data_communication(p: Values) -> float:
     """Seconds in which the replicas add up their gradients, once a step, and gather weights that are sharded."""
     shared, routed = parameters_per_accelerator(p)
     near, far = tiers(p, "data", "context")
@@ -83,12 +84,12 @@ def data_communication(p: dict) -> float:
     return seconds
 
 
-def passes(p: dict) -> float:
+def passes(p: Values) -> float:
     """Passes through a layer that need its weights, averaged over the layers."""
     return fsum(3 if is_recomputed(p, layer) else 2 for layer in range(int(p["layers"]))) / p["layers"]
 
 
-def head_bytes(p: dict, heads: float) -> float:
+def head_bytes(p: Values, heads: float) -> float:
     """So many heads of an accelerator's own tokens."""
     return microbatch_tokens(p) * heads * p["head_dimension"] / p["tensor_parallel_degree"] * p["activation_precision"]
 
@@ -99,7 +100,7 @@ def handed(near: Tier, far: Tier, payload: float) -> float:
     return payload / tier.bandwidth + tier.latency
 
 
-def exchanged(p: dict) -> float:
+def exchanged(p: Values) -> float:
     """Keys and values on their way to all shares of a sequence, in one pass."""
     near, far = tiers(p, "context")
     own, shares = head_bytes(p, 2 * p["key_value_heads"]), p["context_parallel_degree"]
@@ -111,7 +112,7 @@ def exchanged(p: dict) -> float:
     return fsum(handed(near, far, own) for _ in range(int(shares) - 1))
 
 
-def exchanged_gradients(p: dict) -> float:
+def exchanged_gradients(p: Values) -> float:
     """Gradients of keys and values on their way home; exchanged heads take theirs with them."""
     near, far = tiers(p, "context")
     own, shares = head_bytes(p, 2 * p["key_value_heads"]), p["context_parallel_degree"]
@@ -122,7 +123,7 @@ def exchanged_gradients(p: dict) -> float:
     return fsum(handed(near, far, own) for _ in range(int(shares)))
 
 
-def communication(p: dict) -> dict:
+def communication(p: Values) -> dict[str, float]:
     tp, pp = p["tensor_parallel_degree"], p["pipeline_parallel_degree"]
     tokens = microbatch_tokens(p)
     hidden = tokens * p["dimensionality"] * p["activation_precision"]

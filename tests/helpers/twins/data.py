@@ -1,13 +1,15 @@
 """The slow twin's data parallelism in the operator model: what is added up and gathered, and beside what it hides."""
 
+from collections.abc import Mapping
 from math import gcd
 
 from tests.helpers.twins import operators as twin
 from tests.helpers.twins.communication import across, inside, tiers
 from tests.helpers.twins.layers import embedding_parameters, head_parameters, shared_layer_parameters
+from tests.helpers.twins.values import Values
 
 
-def stages(p):
+def stages(p: Values) -> list[float]:
     """How many layers each stage has."""
     count = int(p["pipeline_parallel_degree"])
     if count == 1:
@@ -16,7 +18,7 @@ def stages(p):
     return [first, *[(p["layers"] - first - last) / (count - 2) for _ in range(count - 2)], last]
 
 
-def parameters_of_the_fullest(p):
+def parameters_of_the_fullest(p: Values) -> float:
     """Parameters of an accelerator on the stage that has most; the last has the head's matrix, tied or not."""
     counts = [layers * shared_layer_parameters(p, 0) for layers in stages(p)]
     counts[0] += embedding_parameters(p)
@@ -24,7 +26,7 @@ def parameters_of_the_fullest(p):
     return max(counts) / p["tensor_parallel_degree"]
 
 
-def data_communication(p):
+def data_communication(p: Values) -> tuple[float, float]:
     """Seconds in which gradients are added up, and weights gathered, once for what the rest of a step asks."""
     near, far = tiers(p, "data", "context")
     held, stage = parameters_of_the_fullest(p), p["zero_stage"]
@@ -46,18 +48,20 @@ def data_communication(p):
 WINDOWS = ("hidden_there", "hidden_back", "hidden_exposed_there", "hidden_exposed_back")
 
 
-def own_links(p):
+def own_links(p: Values) -> bool:
     """Whether gradients cross nodes and tensor parallelism does not, so that both travel at once."""
     return p["inter_node_tensor_parallel_degree"] == 1 and p["inter_node_data_parallel_degree"] > 1
 
 
-def free_forward(p, parts):
+def free_forward(p: Values, parts: Mapping[str, float]) -> float:
     """Seconds of the forward passes in which the links of gradients are free."""
     exchanged = parts["hidden_exposed_there"] if own_links(p) else -parts["hidden_there"]
     return max(parts["compute_forward_time"] + exchanged, 0.0)
 
 
-def hidden_data_communication(p, parts, gradients, weights, layers):
+def hidden_data_communication(
+    p: Values, parts: Mapping[str, float], gradients: float, weights: float, layers: float
+) -> float:
     """Gradients beside what other communication left of the backward pass, weights beside what is left then.
 
     From stage 2 (3) of all micro-batches, before of the last (first); the last layer's has nothing left to hide behind.

@@ -1,9 +1,10 @@
 """The slow twin's mixture of experts in the operator model: tokens dealt to experts one by one, and their kernels."""
 
 from tests.helpers.twins.operators import Kernel, kernel, norm, own_tokens, product, product_seconds, residual, streamed
+from tests.helpers.twins.values import Values
 
 
-def visits_of_busiest(p: dict) -> float:
+def visits_of_busiest(p: Values) -> float:
     """Rows that the busiest accelerator's experts compute: visits dealt out in turn, then what imbalance or places add."""
     senders = p["expert_parallel_degree"] * p["expert_tensor_parallel_degree"]
     rows = 0.0
@@ -13,12 +14,12 @@ def visits_of_busiest(p: dict) -> float:
     return rows * factor
 
 
-def routed(p: dict) -> float:
+def routed(p: Values) -> float:
     tokens = p["batch_size"] / p["data_parallel_degree"] / p["number_of_microbatches_per_minibatch"] * p["context"]
     return tokens / p["context_parallel_degree"] / p["tensor_parallel_degree"]
 
 
-def grouped(p: dict, name: str, m: float, n: float, k: float, experts: float) -> list[Kernel]:
+def grouped(p: Values, name: str, m: float, n: float, k: float, experts: float) -> list[Kernel]:
     """One kernel for all local experts, somewhat slower than one weight's."""
     plain = product(p, name, m, n, k, experts)
     slower = p | {"gemm_sustained_fraction": p["gemm_sustained_fraction"] * p["grouped_gemm_efficiency"]}
@@ -31,12 +32,12 @@ def grouped(p: dict, name: str, m: float, n: float, k: float, experts: float) ->
         (k, n, m, kept, left + out + 2 * kept),
     )
     return [
-        kernel(p, name, old.phase, product_seconds(slower, *shape, experts, written), moved)
-        for old, (*shape, written, moved) in zip(plain, shapes, strict=True)
+        kernel(p, name, old.phase, product_seconds(slower, rows, columns, inner, experts, written), moved)
+        for old, (rows, columns, inner, written, moved) in zip(plain, shapes, strict=True)
     ]
 
 
-def mixture(p: dict) -> list[Kernel]:
+def mixture(p: Values) -> list[Kernel]:
     d, f, a = p["dimensionality"], p["expert_feedforward_dimension"], p["activation_precision"]
     experts = p["number_of_experts"] / p["expert_parallel_degree"]
     rows, own, inner = visits_of_busiest(p), routed(p), f / p["expert_tensor_parallel_degree"]
@@ -55,7 +56,7 @@ def mixture(p: dict) -> list[Kernel]:
     return found + residual(p, "feedforward_residual", p["mlp_bias"])
 
 
-def mixture_stash(p: dict) -> float:
+def mixture_stash(p: Values) -> float:
     """Bytes that a mixture keeps of a micro-batch: input of the router, probabilities, visiting tokens, hidden units."""
     a, rows = p["activation_precision"], visits_of_busiest(p)
     units = rows * p["expert_feedforward_dimension"] / p["expert_tensor_parallel_degree"]

@@ -2,19 +2,21 @@
 
 from math import fsum
 
+from tests.helpers.twins.values import Values
 
-def is_mixture(p: dict, layer: int) -> bool:
+
+def is_mixture(p: Values, layer: int) -> bool:
     return layer < p["number_of_MoE_layers"]
 
 
-def is_recomputed(p: dict, layer: int) -> bool:
+def is_recomputed(p: Values, layer: int) -> bool:
     """Whether all of a layer is run forward again; with `block`, some layers of each stage."""
     if p["activation_recomputation"] == "block":
         return layer < p["number_of_recomputed_layers"] * p["pipeline_parallel_degree"]
     return p["activation_recomputation"] == "full"
 
 
-def microbatch_tokens(p: dict) -> float:
+def microbatch_tokens(p: Values) -> float:
     """Tokens of a micro-batch on one accelerator."""
     sequences = p["batch_size"] / p["data_parallel_degree"] / p["number_of_microbatches_per_minibatch"]
     return sequences * p["context"] / p["context_parallel_degree"]
@@ -23,20 +25,20 @@ def microbatch_tokens(p: dict) -> float:
 # --- work of one layer for a number of tokens ------------------------------------------------------------------------
 
 
-def attention_core_macs(p: dict, tokens: float) -> float:
+def attention_core_macs(p: Values, tokens: float) -> float:
     scores = tokens * p["context"] * p["attention_heads"] * p["head_dimension"]
     values = tokens * p["context"] * p["attention_heads"] * p["head_dimension"]
     return scores + values
 
 
-def feedforward_macs(p: dict, tokens: float, hidden: float) -> float:
+def feedforward_macs(p: Values, tokens: float, hidden: float) -> float:
     macs = tokens * p["dimensionality"] * hidden  # up
     if p["gated_mlp"]:
         macs += tokens * p["dimensionality"] * hidden
     return macs + tokens * hidden * p["dimensionality"]  # down
 
 
-def layer_macs(p: dict, layer: int, tokens: float) -> float:
+def layer_macs(p: Values, layer: int, tokens: float) -> float:
     d, hd = p["dimensionality"], p["head_dimension"]
     macs = tokens * d * p["attention_heads"] * hd  # queries
     macs += tokens * d * p["key_value_heads"] * hd  # keys
@@ -53,11 +55,11 @@ def layer_macs(p: dict, layer: int, tokens: float) -> float:
     return macs
 
 
-def softmax_operations(p: dict, tokens: float) -> float:
+def softmax_operations(p: Values, tokens: float) -> float:
     return tokens * p["context"] * p["attention_heads"]
 
 
-def nonlinear_operations(p: dict, layer: int, tokens: float) -> float:
+def nonlinear_operations(p: Values, layer: int, tokens: float) -> float:
     hidden = p["feedforward_dimension"]
     if is_mixture(p, layer):
         hidden = p["experts_per_token"] * p["expert_feedforward_dimension"]
@@ -69,17 +71,17 @@ def nonlinear_operations(p: dict, layer: int, tokens: float) -> float:
 # --- parameters ------------------------------------------------------------------------------------------------------
 
 
-def norm(p: dict) -> float:
+def norm(p: Values) -> float:
     return p["norm_vectors"] * p["dimensionality"]
 
 
-def feedforward_parameters(p: dict, hidden: float, biased: bool) -> float:
+def feedforward_parameters(p: Values, hidden: float, biased: bool) -> float:
     ups = 2 if p["gated_mlp"] else 1
     count = ups * p["dimensionality"] * hidden + hidden * p["dimensionality"]
     return count + (ups * hidden + p["dimensionality"] if biased else 0)
 
 
-def shared_layer_parameters(p: dict, layer: int) -> float:
+def shared_layer_parameters(p: Values, layer: int) -> float:
     """All of a layer but its routed experts."""
     d, hd = p["dimensionality"], p["head_dimension"]
     projected = hd * (p["attention_heads"] + 2 * p["key_value_heads"])
@@ -94,26 +96,26 @@ def shared_layer_parameters(p: dict, layer: int) -> float:
     return count
 
 
-def routed_layer_parameters(p: dict, layer: int) -> float:
+def routed_layer_parameters(p: Values, layer: int) -> float:
     if not is_mixture(p, layer):
         return 0.0
     return p["number_of_experts"] * feedforward_parameters(p, p["expert_feedforward_dimension"], False)
 
 
-def embedding_parameters(p: dict) -> float:
+def embedding_parameters(p: Values) -> float:
     return (p["vocabulary_size"] + p["position_table"]) * p["dimensionality"]
 
 
-def head_parameters(p: dict, own_matrix: bool) -> float:
+def head_parameters(p: Values, own_matrix: bool) -> float:
     return norm(p) + (p["vocabulary_size"] * p["dimensionality"] if own_matrix else 0)
 
 
-def number_of_parameters(p: dict) -> float:
+def number_of_parameters(p: Values) -> float:
     layers = fsum(shared_layer_parameters(p, i) + routed_layer_parameters(p, i) for i in range(int(p["layers"])))
     return layers + embedding_parameters(p) + head_parameters(p, own_matrix=not p["tied_embeddings"])
 
 
-def stage_layers(p: dict) -> list[float]:
+def stage_layers(p: Values) -> list[float]:
     """Layers of each pipeline stage: the first and the last may have other numbers than those between."""
     pp, first, last = p["pipeline_parallel_degree"], p["number_of_first_stage_layers"], p["number_of_last_stage_layers"]
     if pp == 1:
@@ -123,7 +125,7 @@ def stage_layers(p: dict) -> list[float]:
     return [first, *[(p["layers"] - first - last) / (pp - 2)] * int(pp - 2), last]
 
 
-def stage_parameters(p: dict) -> list[tuple[float, float]]:
+def stage_parameters(p: Values) -> list[tuple[float, float]]:
     """Those outside and inside the routed experts on an accelerator of each stage, of layers that are like the average."""
     layers, stages = range(int(p["layers"])), stage_layers(p)
     shared = fsum(shared_layer_parameters(p, i) for i in layers) / len(layers)
@@ -139,7 +141,7 @@ def stage_parameters(p: dict) -> list[tuple[float, float]]:
     ]
 
 
-def parameters_per_accelerator(p: dict) -> tuple[float, float]:
+def parameters_per_accelerator(p: Values) -> tuple[float, float]:
     """Those outside and inside the routed experts, each on the stage that has most."""
     shared, routed = zip(*stage_parameters(p), strict=True)
     return max(shared), max(routed)

@@ -20,11 +20,12 @@ from tests.helpers.twins.layers import (
     stage_layers,
     stage_parameters,
 )
+from tests.helpers.twins.values import Values
 
 Bytes = dict[str, float]
 
 
-def kept_bytes(p: dict, layer: int, tokens: float) -> float:
+def kept_bytes(p: Values, layer: int, tokens: float) -> float:
     if is_recomputed(p, layer):
         return input_bytes(p, tokens)
     if p["activation_recomputation"] == "selective":
@@ -32,7 +33,7 @@ def kept_bytes(p: dict, layer: int, tokens: float) -> float:
     return layer_bytes(p, layer, tokens)
 
 
-def microbatches_held(p: dict, stage: int) -> float:
+def microbatches_held(p: Values, stage: int) -> float:
     """Micro-batches whose activations a stage holds at once; with chunks of layers, in micro-batches of all of them."""
     pp, v, m = (
         p["pipeline_parallel_degree"], p["virtual_pipeline_stages"], p["number_of_microbatches_per_minibatch"],
@@ -45,7 +46,7 @@ def microbatches_held(p: dict, stage: int) -> float:
     return min(chunks, v * m) / v
 
 
-def states(p: dict, shared: float, routed: float) -> Bytes:
+def states(p: Values, shared: float, routed: float) -> Bytes:
     """Weights, gradients and optimizer states, shared out among the accelerators of a sharding group."""
     group = p["sharding_degree"]
     tensor_shares = p["tensor_parallel_degree"] / p["expert_tensor_parallel_degree"]
@@ -63,7 +64,7 @@ def states(p: dict, shared: float, routed: float) -> Bytes:
     }
 
 
-def activations(p: dict, stage: int) -> float:
+def activations(p: Values, stage: int) -> float:
     """Of the layers and, at the ends, the embedding's dropout and the inputs of final norm, head and loss."""
     layers, tokens = range(int(p["layers"])), microbatch_tokens(p)
     kept = fsum(kept_bytes(p, layer, tokens) for layer in layers) / len(layers) * stage_layers(p)[stage]
@@ -78,7 +79,7 @@ def activations(p: dict, stage: int) -> float:
     return held
 
 
-def logits_and_gradient(p: dict, stage: int) -> float:
+def logits_and_gradient(p: Values, stage: int) -> float:
     """Before the loss, in the precision of activations."""
     if stage < p["pipeline_parallel_degree"] - 1:
         return 0.0
@@ -86,7 +87,7 @@ def logits_and_gradient(p: dict, stage: int) -> float:
     return 2 * entries * p["activation_precision"]
 
 
-def working_bytes(p: dict) -> float:
+def working_bytes(p: Values) -> float:
     """A layer recomputed, the largest gradient and the one it comes from, what is gathered or handed to neighbours."""
     layers, tokens = range(int(p["layers"])), microbatch_tokens(p)
     working = max((layer_bytes(p, i, tokens) for i in layers if is_recomputed(p, i)), default=0.0)
@@ -101,13 +102,13 @@ def working_bytes(p: dict) -> float:
     return working + exchange_bytes(p, tokens)
 
 
-def visit_bytes(p: dict, tokens: float) -> float:
+def visit_bytes(p: Values, tokens: float) -> float:
     """What experts left, in the order of who sent it, on its way, and as it came: four buffers of the visits."""
     once = tokens * p["experts_per_token"] / p["tensor_parallel_degree"] * p["expert_tensor_parallel_degree"]
     return 4 * once * p["dimensionality"] * p["activation_precision"]
 
 
-def exchange_bytes(p: dict, tokens: float) -> float:
+def exchange_bytes(p: Values, tokens: float) -> float:
     """Keys and values of others, which a share of a sequence sees all at once, one after the other, or of its heads."""
     shares, own = p["context_parallel_degree"], 2 * head_entries(p, tokens, p["key_value_heads"])
     if shares == 1:
@@ -117,7 +118,7 @@ def exchange_bytes(p: dict, tokens: float) -> float:
     return exchanged[p["context_parallel_kind"]] * p["activation_precision"]
 
 
-def gathered_bytes(p: dict) -> float:
+def gathered_bytes(p: Values) -> float:
     """Weights of the largest layer, whole while it runs; experts are not where nobody else has them."""
     if p["zero_stage"] < 3 or p["sharding_degree"] == 1:
         return 0.0
@@ -131,7 +132,7 @@ def gathered_bytes(p: dict) -> float:
     return max(whole) * p["weight_precision"]
 
 
-def memory(p: dict) -> dict:
+def memory(p: Values) -> dict[str, float]:
     stages = range(int(p["pipeline_parallel_degree"]))
     available = p["memory_capacity"] - p["reserved_memory_bytes"]
     working, gathered = working_bytes(p), gathered_bytes(p)

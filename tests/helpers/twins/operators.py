@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tests.helpers.twins.communication import Tier
 from tests.helpers.twins.layers import microbatch_tokens
+from tests.helpers.twins.values import Values
 
 # Rows and columns of a tile, the column of its efficiency, and into how many parts it may cut k.
 TILES = (
@@ -23,6 +24,9 @@ REDUCING = ("norm", "softmax", "cross_entropy")  # rows, which takes longer than
 CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "flash")
 
 
+Numbers = tuple[float, ...]
+
+
 class Kernel(NamedTuple):
     name: str
     phase: str
@@ -32,7 +36,7 @@ class Kernel(NamedTuple):
 # --- one kernel ------------------------------------------------------------------------------------------------------
 
 
-def kernel(p: dict, name: str, phase: str, work: float, moved: float) -> Kernel:
+def kernel(p: Values, name: str, phase: str, work: float, moved: float) -> Kernel:
     """Seconds of work, beside bytes that move at a bandwidth to be reached first."""
     bandwidth = p["memory_bandwidth"] * p["memory_bandwidth_efficiency"]
     if name.endswith(REDUCING):
@@ -41,7 +45,7 @@ def kernel(p: dict, name: str, phase: str, work: float, moved: float) -> Kernel:
     return Kernel(name, phase, p["kernel_overhead_time"] + max(work, traffic))
 
 
-def product_seconds(p: dict, m: float, n: float, k: float, batch: float, written: float) -> float:
+def product_seconds(p: Values, m: float, n: float, k: float, batch: float, written: float) -> float:
     """Waves of tiles over the cores; each core multiplies one tile's share of k, and the ramp."""
     peak = p["matrix_peak_flop_rate"] * p["gemm_sustained_fraction"] * p["training_clock_fraction"]
     best = inf
@@ -63,7 +67,7 @@ def product_seconds(p: dict, m: float, n: float, k: float, batch: float, written
     return best
 
 
-def linear(p: dict, name: str, m: float, n: float, k: float) -> list[Kernel]:
+def linear(p: Values, name: str, m: float, n: float, k: float) -> list[Kernel]:
     """A product with a weight; a kernel of its own may add what it left to the weight's gradient, or copy it to be sent."""
     found, entries = product(p, name, m, n, k), k * n
     if p["gradient_accumulation"] == "fused":
@@ -75,7 +79,7 @@ def linear(p: dict, name: str, m: float, n: float, k: float) -> list[Kernel]:
     return [*found, kernel(p, f"{name} sum", "weight_gradient", entries / p["vector_flop_rate"], moved)]
 
 
-def product(p: dict, name: str, m: float, n: float, k: float, batch: float = 1, weight: bool = True) -> list[Kernel]:
+def product(p: Values, name: str, m: float, n: float, k: float, batch: float = 1, weight: bool = True) -> list[Kernel]:
     """A product and its two gradients; that of a weight is added to the gradient of other micro-batches."""
     a = p["activation_precision"]
     left, right, out = m * k * batch * a, k * n * batch * a, m * n * batch * a
@@ -90,26 +94,26 @@ def product(p: dict, name: str, m: float, n: float, k: float, batch: float = 1, 
     return [kernel(p, name, phase, seconds + waited(p, moved), moved) for phase, seconds, moved in works]
 
 
-def waited(p: dict, moved: float) -> float:
+def waited(p: Values, moved: float) -> float:
     """Seconds for bytes that a processor's caches do not keep and its products do not hide."""
     bandwidth = p["memory_bandwidth"] * p["memory_bandwidth_efficiency"]
     return p["exposed_operand_fraction"] * max(0, moved - p["cached_operand_bytes"]) / bandwidth
 
 
-def streamed(p: dict, name: str, forward: tuple | None, backward: tuple | None) -> list[Kernel]:
+def streamed(p: Values, name: str, forward: Numbers | None, backward: Numbers | None) -> list[Kernel]:
     """Kernels that pass over their tensors once: operations and bytes, functions and random numbers, forward and backward."""
     works = (("forward", forward), ("input_gradient", backward))
     again = 1 if name == "cross_entropy" else p["streaming_traffic_factor"]  # what is not fused goes to memory and back
     return [kernel(p, name, phase, worked(p, *work), again * work[1]) for phase, work in works if work]
 
 
-def worked(p: dict, operations: float, moved: float, functions: float = 0, drawn: float = 0) -> float:
+def worked(p: Values, operations: float, moved: float, functions: float = 0, drawn: float = 0) -> float:
     """Additions and products, then exponentials, roots and quotients, then random numbers, one after another."""
     beside = functions * p["elementary_function_time"] + drawn * p["random_number_time"]
     return operations / p["vector_flop_rate"] + beside
 
 
-def attention_rate(p: dict, way: str) -> float:
+def attention_rate(p: Values, way: str) -> float:
     """What a framework's attention sustains: of the newest kernel's rate what its own has, in order, and dropping out."""
     rate = p["matrix_peak_flop_rate"] * p[f"attention_{way}_efficiency"] * p["training_clock_fraction"]
     newest = p["deterministic_kernel_fraction"] if p["deterministic"] else 1
@@ -125,19 +129,19 @@ def attention_rate(p: dict, way: str) -> float:
 # --- the kernels of a layer, of both ends, and of the optimizer ------------------------------------------------------
 
 
-def own_tokens(p: dict) -> float:
+def own_tokens(p: Values) -> float:
     """Tokens that one accelerator normalises, drops out and adds up."""
     return microbatch_tokens(p) / (p["tensor_parallel_degree"] if p["sequence_parallel"] else 1)
 
 
-def norm(p: dict, name: str) -> list[Kernel]:
+def norm(p: Values, name: str) -> list[Kernel]:
     entries, weights = own_tokens(p) * p["dimensionality"], p["norm_vectors"] * p["dimensionality"]
     a = p["activation_precision"]  # backward: two tensors for the input's gradient, two for the weights'
     backward = (13 * entries, (5 * entries + 2 * weights) * a)
     return streamed(p, name, (7 * entries, (2 * entries + weights) * a), backward)
 
 
-def residual(p: dict, name: str, biased: float) -> list[Kernel]:
+def residual(p: Values, name: str, biased: float) -> list[Kernel]:
     """Bias, dropout and sum; backward the two gradients are added, and a bias's sums one of them again."""
     entries, a, drops = own_tokens(p) * p["dimensionality"], p["activation_precision"], p["dropout"] > 0
     mask = entries * p["dropout_mask_precision"] * drops
@@ -146,7 +150,7 @@ def residual(p: dict, name: str, biased: float) -> list[Kernel]:
     return streamed(p, name, forward, ((3 if drops else 1) * entries, tensors * entries * a + mask))
 
 
-def flash(p: dict) -> list[Kernel]:
+def flash(p: Values) -> list[Kernel]:
     """One kernel whose causal half is skipped; backward computes the scores again: five products for two."""
     context, heads = p["context"], p["attention_heads"] / p["tensor_parallel_degree"]
     rows, a = microbatch_tokens(p) * heads, p["activation_precision"]
@@ -163,7 +167,7 @@ def flash(p: dict) -> list[Kernel]:
     return [forward, kernel(p, "flash", "input_gradient", back, 4 * queries + 2 * keys + sums)]
 
 
-def unfused(p: dict) -> list[Kernel]:
+def unfused(p: Values) -> list[Kernel]:
     """Every kernel writes all scores; then the heads are brought together."""
     context, hd, a = p["context"], p["head_dimension"], p["activation_precision"]
     heads = p["microbatch_size"] * p["attention_heads"] / p["tensor_parallel_degree"]
@@ -179,7 +183,7 @@ def unfused(p: dict) -> list[Kernel]:
     return found + streamed(p, "head_permutation", (0, moved), (0, moved))
 
 
-def attention(p: dict) -> list[Kernel]:
+def attention(p: Values) -> list[Kernel]:
     t, d, tp, a = microbatch_tokens(p), p["dimensionality"], p["tensor_parallel_degree"], p["activation_precision"]
     queries, keys = (p[f"{kind}_heads"] * p["head_dimension"] / tp for kind in ("attention", "key_value"))
     found = norm(p, "attention_norm") + linear(p, "query_key_value", t, queries + 2 * keys, d)
@@ -194,7 +198,7 @@ def attention(p: dict) -> list[Kernel]:
     return found + residual(p, "attention_residual", p["attention_output_bias"])
 
 
-def feedforward(p: dict) -> list[Kernel]:
+def feedforward(p: Values) -> list[Kernel]:
     t, d, a = microbatch_tokens(p), p["dimensionality"], p["activation_precision"]
     hidden, ups = p["feedforward_dimension"] / p["tensor_parallel_degree"], 2 if p["gated_mlp"] else 1
     inputs, output = ups * t * hidden * a, t * hidden * a
@@ -207,7 +211,7 @@ def feedforward(p: dict) -> list[Kernel]:
     return found + residual(p, "feedforward_residual", p["mlp_bias"])
 
 
-def embedding(p: dict) -> list[Kernel]:
+def embedding(p: Values) -> list[Kernel]:
     """Every share looks up all rows; backward adds to rows of the table's gradient, which are read and written."""
     a, g = p["activation_precision"], p["gradient_precision"]
     entries, own = microbatch_tokens(p) * p["dimensionality"], own_tokens(p) * p["dimensionality"]
@@ -218,7 +222,7 @@ def embedding(p: dict) -> list[Kernel]:
     return found
 
 
-def head(p: dict) -> list[Kernel]:
+def head(p: Values) -> list[Kernel]:
     """Final norm, output head, and a loss of several kernels: one reads narrow logits, some write none."""
     words, kernels = p["vocabulary_size"] / p["tensor_parallel_degree"], p["cross_entropy_kernels"]
     logits, a, wide = microbatch_tokens(p) * words, p["activation_precision"], p["logits_precision"]
@@ -230,7 +234,7 @@ def head(p: dict) -> list[Kernel]:
     return found + streamed(p, "cross_entropy", (*there, logits), (*back, logits))
 
 
-def optimizer(p: dict, held: float) -> float:
+def optimizer(p: Values, held: float) -> float:
     """Gradients unscaled to full precision, their norm, clipping, Adam, the copy to weights, and a reset to zero."""
     g, s = p["gradient_precision"], p["optimizer_state_precision"]
     if p["zero_stage"] >= 1:
@@ -243,7 +247,7 @@ def optimizer(p: dict, held: float) -> float:
     )
 
 
-def phase_seconds(p: dict, kernels: list[Kernel], phase: str) -> float:
+def phase_seconds(p: Values, kernels: list[Kernel], phase: str) -> float:
     """Of all kernels of a pass, and no less than their launches."""
     found = [k.seconds for k in kernels if k.phase == phase]
     return max(fsum(found), len(found) * p["kernel_dispatch_time"])
@@ -252,7 +256,7 @@ def phase_seconds(p: dict, kernels: list[Kernel], phase: str) -> float:
 # --- collectives -----------------------------------------------------------------------------------------------------
 
 
-def ring(p: dict, near: Tier, far: Tier, payload: float) -> float:
+def ring(p: Values, near: Tier, far: Tier, payload: float) -> float:
     """Once round all of a group; between nodes over as many links as it has members in a node."""
     bandwidth, ramp = near.bandwidth, p["inter_accelerator_ramp_bytes"]
     if far.members > 1:
@@ -263,33 +267,33 @@ def ring(p: dict, near: Tier, far: Tier, payload: float) -> float:
     return fsum(seconds)
 
 
-def two_tiers(p: dict, near: Tier, far: Tier, payload: float) -> float:
+def two_tiers(p: Values, near: Tier, far: Tier, payload: float) -> float:
     """Inside the node, and across nodes what that leaves to each."""
     inside = near.gather(payload) + p["inter_accelerator_ramp_bytes"] / near.bandwidth if near.members > 1 else 0.0
     outside = far.gather(payload / near.members) + p["inter_node_ramp_bytes"] / far.bandwidth if far.members > 1 else 0
     return inside + outside
 
 
-def tree(p: dict, near: Tier, far: Tier, payload: float) -> float:
+def tree(p: Values, near: Tier, far: Tier, payload: float) -> float:
     """Up and down: a chain in each node, a tree over the nodes; as many bytes as twice round a ring, less fast."""
-    still = [Tier(tier.members, tier.bandwidth, 0.0) for tier in (near, far)]  # without latency
+    still, too = (Tier(tier.members, tier.bandwidth, 0.0) for tier in (near, far))  # without latency
     latency = 2 * (log2(far.members) * far.latency + (near.members - 1) * near.latency)
-    return latency + 2 * ring(p, *still, payload) / p["tree_bandwidth_fraction"]
+    return latency + 2 * ring(p, still, too, payload) / p["tree_bandwidth_fraction"]
 
 
-def reduced(p: dict, near: Tier, far: Tier, payload: float) -> float:
+def reduced(p: Values, near: Tier, far: Tier, payload: float) -> float:
     ways = {"ring": 2 * ring(p, near, far, payload), "tree": tree(p, near, far, payload),
             "hierarchical": 2 * two_tiers(p, near, far, payload)}  # fmt: skip
     return ways.get(p["collective_algorithm"], min(ways.values()))
 
 
-def gathered(p: dict, near: Tier, far: Tier, payload: float) -> float:
+def gathered(p: Values, near: Tier, far: Tier, payload: float) -> float:
     around = ring(p, near, far, payload)
     hierarchical = p["collective_algorithm"] in ("automatic", "hierarchical")
     return min(around, two_tiers(p, near, far, payload)) if hierarchical else around
 
 
-def called(p: dict, kind: str, group: tuple[Tier, Tier], payload: float) -> float:
+def called(p: Values, kind: str, group: tuple[Tier, Tier], payload: float) -> float:
     """Seconds of a collective with the overhead of its call; a group of one has nothing to say."""
     if group[0].members * group[1].members <= 1:
         return 0.0

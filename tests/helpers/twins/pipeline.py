@@ -1,7 +1,15 @@
 """The slow twin's pipeline: when each stage would be done if it set the pace, stage by stage, and which is last."""
 
+from collections.abc import Sequence
 
-def waited(p, stages, ends, boundary, held):
+from tests.helpers.twins.values import Values
+
+# Seconds of a micro-batch, forward and in all: of each stage, and of the embedding and the head.
+Stages = Sequence[tuple[float, float]]
+Ends = tuple[tuple[float, float], tuple[float, float]]
+
+
+def waited(p: Values, stages: Stages, ends: Ends, boundary: float, held: float) -> float:
     """Seconds that a step takes beyond the work of its slowest stage and what it sends.
 
     `stages` and `ends` (embedding, head) are seconds of a micro-batch, forward and in all; `held` are those of a hand-over in
@@ -16,11 +24,11 @@ def waited(p, stages, ends, boundary, held):
     return p_waits(count, latest - m * slowest)
 
 
-def p_waits(count, seconds):
+def p_waits(count: int, seconds: float) -> float:
     return seconds if count > 1 else 0.0
 
 
-def plain(stages, ends, place, m, v, boundary, held):
+def plain(stages: Stages, ends: Ends, place: int, m: int, v: int, boundary: float, held: float) -> float:
     """A stage behind whose first forward passes the others bring back the first gradient, and so at the end."""
     del ends, v
     behind = len(stages) - 1 - place
@@ -36,7 +44,7 @@ def plain(stages, ends, place, m, v, boundary, held):
     return sum(whole + 2 * boundary for _, whole in stages[:place]) + idle + m * stages[place][1]
 
 
-def interleaved(stages, ends, place, m, v, boundary, held):
+def interleaved(stages: Stages, ends: Ends, place: int, m: int, v: int, boundary: float, held: float) -> float:
     """The same chunk by chunk: the first micro-batch goes through all chunks before a gradient comes back."""
     count, ((into, embedding), (out, head)) = len(stages), ends
     last = count - 1

@@ -18,9 +18,10 @@ from tests.helpers.twins.layers import (
     softmax_operations,
 )
 from tests.helpers.twins.memory import memory, states
+from tests.helpers.twins.values import Values
 
 
-def computation(p: dict) -> dict:
+def computation(p: Values) -> dict[str, float]:
     tp, pp = p["tensor_parallel_degree"], p["pipeline_parallel_degree"]
     tokens = microbatch_tokens(p)
     mac = 2 / (p["matrix_peak_flop_rate"] * p["matrix_efficiency"])
@@ -53,7 +54,7 @@ def computation(p: dict) -> dict:
     }
 
 
-def flops(p: dict) -> dict:
+def flops(p: Values) -> dict[str, float]:
     """Of the whole machine in a step, by the convention of Megatron-LM: all of attention counted."""
     tokens = p["batch_size"] * p["context"]
     macs = [layer_macs(p, i, tokens) for i in range(int(p["layers"]))]
@@ -65,13 +66,13 @@ def flops(p: dict) -> dict:
     return {"model": 2 * 3 * (layers + head), "hardware": 2 * (3 * (layers + head) + again)}
 
 
-def traffic(p: dict) -> float:
+def traffic(p: Values) -> float:
     """Bytes of an optimizer step on the stage that has most: weights and states are read and written, gradients read."""
     own = states(p, *parameters_per_accelerator(p))
     return 2 * own["weight_bytes"] + own["gradient_bytes"] + 2 * own["optimizer_state_bytes"]
 
 
-def step(p: dict) -> dict:
+def step(p: Values) -> dict[str, float]:
     """Every part of one training step."""
     pp = p["pipeline_parallel_degree"]
     result = memory(p) | computation(p) | communication(p)
