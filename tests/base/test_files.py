@@ -47,7 +47,11 @@ class TestStrictJson:
             ("", "line 1, column 1"),
             ("hello", "line 1, column 1"),
             ('{"a": 1,\n "b" 2}', "line 2, column 6"),
-            ('{"a": 1,\n\n}', "line 3, column 1"),
+            ('{"a": 1,\n "b": 2 ,\n\n}', "line 2, column 9"),
+            ("[[1],\n ]", "line 1, column 5"),
+            ("[1,}", "line 1, column 3"),
+            ("[1,", "line 1, column 4"),
+            ("{,}", "line 1, column 2"),
             ("{'a': 1}", "line 1, column 2"),
             ('{"a": 1} x', "line 1, column 10"),
             ('{"a": [1, 2}', "line 1, column 12"),
@@ -60,6 +64,12 @@ class TestStrictJson:
         (problem,) = refused(text)
         assert problem.where == where
         assert problem.what.startswith("is not valid JSON: ")
+
+    @pytest.mark.parametrize(("text", "closing"), [('{"a": 1,\n\n}', "}"), ("[1, 2, ]", "]"), ("[1,}", "}")])
+    def test_a_comma_that_nothing_follows_is_told_alike_by_every_python(self, text, closing):
+        (problem,) = refused(text)
+        assert problem.what == f"is not valid JSON: a comma stands before '{closing}'"
+        assert problem.advice == "take it away"
 
     @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1E+999"])
     def test_numbers_that_are_none(self, number):
