@@ -123,16 +123,20 @@ def test_a_network_s_row_has_no_coefficient():
     assert own == []
 
 
+def mentions(path):
+    plainly = ((text, plain(text)) for text in strings_of(path))
+    return [text for text, written in plainly for name in NAMES if name in written]
+
+
 def test_no_program_mentions_a_network_or_a_measurement():
     for path in sorted((ROOT / "amped").rglob("*.py")):
-        told = [text for text in strings_of(path) for name in NAMES if name in plain(text)]
-        assert told == [], path
+        assert mentions(path) == [], path
 
 
 def test_a_program_that_did_would_be_seen(tmp_path):
     page = tmp_path / "page.py"
     page.write_text('"""About GPT-18.4B."""\nFACTORS = {"GPT-18.4B": 0.9}\n', "utf-8")
-    assert [text for text in strings_of(page) for name in NAMES if name in plain(text)] == ["GPT-18.4B"]
+    assert mentions(page) == ["GPT-18.4B"]
 
 
 # --- software stacks --------------------------------------------------------------------------------------------------
