@@ -15,7 +15,7 @@ from amped.exploration.answer import Exploration, explored
 from amped.exploration.executors import Spread, opened
 from amped.exploration.request import Options
 from amped.exploration.running import ALONE, Run, load
-from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analysed
+from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analyzed
 from amped.sensitivities.effects import Sensitivity
 from amped.theory.catalogue import catalogue
 
@@ -145,7 +145,7 @@ def sensitivity(
         formulas: as in `estimate`.
         overrides: as in `estimate`; a list is tried.
     """
-    return analysed(read_scenario(config, overrides, lookup_tables, formulas), of, kinds, step)
+    return analyzed(read_scenario(config, overrides, lookup_tables, formulas), of, kinds, step)
 
 
 def estimateTrainingTime(accelerator: str, transformer: str | None = None) -> float:  # noqa: N802 (AMPeD's name)

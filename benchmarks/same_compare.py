@@ -88,7 +88,7 @@ def former_names(tree: Path) -> dict[str, str]:
     """The tables of former names of a tree as one; none where there are none.
 
     Raises:
-        NamesError: for a file that is no flat table of names.
+        NamesError: for a file that has no tables of names.
     """
     found: dict[str, str] = {}
     for file in sorted(tree.glob("amped/**/former_names.json")):
@@ -96,9 +96,10 @@ def former_names(tree: Path) -> dict[str, str]:
             table = json.loads(file.read_text("utf-8"))
         except ValueError as error:
             raise NamesError(f"{file} is not JSON: {error}") from None
-        if not isinstance(table, dict) or not all(isinstance(name, str) for name in table.values()):
-            raise NamesError(f'{file} is not a table of names, {{"former": "new"}}')
-        found |= table
+        for names in table.values() if isinstance(table, dict) else (None,):
+            if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+                raise NamesError(f'{file} has no tables of names, {{"names": {{"former": "new"}}}}')
+            found |= names
     return found
 
 

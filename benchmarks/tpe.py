@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 # What the tool took on one core for its 141,109 candidates: from 4 accelerators on for its first system, from 512 on for the
-# others. Here every system starts at 128, with the same candidates at each size (tests/test_explore_published.py).
+# others. Here every system starts at 128, with the same candidates at each size (tests/exploration/test_published.py).
 TOOL_SECONDS, TOOL_CANDIDATES = 329.0, 141_109
 SIZES = [2**power for power in range(7, 15)]
 DOMAINS = (4, 8, 64)

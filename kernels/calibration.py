@@ -151,14 +151,14 @@ def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
     for own in families.values():
         quiet = [r for r in own if "throttled" not in r.get("flags", ())]
         enough = len(quiet) >= max(FEWEST_RECORDS, QUIET_SHARE * len(own))
-        kept += quiet if enough else [_normalised(r, result) for r in own]
+        kept += quiet if enough else [_normalized(r, result) for r in own]
     return kept
 
 
-def _normalised(record: Record, result: Result) -> Record:
+def _normalized(record: Record, result: Result) -> Record:
     """A product or an attention beside which the sentinel's product was slow, as it would be at its best.
 
-    Clocks and neighbours slow computing down; the time for bytes that the sentinel's product does not move is left as it is.
+    Clocks and neighbors slow computing down; the time for bytes that the sentinel's product does not move is left as it is.
     """
     beside = [r["gemm_tflops_beside"] for r in result["records"] if "gemm_tflops_beside" in r]
     computes = FAMILIES[record["kernel"]].kind in COMPUTING if record["kernel"] in FAMILIES else False

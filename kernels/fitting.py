@@ -1,7 +1,7 @@
 """Coefficients fitted to samples: differential evolution within bounds, and each half of the records by the other half.
 
 Formulas with waves and fastest tiles have no gradients, and a whole population is one run of formulas that broadcast.
-Source: Zhang and Sanderson, IEEE Trans. Evol. Comput. 13(5), 2009 (JADE): a member moves towards one of the leaders, and half
+Source: Zhang and Sanderson, IEEE Trans. Evol. Comput. 13(5), 2009 (JADE): a member moves toward one of the leaders, and half
 way to a bound that it would cross; of 45 fits to measured kernels none stuck, where the strategy best/1/bin with clipped
 bounds did in 6. No library that amped needs anyway has it.
 """

@@ -67,7 +67,7 @@ class Runner:
 
         `before` are kernels that an earlier run measured, and that more rounds are for too.
 
-        Minutes in which a neighbour slows the processor down do not come in every round, and minima forget them.
+        Minutes in which a neighbor slows the processor down do not come in every round, and minima forget them.
         """
         self._began, self._before = self.clock(), self.result["wall_s"]
         for number, each in enumerate(suite):
@@ -178,7 +178,7 @@ def _better(fresh: dict[str, Any], record: dict[str, Any]) -> bool:
 
 
 def mark_slowed(result: Result) -> None:
-    """Marks the records beside which the sentinel's product ran slower than at its best: clocks or neighbours."""
+    """Marks the records beside which the sentinel's product ran slower than at its best: clocks or neighbors."""
     own = [r for r in result["records"] if "gemm_tflops_beside" in r]
     best = max((r["gemm_tflops_beside"] for r in own), default=0.0)
     for record in own:

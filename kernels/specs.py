@@ -17,7 +17,7 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
 BACKWARD_PRODUCTS = 2.5
 Parameters = Mapping[str, Any]
 Dimensions = Callable[[Parameters], float]
-# Side of the product and bytes of the copy that are timed again and again, to see clocks drift and neighbours come.
+# Side of the product and bytes of the copy that are timed again and again, to see clocks drift and neighbors come.
 SENTINELS = {"cpu": (256, 16 << 20), "cuda": (4096, 1 << 30)}
 
 
@@ -27,7 +27,7 @@ class Family:
 
     Attributes:
         kind: of the operator that amped's model has for it: contraction, batched_contraction, grouped_contraction,
-            fused_attention, normalisation, element_wise, collective or launch.
+            fused_attention, normalization, element_wise, collective or launch.
         parameters: its dimensions with their defaults; None where one must be given.
         flops: floating-point operations; moved: entries that move, by bytes of an entry and parameters.
     """
@@ -114,12 +114,12 @@ FAMILIES: Mapping[str, Family] = {
          "causal": True, "dropout": 0.0, "direction": "forward", "backend": "default"},
         attention_flops, attention_bytes,
     ),
-    "softmax": _rowwise("normalisation", 4, 2),
-    "softmax_backward": _rowwise("normalisation", 4, 3),
-    "layer_norm": _rowwise("normalisation", 7, 2),
-    "layer_norm_backward": _rowwise("normalisation", 13, 5),
-    "rms_norm": _rowwise("normalisation", 7, 2),
-    "rms_norm_backward": _rowwise("normalisation", 13, 5),
+    "softmax": _rowwise("normalization", 4, 2),
+    "softmax_backward": _rowwise("normalization", 4, 3),
+    "layer_norm": _rowwise("normalization", 7, 2),
+    "layer_norm_backward": _rowwise("normalization", 13, 5),
+    "rms_norm": _rowwise("normalization", 7, 2),
+    "rms_norm_backward": _rowwise("normalization", 13, 5),
     "gelu": _rowwise("element_wise", 9, 2),
     "gelu_backward": _rowwise("element_wise", 14, 3),
     "swiglu": _rowwise("element_wise", 4, 3),
@@ -127,8 +127,8 @@ FAMILIES: Mapping[str, Family] = {
     "bias_gelu_dropout": _rowwise("element_wise", 11, 2),
     "embedding": _embedding(2),
     "embedding_backward": _embedding(3),
-    "cross_entropy": _rowwise("normalisation", 6, 2),
-    "cross_entropy_backward": _rowwise("normalisation", 3, 2),
+    "cross_entropy": _rowwise("normalization", 6, 2),
+    "cross_entropy_backward": _rowwise("normalization", 3, 2),
     "adamw": Family("element_wise", {"parameters": None, "implementation": "foreach"},
                     lambda p: 15.0 * p["parameters"], lambda p, w: 7.0 * w * p["parameters"]),
     "all_reduce": _collective(lambda n: 2 * _ring(n)),

@@ -127,7 +127,7 @@ def of_operators(operators: Iterable[Operator], dtype: str, attention: dict[str,
 _LAYOUT_OF = {"forward": "TN", "input_gradient": "NN", "weight_gradient": "NT"}
 _KINDS = {
     "contraction": "gemm",
-    "head_contraction": "gemm",
+    "output_head_contraction": "gemm",
     "batched_contraction": "batched_gemm",
     "grouped_contraction": "grouped_gemm",
 }

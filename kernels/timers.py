@@ -13,7 +13,7 @@ WARM_TIME, WARM_CALLS, WARM_AGREEMENT = 0.2, 5, 0.03
 # Kernels shorter than this are captured in a graph of many, so that their launches are not timed. Of three trials the
 # shortest tells, unless the first took so much longer that no disturbance can have been the reason.
 SHORTEST, CAPTURED, TRIALS, SURELY_LONG = 30e-6, 20, 3, 3e-3
-# A neighbour on the other thread of a core slows it down by a half and more: a call counts where a small product before and
+# A neighbor on the other thread of a core slows it down by a half and more: a call counts where a small product before and
 # after it took no longer than this multiple of its least.
 QUIET = 1.08
 # Caps of time that a record may wait for such moments, which on a busy machine are bursts of a tenth of a second.

@@ -18,6 +18,7 @@ class Aliases:
     Attributes:
         common: other tools' spellings.
         former: names that amped had before, read under the new one and told once.
+        words: kinds and labels that outputs had before, and have under the new one.
         renamed: AMPeD's older names, read under the new one.
         equal_to: AMPeD's older names, accepted when they have the value of the other.
         retired: AMPeD's older names that are accepted and not used.
@@ -25,6 +26,7 @@ class Aliases:
 
     common: dict[str, str]
     former: dict[str, str]
+    words: dict[str, str]
     renamed: dict[str, str]
     equal_to: dict[str, str]
     retired: frozenset[str]
@@ -56,7 +58,7 @@ class Aliases:
 
     @cached_property
     def _earlier(self) -> dict[str, str]:
-        return {now: name for name, now in self.former.items()}
+        return {now: name for name, now in (self.words | self.former).items()}
 
 
 @lru_cache(maxsize=1)
@@ -66,4 +68,6 @@ def aliases() -> Aliases:
     common = parse_json(folder.joinpath("common_aliases.json").read_text("utf-8"))
     older = parse_json(folder.joinpath("amped_aliases.json").read_text("utf-8"))
     former = parse_json(folder.joinpath("former_names.json").read_text("utf-8"))
-    return Aliases(common, former, older["renamed"], older["equal_to"], frozenset(older["retired"]))
+    return Aliases(
+        common, former["names"], former["words"], older["renamed"], older["equal_to"], frozenset(older["retired"])
+    )

@@ -85,13 +85,25 @@ def parse_json(text: str, file: str = "") -> Any:
             parse_int=strict.whole,
         )  # fmt: skip
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise FileError(Problem(f"is not valid JSON: {error.msg}", where=where), file=file) from None
+        raise FileError(_broken(error), file=file) from None
     except RecursionError:
         raise FileError("is nested too deeply to be read", advice="a config needs five levels", file=file) from None
     if strict.problems:
         raise FileError(strict.problems, file=file)
     return value
+
+
+def _broken(error: json.JSONDecodeError) -> Problem:
+    """Where a text is no JSON and why; a comma that nothing follows, which each Python tells in its own way, in ours."""
+    what, place, advice = error.msg, error.pos, ""
+    before, closing = error.doc[: error.pos + what.startswith("Illegal trailing comma")].rstrip(" \t\r\n"), ("}", "]")
+    if before.endswith(",") and (error.doc.startswith(closing, place) or len(before) > place):
+        place = len(before) - 1
+        what = f"a comma stands before {error.doc[len(before) :].lstrip()[0]!r}"
+        advice = "take it away"
+    line = error.doc.count("\n", 0, place) + 1
+    column = place - error.doc.rfind("\n", 0, place)
+    return Problem(f"is not valid JSON: {what}", where=f"line {line}, column {column}", advice=advice)
 
 
 def read_json(path: Path) -> Any:

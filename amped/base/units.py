@@ -100,7 +100,7 @@ def parse(value: object, canonical: str, bare: str | None = None) -> float:
     if unit in PREFIXES:  # "8 G": a prefix alone scales the bare unit
         number, unit = number * Decimal(repr(PREFIXES[unit])), ""
     scale = factor(unit or bare or "", canonical) if unit or bare else 1.0
-    result = float(number * Decimal(repr(scale)))  # decimal, so that "5 us" is 5e-6 and not its neighbour
+    result = float(number * Decimal(repr(scale)))  # decimal, so that "5 us" is 5e-6 and not its neighbor
     if not math.isfinite(result):
         what = "is too large" if isinstance(value, int) else "is not a finite number"
         raise UnitError(f"{quoted(value)} {what}", advice=expected(canonical))

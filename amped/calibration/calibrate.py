@@ -89,7 +89,7 @@ def calibrated_all(
     tables, every = Tables(user_folders(lookup_tables)), read_measurements(table, lookup_tables)
     names = [name for name in dict.fromkeys(map(accelerator_of, every)) if name]
     if not names:
-        raise ConfigError(f"no row of {_label(table)} can be modelled", "`amped validate` says why")
+        raise ConfigError(f"no row of {_label(table)} can be modeled", "`amped validate` says why")
     found: list[Calibration] = []
     refused: list[Problem] = []
     for name in names:
@@ -105,7 +105,7 @@ def calibrated_all(
 
 
 def accelerator_of(m: Measurement) -> str:
-    """The row of the accelerator a measurement was made on; nothing where the row cannot be modelled."""
+    """The row of the accelerator a measurement was made on; nothing where the row cannot be modeled."""
     return str(m.config[ACCELERATOR]["lookup_config"]["lookup_table_row"]) if m.config else ""
 
 
@@ -214,4 +214,4 @@ def _label(table: Path | None) -> str:
 
 def _measured_on(table: Path | None, lookup_tables: Path | None) -> str:
     names = dict.fromkeys(filter(None, map(accelerator_of, read_measurements(table, lookup_tables))))
-    return f"it has rows of {', '.join(names)}" if names else "no row can be modelled: `amped validate` says why"
+    return f"it has rows of {', '.join(names)}" if names else "no row can be modeled: `amped validate` says why"

@@ -67,14 +67,14 @@ def fitted(task: Task, tell: Told = lambda _: None) -> Array:
     """The coefficients of each fit: a row for each row of `weights`."""
     low, high = task.bounds
     moved = np.zeros((len(task.weights), len(task.coefficients)))
-    errors, slopes = _linearised(task, moved)
+    errors, slopes = _linearized(task, moved)
     cost, damping = _cost(task, moved, errors), np.full(len(moved), DAMPING)
     for number in range(1, MOST_STEPS + 1):
         tried = np.clip(moved + _steps(task, moved, errors, slopes, damping), low, high)
         far = np.max(np.abs(tried - moved), axis=1)
         if np.all((far < SETTLED) | (damping > STIFFEST)):
             break
-        next_errors, next_slopes = _linearised(task, tried)
+        next_errors, next_slopes = _linearized(task, tried)
         next_cost = _cost(task, tried, next_errors)
         better = next_cost < cost
         moved = np.where(better[:, None], tried, moved)
@@ -86,7 +86,7 @@ def fitted(task: Task, tell: Told = lambda _: None) -> Array:
     return task.start + moved * task.doubts
 
 
-def _linearised(task: Task, moved: Array) -> tuple[Array, Array]:
+def _linearized(task: Task, moved: Array) -> tuple[Array, Array]:
     """Errors of each fit, and how they change with each coefficient: differences inwards, all in one evaluation."""
     fits, number = moved.shape
     signs = np.where(moved + DIFFERENCE > task.bounds[1], -1.0, 1.0)

@@ -47,7 +47,7 @@ def observed(m: Measurement, lookup_tables: Path | None = None) -> tuple[Observa
     """A measurement's step as an observation, and the row of kernel efficiencies that serves it.
 
     Raises:
-        AmpedError: where the row cannot be modelled, no time was measured, or its inputs are known badly.
+        AmpedError: where the row cannot be modeled, no time was measured, or its inputs are known badly.
     """
     timed = next((r for r in residuals_of(m, lookup_tables) if r.of_time), None)
     if timed is None or timed.times is None or m.config is None:

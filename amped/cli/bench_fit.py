@@ -143,7 +143,7 @@ def collectives() -> Any:
     times: Any = TIMES
 
     def seconds(kind: str, volume: Any, ranks: float, rate: Any, latency: Any) -> Any:
-        links = Links("measured", rate, rate, latency, latency, 0.0, 0.0, 0.0, 1.0, 1.0, *(0.0, 1.0, 1.0, 1.0))
+        links = Links("measured", rate, rate, latency, latency, 0.0, 0.0, 0.0, 1.0, 1.0, *(1.0, 0.0, 0.0, 0.0))
         return times[kind](Collective("measured", kind, volume, ranks, 1.0, 1.0), links)
 
     return seconds

@@ -153,7 +153,7 @@ def _number(written: str) -> object:
 
 
 def show(renderable: RenderableType) -> None:
-    """Prints for people: colours and the terminal's width there, plain text of a fixed width elsewhere."""
+    """Prints for people: colors and the terminal's width there, plain text of a fixed width elsewhere."""
     from rich.console import Console
 
     console = Console(highlight=False)

@@ -43,9 +43,9 @@ def sensitivity(
 
     Example: amped sensitivity --of training_time --model "Llama 3 70B" --system "DGX H100" --gpus 512 --top 10
     """
-    from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, analysed
+    from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, analyzed
 
-    found = analysed(asked, of, kind or HARDWARE_AND_MAPPING, step)
+    found = analyzed(asked, of, kind or HARDWARE_AND_MAPPING, step)
     for notice in asked.sources.notices:
         typer.echo(notice if notice.startswith("warning") else f"note: {notice}", err=True)
     if as_json:

@@ -56,7 +56,7 @@ def validate(
     """Compare predictions with measurements: every row of a table estimated, and how far off each is.
 
     Compared are the step's time (else tokens per second, else model FLOP/s) and peak memory where it was measured; runs
-    that ran out of memory must be predicted not to fit. A row that cannot be modelled is listed with the reason. Columns
+    that ran out of memory must be predicted not to fit. A row that cannot be modeled is listed with the reason. Columns
     are those of the table that comes with amped; ten are enough.
 
     Example: amped validate --by accelerator --plot

@@ -24,7 +24,7 @@ Value = float | str | Layout
 RATES = ("Hz", "1/s", "byte/s", "flop/s")
 LAYOUT = re.compile(r"[1-9]\d{0,5}(\*[1-9]\d{0,3})?(,[1-9]\d{0,5}(\*[1-9]\d{0,3})?)*")
 MOST_STAGES = 4096
-# Beyond this, neighbouring whole numbers are the same float64.
+# Beyond this, neighboring whole numbers are the same float64.
 LARGEST_COUNT = 2.0**53
 
 

@@ -32,10 +32,10 @@ WAITS_FOR = {
     "query_absorption": ("query_up",),
     "query_key_norm": ("projection_bias", "query_absorption", "key_value_up"),
     "rotary_positions": ("query_key_norm",),
-    "column_keys_and_values all_gather": ("rotary_positions",),
-    "keys_and_values all_gather": ("column_keys_and_values all_gather",),
-    "keys_and_values send_receive": ("column_keys_and_values all_gather",),
-    "heads all_to_all": ("column_keys_and_values all_gather",),
+    "grid_column_keys_and_values all_gather": ("rotary_positions",),
+    "keys_and_values all_gather": ("grid_column_keys_and_values all_gather",),
+    "keys_and_values send_receive": ("grid_column_keys_and_values all_gather",),
+    "heads all_to_all": ("grid_column_keys_and_values all_gather",),
     "attention_scores_inputs reduce": ("rotary_positions",),
     "attention_scores_weights broadcast": ("rotary_positions",),
     "attention_scores": ("rotary_positions", *EXCHANGES, "attention_scores_weights broadcast"),
@@ -77,15 +77,15 @@ WAITS_FOR = {
     "expert_choice": ("router",),
     "expert_permutation": ("expert_choice",),
     "expert_dispatch all_to_all": ("expert_permutation",),
-    "expert_shares all_gather": ("expert_dispatch all_to_all",),
-    "expert_sorting": ("expert_shares all_gather",),
+    "expert_tensor all_gather": ("expert_dispatch all_to_all",),
+    "expert_sorting": ("expert_tensor all_gather",),
     "experts_up": ("expert_sorting",),
     "expert_up_bias": ("experts_up",),
     "expert_activation": ("expert_up_bias",),
     "experts_down": ("expert_activation",),
     "expert_down_bias": ("experts_down",),
-    "expert_shares reduce_scatter": ("expert_down_bias",),
-    "expert_combine all_to_all": ("expert_shares reduce_scatter",),
+    "expert_tensor reduce_scatter": ("expert_down_bias",),
+    "expert_combine all_to_all": ("expert_tensor reduce_scatter",),
     "expert_output all_gather": ("expert_combine all_to_all",),
     "shared_experts_up": ("feedforward_input all_gather",),
     "shared_activation": ("shared_experts_up",),
@@ -93,13 +93,13 @@ WAITS_FOR = {
     "feedforward_down reduce_scatter": ("feedforward_down", "shared_experts_down"),
     "feedforward_down all_reduce": ("feedforward_down reduce_scatter",),
     "feedforward_residual": ("feedforward_down all_reduce", "expert_output all_gather"),
-    "stage_boundary send_receive": ("feedforward_residual",),
-    "prediction_projection": ("stage_boundary send_receive",),
-    "final_norm": ("prediction_projection", "stage_boundary send_receive"),
-    "head": ("final_norm",),
-    "cross_entropy": ("head",),
+    "stage_send send_receive": ("feedforward_residual",),
+    "multi_token_prediction_projection": ("stage_send send_receive",),
+    "final_norm": ("multi_token_prediction_projection", "stage_send send_receive"),
+    "output_head": ("final_norm",),
+    "cross_entropy": ("output_head",),
 }
-CONTRACTIONS = (*WEIGHTED, "head_contraction", "batched_contraction")
+CONTRACTIONS = (*WEIGHTED, "output_head_contraction", "batched_contraction")
 # A kernel whose overhead is more than this share of its time is bound by its launch.
 MOSTLY = 0.5
 
@@ -136,7 +136,10 @@ class OperatorLine:
 
 def gemm_lines(estimation: Estimation) -> list[OperatorLine]:
     """All matrix products of a step; recomputed ones are not listed again, their time is `recomputation_time`."""
-    calls = (("layer_operators", _calls(estimation, "layer")), ("output_head_operators", _calls(estimation, "head")))
+    calls = (
+        ("layer_operators", _calls(estimation, "layer")),
+        ("output_head_operators", _calls(estimation, "output_head")),
+    )
     found = [line for name, times in calls for line in _lines(estimation, name, times)]
     return [line for line in found if line.kind in CONTRACTIONS]
 
@@ -149,7 +152,7 @@ def layer_lines(estimation: Estimation) -> list[OperatorLine]:
 
 def step_lines(estimation: Estimation) -> list[OperatorLine]:
     """All operators of a step but the optimizer's, each on a stage that has it."""
-    parts = ("embedding", "layer", "head")
+    parts = ("embedding", "layer", "output_head")
     return [line for part in parts for line in _lines(estimation, f"{part}_operators", _calls(estimation, part))]
 
 
@@ -223,7 +226,7 @@ def _bound(o: Operator, time: float, rates: Kernels) -> str:
     """What the kernel waits for: its overhead, its traffic, or its work."""
     if rates.overhead > MOSTLY * time:
         return "launch"
-    reached = rates.normalisation if o.kind in REDUCING else 1.0
-    passes = rates.passes if o.kind in FUSED and o.phase in ("forward", "input_gradient") else 1.0
+    reached = rates.normalization if o.kind in REDUCING else 1.0
+    passes = rates.traffic_factor if o.kind in FUSED and o.phase in ("forward", "input_gradient") else 1.0
     traffic = (o.bytes * passes + rates.bandwidth_ramp) / (rates.bandwidth * reached)
     return "memory" if traffic >= (time - rates.overhead) * (1 - 1e-9) else "compute"

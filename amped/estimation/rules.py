@@ -16,13 +16,13 @@ from amped.theory.catalogue import Formula
 from amped.theory.quantity import Mark
 
 # Whole numbers tried on either side of a calculated one.
-NEIGHBOURHOOD = 8192
+NEIGHBORHOOD = 8192
 CONSEQUENCES = ("data_parallel_degree", "minibatch_size", "tensor_parallel_rows", "tensor_parallel_columns",
                 "expert_tensor_parallel_degree")  # fmt: skip
 # The rule that tells of each of them itself.
 TELLS = {"tensor_parallel_rows": "the_grid_has_the_tensor_degree",
          "tensor_parallel_columns": "the_grid_has_the_tensor_degree"}  # fmt: skip
-# Above this, neighbouring whole numbers are no longer told apart.
+# Above this, neighboring whole numbers are no longer told apart.
 LARGEST_WHOLE = 2.0**52
 
 
@@ -105,7 +105,7 @@ def _near(mark: Mark, value: float) -> Array:
     if mark.unit == "boolean" or mark.or_boolean:
         return np.array([0.0, 1.0])
     least = 1.0 if mark.at_least is None else mark.at_least
-    return np.arange(max(least, np.floor(value) - NEIGHBOURHOOD), np.floor(value) + NEIGHBOURHOOD + 1)
+    return np.arange(max(least, np.floor(value) - NEIGHBORHOOD), np.floor(value) + NEIGHBORHOOD + 1)
 
 
 def _keeping(scenario: Scenario, rules: list[str], adjusted: str, whole: Array) -> Array:

@@ -48,7 +48,7 @@ class Wish:
         return holds
 
     def chosen(self, choice: str) -> bool:
-        """Whether a choice fulfils it."""
+        """Whether a choice fulfills it."""
         return (choice == self.value) == (self.comparison == "==")
 
 
@@ -122,7 +122,7 @@ def _by_name(wishes: Iterable[Wish]) -> Mapping[str, list[Wish]]:
 
 
 def _contradict(wishes: list[Wish]) -> bool:
-    """Whether no value fulfils all: none of those compared with, none between two neighbours, none beyond."""
+    """Whether no value fulfills all: none of those compared with, none between two neighbors, none beyond."""
     if isinstance(wishes[0].value, str):
         options = {str(w.value) for w in wishes} | {""}  # the empty text stands for every other choice
         return not any(all(w.chosen(o) for w in wishes) for o in options)

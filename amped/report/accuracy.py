@@ -68,9 +68,9 @@ def _largest(rows: Sequence[Residual]) -> Iterator[str]:
 def _missed(rows: Sequence[Residual]) -> Iterator[str]:
     reasons = {r.measurement.id: r.reason for r in rows if r.missed}
     if not reasons:
-        yield f"Rows that could not be modelled: none of {len({r.measurement.id for r in rows})}."
+        yield f"Rows that could not be modeled: none of {len({r.measurement.id for r in rows})}."
         return
-    yield from _head("rows that could not be modelled", "why")
+    yield from _head("rows that could not be modeled", "why")
     yield from (_row(name, reason.replace("|", "/")) for name, reason in reasons.items())
 
 

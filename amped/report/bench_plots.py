@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any, Protocol
 
 from amped.report.plots import as_image, new_figure
-from amped.report.scatter import COLOURS, LINES, MARKS
+from amped.report.scatter import COLORS, LINES, MARKS
 
 # Characters of a title's line that stand above the axes.
 TITLE_WIDTH = 90
@@ -18,7 +18,7 @@ class Point(Protocol):
 
     @property
     def family(self) -> str:
-        """What it is coloured by."""
+        """What it is colored by."""
         ...
 
     @property
@@ -56,7 +56,7 @@ def kernel_scatter(points: Sequence[Point], title: str, suffix: str = "png") -> 
         kind = families.index(p.family)
         label = None if p.family in seen else p.family
         seen.add(p.family)
-        panel.plot(p.measured, p.predicted, MARKS[kind % len(MARKS)], color=COLOURS[kind % len(COLOURS)], markersize=5,
+        panel.plot(p.measured, p.predicted, MARKS[kind % len(MARKS)], color=COLORS[kind % len(COLORS)], markersize=5,
                    linestyle="none", fillstyle="none" if "noisy" in p.flags else "full", label=label, gid=f"record-{number}")  # fmt: skip
     panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured time of a call (s)",
               ylabel="predicted time of a call (s)")  # fmt: skip
@@ -70,9 +70,9 @@ def ladder_bars(rungs: Sequence[dict[str, Any]], title: str, suffix: str = "png"
     figure = new_figure(8.0, 0.5 * len(rungs) + 1.6)
     panel = figure.add_subplot()
     for number, rung in enumerate(rungs):
-        panel.barh(number - 0.2, rung["ms"] or 0.0, 0.38, color=COLOURS[0], label=None if number else "measured")
+        panel.barh(number - 0.2, rung["ms"] or 0.0, 0.38, color=COLORS[0], label=None if number else "measured")
         panel.barh(
-            number + 0.2, rung["predicted_ms"] or 0.0, 0.38, color=COLOURS[2], label=None if number else "predicted"
+            number + 0.2, rung["predicted_ms"] or 0.0, 0.38, color=COLORS[2], label=None if number else "predicted"
         )
     panel.set_yticks(range(len(rungs)), [rung["rung"] for rung in rungs])
     panel.invert_yaxis()

@@ -8,7 +8,7 @@ from typing import Any
 from amped.base.errors import ConfigError
 from amped.report import human
 from amped.report.axes_values import axis_label, scale, unit_of
-from amped.report.plots import COLOURS, log_ticks, new_figure
+from amped.report.plots import COLORS, log_ticks, new_figure
 
 # Values that differ by more than this are drawn on a logarithmic axis.
 WIDE = 10.0
@@ -29,13 +29,13 @@ def distribution(bins: Bins, objective: str, best: float, title: str) -> Any:
     size, label = scale(objective, [best])
     begins, ends, counts = zip(*bins, strict=True)
     widths = [(end - begin) / size for begin, end in zip(begins, ends, strict=True)]
-    panel.bar([begin / size for begin in begins], counts, widths, align="edge", color=COLOURS["compute"], linewidth=0)
+    panel.bar([begin / size for begin in begins], counts, widths, align="edge", color=COLORS["compute"], linewidth=0)
     if low > 0 and high > WIDE * low:
         panel.set_xscale("log")
         log_ticks(panel.xaxis)
-    panel.axvline(best / size, color=COLOURS["bubble"], linewidth=1.5)
+    panel.axvline(best / size, color=COLORS["bubble"], linewidth=1.5)
     panel.annotate("the best", (best / size, 0.97), xycoords=("data", "axes fraction"), xytext=(5, 0), va="top",
-                   textcoords="offset points", fontsize=9, color=COLOURS["bubble"])  # fmt: skip
+                   textcoords="offset points", fontsize=9, color=COLORS["bubble"])  # fmt: skip
     panel.set(xlabel=label, ylabel="feasible candidates")
     panel.yaxis.set_major_formatter("{x:,.0f}")
     panel.grid(True, axis="y", color="0.88", linewidth=0.7)

@@ -11,7 +11,7 @@ from amped.sensitivities.effects import Effect, Sensitivity, Trial
 
 
 def sensitivity_tables(found: Sensitivity, top: int) -> RenderableType:
-    """Elasticities, changes by neighbouring values and switches, and what changes nothing; the largest `top` of each."""
+    """Elasticities, changes by neighboring values and switches, and what changes nothing; the largest `top` of each."""
     fits = "" if found.fits_in_memory else " (does not fit in memory)"
     parts: list[RenderableType] = [
         Text(found.title, style="bold"), Text(f"{found.of}  {human.value(found.value, found.unit)}{fits}", style="bold"),

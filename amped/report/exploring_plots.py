@@ -14,11 +14,11 @@ from amped.exploration.found import Row
 from amped.report import human
 from amped.report.axes_values import axis_label, by_values, scale, ticks, told, words
 from amped.report.plot_choice import Drawing
-from amped.report.plots import COLOURS, EDGE, HATCHES, LABEL_BOX, log_ticks, new_figure
+from amped.report.plots import COLORS, EDGE, HATCHES, LABEL_BOX, log_ticks, new_figure
 from amped.report.summary import kind_of
 
-# Okabe and Ito's palette, which people who see few colours tell apart; yellow is too light for a line.
-LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe and Ito's palette, which people who see few colors tell apart; yellow is too light for a line.
+LINE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS, DASHES = "osD^vP*X", ("-", "--", "-.", ":")
 # Bands that can lie over one another, and how far apart bars stand where there are more lines.
 MOST_BANDS, ASIDE = 3, 1.045
@@ -38,9 +38,9 @@ class Style:
     label: str
 
     @property
-    def colour(self) -> str:
-        """Its colour."""
-        return LINE_COLOURS[self.place % len(LINE_COLOURS)]
+    def color(self) -> str:
+        """Its color."""
+        return LINE_COLORS[self.place % len(LINE_COLORS)]
 
 
 def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Row], objective: str, title: str) -> Any:
@@ -106,11 +106,11 @@ def _band(panel: Any, x: list[float], groups: Sequence[Sequence[Row]], name: str
     low, best, high = [min(v) for v in values], [v[0] for v in values], [max(v) for v in values]
     if name == MEMORY and style.lines > MOST_BANDS:
         x = [at * ASIDE ** (style.place - (style.lines - 1) / 2) for at in x]
-        panel.vlines(x, low, high, color=style.colour, linewidth=1.5, alpha=0.6)
+        panel.vlines(x, low, high, color=style.color, linewidth=1.5, alpha=0.6)
     else:
-        panel.fill_between(x, low, high, color=style.colour, alpha=0.2, linewidth=0)
-    panel.plot(x, best, color=style.colour, marker=MARKERS[style.place % len(MARKERS)], markersize=5,
-               linestyle=DASHES[style.place // len(LINE_COLOURS)], label=style.label)  # fmt: skip
+        panel.fill_between(x, low, high, color=style.color, alpha=0.2, linewidth=0)
+    panel.plot(x, best, color=style.color, marker=MARKERS[style.place % len(MARKERS)], markersize=5,
+               linestyle=DASHES[style.place // len(LINE_COLORS)], label=style.label)  # fmt: skip
 
 
 def _ideal(panel: Any, best: Sequence[Row], size: float) -> None:
@@ -162,13 +162,13 @@ def _stack(panel: Any, rows: Sequence[Row], size: Any) -> None:
     for part in STEP_PARTS:
         heights = np.array([row[part] for row in rows]) / size
         if heights.any():
-            panel.bar(range(len(rows)), heights, bottom=below, width=0.7, color=COLOURS[kind_of(part)],
+            panel.bar(range(len(rows)), heights, bottom=below, width=0.7, color=COLORS[kind_of(part)],
                       hatch=HATCHES[part], label=human.label(part), **EDGE)  # fmt: skip
             below = below + heights
 
 
 def heatmap(best: dict[tuple[Any, Any], float], names: tuple[str, str], objective: str, title: str) -> Any:
-    """The best of each pair of values as a colour; the best of all has a star."""
+    """The best of each pair of values as a color; the best of all has a star."""
     columns, rows = (sorted({pair[side] for pair in best}, key=lambda v: (isinstance(v, str), v)) for side in (0, 1))
     size, label = scale(objective, best.values())
     grid = np.full((len(rows), len(columns)), np.nan)
@@ -220,7 +220,7 @@ def pareto(front: Sequence[Row], names: tuple[str, str], title: str) -> Any:
     sizes, labels = zip(*(scale(name, [row[name] for row in rows]) for name in names), strict=True)
     x, y = ([row[name] / size for row in rows] for name, size in zip(names, sizes, strict=True))
     panel.plot(x, y, color="0.6", linewidth=1, drawstyle="steps-post")
-    panel.plot(x, y, color=LINE_COLOURS[0], marker="o", markersize=6, linestyle="none", label="Pareto front")
+    panel.plot(x, y, color=LINE_COLORS[0], marker="o", markersize=6, linestyle="none", label="Pareto front")
     for row, at in ((rows[0], (x[0], y[0])), (rows[-1], (x[-1], y[-1])))[: len(rows)]:
         degrees = " x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
         side = "left" if at == (x[0], y[0]) else "right"

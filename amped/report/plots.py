@@ -9,8 +9,8 @@ from amped.estimation.estimation import STEP_PARTS, Estimation
 from amped.report import human
 from amped.report.summary import kind_of
 
-# Distinct in hue and, printed grey, in lightness; hatches tell parts of one kind apart.
-COLOURS = {"compute": "#1f5a99", "recomputation": "#7fb3d5", "communication": "#f2b134", "bubble": "#c0392b"}
+# Distinct in hue and, printed gray, in lightness; hatches tell parts of one kind apart.
+COLORS = {"compute": "#1f5a99", "recomputation": "#7fb3d5", "communication": "#f2b134", "bubble": "#c0392b"}
 SMALLEST_SLICE = 0.01
 SMALLEST_LABEL = 5.0
 EDGE: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
@@ -29,7 +29,7 @@ def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
     parts = {name: e[name] for name in STEP_PARTS if e[name] > 0}
     figure, axes = plt.subplots(figsize=(8, 0.45 * len(parts) + 1.6), layout="constrained")
     for name, seconds in reversed(parts.items()):
-        bars = axes.barh(human.label(name), seconds, color=COLOURS[kind_of(name)], hatch=HATCHES[name], **EDGE)
+        bars = axes.barh(human.label(name), seconds, color=COLORS[kind_of(name)], hatch=HATCHES[name], **EDGE)
         axes.bar_label(bars, [f" {human.value(seconds, 's')}, {human.percent(seconds / e['step_time'])}"])
     axes.set_xlabel("time of one step (s)")
     axes.set_xlim(0, max(parts.values()) * 1.3)
@@ -55,22 +55,22 @@ def pie_charts(e: Estimation, suffix: str) -> bytes:
 
 
 def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
-    """Shares above a hundredth as slices, the smaller together; hatches tell slices apart in grey."""
+    """Shares above a hundredth as slices, the smaller together; hatches tell slices apart in gray."""
     whole = sum(parts.values())
     shown = {name: part for name, part in parts.items() if part > SMALLEST_SLICE * whole}
     rest = whole - sum(shown.values())
     labels = [human.label(name).removeprefix("exposed ") for name in shown]
-    sizes, colours = list(shown.values()), [COLOURS[kind_of(name)] for name in shown]
+    sizes, colors = list(shown.values()), [COLORS[kind_of(name)] for name in shown]
     hatches = [HATCHES[name] for name in shown]
     if rest > 1e-9 * whole:
-        labels, sizes, colours, hatches = [*labels, "the rest"], [*sizes, rest], [*colours, "#bbbbbb"], [*hatches, "oo"]
+        labels, sizes, colors, hatches = [*labels, "the rest"], [*sizes, rest], [*colors, "#bbbbbb"], [*hatches, "oo"]
     axes.set_title(title, fontsize=10)
     if not sizes:
         axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes)
         axes.set_axis_off()
         return
     wedges = axes.pie(
-        sizes, colors=colours, startangle=90, counterclock=False, pctdistance=0.7, hatch=hatches,
+        sizes, colors=colors, startangle=90, counterclock=False, pctdistance=0.7, hatch=hatches,
         autopct=lambda share: f"{share:.1f} %" if share >= SMALLEST_LABEL else "",
         textprops={"fontsize": 9, "bbox": LABEL_BOX}, wedgeprops=EDGE,
     )[0]  # fmt: skip
@@ -92,7 +92,7 @@ def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
         left = [0.0] * len(names)
         for part in parts:
             sizes = [e[part] / w for e, w in zip(estimations, whole, strict=True)]
-            panel.barh(names, sizes, left=left, label=human.label(part), color=COLOURS[kind_of(part)],
+            panel.barh(names, sizes, left=left, label=human.label(part), color=COLORS[kind_of(part)],
                        hatch=HATCHES[part], **EDGE)  # fmt: skip
             left = [a + b for a, b in zip(left, sizes, strict=True)]
         panel.invert_yaxis()

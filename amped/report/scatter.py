@@ -9,7 +9,7 @@ from amped.report import plots
 from amped.validation.accuracy import accuracy, of_memory, of_time
 from amped.validation.residuals import Residual
 
-COLOURS = ("#1f5a99", "#c0392b", "#f2b134", "#2e8b57", "#7b4fa3", "#7fb3d5", "#e377c2", "#777777", "#8c564b", "#17becf")
+COLORS = ("#1f5a99", "#c0392b", "#f2b134", "#2e8b57", "#7b4fa3", "#7fb3d5", "#e377c2", "#777777", "#8c564b", "#17becf")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
 LINES = ((0.10, "--"), (0.25, ":"))
 GIGA = 1e9
@@ -41,7 +41,7 @@ def _title(rows: Sequence[Residual]) -> str:
     trusted = accuracy(of_time([r for r in rows if r.trusted]))
     mean = trusted.mean_absolute_error_fraction
     missed = len({r.measurement.id for r in rows if r.missed})
-    told = f"{len({r.measurement.id for r in rows})} rows, {missed} of them not modelled"
+    told = f"{len({r.measurement.id for r in rows})} rows, {missed} of them not modeled"
     return (
         told
         if mean is None
@@ -50,10 +50,10 @@ def _title(rows: Sequence[Residual]) -> str:
 
 
 def _styles(rows: Sequence[Residual]) -> Styles:
-    """A colour and a mark for each source."""
+    """A color and a mark for each source."""
     names = dict.fromkeys(r.measurement.source for r in rows)
     return {
-        name: (COLOURS[(i + 3 * (i // len(COLOURS))) % len(COLOURS)], MARKS[i % len(MARKS)])
+        name: (COLORS[(i + 3 * (i // len(COLORS))) % len(COLORS)], MARKS[i % len(MARKS)])
         for i, name in enumerate(names)
     }
 
@@ -85,7 +85,7 @@ def _errors(panel: Any, points: list[Point], what: str, styles: Styles) -> None:
 
 def _mark(panel: Any, r: Residual, x: float, y: float, styles: Styles) -> None:
     source = r.measurement.source
-    colour, mark = styles[source]
+    color, mark = styles[source]
     known = panel.get_legend_handles_labels()[1]
-    panel.plot(x, y, mark, color=colour, markersize=5, fillstyle="full" if r.trusted else "none", linestyle="none",
+    panel.plot(x, y, mark, color=color, markersize=5, fillstyle="full" if r.trusted else "none", linestyle="none",
                label=None if source in known else source)  # fmt: skip

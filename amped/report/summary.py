@@ -18,22 +18,22 @@ from amped.report import human
 from amped.tables.table_files import KERNELS
 
 LONGEST_NOTICE = 240
-# One colour for each kind of time, in every table and plot.
-COLOURS = {"compute": "blue", "recomputation": "cyan", "communication": "yellow", "bubble": "red", "memory": "green"}
+# One color for each kind of time, in every table and plot.
+COLORS = {"compute": "blue", "recomputation": "cyan", "communication": "yellow", "bubble": "red", "memory": "green"}
 
 
 class Bar:
     """A horizontal bar as long as a fraction of its cell; plain `#` where the output is not a terminal's UTF-8."""
 
-    def __init__(self, fraction: float, colour: str) -> None:
-        self.fraction, self.colour = min(max(fraction, 0.0), 1.0), colour
+    def __init__(self, fraction: float, color: str) -> None:
+        self.fraction, self.color = min(max(fraction, 0.0), 1.0), color
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yields the bar."""
         width = options.max_width
         filled = round(self.fraction * width)
         letter = "█" if console.is_terminal and not options.ascii_only else "#"
-        yield Segment(letter * filled, Style(color=self.colour) if console.is_terminal else None)
+        yield Segment(letter * filled, Style(color=self.color) if console.is_terminal else None)
         yield Segment(" " * (width - filled))
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -146,9 +146,9 @@ def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit:
     table.add_row(Text(title, style="bold"), human.value(total, unit), *of_total)
     for name, part in parts.items():
         if part > 0:
-            colour = COLOURS["memory"] if unit == "byte" else COLOURS[kind_of(name)]
+            color = COLORS["memory"] if unit == "byte" else COLORS[kind_of(name)]
             share = part / whole if whole else 0.0
-            table.add_row(f"  {human.label(name)}", human.value(part, unit), human.percent(share), Bar(share, colour))
+            table.add_row(f"  {human.label(name)}", human.value(part, unit), human.percent(share), Bar(share, color))
     return table
 
 

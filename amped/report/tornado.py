@@ -8,7 +8,7 @@ from amped.report import human, plots
 from amped.report.elasticities import change, elasticity
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
 
-COLOURS = {
+COLORS = {
     "mapping": "#c0392b",
     "system": "#f2b134",
     "accelerator": "#1f5a99",
@@ -22,7 +22,7 @@ MARGIN = 0.3
 
 
 def tornado_plot(found: Sensitivity, top: int, suffix: str = "png") -> bytes:
-    """Elasticities, and below them the changes by neighbouring values, each the largest `top`, as an image file."""
+    """Elasticities, and below them the changes by neighboring values, each the largest `top`, as an image file."""
     kinds = [
         (draw, effects[:top])
         for draw, effects in ((_elasticities, found.elasticities), (_changes, found.changes))
@@ -44,10 +44,10 @@ def _words(found: Sensitivity) -> str:
 
 
 def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
-    """One bar for each parameter, coloured by whose it is."""
+    """One bar for each parameter, colored by whose it is."""
     sizes = [e.elasticity or 0.0 for e in effects]
     for place, (e, size) in enumerate(zip(effects, sizes, strict=True)):
-        panel.barh(place, size, 0.7, color=COLOURS[e.kind], label=e.kind, **plots.EDGE)
+        panel.barh(place, size, 0.7, color=COLORS[e.kind], label=e.kind, **plots.EDGE)
         _write(panel, size, place, elasticity(e) + ("" if e.smooth is not False else " (bends)"))
     _frame(panel, effects, sizes, f"elasticity of {_words(found)}")
 

@@ -33,8 +33,8 @@ def validation(rows: Sequence[Residual], by: By, assumed: bool) -> RenderableTyp
     for name, some in by_confidence(rows).items():
         if some:
             parts += [Text(name.replace("_", " ").capitalize(), style="bold"), Text(""), _rows(some), Text("")]
-    notes = [*_told("Not modelled, and counted as missed", (r for r in rows if r.missed)),
-             *_told("Modelled, and", (r for r in rows if r.reason and not r.missed)), *_details(rows, assumed)]  # fmt: skip
+    notes = [*_told("Not modeled, and counted as missed", (r for r in rows if r.missed)),
+             *_told("Modeled, and", (r for r in rows if r.reason and not r.missed)), *_details(rows, assumed)]  # fmt: skip
     parts += [*notes, _summary(rows), Text(""), _groups(rows, by), Text("")]
     return Group(*parts, Text(CONVENTION, style="dim"))
 

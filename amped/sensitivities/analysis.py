@@ -16,7 +16,7 @@ from amped.engine.resolve import Plan, plan
 from amped.estimation.comparison import KINDS
 from amped.estimation.estimation import Estimation, estimated
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
-from amped.sensitivities.neighbours import with_neighbours
+from amped.sensitivities.neighbors import with_neighbors
 from amped.sensitivities.side_by_side import Rows, side_by_side
 from amped.sensitivities.structure import Group, grouped
 from amped.sensitivities.variations import Variation, first_of_lists, on_the_same_machine, variations
@@ -29,7 +29,7 @@ LARGEST_STEP = 0.5
 FITS = "fits_in_memory"
 
 
-def analysed(
+def analyzed(
     scenario: Scenario, of: str = "step_time", kinds: Sequence[str] = HARDWARE_AND_MAPPING, step: float = STEP
 ) -> Sensitivity:
     """How a result changes with each parameter of these kinds.
@@ -97,9 +97,9 @@ def _problems(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> I
 
 
 def _run(known: Catalogue, group: Group) -> tuple[Rows, list[Variation]]:
-    """One run of all variations of a group, and the variations with the neighbours that were found for counts."""
+    """One run of all variations of a group, and the variations with the neighbors that were found for counts."""
     given = group.sources.given
-    full = with_neighbours(plan(known, known.constraints, group.sources), given, group.variations)
+    full = with_neighbors(plan(known, known.constraints, group.sources), given, group.variations)
     tried = [(v, np.array(v.values, dtype=np.float64)) for v in full]
     return side_by_side(group.chosen, given, tried, frozenset(group.chosen.targets)), full
 

@@ -40,7 +40,7 @@ class Effect:
 
     Attributes:
         kind: "mapping", "system", "accelerator", "model" or "experiment".
-        varied: how: "relative" (a small share less and more), "step" (from zero, which has no share), "neighbour" (the
+        varied: how: "relative" (a small share less and more), "step" (from zero, which has no share), "neighbor" (the
             next whole values that keep every rule), "switch" (the other of two) or "list" (values of the config).
         base: the result at this value.
         trials: the other values in rising order.
@@ -70,12 +70,12 @@ class Effect:
 
     @cached_property
     def elasticity_below(self) -> float | None:
-        """The same towards smaller values only."""
+        """The same toward smaller values only."""
         return self._slope([self._below, (self.value, self.base)]) if self._below else None
 
     @cached_property
     def elasticity_above(self) -> float | None:
-        """The same towards larger values only."""
+        """The same toward larger values only."""
         return self._slope([(self.value, self.base), self._above]) if self._above else None
 
     @property

@@ -26,7 +26,7 @@ Lists = Mapping[str, tuple[Value, ...]]
 
 @dataclass(frozen=True)
 class Variation:
-    """A parameter, its value, and the others to try; those of a neighbour are yet to be found.
+    """A parameter, its value, and the others to try; those of a neighbor are yet to be found.
 
     Attributes:
         calculated: whether its value is a formula's: then what the formula gives is flipped.
@@ -108,7 +108,7 @@ def _variation(quantity: Quantity, kind: str, value: float, listed: tuple[Value,
     elif mark.unit == "boolean" or (mark.or_boolean and value in (0, 1)):
         varied, values = "switch", [1 - value]
     elif mark.unit == "count":
-        varied, values = "neighbour", []
+        varied, values = "neighbor", []
     elif value == 0:
         from_zero = STEPS_OF.get(quantity.name, STEPS.get(mark.unit, 1.0))
         varied, values = "step", [min(from_zero, mark.at_most or float("inf"))]

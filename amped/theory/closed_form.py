@@ -335,20 +335,20 @@ def closed_gather_time(c, inside, across):
     return near + (c.inter - 1) / c.inter * c.volume / c.intra / across[0] + (c.inter - 1) * across[1]
 
 
-def closed_exchange_time(c, inside, across):
+def closed_all_to_all_time(c, inside, across):
     """Time of an all-to-all: the share for other nodes, then the rest inside. Source: AMPeD, expert communication."""
     near = (c.intra - 1) / (c.intra * c.inter) * c.volume / inside[0] + (c.intra - 1) * inside[1]
     return near + (c.inter - 1) / c.inter * c.volume / across[0] + (c.inter - 1) * across[1]
 
 
 def closed_send_time(c, inside, across):
-    """Time to hand a block to a neighbour, across nodes if any neighbour is there. Source: Hockney, 1994 (α–β)."""
+    """Time to hand a block to a neighbor, across nodes if any neighbor is there. Source: Hockney, 1994 (α–β)."""
     near, far = c.volume / inside[0] + inside[1], c.volume / across[0] + across[1]
     return np.where(c.inter > 1, far, near * (c.intra > 1))
 
 
 CLOSED_TIMES = {"all_gather": closed_gather_time, "reduce_scatter": closed_gather_time,
-                "all_to_all": closed_exchange_time, "send_receive": closed_send_time}  # fmt: skip
+                "all_to_all": closed_all_to_all_time, "send_receive": closed_send_time}  # fmt: skip
 
 
 # --- data parallelism ------------------------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ from amped.theory.records import Collective, Duration, Record
 
 @dataclass(frozen=True, slots=True)
 class Algorithms(Record):
-    """Which algorithms of an all-reduce are not considered: 1 for each."""
+    """Which algorithms of an all-reduce are considered: 1 for each."""
 
-    no_ring: Any
-    no_tree: Any
-    no_hierarchy: Any
-    no_switch: Any
+    allows_ring: Any
+    allows_tree: Any
+    allows_hierarchy: Any
+    allows_switch: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Links(Record):
         fast_latency, slow_latency: seconds of one step of a collective.
         fast_ramp, slow_ramp: bytes lost to reaching that bandwidth; overhead: seconds of a call.
         tree: bandwidth of a tree as a share of a ring's; switch: share of `fast` that a reducing switch reaches.
-        no_ring, no_tree, no_hierarchy, no_switch: 1 for each algorithm of an all-reduce that is not considered.
+        allows_ring, allows_tree, allows_hierarchy, allows_switch: 1 for each algorithm of an all-reduce that is considered.
     """
 
     fast: Any
@@ -40,19 +40,19 @@ class Links(Record):
     overhead: Any
     tree: Any
     switch: Any
-    no_ring: Any
-    no_tree: Any
-    no_hierarchy: Any
-    no_switch: Any
+    allows_ring: Any
+    allows_tree: Any
+    allows_hierarchy: Any
+    allows_switch: Any
 
 
 @dataclass(frozen=True, slots=True)
 class CircuitAlgorithms(Record):
-    """Which ways over optical circuits are not considered: 1 for each."""
+    """Which ways over optical circuits are considered: 1 for each."""
 
-    no_ring: Any
-    no_halving: Any
-    no_k_nomial: Any
+    allows_ring: Any
+    allows_halving: Any
+    allows_k_nomial: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Circuits(Record):
         wavelength: byte/s of each of `wavelengths`, which at most `circuits` circuits at once share out.
         setting: seconds of a step until its circuits are there; latency: of the step itself; ramp, overhead: as of `Links`.
         fast, fast_latency, fast_ramp: as of `Links`; flat: 1 where circuits join the accelerators of a node too.
-        no_ring, no_halving, no_k_nomial: 1 for each algorithm that is not considered.
+        allows_ring, allows_halving, allows_k_nomial: 1 for each algorithm that is considered.
     """
 
     wavelength: Any
@@ -77,9 +77,9 @@ class Circuits(Record):
     fast_latency: Any
     fast_ramp: Any
     flat: Any
-    no_ring: Any
-    no_halving: Any
-    no_k_nomial: Any
+    allows_ring: Any
+    allows_halving: Any
+    allows_k_nomial: Any
 
 
 def durations_on(

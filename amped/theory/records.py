@@ -68,8 +68,8 @@ class Collective(Record):
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
 
-    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows), head_contraction (in 16
-    bit), batched_contraction (of activations), fused_attention, normalisation, element_wise, single_kernel (element-wise,
+    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows), output_head_contraction (in 16
+    bit), batched_contraction (of activations), fused_attention, normalization, element_wise, single_kernel (element-wise,
     counted as it is) or loss; `phase` is forward, input_gradient, weight_gradient or
     update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
     entries are worked on. `read` and `written` are the bytes that must move, `stash` those kept for the backward pass.
@@ -122,13 +122,11 @@ Work = tuple[Any, ...]
 # Kinds of products with weights.
 WEIGHTED = ("contraction", "grouped_contraction")
 # Kinds that stand for what fused kernels do, and that frameworks may do in several.
-FUSED = ("normalisation", "element_wise")
+FUSED = ("normalization", "element_wise")
 # Kinds that pass over memory and multiply no matrices.
 STREAMING = (*FUSED, "single_kernel")
 # Kinds that add up rows.
-REDUCING = ("normalisation", "loss")
-# Factor on the time of what is not to be used: no minimum takes it.
-UNUSABLE = 1e9
+REDUCING = ("normalization", "loss")
 
 
 def contraction(
@@ -196,13 +194,13 @@ class Kernels(Record):
             with one for each group of rows, and of activations.
         fused_forward_rate, fused_backward_rate: flop/s of a fused attention over long sequences.
         vector_rate: flop/s of everything else; softmax_time: seconds of a score that products do not hide.
-        bandwidth: byte/s that large kernels reach, those that reduce rows `normalisation` of it; passes: over the memory
-            of norms and element-wise operators, for each of fused ones; bandwidth_ramp: bytes of time lost by each.
+        bandwidth: byte/s that large kernels reach, those that reduce rows `normalization` of it; traffic_factor: bytes that
+            norms and element-wise operators move for each of fused ones; bandwidth_ramp: bytes of time lost by each.
         ramp_depth, ramp_length, ramp_width: k of a product, length of a sequence, and width of a head, lost to filling
-            the pipeline; dropping: rate of an attention with dropout as a share of one without.
+            the pipeline; dropout_fraction: rate of an attention with dropout as a share of one without.
         medium, small, smallest: efficiency of smaller tiles; quantization: share of partly filled tiles and waves lost.
         cores: that share out the tiles of a product.
-        overhead, dispatch: seconds between two kernels on the device, and to launch one from the host.
+        overhead, launch_time: seconds between two kernels on the device, and to launch one from the host.
         ramp_rows: m of a product lost to edges and packing, where tiles and waves are not counted.
         cached: bytes of a product that caches keep; exposed: share of the others that its computing does not hide.
         function_time, drawing_time: seconds of an exponential, root or quotient, and of a random number, where no units of
@@ -217,20 +215,20 @@ class Kernels(Record):
     vector_rate: Any
     softmax_time: Any
     bandwidth: Any
-    normalisation: Any
-    passes: Any
+    normalization: Any
+    traffic_factor: Any
     bandwidth_ramp: Any
     ramp_depth: Any
     ramp_length: Any
     ramp_width: Any
-    dropping: Any
+    dropout_fraction: Any
     medium: Any
     small: Any
     smallest: Any
     quantization: Any
     cores: Any
     overhead: Any
-    dispatch: Any
+    launch_time: Any
     ramp_rows: Any = 0.0
     cached: Any = 0.0
     exposed: Any = 0.0
@@ -246,6 +244,11 @@ def total(values: Iterable[Any]) -> Any:
 def latest(times: Iterable[Any]) -> Any:
     """The latest of several times, element by element."""
     return reduce(np.maximum, times)
+
+
+def if_allowed(allowed: Any, time: Any) -> Any:
+    """The time where it is allowed, and else one that no minimum takes."""
+    return np.where(allowed, time, np.inf)
 
 
 def of_phase(phase: str, durations: Iterable[Duration]) -> Any:

@@ -20,18 +20,18 @@ class Stage(Record):
     """A pipeline stage that stands for all that are like it.
 
     Attributes:
-        layers, before, behind: layers of the stage, and of the stages before and behind it.
-        place, after: the stages before and behind it.
-        embeds, heads: 1 where it has the embedding and the output head.
+        layers, layers_before, layers_after: layers of the stage, and of all stages before and after it.
+        index, stages_after: the stages before and after it.
+        has_embedding, has_output_head: 1 where it has the embedding and the output head.
     """
 
     layers: Any
-    before: Any
-    behind: Any
-    place: Any
-    after: Any
-    embeds: Any
-    heads: Any
+    layers_before: Any
+    layers_after: Any
+    index: Any
+    stages_after: Any
+    has_embedding: Any
+    has_output_head: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,21 @@ class PassTimes(Record):
 
     layer: Any
     embedding: Any
-    head: Any
+    output_head: Any
 
     def of(self, stage: Stage) -> Any:
         """Seconds on a stage."""
-        return stage.layers * self.layer + stage.embeds * self.embedding + stage.heads * self.head
+        return (
+            stage.layers * self.layer + stage.has_embedding * self.embedding + stage.has_output_head * self.output_head
+        )
 
     def before(self, stage: Stage) -> Any:
         """Seconds on all stages before one."""
-        return stage.before * self.layer + (1 - stage.embeds) * self.embedding
+        return stage.layers_before * self.layer + (1 - stage.has_embedding) * self.embedding
 
-    def behind(self, stage: Stage) -> Any:
-        """Seconds on all stages behind one."""
-        return stage.behind * self.layer + (1 - stage.heads) * self.head
+    def after(self, stage: Stage) -> Any:
+        """Seconds on all stages after one."""
+        return stage.layers_after * self.layer + (1 - stage.has_output_head) * self.output_head
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Accuracy:
     """The errors of some rows; nothing where there are none.
 
     Attributes:
-        compared: rows with a prediction and a measurement; `missed` those that could not be modelled.
+        compared: rows with a prediction and a measurement; `missed` those that could not be modeled.
         percentile_90_absolute_error_fraction: nine rows of ten are nearer; interpolated between rows.
         rank_correlation: Spearman's, of tokens per second and accelerator, within each network of three rows or more; the
             mean of those, weighted by rows.
@@ -100,7 +100,7 @@ def summary(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
     ids = {r.measurement.id for r in rows}
     missed = {r.measurement.id for r in rows if r.missed}
     return {
-        "rows": len(ids), "modelled": len(ids) - len(missed), "missed": len(missed),
+        "rows": len(ids), "modeled": len(ids) - len(missed), "missed": len(missed),
         "errors_are": "predicted / measured - 1, of the step's time also where a rate was measured",
         TIME: {name: asdict(accuracy(of_time(some))) for name, some in by_confidence(rows).items()},
         MEMORY: {name: asdict(accuracy(of_memory(some))) for name, some in by_confidence(rows).items()},

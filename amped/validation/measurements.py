@@ -1,7 +1,7 @@
 """Measurements as questions to amped: each row of a table becomes a config, and says what was measured there.
 
 A config goes through the ordinary door (`read_scenario`). A row tells what it assumed, what amped has no parameter for, what
-nobody understood, and, where it cannot be modelled, why.
+nobody understood, and, where it cannot be modeled, why.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Measurement:
     Attributes:
         row: as it was read; `id`, `source`, `confidence` its columns of that name.
         kind: "training_step" or "layer" (forward and backward of layers alone).
-        config: as a config file has it; None where the row cannot be modelled, with the reason.
+        config: as a config file has it; None where the row cannot be modeled, with the reason.
         measured: quantities by canonical name in SI units; `parts` those beside (passes of a layer).
         memory_is: "allocated", "reserved" or unsaid; `memory_of` the stage that was logged, else the fullest.
         out_of_memory: whether the run ended for want of memory.
@@ -54,7 +54,7 @@ class Measurement:
         missing: values of parameters that this amped does not have.
         expected: what the row says of quantities that follow from the config, such as the number of parameters.
         unread: text and columns that nobody understood.
-        reason: why the row cannot be modelled.
+        reason: why the row cannot be modeled.
     """
 
     row: TableRow
@@ -113,7 +113,7 @@ def read_measurements(table: str | Path | None = None, lookup_tables: str | Path
         lookup_tables: a folder of lookup tables to layer over the shipped ones.
 
     Raises:
-        AmpedError: for a table that cannot be read. A row that cannot be modelled is returned with its reason.
+        AmpedError: for a table that cannot be read. A row that cannot be modeled is returned with its reason.
     """
     tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
     return [measurement(row, tables, catalogue(), lookup_tables) for row in read_table(table)]

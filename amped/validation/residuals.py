@@ -1,6 +1,6 @@
 """Predictions beside measurements: for each row of a table and each quantity that was measured, how far off.
 
-A row that cannot be modelled stays, with its reason and without a prediction.
+A row that cannot be modeled stays, with its reason and without a prediction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Residual:
 
     Attributes:
         measurement: the row; `quantity` what is compared, `fits_in_memory` for a run that ended for want of memory.
-        measured, predicted: the two values; no prediction where the row cannot be modelled.
+        measured, predicted: the two values; no prediction where the row cannot be modeled.
         fits_in_memory: as predicted.
         ground: what the error depends on beside the formulas.
         step_time: as predicted, for rates: what their error is of the time.
@@ -45,7 +45,7 @@ class Residual:
 
     @property
     def missed(self) -> bool:
-        """Whether the row could not be modelled."""
+        """Whether the row could not be modeled."""
         return self.predicted is None
 
     @property

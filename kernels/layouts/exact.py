@@ -63,14 +63,14 @@ def _factor(relation: Relation, domains: Mapping[str, list[str]]) -> Factor:
     return Factor(relation.variables, times)
 
 
-def _neighbours(name: str, factors: Iterable[Factor]) -> tuple[str, ...]:
+def _neighbors(name: str, factors: Iterable[Factor]) -> tuple[str, ...]:
     """The variable, then those it shares a factor with."""
     others = {other for factor in factors if name in factor.variables for other in factor.variables}
     return (name, *sorted(others - {name}))
 
 
 def _table_size(name: str, factors: Iterable[Factor], domains: Mapping[str, list[str]]) -> int:
-    return prod(len(domains[each]) for each in _neighbours(name, factors))
+    return prod(len(domains[each]) for each in _neighbors(name, factors))
 
 
 def _without(
@@ -79,7 +79,7 @@ def _without(
     """The factors with the best of a variable in place of those that have it, and these summed."""
     if _table_size(name, factors, domains) > LARGEST:
         raise ConfigError(f"the choice of {name} would need a table of more than {LARGEST:.0e} times", "bind a layout")
-    names = _neighbours(name, factors)
+    names = _neighbors(name, factors)
     shape = [len(domains[each]) for each in names]
     joined = np.zeros(shape)
     for factor in factors:

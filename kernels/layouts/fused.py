@@ -58,7 +58,7 @@ def bs(grad: Tensor, mask: Tensor | None, kept: Tensor, out: Tensor, choices: Ch
 
 def bdrln(
     values: Tensor, bias: Tensor, residual: Tensor, scale: Tensor, shift: Tensor, mask: Tensor | None,
-    out: Tensor, normalised: Tensor, inverse_deviation: Tensor, choices: Choices,
+    out: Tensor, normalized: Tensor, inverse_deviation: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
     """Bias, dropout, residual and layer norm."""
     summed = _kept(_wide(values) + _wide(bias), mask, choices) + _wide(residual)
@@ -66,30 +66,30 @@ def bdrln(
     inverse = (variance + choices.epsilon).rsqrt()
     unit = (summed - mean) * inverse
     inverse_deviation.copy_(inverse[..., 0])
-    normalised.copy_(unit)
+    normalized.copy_(unit)
     out.copy_(unit * scale + shift)
 
 
 def bsb(
-    grad: Tensor, normalised: Tensor, scale: Tensor, out: Tensor, dscale: Tensor, dshift: Tensor, _: Choices
+    grad: Tensor, normalized: Tensor, scale: Tensor, out: Tensor, dscale: Tensor, dshift: Tensor, _: Choices
 ) -> None:
     """Backward of a layer norm's scale and shift."""
     wide = _wide(grad)
     out.copy_(wide * scale)
-    dscale.copy_((wide * normalised).sum((0, 1)))
+    dscale.copy_((wide * normalized).sum((0, 1)))
     dshift.copy_(wide.sum((0, 1)))
 
 
 def blnrd(
-    grad: Tensor, normalised: Tensor, inverse_deviation: Tensor, mask: Tensor | None,
+    grad: Tensor, normalized: Tensor, inverse_deviation: Tensor, mask: Tensor | None,
     residual: Tensor, dropped: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
     """Backward of layer norm, which the residual takes, and then of dropout."""
-    wide, unit = _wide(grad), _wide(normalised)
-    centred = wide - wide.mean(-1, keepdim=True) - unit * (wide * unit).mean(-1, keepdim=True)
-    centred = centred * inverse_deviation[..., None]
-    residual.copy_(centred)
-    dropped.copy_(_kept(centred, mask, choices))
+    wide, unit = _wide(grad), _wide(normalized)
+    centered = wide - wide.mean(-1, keepdim=True) - unit * (wide * unit).mean(-1, keepdim=True)
+    centered = centered * inverse_deviation[..., None]
+    residual.copy_(centered)
+    dropped.copy_(_kept(centered, mask, choices))
 
 
 def bad(values: Tensor, bias: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, choices: Choices) -> None:
@@ -113,11 +113,11 @@ def bdrlb(grad: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, dbias:
 
 
 def ebsb(
-    residual: Tensor, grad: Tensor, normalised: Tensor, dropped: Tensor, scale: Tensor,
+    residual: Tensor, grad: Tensor, normalized: Tensor, dropped: Tensor, scale: Tensor,
     out: Tensor, dscale: Tensor, dshift: Tensor, dbias: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
     """The residual's gradient added, backward of scale and shift, and the gradient of the second linear's bias."""
-    bsb(_wide(residual) + _wide(grad), normalised, scale, out, dscale, dshift, choices)
+    bsb(_wide(residual) + _wide(grad), normalized, scale, out, dscale, dshift, choices)
     dbias.copy_(_wide(dropped).sum((0, 1)))
 
 

@@ -62,7 +62,7 @@ def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
 
 
 def consistent(given: Iterable[Relation], bound: Mapping[str, str] | None = None) -> list[Relation]:
-    """The relations without the rows that agree with no row of a neighbour (arc consistency), to a fixpoint.
+    """The relations without the rows that agree with no row of a neighbor (arc consistency), to a fixpoint.
 
     Args:
         given: the relations.

@@ -1,7 +1,7 @@
 """The published way to choose layouts: shortest paths along a chain of operators.
 
 A node is the layout of the tensor between two operators, an edge's weight the fastest row with those layouts. What is
-not on the chain (weights, residual connections) is minimised away on each edge, so a path may not fit together; splitting
+not on the chain (weights, residual connections) is minimized away on each edge, so a path may not fit together; splitting
 a variable (solving once for each of its layouts) mends that. Strategies: forward path first, backward under its layouts
 (`fp_first`); the other way round (`bp_first`, the published default); both at once (`combined`), which forgets what they
 share. Source: Ivanov et al. 2021, section 5, and their optimize.py. Differs: what a path leaves open is chosen exactly,
@@ -67,7 +67,7 @@ def solve_path(given: Iterable[Relation], chain: Chain, bound: Mapping[str, str]
 
 
 def _edges(relations: list[Relation], before: str, after: str) -> dict[tuple[str, str], float]:
-    """The least summed time of some operators for each pair of layouts of two tensors; all else is minimised away."""
+    """The least summed time of some operators for each pair of layouts of two tensors; all else is minimized away."""
     joined: dict[tuple[tuple[str, str], ...], float] = {(): 0.0}
     for relation in relations:
         joined = _joined(joined, relation)
@@ -96,7 +96,7 @@ def _joined(
 def _extended(
     paths: dict[str, tuple[float, tuple[str, ...]]], edges: Mapping[tuple[str, str], float], first: bool
 ) -> dict[str, tuple[float, tuple[str, ...]]]:
-    """The shortest path to each layout after one more edge: a chain has no other neighbours, so this is Dijkstra's."""
+    """The shortest path to each layout after one more edge: a chain has no other neighbors, so this is Dijkstra's."""
     found: dict[str, tuple[float, tuple[str, ...]]] = {}
     for (before, after), time in edges.items():
         start = (0.0, (before,)) if first else paths.get(before)

@@ -13,8 +13,8 @@ from math import prod
 from amped.base.errors import ConfigError, Problem
 
 STACK = "q"
-CONTRACTION, NORMALISATION, ELEMENTWISE = "contraction", "normalisation", "element-wise"
-CLASSES = (CONTRACTION, NORMALISATION, ELEMENTWISE)
+CONTRACTION, NORMALIZATION, ELEMENTWISE = "contraction", "normalization", "element-wise"
+CLASSES = (CONTRACTION, NORMALIZATION, ELEMENTWISE)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Operator:
     """One kernel of the layer.
 
     Attributes:
-        kind: contraction, normalisation (over a dimension) or element-wise.
+        kind: contraction, normalization (over a dimension) or element-wise.
         einsum: of a contraction, in the letters of its tensors.
         scaled: whether the contraction is multiplied by 1/√p.
         kernel: of another, the fused kernel that it calls.
@@ -128,36 +128,36 @@ FORWARD = (
     _gemm("QKV", "qphi,bji->qphbj", "WKQV X KQV"),
     _fused("aib", "aib", ELEMENTWISE, "KQV BKQV -> KKQQVV", {"qphbj": 1}),
     _gemm("QKT", "phbk,phbj->hbjk", "KK QQ BETA", scaled=True),
-    _fused("softmax", "softmax", NORMALISATION, "BETA -> ALPHA ATTN_MASK ATTN_DROP", {"hbjk": 6}, {"hbjk": 5}),
+    _fused("softmax", "softmax", NORMALIZATION, "BETA -> ALPHA ATTN_MASK ATTN_DROP", {"hbjk": 6}, {"hbjk": 5}),
     _gemm("gamma", "phbk,hbjk->phbj", "VV ATTN_DROP GAMMA"),
     _gemm("out", "phi,phbj->bji", "WO GAMMA ATT"),
-    _fused("bdrln1", "bdrln", NORMALISATION, "ATT BO X S1 B1 -> MASK1 SB1 LN1 LN1DIFF LN1STD",
+    _fused("bdrln1", "bdrln", NORMALIZATION, "ATT BO X S1 B1 -> MASK1 SB1 LN1 LN1DIFF LN1STD",
            {"bji": 10, "bj": 6}, {"bji": 10}),
     _gemm("lin1", "bji,ui->bju", "SB1 LINW1 LIN1MM"),
     _fused("bad", "bad", ELEMENTWISE, "LIN1MM LINB1 -> LIN1 MASK2 DROP2", {"bju": 2}, {"bju": 7}),
     _gemm("lin2", "bju,iu->bji", "DROP2 LINW2 LIN2MM"),
-    _fused("bdrln2", "bdrln", NORMALISATION, "LIN2MM LINB2 SB1 S2 B2 -> LIN2 MASK3 Y LN2 LN2DIFF LN2STD",
+    _fused("bdrln2", "bdrln", NORMALIZATION, "LIN2MM LINB2 SB1 S2 B2 -> LIN2 MASK3 Y LN2 LN2DIFF LN2STD",
            {"bji": 10, "bj": 6}, {"bji": 10}),
 )  # fmt: skip
 BACKWARD = (
-    _fused("bsb", "bsb", NORMALISATION, "DY LN2 S2 -> DLN2 DS2 DB2", {"bji": 4}, {"bji": 2}),
-    _fused("blnrd1", "blnrd", NORMALISATION, "DLN2 LN2DIFF MASK3 LN2STD -> DRESID2 DLIN2",
+    _fused("bsb", "bsb", NORMALIZATION, "DY LN2 S2 -> DLN2 DS2 DB2", {"bji": 4}, {"bji": 2}),
+    _fused("blnrd1", "blnrd", NORMALIZATION, "DLN2 LN2DIFF MASK3 LN2STD -> DRESID2 DLIN2",
            {"bji": 9, "bj": 4}, {"bji": 6}),
     _gemm("dXlin2", "bji,iu->bju", "DLIN2 LINW2 DDROP2"),
     _gemm("dWlin2", "bji,bju->iu", "DLIN2 DROP2 DLINW2"),
     _fused("bdrlb", "bdrlb", ELEMENTWISE, "DDROP2 MASK2 LIN1 -> DLIN1 DLINB1", {"bju": 3}, {"bju": 7}),
     _gemm("dXlin1", "bju,ui->bji", "DLIN1 LINW1 DSB1"),
     _gemm("dWlin1", "bju,bji->ui", "DLIN1 SB1 DLINW1"),
-    _fused("ebsb", "ebsb", NORMALISATION, "DRESID2 DSB1 LN1 DLIN2 S1 -> DLN1 DS1 DB1 DLINB2",
+    _fused("ebsb", "ebsb", NORMALIZATION, "DRESID2 DSB1 LN1 DLIN2 S1 -> DLN1 DS1 DB1 DLINB2",
            {"bji": 6}, {"bji": 6}),
-    _fused("blnrd2", "blnrd", NORMALISATION, "DLN1 LN1DIFF MASK1 LN1STD -> DRESID1 DATT",
+    _fused("blnrd2", "blnrd", NORMALIZATION, "DLN1 LN1DIFF MASK1 LN1STD -> DRESID1 DATT",
            {"bji": 9, "bj": 4}, {"bji": 6}),
     _fused("baob", "baob", ELEMENTWISE, "DATT -> DBO", {"bji": 1}),
     _gemm("dXout", "phi,bji->phbj", "WO DATT DGAMMA"),
     _gemm("dWout", "phbj,bji->phi", "GAMMA DATT DWO"),
     _gemm("dX1gamma", "phbk,phbj->hbjk", "VV DGAMMA DATTN_DROP"),
     _gemm("dX2gamma", "phbj,hbjk->phbk", "DGAMMA ATTN_DROP DVV"),
-    _fused("bs", "bs", NORMALISATION, "DATTN_DROP ATTN_MASK ALPHA -> DBETA", {"hbjk": 6}, {"hbjk": 6}),
+    _fused("bs", "bs", NORMALIZATION, "DATTN_DROP ATTN_MASK ALPHA -> DBETA", {"hbjk": 6}, {"hbjk": 6}),
     _gemm("dX1QKT", "phbk,hbjk->phbj", "KK DBETA DQQ", scaled=True),
     _gemm("dX2QKT", "phbj,hbjk->phbk", "QQ DBETA DKK", scaled=True),
     _fused("baib", "baib", ELEMENTWISE, "DKKQQVV -> DBKQV", {"qphbj": 1}),

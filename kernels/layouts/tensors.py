@@ -17,7 +17,7 @@ COPIES = ("aten::clone", "aten::copy_", "aten::contiguous")
 
 
 def allocate(layout: str, sizes: Mapping[str, int], like: Mapping[str, Any]) -> Tensor:
-    """An uninitialised tensor whose dimensions are the letters of the layout; `like`: dtype and device."""
+    """An uninitialized tensor whose dimensions are the letters of the layout; `like`: dtype and device."""
     return torch_module().empty([sizes[letter] for letter in layout], **like)
 
 

@@ -78,9 +78,9 @@ def bdrln(
         value = value * _load(m, m0, m1, m2, m3, o0, o1, r, c, inside) / keep
     value = value + _load(e, e0, e1, e2, e3, o0, o1, r, c, inside)
     mean = tl.sum(value, 1)[:, None] / cols
-    centred = tl.where(inside, value - mean, 0.0)
-    inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 1)[:, None] / cols + epsilon)
-    unit = centred * inverse
+    centered = tl.where(inside, value - mean, 0.0)
+    inverse = 1.0 / tl.sqrt(tl.sum(centered * centered, 1)[:, None] / cols + epsilon)
+    unit = centered * inverse
     first = c == 0
     _store(d, d0, d1, d2, d3, o0, o1, r, c, inside & first, inverse + tl.zeros_like(unit))
     _store(u, u0, u1, u2, u3, o0, o1, r, c, inside, unit)

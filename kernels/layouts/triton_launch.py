@@ -60,20 +60,20 @@ def bs(grad: Tensor, mask: Tensor | None, kept: Tensor, out: Tensor, choices: Ch
 
 def bdrln(
     values: Tensor, bias: Tensor, residual: Tensor, scale: Tensor, shift: Tensor, mask: Tensor | None,
-    out: Tensor, normalised: Tensor, inverse_deviation: Tensor, choices: Choices,
+    out: Tensor, normalized: Tensor, inverse_deviation: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
     """Bias, dropout, residual and layer norm."""
-    tensors = [values, bias, residual, scale, shift, mask, out, normalised, inverse_deviation[..., None]]
+    tensors = [values, bias, residual, scale, shift, mask, out, normalized, inverse_deviation[..., None]]
     more = choices.keep, choices.epsilon
     _launch(triton_kernels.bdrln, tensors, out, True, *more, dropped=mask is not None)
 
 
 def blnrd(
-    grad: Tensor, normalised: Tensor, inverse_deviation: Tensor, mask: Tensor | None,
+    grad: Tensor, normalized: Tensor, inverse_deviation: Tensor, mask: Tensor | None,
     residual: Tensor, dropped: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
     """Backward of layer norm and of dropout."""
-    tensors = [grad, normalised, inverse_deviation[..., None], mask, residual, dropped]
+    tensors = [grad, normalized, inverse_deviation[..., None], mask, residual, dropped]
     _launch(triton_kernels.blnrd, tensors, dropped, True, choices.keep, dropped=mask is not None)
 
 

@@ -62,14 +62,14 @@ class ActivationFunction:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Polynomials of the slope in t − centre, one between each two `ends`; 1 behind the last end.
+    """Polynomials of the slope in t − center, one between each two `ends`; 1 behind the last end.
 
     Attributes:
         coefficients: a row for each piece, the constant first.
     """
 
     ends: tuple[float, ...]
-    centres: tuple[float, ...]
+    centers: tuple[float, ...]
     coefficients: tuple[tuple[float, ...], ...]
 
 
@@ -129,7 +129,7 @@ def bits_kept(name: str, dtype: torch.dtype) -> int:
 def middle_of_half(output: Tensor, farther: Tensor) -> Tensor:
     """Middle, in fp32, of that half of the numbers rounded to an output of bf16 that is farther from zero, or nearer to it.
 
-    It is a quarter of a unit in the last place away; at a power of two, towards zero, of the smaller unit used there. Zero
+    It is a quarter of a unit in the last place away; at a power of two, toward zero, of the smaller unit used there. Zero
     stays what it is.
     """
     wide = output.float()
@@ -212,8 +212,8 @@ def fit_pieces(function: ActivationFunction, degree: int) -> Pieces:
     left = [-math.sqrt(end - low) for end in function.left_ends]
     ends = (*left, *function.right_ends)
     fitted = [_fit(function, a, b, degree) for a, b in itertools.pairwise(ends)]
-    centres = [(a + b) / 2 for a, b in itertools.pairwise(ends)]
-    return Pieces(ends, tuple(centres), tuple(tuple(map(float, c)) for c in fitted))
+    centers = [(a + b) / 2 for a, b in itertools.pairwise(ends)]
+    return Pieces(ends, tuple(centers), tuple(tuple(map(float, c)) for c in fitted))
 
 
 def exact_slope(function: ActivationFunction, t: np.ndarray) -> np.ndarray:
@@ -223,7 +223,7 @@ def exact_slope(function: ActivationFunction, t: np.ndarray) -> np.ndarray:
 
 
 def _fit(function: ActivationFunction, start: float, end: float, degree: int) -> np.ndarray:
-    """Coefficients in t − centre: the first terms of the Chebyshev series of the slope."""
+    """Coefficients in t − center: the first terms of the Chebyshev series of the slope."""
     half = (end - start) / 2
 
     def slope(node: Any) -> Any:
@@ -235,9 +235,9 @@ def _fit(function: ActivationFunction, start: float, end: float, degree: int) ->
 
 def approximate_slope(pieces: Pieces, t: Tensor) -> Tensor:
     """The fitted slope at coordinates t: what the kernel for accelerators computes, in the tensor's own precision."""
-    ends, centres, rows = (t.new_tensor(part) for part in (pieces.ends[1:-1], pieces.centres, pieces.coefficients))
+    ends, centers, rows = (t.new_tensor(part) for part in (pieces.ends[1:-1], pieces.centers, pieces.coefficients))
     piece = torch.bucketize(t, ends)
-    offset = t - centres.index_select(0, piece)
+    offset = t - centers.index_select(0, piece)
     *lower, highest = rows.T.contiguous()
     slope = highest.index_select(0, piece)
     for coefficient in reversed(lower):

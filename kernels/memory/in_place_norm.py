@@ -1,6 +1,6 @@
 """Layer and RMS norm that keep their output, not their input (arXiv 2210.10246, section 3.2; safe for small weights).
 
-The normalised input is (y − β)/γ. Rounding of y is divided by γ: where β is large beside γ, or γ is zero, the norm
+The normalized input is (y − β)/γ. Rounding of y is divided by γ: where β is large beside γ, or γ is zero, the norm
 keeps its input as torch's own does, and says so.
 """
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-# Relative error of the normalised input that is let pass: of |β|/|γ| times half a unit in the last place.
+# Relative error of the normalized input that is let pass: of |β|/|γ| times half a unit in the last place.
 _LARGEST_ERROR = 0.05
 _SMALLEST_WEIGHT = 1e-6
 # Passes forward after which a module looks at its weights again.
@@ -49,11 +49,11 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _norm(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centred: bool
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centered: bool
 ) -> tuple[Tensor, Tensor]:
     """Output, and 1/σ (in fp32 for narrower formats) of rows of the last dimensions, flattened."""
     wide, weight, bias = _wide(x).reshape(rows, -1), *_flat(weight, bias)
-    if centred:
+    if centered:
         y, _, scale = torch.native_layer_norm(wide, wide.shape[1:], weight, bias, eps)
     else:
         scale = torch.rsqrt(wide.square().mean(1, keepdim=True) + eps)
@@ -62,22 +62,22 @@ def _norm(
 
 
 def _norm_backward(
-    gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centred: bool
+    gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centered: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients of input, weight and bias."""
-    g, normalised = (_wide(t).reshape(scale.shape[0], -1) for t in (gradient, y))
+    g, normalized = (_wide(t).reshape(scale.shape[0], -1) for t in (gradient, y))
     flat, shift = _flat(weight, bias)
     if shift is not None:
-        normalised = normalised - shift
+        normalized = normalized - shift
     if flat is not None:
-        normalised = normalised / flat
-    if centred:  # torch's own backward of a norm whose input has the mean 0 and σ = 1
+        normalized = normalized / flat
+    if centered:  # torch's own backward of a norm whose input has the mean 0 and σ = 1
         zero, one = torch.zeros_like(scale), torch.ones_like(scale)
         wanted, shape = [True, flat is not None, shift is not None], g.shape[1:]
-        found = torch.ops.aten.native_layer_norm_backward(g, normalised, shape, zero, one, flat, shift, wanted)
+        found = torch.ops.aten.native_layer_norm_backward(g, normalized, shape, zero, one, flat, shift, wanted)
     else:
         inner = g if flat is None else g * flat
-        found = inner - normalised * (inner * normalised).mean(1, keepdim=True), (g * normalised).sum(0)
+        found = inner - normalized * (inner * normalized).mean(1, keepdim=True), (g * normalized).sum(0)
     to_weight = None if weight is None else found[1].view(weight.shape).to(weight.dtype)
     to_bias = None if bias is None else found[2].view(bias.shape).to(bias.dtype)
     return (found[0] * scale).to(y.dtype).view(y.shape), to_weight, to_bias
@@ -90,18 +90,18 @@ def _flat(*parameters: Tensor | None) -> tuple[Tensor | None, ...]:
 class _InPlaceNorm(torch.autograd.Function):
     @staticmethod
     def forward(
-        x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
+        x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, centered: bool
     ) -> tuple[Tensor, Tensor]:
         rows = x.numel() // max(torch.Size(shape).numel(), 1)
         if _on_gpu(x, weight, bias):
             from amped.kernels.memory import triton_norm
 
-            return triton_norm.forward(x, weight, bias, rows, eps, centred)
-        return _norm(x, weight, bias, rows, eps, centred)
+            return triton_norm.forward(x, weight, bias, rows, eps, centered)
+        return _norm(x, weight, bias, rows, eps, centered)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        _, _, weight, bias, _, ctx.centred = inputs
+        _, _, weight, bias, _, ctx.centered = inputs
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(output[0], weight, bias, output[1])
 
@@ -112,9 +112,9 @@ class _InPlaceNorm(torch.autograd.Function):
         if _on_gpu(y, weight, bias):
             from amped.kernels.memory import triton_norm
 
-            found = triton_norm.backward(gradient, y, weight, bias, scale, ctx.centred)
+            found = triton_norm.backward(gradient, y, weight, bias, scale, ctx.centered)
         else:
-            found = _norm_backward(gradient, y, weight, bias, scale, ctx.centred)
+            found = _norm_backward(gradient, y, weight, bias, scale, ctx.centered)
         return found[0], None, found[1], found[2], None, None
 
 
@@ -190,7 +190,7 @@ class InplaceLayerNorm(_Checked, nn.LayerNorm):
         return made.train(module.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The normalised input."""
+        """The normalized input."""
         if not torch.is_grad_enabled() or self._unsafe(x.dtype):
             return super().forward(x)
         return inplace_layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps, check=False)
@@ -207,7 +207,7 @@ class InplaceRMSNorm(_Checked, nn.RMSNorm):
         return made.train(module.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The normalised input."""
+        """The normalized input."""
         if not torch.is_grad_enabled() or self._unsafe(x.dtype):
             return super().forward(x)
         return inplace_rms_norm(x, self.normalized_shape, self.weight, self.eps, check=False)

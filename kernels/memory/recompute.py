@@ -57,14 +57,14 @@ class _ActLinear(torch.autograd.Function):
 class _NormLinear(torch.autograd.Function):
     @staticmethod
     def forward(
-        x: Tensor, scale: Tensor, shift: Tensor | None, weight: Tensor, bias: Tensor | None, eps: float, centred: bool
+        x: Tensor, scale: Tensor, shift: Tensor | None, weight: Tensor, bias: Tensor | None, eps: float, centered: bool
     ) -> tuple[Tensor, ...]:
-        y, *statistics = _normed(x, scale, shift, eps, centred)
+        y, *statistics = _normed(x, scale, shift, eps, centered)
         return nn.functional.linear(y, weight, bias), *statistics
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        x, scale, shift, weight, _, ctx.eps, ctx.centred = inputs
+        x, scale, shift, weight, _, ctx.eps, ctx.centered = inputs
         ctx.wanted = (any(ctx.needs_input_grad[:3]), *ctx.needs_input_grad[3:5])
         ctx.mark_non_differentiable(*output[1:])
         ctx.save_for_backward(x, scale, shift, weight, *output[1:])
@@ -80,9 +80,9 @@ class _NormLinear(torch.autograd.Function):
         return *found, to_weight, to_bias, None, None
 
 
-def _normed(x: Tensor, scale: Tensor, shift: Tensor | None, eps: float, centred: bool) -> tuple[Tensor, ...]:
+def _normed(x: Tensor, scale: Tensor, shift: Tensor | None, eps: float, centered: bool) -> tuple[Tensor, ...]:
     """A norm's output, and its statistics: mean and 1/σ of a layer norm, 1/σ of an RMS norm."""
-    if centred:
+    if centered:
         return torch.native_layer_norm(x, scale.shape, scale, shift, eps)
     wide = x if x.dtype == torch.float64 else x.float()
     rate = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
@@ -105,10 +105,10 @@ def _norm_gradients(
         found = aten.native_layer_norm_backward(gradient, x, scale.shape, mean[0], rate, scale, shift, wanted)
         return found[0], found[1], found[2] if shift is not None else None
     wide = (t if t.dtype == torch.float64 else t.float() for t in (gradient, x))
-    g, normalised = next(wide), next(wide) * rate
+    g, normalized = next(wide), next(wide) * rate
     inner = g * scale
-    to_x = (inner - normalised * (inner * normalised).mean(-1, keepdim=True)) * rate
-    return to_x.to(x.dtype), (g * normalised).reshape(-1, scale.numel()).sum(0).to(scale.dtype), None
+    to_x = (inner - normalized * (inner * normalized).mean(-1, keepdim=True)) * rate
+    return to_x.to(x.dtype), (g * normalized).reshape(-1, scale.numel()).sum(0).to(scale.dtype), None
 
 
 class _SwigluLinear(torch.autograd.Function):

@@ -1,6 +1,6 @@
 """Where a model can keep less: modules whose class is exchanged for one of the same parameters, and back.
 
-The module stays the same object: parameters, hooks, names and optimisers know nothing of it.
+The module stays the same object: parameters, hooks, names and optimizers know nothing of it.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def _backward_kernel(
     gradient_ptr, y_ptr, packed_ptr, result_ptr, table_ptr, n, rounded_minimum, rest_of_minimum,
     PIECES: tl.constexpr, DEGREE: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """A row of the table is a piece: where it starts, its centre, its coefficients; one more row is where they end."""
+    """A row of the table is a piece: where it starts, its center, its coefficients; one more row is where they end."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     bit = tl.arange(0, 8)
     at = rows[:, None] * 8 + bit[None, :]
@@ -130,6 +130,6 @@ def backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Ten
 @functools.cache
 def _table(name: str, degree: int, device: torch.device) -> Tensor:
     pieces = fit_pieces(FUNCTIONS[name], degree)
-    rows = zip(pieces.ends, pieces.centres, pieces.coefficients, strict=False)
-    table = [[start, centre, *coefficients] for start, centre, coefficients in rows]
+    rows = zip(pieces.ends, pieces.centers, pieces.coefficients, strict=False)
+    table = [[start, center, *coefficients] for start, center, coefficients in rows]
     return torch.tensor([*table, [pieces.ends[-1]] + [0.0] * (degree + 2)], dtype=torch.float32, device=device)

@@ -14,13 +14,13 @@ _PARTS = 256
 @triton.jit
 def _forward_kernel(
     x_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, width, eps,
-    CENTRED: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+    CENTERED: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < width
     x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0).to(tl.float32)
-    if CENTRED:
+    if CENTERED:
         x = tl.where(inside, x - tl.sum(x, axis=0) / width, 0.0)
     scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / width + eps)
     y = x * scale
@@ -35,7 +35,7 @@ def _forward_kernel(
 @triton.jit
 def _backward_kernel(
     gradient_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, result_ptr, to_weight_ptr, to_bias_ptr, rows, width,
-    CENTRED: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+    CENTERED: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """Rows part, part + parts, …: their gradients, and the sums over them of the gradients of weight and bias."""
     part = tl.program_id(0)
@@ -53,21 +53,21 @@ def _backward_kernel(
         first = tl.cast(row, tl.int64) * width
         y = tl.load(y_ptr + first + at, mask=inside, other=0.0).to(tl.float32)
         gradient = tl.load(gradient_ptr + first + at, mask=inside, other=0.0).to(tl.float32)
-        normalised = tl.where(inside, (y - bias) / weight, 0.0)
+        normalized = tl.where(inside, (y - bias) / weight, 0.0)
         inner = gradient * weight
-        result = inner - normalised * (tl.sum(inner * normalised, axis=0) / width)
-        if CENTRED:
+        result = inner - normalized * (tl.sum(inner * normalized, axis=0) / width)
+        if CENTERED:
             result = result - tl.sum(tl.where(inside, inner, 0.0), axis=0) / width
         result = result * tl.load(scale_ptr + row)
         tl.store(result_ptr + first + at, result.to(result_ptr.dtype.element_ty), mask=inside)
-        to_weight += gradient * normalised
+        to_weight += gradient * normalized
         to_bias += gradient
     tl.store(to_weight_ptr + part * width + at, to_weight, mask=inside)
     tl.store(to_bias_ptr + part * width + at, to_bias, mask=inside)
 
 
 def forward(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centred: bool
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centered: bool
 ) -> tuple[Tensor, Tensor]:
     """Output, and 1/σ of each row."""
     x = x.contiguous()
@@ -76,13 +76,13 @@ def forward(
         width = x.numel() // rows
         _forward_kernel[(rows,)](
             x, y, *_given(y, weight, bias), scale, width, eps,
-            CENTRED=centred, WEIGHTED=weight is not None, BIASED=bias is not None, BLOCK=triton.next_power_of_2(width),
+            CENTERED=centered, WEIGHTED=weight is not None, BIASED=bias is not None, BLOCK=triton.next_power_of_2(width),
         )  # fmt: skip
     return y, scale
 
 
 def backward(
-    gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centred: bool
+    gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centered: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients of input, weight and bias."""
     gradient, result, rows = gradient.contiguous(), torch.empty_like(y), scale.shape[0]
@@ -91,7 +91,7 @@ def backward(
     if y.numel():
         _backward_kernel[(parts,)](
             gradient, y, *_given(y, weight, bias), scale, result, sums[0], sums[1], rows, width,
-            CENTRED=centred, WEIGHTED=weight is not None, BIASED=bias is not None, BLOCK=triton.next_power_of_2(width),
+            CENTERED=centered, WEIGHTED=weight is not None, BIASED=bias is not None, BLOCK=triton.next_power_of_2(width),
         )  # fmt: skip
     to_weight, to_bias = sums.sum(1)
     return (

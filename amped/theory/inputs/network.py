@@ -234,7 +234,7 @@ def dropout():
 
 @selector("pre", "post", category=NETWORK)
 def norm_position():
-    """Where a layer normalises: its branches' inputs (pre) or the sums of branch and residual (post).
+    """Where a layer normalizes: its branches' inputs (pre) or the sums of branch and residual (post).
 
     Source: arXiv 2002.04745.
     """

@@ -30,7 +30,7 @@ def overlapped_reconfiguration_fraction():
 
 @parameter("count", category=SYSTEM, at_least=1)
 def number_of_wavelengths():
-    """Wavelengths that one accelerator sends at once, over all its fibres. Source: Ayar Labs TeraPHY, 8 ports of 8."""
+    """Wavelengths that one accelerator sends at once, over all its fibers. Source: Ayar Labs TeraPHY, 8 ports of 8."""
     return 64
 
 

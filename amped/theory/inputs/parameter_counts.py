@@ -43,7 +43,7 @@ def attention_sinks():
 
 @parameter("boolean", category=NETWORK)
 def query_key_norm():
-    """Whether queries and keys are normalised, with one weight for each entry of a head. Source: arXiv 2302.05442."""
+    """Whether queries and keys are normalized, with one weight for each entry of a head. Source: arXiv 2302.05442."""
     return 0
 
 
@@ -67,13 +67,13 @@ def relative_position_tables(layers):
 
 @parameter("count", category=NETWORK, at_least=0)
 def norm_vectors():
-    """Weight vectors of one normalisation: 2 for layer norm, 1 for RMS norm. Source: arXiv 1607.06450."""
+    """Weight vectors of one normalization: 2 for layer norm, 1 for RMS norm. Source: arXiv 1607.06450."""
     return 2
 
 
 @parameter("count", category=NETWORK, at_least=0)
 def norms_per_layer():
-    """Normalisations of one layer. Source: definition."""
+    """Normalizations of one layer. Source: definition."""
     return 2
 
 
@@ -97,13 +97,13 @@ def token_types():
 
 @parameter("boolean", category=NETWORK)
 def embedding_norm():
-    """Whether the embeddings are normalised before the first layer. Source: definition."""
+    """Whether the embeddings are normalized before the first layer. Source: definition."""
     return 0
 
 
 @parameter("boolean", category=NETWORK)
 def final_norm():
-    """Whether the last layer's output is normalised. Source: definition."""
+    """Whether the last layer's output is normalized. Source: definition."""
     return 1
 
 
@@ -201,7 +201,7 @@ def router_and_shared_expert_parameters(
 
 @quantity("count")
 def norm_parameters(norms_per_layer, norm_vectors, dimensionality):
-    """Parameters of one layer's normalisations. Source: arXiv 1607.06450."""
+    """Parameters of one layer's normalizations. Source: arXiv 1607.06450."""
     return norms_per_layer * norm_vectors * dimensionality
 
 
@@ -271,7 +271,7 @@ def multi_token_prediction_parameters(
 ):  # fmt: skip
     """Parameters of those modules without routed experts; embedding and head are shared with the network.
 
-    Two norms, and a projection of both normalised inputs, stand before the layer and its own final norm behind it.
+    Two norms, and a projection of both normalized inputs, stand before the layer and its own final norm behind it.
     Source: arXiv 2412.19437, eq. 21–23.
     """
     norms = 3 * norm_vectors * dimensionality

@@ -144,7 +144,7 @@ def overlapped_offload_communication_time_per_layer(
     forward_offload_time_per_layer, backward_offload_time_per_layer, forward_time_per_layer, backward_time_per_layer,
     overlap_offload_communication,
 ):  # fmt: skip
-    """Copies of a layer beside the computation of its neighbours, forward and backward.
+    """Copies of a layer beside the computation of its neighbors, forward and backward.
 
     Source: arXiv 2104.07857, section 6.2. With two buffers and layers alike, the longer of copy and computation paces.
     """

@@ -5,7 +5,7 @@ import numpy as np
 from amped.theory.quantity import quantity
 from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
 
-CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "fused_attention")
+ATTENTION_CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "fused_attention")
 
 
 def pass_time(phase, durations, rates):
@@ -14,7 +14,7 @@ def pass_time(phase, durations, rates):
     Source: definition; the host launches kernels while the accelerator runs those before.
     """
     launches = total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
-    return np.maximum(of_phase(phase, durations), launches * rates[0].dispatch)
+    return np.maximum(of_phase(phase, durations), launches * rates[0].launch_time)
 
 
 @quantity("s")
@@ -47,13 +47,13 @@ def attention_core_forward_time_per_layer(layer_durations, kernel_rates):
 
     Source: arXiv 2205.05198, section 5.
     """
-    return pass_time("forward", [d for d in layer_durations if d.name in CORE], kernel_rates)
+    return pass_time("forward", [d for d in layer_durations if d.name in ATTENTION_CORE], kernel_rates)
 
 
 @quantity("s")
 def attention_core_gradient_time_per_layer(layer_durations, kernel_rates):
     """Time of the gradients of scores, softmax, dropout and values for a micro-batch. Source: arXiv 2205.05198, section 5."""
-    return pass_time("input_gradient", [d for d in layer_durations if d.name in CORE], kernel_rates)
+    return pass_time("input_gradient", [d for d in layer_durations if d.name in ATTENTION_CORE], kernel_rates)
 
 
 @quantity("s")
@@ -65,7 +65,7 @@ def product_forward_time_per_layer(layer_durations, kernel_rates):
 @quantity("s")
 def streaming_forward_time_per_layer(layer_durations, kernel_rates):
     """Forward time of a layer's norms and element-wise operators outside attention. Source: arXiv 2007.00072, table 3."""
-    streaming = [d for d in layer_durations if d.kind in STREAMING and d.name not in CORE]
+    streaming = [d for d in layer_durations if d.kind in STREAMING and d.name not in ATTENTION_CORE]
     return pass_time("forward", streaming, kernel_rates)
 
 

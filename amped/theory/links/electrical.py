@@ -9,7 +9,7 @@ import numpy as np
 
 from amped.theory.link_records import Algorithms, Links, durations_on
 from amped.theory.quantity import records
-from amped.theory.records import UNUSABLE
+from amped.theory.records import if_allowed
 
 # --- what a network has ----------------------------------------------------------------------------------------------
 
@@ -17,31 +17,31 @@ from amped.theory.records import UNUSABLE
 @records(choice="collective_algorithm", value="automatic")
 def all_reduce_algorithms__automatic(in_switch_reduction):
     """All-reduces run by the fastest algorithm; in the switch where it can add. Source: NCCL src/graph/tuning.cc."""
-    return (Algorithms("automatic", 0, 0, 0, 1 - in_switch_reduction),)
+    return (Algorithms("automatic", 1, 1, 1, in_switch_reduction),)
 
 
 @records(choice="collective_algorithm", value="ring")
 def all_reduce_algorithms__ring():
     """All-reduces run through rings. Source: definition."""
-    return (Algorithms("ring", 0, 1, 1, 1),)
+    return (Algorithms("ring", 1, 0, 0, 0),)
 
 
 @records(choice="collective_algorithm", value="tree")
 def all_reduce_algorithms__tree():
     """All-reduces run up and down trees. Source: definition."""
-    return (Algorithms("tree", 1, 0, 1, 1),)
+    return (Algorithms("tree", 0, 1, 0, 0),)
 
 
 @records(choice="collective_algorithm", value="hierarchical")
 def all_reduce_algorithms__hierarchical():
     """All-reduces run inside the nodes, across them, and inside again. Source: definition."""
-    return (Algorithms("hierarchical", 1, 1, 0, 1),)
+    return (Algorithms("hierarchical", 0, 0, 1, 0),)
 
 
 @records(choice="collective_algorithm", value="in_switch")
 def all_reduce_algorithms__in_switch():
     """All-reduces are added up by the switches inside the nodes. Source: definition."""
-    return (Algorithms("in_switch", 1, 1, 1, 0),)
+    return (Algorithms("in_switch", 0, 0, 0, 1),)
 
 
 @records(choice="network_kind", value="electrical")
@@ -63,8 +63,8 @@ def network_links__electrical(
         fast_ramp=inter_accelerator_ramp_bytes, slow_ramp=inter_node_ramp_bytes,
         overhead=collective_overhead_time,
         tree=tree_bandwidth_fraction, switch=in_switch_efficiency / inter_accelerator_efficiency,
-        no_ring=algorithms.no_ring, no_tree=algorithms.no_tree, no_hierarchy=algorithms.no_hierarchy,
-        no_switch=algorithms.no_switch,
+        allows_ring=algorithms.allows_ring, allows_tree=algorithms.allows_tree, allows_hierarchy=algorithms.allows_hierarchy,
+        allows_switch=algorithms.allows_switch,
     ),)  # fmt: skip
 
 
@@ -125,9 +125,9 @@ def all_reduce_time(c, links):
     """Time of the fastest algorithm that is considered; each passes the payload twice. Source: NCCL src/graph/tuning.cc."""
     ring, tiers = 2 * ring_gather_time(c, links), 2 * tiered_gather_time(c, links)
     tree, switch = tree_time(c, links), switch_time(c, links)
-    fastest = np.minimum(ring * (1 + UNUSABLE * links.no_ring), tree * (1 + UNUSABLE * links.no_tree))
-    fastest = np.minimum(fastest, tiers * (1 + UNUSABLE * links.no_hierarchy))
-    return np.minimum(fastest, switch * (1 + UNUSABLE * links.no_switch))
+    fastest = np.minimum(if_allowed(links.allows_ring, ring), if_allowed(links.allows_tree, tree))
+    fastest = np.minimum(fastest, if_allowed(links.allows_hierarchy, tiers))
+    return np.minimum(fastest, if_allowed(links.allows_switch, switch))
 
 
 def gather_time(c, links):
@@ -135,8 +135,7 @@ def gather_time(c, links):
 
     Source: NCCL src/graph/tuning.cc.
     """
-    tiers = tiered_gather_time(c, links) * (1 + UNUSABLE * links.no_hierarchy)
-    return np.minimum(ring_gather_time(c, links), tiers)
+    return np.minimum(ring_gather_time(c, links), if_allowed(links.allows_hierarchy, tiered_gather_time(c, links)))
 
 
 def chain_time(c, links):
@@ -162,7 +161,7 @@ def all_to_all_time(c, links):
 
 
 def send_time(c, links):
-    """Time to hand a payload to a neighbour, across nodes if any neighbour is there. Source: Hockney, 1994 (α–β)."""
+    """Time to hand a payload to a neighbor, across nodes if any neighbor is there. Source: Hockney, 1994 (α–β)."""
     near = links.fast_latency + (c.volume + links.fast_ramp) / links.fast
     far = links.slow_latency + (c.volume + links.slow_ramp) / links.slow
     return np.where(c.inter > 1, far, near)

@@ -8,7 +8,7 @@ import numpy as np
 
 from amped.theory.link_records import CircuitAlgorithms, Circuits, durations_on
 from amped.theory.quantity import quantity, records
-from amped.theory.records import UNUSABLE
+from amped.theory.records import if_allowed
 
 # --- what a network has ----------------------------------------------------------------------------------------------
 
@@ -27,25 +27,25 @@ def exposed_reconfiguration_time(
 @records(choice="collective_algorithm", value="automatic")
 def circuit_algorithms__automatic():
     """Rings, halving and doubling, and k-nomial rounds, whichever is fastest. Source: definition."""
-    return (CircuitAlgorithms("automatic", 0, 0, 0),)
+    return (CircuitAlgorithms("automatic", 1, 1, 1),)
 
 
 @records(choice="collective_algorithm", value="ring")
 def circuit_algorithms__ring():
     """Rings, whose circuits stay. Source: definition."""
-    return (CircuitAlgorithms("ring", 0, 1, 1),)
+    return (CircuitAlgorithms("ring", 1, 0, 0),)
 
 
 @records(choice="collective_algorithm", value="halving_doubling")
 def circuit_algorithms__halving_doubling():
     """Recursive halving and doubling, one partner at a time. Source: Rabenseifner, ICCS 2004."""
-    return (CircuitAlgorithms("halving_doubling", 1, 0, 1),)
+    return (CircuitAlgorithms("halving_doubling", 0, 1, 0),)
 
 
 @records(choice="collective_algorithm", value="k_nomial")
 def circuit_algorithms__k_nomial():
     """Rounds with as many partners at once as there are circuits. Source: Bruck et al., IEEE TPDS 8(11), 1997."""
-    return (CircuitAlgorithms("k_nomial", 1, 1, 0),)
+    return (CircuitAlgorithms("k_nomial", 0, 0, 1),)
 
 
 @records()
@@ -68,7 +68,7 @@ def network_circuits(
         overhead=collective_overhead_time,
         fast=inter_accelerator_bandwidth * inter_accelerator_efficiency, fast_latency=inter_accelerator_latency,
         fast_ramp=inter_accelerator_ramp_bytes, flat=circuits_inside_node,
-        no_ring=algorithms.no_ring, no_halving=algorithms.no_halving, no_k_nomial=algorithms.no_k_nomial,
+        allows_ring=algorithms.allows_ring, allows_halving=algorithms.allows_halving, allows_k_nomial=algorithms.allows_k_nomial,
     ),)  # fmt: skip
 
 
@@ -116,9 +116,9 @@ def ring_time(size, volume, passes, net):
 
 def shared_time(size, volume, passes, net):
     """Time to gather or scatter, in one pass, or to do both, by the fastest way that is considered. Source: definition."""
-    ring = ring_time(size, volume, passes, net) * (1 + UNUSABLE * net.no_ring)
-    halving = passes * rounds_time(size, volume, 1, net) * (1 + UNUSABLE * net.no_halving)
-    nomial = passes * rounds_time(size, volume, net.circuits, net) * (1 + UNUSABLE * net.no_k_nomial)
+    ring = if_allowed(net.allows_ring, ring_time(size, volume, passes, net))
+    halving = if_allowed(net.allows_halving, passes * rounds_time(size, volume, 1, net))
+    nomial = if_allowed(net.allows_k_nomial, passes * rounds_time(size, volume, net.circuits, net))
     return np.minimum(np.minimum(ring, halving), nomial)
 
 
@@ -198,7 +198,7 @@ def all_to_all_time(c, net):
 
 
 def send_time(c, net):
-    """Time to hand a payload to a neighbour, over a circuit if any neighbour is across. Source: Hockney, 1994 (α–β)."""
+    """Time to hand a payload to a neighbor, over a circuit if any neighbor is across. Source: Hockney, 1994 (α–β)."""
     _, across = tiers(c, net)
     near = net.fast_latency + (c.volume + net.fast_ramp) / net.fast
     return np.where(across > 1, round_time(c.volume, 1, net), near)

@@ -25,12 +25,12 @@ def expert_load_factor(expert_imbalance_factor, expert_capacity_factor, expert_p
     return np.where(expert_capacity_factor > 0, expert_capacity_factor, comes)
 
 
-def places_at_random(places, experts_per_token):
+def destinations_at_random(places, experts_per_token):
     """Places that have one of a token's experts, of equal places: G·(1 − (1 − 1/G)^k). Source: definition."""
     return places * (1 - np.exp(experts_per_token * np.log1p(-1 / np.maximum(places, 1 + 1e-9))))
 
 
-def places_in_turn(places, experts_per_token, number_of_experts):
+def destinations_in_turn(places, experts_per_token, number_of_experts):
     """Places that have one of k consecutive experts, where each has E and every k-th expert starts: 1 + (k − gcd)/E.
 
     Source: definition.
@@ -43,25 +43,25 @@ def places_in_turn(places, experts_per_token, number_of_experts):
 @quantity("count")
 def destination_accelerators_per_token(expert_parallel_degree, experts_per_token):
     """Accelerators of a group with one of a token's experts. Source: definition."""
-    return places_at_random(expert_parallel_degree, experts_per_token)
+    return destinations_at_random(expert_parallel_degree, experts_per_token)
 
 
 @quantity("count", choice="expert_assignment", value="in_turn")
 def destination_accelerators_per_token__in_turn(expert_parallel_degree, experts_per_token, number_of_experts):
     """Accelerators of a group with one of a token's experts. Source: NVIDIA NeMo AutoModel, FakeBalancedGate."""
-    return places_in_turn(expert_parallel_degree, experts_per_token, number_of_experts)
+    return destinations_in_turn(expert_parallel_degree, experts_per_token, number_of_experts)
 
 
 @quantity("count")
 def destination_nodes_per_token(inter_node_expert_parallel_degree, experts_per_token):
     """Nodes of a group with one of a token's experts. Source: definition."""
-    return places_at_random(inter_node_expert_parallel_degree, experts_per_token)
+    return destinations_at_random(inter_node_expert_parallel_degree, experts_per_token)
 
 
 @quantity("count", choice="expert_assignment", value="in_turn")
 def destination_nodes_per_token__in_turn(inter_node_expert_parallel_degree, experts_per_token, number_of_experts):
     """Nodes of a group with one of a token's experts. Source: NVIDIA NeMo AutoModel, FakeBalancedGate."""
-    return places_in_turn(inter_node_expert_parallel_degree, experts_per_token, number_of_experts)
+    return destinations_in_turn(inter_node_expert_parallel_degree, experts_per_token, number_of_experts)
 
 
 @quantity("1")

@@ -64,7 +64,7 @@ def working_gradient_bytes(layer_operators):
 def communication_buffer_bytes(
     microbatch_bytes, residual_bytes, sequence_parallel, tensor_parallel_rows, pipeline_parallel_degree,
 ):  # fmt: skip
-    """Buffers of a micro-batch: the sequence gathered from its shares, and what is sent to and received from neighbours.
+    """Buffers of a micro-batch: the sequence gathered from its shares, and what is sent to and received from neighbors.
 
     Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, p2p_communication.
     """

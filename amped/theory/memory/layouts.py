@@ -16,7 +16,7 @@ def fullest_middle_stage_layers(middle_stage_layers):
     return middle_stage_layers
 
 
-def place_of_most(needed):
+def index_of_largest(needed):
     """The place between first and last of the largest of several values, of equal ones the first. Source: definition."""
     most, place = 0 * needed[0], 1 + 0 * (needed[0] > 0)
     for at, each in enumerate(needed[1:-1], 1):
@@ -31,7 +31,7 @@ def fullest_middle_stage_index(pipeline_layout):
 
     Source: arXiv 1811.06965; arXiv 2401.10241, table 2.
     """
-    return place_of_most([share.layers for share in pipeline_layout])
+    return index_of_largest([share.layers for share in pipeline_layout])
 
 
 @quantity("count", choice="pipeline_schedule", value="1f1b", **LISTED)
@@ -47,7 +47,7 @@ def fullest_middle_stage_index__1f1b(
     for place, share in enumerate(pipeline_layout):
         held = np.minimum(pipeline_parallel_degree - place, number_of_microbatches_per_minibatch)
         needed.append(share.layers * (state_bytes_per_layer + device_activation_bytes_per_layer * held))
-    return place_of_most(needed)
+    return index_of_largest(needed)
 
 
 @quantity("count", **LISTED)

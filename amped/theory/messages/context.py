@@ -105,6 +105,6 @@ def grid_column_collectives(
     group = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
     volume, calls = local_key_value_bytes * tensor_parallel_columns, gathered_attentions_per_layer
     return (
-        Collective("column_keys_and_values", "all_gather", volume, *group, calls * communication_rounds),
-        Collective("column_key_and_value_gradients", "reduce_scatter", volume, *group, calls),
+        Collective("grid_column_keys_and_values", "all_gather", volume, *group, calls * communication_rounds),
+        Collective("grid_column_key_and_value_gradients", "reduce_scatter", volume, *group, calls),
     )

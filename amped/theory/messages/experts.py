@@ -47,7 +47,7 @@ def expert_tensor_collectives(
     shares = (intra_node_expert_tensor_parallel_degree, inter_node_expert_tensor_parallel_degree)
     rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
     return (
-        Collective("expert_shares", "all_gather", visits, *shares, calls),
-        Collective("expert_shares", "reduce_scatter", visits, *shares, calls),
+        Collective("expert_tensor", "all_gather", visits, *shares, calls),
+        Collective("expert_tensor", "reduce_scatter", visits, *shares, calls),
         Collective("expert_output", "all_gather", microbatch_bytes, *rows, calls * (1 - sequence_parallel)),
     )

@@ -15,7 +15,7 @@ def pipeline_collectives(
     """
     volume = microbatch_bytes / tensor_parallel_rows
     group = (intra_node_pipeline_parallel_degree, inter_node_pipeline_parallel_degree)
-    return (Collective("stage_boundary", "send_receive", volume, *group, 1.0),)
+    return (Collective("stage_send", "send_receive", volume, *group, 1.0),)
 
 
 @records()
@@ -29,4 +29,4 @@ def stage_send_gather_collectives(
     """
     group = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
     calls = 1.0 * (sequence_split_degree < tensor_parallel_rows) * (pipeline_parallel_degree > 1)
-    return (Collective("boundary_gather", "all_gather", microbatch_bytes, *group, calls),)
+    return (Collective("stage_send_gather", "all_gather", microbatch_bytes, *group, calls),)

@@ -112,7 +112,7 @@ def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations
 def communication_buffer_bytes__2d_summa(summa_collectives, residual_bytes, pipeline_parallel_degree):
     """Buffers of a micro-batch: for each operand the panel multiplied and the next, no larger than the largest.
 
-    Source: arXiv 2410.00273, section 3. What neighbours send has buffers too: Megatron-LM, p2p_communication.
+    Source: arXiv 2410.00273, section 3. What neighbors send has buffers too: Megatron-LM, p2p_communication.
     """
     largest = 0.0 * residual_bytes
     for message in summa_collectives:
@@ -188,7 +188,9 @@ def overlapped_panel_forward_time_per_layer(
     tensor_durations, layer_durations, summa_panels, overlap_tensor_communication
 ):
     """Panels that travel beside products in a forward pass. Source: arXiv 2410.00273, section 3."""
-    return overlap_tensor_communication * hidden_panels("forward", tensor_durations, layer_durations, summa_panels)
+    return overlap_tensor_communication * overlapped_panel_time(
+        "forward", tensor_durations, layer_durations, summa_panels
+    )
 
 
 @quantity("s")
@@ -197,11 +199,11 @@ def overlapped_panel_backward_time_per_layer(
 ):
     """Panels that travel beside the two products of a backward pass. Source: arXiv 2410.00273, section 3."""
     args = (tensor_durations, layer_durations, summa_panels)
-    both = hidden_panels("input_gradient", *args) + hidden_panels("weight_gradient", *args)
+    both = overlapped_panel_time("input_gradient", *args) + overlapped_panel_time("weight_gradient", *args)
     return overlap_tensor_communication * both
 
 
-def hidden_panels(phase, messages, kernels, panels):
+def overlapped_panel_time(phase, messages, kernels, panels):
     """Of each product all panels but one travel beside the product of another, as far as that lasts.
 
     Source: arXiv 2410.00273, section 3. Differs: its tool waits once more than there are panels left to wait for.

@@ -36,7 +36,7 @@ def cross_entropy_kernels():
 @records()
 def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_rows):
     """The output head, once for a micro-batch. Source: Megatron-LM, parallel output head."""
-    return (Gemm("head", microbatch_tokens, vocabulary_size / tensor_parallel_rows, dimensionality, 1.0, 1.0),)
+    return (Gemm("output_head", microbatch_tokens, vocabulary_size / tensor_parallel_rows, dimensionality, 1.0, 1.0),)
 
 
 @records()
@@ -61,8 +61,8 @@ def output_head_operators(
             (3 * logits * flop, apart * 3 * wide + fused_cross_entropy * narrow, apart * 2 * wide + narrow, logits))  # fmt: skip
     entry = (flops_per_multiply_accumulate, activation_precision, activation_precision, gradient_precision)
     return (
-        *streamed("final_norm", "normalisation", residual_tokens, dimensionality, *norm, residual_bytes, norms),
-        *contraction(head, *entry, residual_bytes, has_vocabulary * times, "head_contraction"),
+        *streamed("final_norm", "normalization", residual_tokens, dimensionality, *norm, residual_bytes, norms),
+        *contraction(head, *entry, residual_bytes, has_vocabulary * times, "output_head_contraction"),
         *streamed(
             "cross_entropy",
             "loss",
@@ -86,7 +86,14 @@ def multi_token_prediction_gemms(
     """Projection of a token's state and the next token's embedding into one. Source: arXiv 2412.19437, eq. 21."""
     width = dimensionality / tensor_parallel_rows
     return (
-        Gemm("prediction_projection", microbatch_tokens, width, 2 * dimensionality, 1.0, multi_token_prediction_layers),
+        Gemm(
+            "multi_token_prediction_projection",
+            microbatch_tokens,
+            width,
+            2 * dimensionality,
+            1.0,
+            multi_token_prediction_layers,
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""The operators of a layer that normalises behind its blocks (BERT), in the fused kernels of arXiv 2007.00072 (SUB).
+"""The operators of a layer that normalizes behind its blocks (BERT), in the fused kernels of arXiv 2007.00072 (SUB).
 
 Names in brackets are the paper's. Masks have their own precision: with that of activations, words are the paper's.
 """
@@ -54,7 +54,7 @@ def unfused_attention_operators__post(
     products = (flops_per_multiply_accumulate, activation_precision, activation_precision, None)
     return (
         *contraction(scores, *products, query_bytes + key_bytes, calls),
-        *streamed("softmax", "normalisation", rows, width, *softmax, kept, calls),
+        *streamed("softmax", "normalization", rows, width, *softmax, kept, calls),
         *contraction(values, *products, value_bytes, calls),
     )
 
@@ -108,7 +108,7 @@ def residual_operators__post(
     a, r, n, mask = residual_bytes, residual_tokens * e, dimensionality * e, size * dropout_mask_bytes
     kept, none, rows = mask + a * (1 - in_place_norm), (0.0 * flop, 0.0 * a, 0.0 * a), (residual_tokens, dimensionality)
     sums, gradient = (10 * size + 6 * residual_tokens) * flop, (9 * size + 4 * residual_tokens) * flop
-    again, norm, add = norm_recomputation * a, "normalisation", "element_wise"
+    again, norm, add = norm_recomputation * a, "normalization", "element_wise"
     through = (gradient + 7 * norm_recomputation * size * flop, 2 * a + mask + r + again, 2 * a + again)
     drawn = (0.0 * size, 1.0 * (dropout > 0) * size)
     first, second = (sums, 2 * a + 3 * n, 3 * a + mask + r, *drawn), (sums, 2 * a + 3 * n, 4 * a + mask + r, *drawn)

@@ -34,8 +34,8 @@ def norm_operators(
         residual_bytes * (1 - in_place_norm),
         norms_per_layer / 2,
     )
-    before_attention = streamed("attention_norm", "normalisation", *rest)
-    return before_attention + streamed("feedforward_norm", "normalisation", *rest)
+    before_attention = streamed("attention_norm", "normalization", *rest)
+    return before_attention + streamed("feedforward_norm", "normalization", *rest)
 
 
 @records()

@@ -11,7 +11,7 @@ def microbatch_tokens(microbatch_size, context, token_split_degree):
 
 @quantity("count")
 def residual_tokens(microbatch_tokens, sequence_split_degree):
-    """Tokens of a micro-batch that one accelerator normalises and adds up. Source: arXiv 2205.05198, section 4.2.2."""
+    """Tokens of a micro-batch that one accelerator normalizes and adds up. Source: arXiv 2205.05198, section 4.2.2."""
     return microbatch_tokens / sequence_split_degree
 
 

@@ -7,7 +7,7 @@ library's tiles and splits of k is taken. Everything else streams through memory
 import numpy as np
 
 from amped.theory.quantity import records
-from amped.theory.records import FUSED, REDUCING, UNUSABLE, Duration
+from amped.theory.records import FUSED, REDUCING, Duration, if_allowed
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
 # library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
@@ -57,7 +57,7 @@ def product_time(o, c, multiply_accumulate_time):
     times = waves * tile_time * (k / PARTS + each_tile(o.panels * c.ramp_depth))
     times = times + IS_CUT * PARTS * each_tile(2 * o.written / c.bandwidth)
     shallow = k < LEAST_DEPTH * PARTS * each_tile(o.panels)
-    return np.min(times * (1 + UNUSABLE * IS_CUT * shallow), axis=-1) + exposed_traffic_time(o, c)
+    return np.min(if_allowed((IS_CUT == 0) | ~shallow, times), axis=-1) + exposed_traffic_time(o, c)
 
 
 def exposed_traffic_time(o, c):
@@ -73,9 +73,9 @@ def kernel_time(o, c):
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
-    reached = dict.fromkeys(REDUCING, c.normalisation).get(o.kind, 1.0)
-    passes = EXACT.get(o.phase, dict.fromkeys(FUSED, c.passes).get(o.kind, 1.0))
-    traffic = (o.bytes * passes + c.bandwidth_ramp) / (c.bandwidth * reached)
+    reached = dict.fromkeys(REDUCING, c.normalization).get(o.kind, 1.0)
+    factor = EXACT.get(o.phase, dict.fromkeys(FUSED, c.traffic_factor).get(o.kind, 1.0))
+    traffic = (o.bytes * factor + c.bandwidth_ramp) / (c.bandwidth * reached)
     evaluated = o.functions * c.function_time + o.drawn * c.drawing_time
     return c.overhead + np.maximum(WORK[o.kind](o, c) + evaluated, traffic)
 
@@ -88,17 +88,17 @@ def fused_time(o, c):
     """
     rates = {"forward": c.fused_forward_rate, "input_gradient": c.fused_backward_rate}
     reached = rates[o.phase] * (1 + c.ramp_width / MEASURED_WIDTH) / (1 + c.ramp_width / o.width)
-    reached = reached * (1 - o.dropped * (1 - c.dropping))
+    reached = reached * (1 - o.dropped * (1 - c.dropout_fraction))
     return o.flops * (1 + c.ramp_length / o.n) / reached + o.m * o.n * c.softmax_time
 
 
 WORK = {
     "contraction": lambda o, c: product_time(o, c, c.matrix_time),
     "grouped_contraction": lambda o, c: product_time(o, c, c.grouped_time),
-    "head_contraction": lambda o, c: product_time(o, c, c.batched_time),
+    "output_head_contraction": lambda o, c: product_time(o, c, c.batched_time),
     "batched_contraction": lambda o, c: product_time(o, c, c.batched_time),
     "fused_attention": fused_time,
-    "normalisation": lambda o, c: o.flops / c.vector_rate,
+    "normalization": lambda o, c: o.flops / c.vector_rate,
     "loss": lambda o, c: o.flops / c.vector_rate,
     "element_wise": lambda o, c: o.flops / c.vector_rate,
     "single_kernel": lambda o, c: o.flops / c.vector_rate,

@@ -38,16 +38,18 @@ def bottleneck_stage_chain_idle_time(
     v, m, found = virtual_pipeline_stages, number_of_microbatches_per_minibatch, []
     for s in pipeline_stages:
         there, again = forward.of(s), back.of(s) + weight.of(s)
-        warm = 2 * s.after + (v - 1) * pipeline_parallel_degree
+        warm = 2 * s.stages_after + (v - 1) * pipeline_parallel_degree
         sent = warm * stage_send_time
-        behind = total(s.behind * p.layer / v + (1 - s.heads) * p.head for p in pass_times) + sent
-        chunks, start = (v - 1) / v * (s.layers + s.before + s.behind), 1 * s.embeds
+        behind = (
+            total(s.layers_after * p.layer / v + (1 - s.has_output_head) * p.output_head for p in pass_times) + sent
+        )
+        chunks, start = (v - 1) / v * (s.layers + s.layers_before + s.layers_after), 1 * s.has_embedding
         down = behind + chunks * forward.layer + start * forward.embedding
         up = behind + chunks * (back.layer + weight.layer) + start * (back.embedding + weight.embedding)
         idle = np.maximum(down - warm * (there / v + blocking_stage_send_time), 0)
         idle = idle + np.maximum(up - warm * (again / v + blocking_stage_send_time), 0)
-        before = total(s.before * p.layer / v + (1 - s.embeds) * p.embedding for p in pass_times)
-        before = before + 2 * s.place * stage_send_time
+        before = total(s.layers_before * p.layer / v + (1 - s.has_embedding) * p.embedding for p in pass_times)
+        before = before + 2 * s.index * stage_send_time
         found.append(before + idle + m * (there + again - bottleneck_stage_time))
     return latest(found)
 
@@ -102,7 +104,7 @@ def chain_ramp_time(
     there, again = [others * c.forward for c in chunk_times], [others * c.backward for c in chunk_times]
     there[0] = there[0] + (p - 1) * forward.embedding
     again[0] = again[0] + (p - 1) * (back.embedding + weight.embedding)
-    way = total(last.before * each.layer / virtual_pipeline_stages + each.embedding for each in pass_times)
+    way = total(last.layers_before * each.layer / virtual_pipeline_stages + each.embedding for each in pass_times)
     return way + 2 * (p - 1) * stage_send_time + latest(there) + latest(again)
 
 

@@ -25,24 +25,28 @@ def non_interleaved_idle_time(
     """
     forward, whole = whole_pass_times
     (first, *between, last), m, trips = pipeline_stages, number_of_microbatches_per_minibatch, 2 * stage_send_time
-    ramps, one_end = last.place * trips, last.layers * whole.layer + whole.head
+    ramps, one_end = last.index * trips, last.layers * whole.layer + whole.output_head
     work, there = first.layers * whole.layer + whole.embedding, first.layers * forward.layer + forward.embedding
-    behind = first.behind * whole.layer + whole.head + ramps
-    start = turned(work, there + blocking_stage_send_time, behind, first.after, m, blocking_stage_send_time)
+    behind = first.layers_after * whole.layer + whole.output_head + ramps
+    start = round_trip_idle_time(
+        work, there + blocking_stage_send_time, behind, first.stages_after, m, blocking_stage_send_time
+    )
     found = [
-        last.before * whole.layer + whole.embedding + ramps + m * (one_end - bottleneck_stage_time),
+        last.layers_before * whole.layer + whole.embedding + ramps + m * (one_end - bottleneck_stage_time),
         start + m * (work - bottleneck_stage_time),
     ]
-    rounds = (work + behind) / (last.place + 1) - work - 2 * blocking_stage_send_time
-    found.append(found[1] + np.maximum(m - 1 - last.place, 0) * np.maximum(rounds, 0))
+    rounds = (work + behind) / (last.index + 1) - work - 2 * blocking_stage_send_time
+    found.append(found[1] + np.maximum(m - 1 - last.index, 0) * np.maximum(rounds, 0))
     for s in between:
         work, there = whole.of(s), forward.of(s) + blocking_stage_send_time
-        idle = turned(work, there, whole.behind(s) + s.after * trips, s.after, m, blocking_stage_send_time)
-        found.append(whole.before(s) + s.place * trips + idle + m * (work - bottleneck_stage_time))
+        idle = round_trip_idle_time(
+            work, there, whole.after(s) + s.stages_after * trips, s.stages_after, m, blocking_stage_send_time
+        )
+        found.append(whole.before(s) + s.index * trips + idle + m * (work - bottleneck_stage_time))
     return latest(found)
 
 
-def turned(work, there, behind, others, m, held):
+def round_trip_idle_time(work, there, behind, others, m, held):
     """Idle time of a stage until the first gradient comes back, and behind its last forward pass: one of both if few go.
 
     `there` is a forward pass with a hand-over, `behind` the way to the last stage and back, and `others` lie on it.

@@ -22,15 +22,15 @@ def pipeline_idle_time__zero_bubble_h1(
     m, found, first = number_of_microbatches_per_minibatch, [], pipeline_stages[0]
     for s in pipeline_stages:
         there, again = forward.of(s) + blocking_stage_send_time, back.of(s) + weight.of(s) + blocking_stage_send_time
-        behind = forward.behind(s) + back.behind(s) + 2 * s.after * stage_send_time
-        start = forward.before(s) + s.place * stage_send_time
-        end = back.before(s) + s.place * stage_send_time + weight.of(first) - (s.place + 1) * weight.of(s)
-        idle = start + waits(behind, s.after, there, again) + np.maximum(end, 0)
+        behind = forward.after(s) + back.after(s) + 2 * s.stages_after * stage_send_time
+        start = forward.before(s) + s.index * stage_send_time
+        end = back.before(s) + s.index * stage_send_time + weight.of(first) - (s.index + 1) * weight.of(s)
+        idle = start + round_trip_idle_time(behind, s.stages_after, there, again) + np.maximum(end, 0)
         found.append(idle + m * (there + again - 2 * blocking_stage_send_time - bottleneck_stage_time))
     return latest(found)
 
 
-def waits(behind, passes, forward, backward):
+def round_trip_idle_time(behind, passes, forward, backward):
     """Idle time until the first gradient comes back, and behind the last forward pass, of a stage with work meanwhile.
 
     `behind` is what a micro-batch takes on the way to the last stage and back, and `passes` are done meanwhile.

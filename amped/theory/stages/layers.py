@@ -210,7 +210,7 @@ def the_layout_lists_every_layer(number_of_listed_layers, layers):
 
 @quantity("boolean", constrains="virtual_pipeline_stages", when_given=("pipeline_layout",))
 def a_layout_has_one_chunk_a_stage(virtual_pipeline_stages):
-    """Stages of a layout have one chunk of layers each. Source: definition; lists of chunks are not modelled."""
+    """Stages of a layout have one chunk of layers each. Source: definition; lists of chunks are not modeled."""
     return virtual_pipeline_stages == 1
 
 

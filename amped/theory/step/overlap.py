@@ -23,7 +23,9 @@ def free_forward_time(
         exposed_tensor_forward_communication_time_per_layer,
         overlapped_tensor_forward_communication_time_per_layer,
     )
-    return free_time(compute_forward_time - others, *exchanges, bottleneck_stage_layer_passes, gradients_have_own_links)
+    return time_without_messages(
+        compute_forward_time - others, *exchanges, bottleneck_stage_layer_passes, gradients_have_own_links
+    )
 
 
 @quantity("s")
@@ -42,10 +44,10 @@ def free_backward_time(
         exposed_tensor_backward_communication_time_per_layer,
         overlapped_tensor_backward_communication_time_per_layer,
     )
-    return free_time(computed - others, *exchanges, bottleneck_stage_layer_passes, gradients_have_own_links)
+    return time_without_messages(computed - others, *exchanges, bottleneck_stage_layer_passes, gradients_have_own_links)
 
 
-def free_time(computed, exposed, hidden, calls, own_links):
+def time_without_messages(computed, exposed, hidden, calls, own_links):
     """Time with what layers wait for tensor parallelism, where its links are others; else without what it hides in.
 
     Source: definition.

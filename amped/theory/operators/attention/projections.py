@@ -114,7 +114,7 @@ def query_key_norm_operators(
     size, flop = query_bytes + key_bytes, flops_per_elementary_operation
     entries, heads = size / activation_precision, (attention_heads + key_value_heads) / tensor_parallel_rows
     forward, backward = (7 * entries * flop, size, size), (13 * entries * flop, 4 * size, size)
-    shape = ("query_key_norm", "normalisation", microbatch_tokens * heads, head_dimension)
+    shape = ("query_key_norm", "normalization", microbatch_tokens * heads, head_dimension)
     return streamed(*shape, forward, backward, size, query_key_norm * attentions_per_layer)
 
 

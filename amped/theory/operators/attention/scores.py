@@ -11,7 +11,7 @@ def effective_attention_window(attention_window, context):
     return np.where(attention_window > 0, np.minimum(attention_window, context), context)
 
 
-def looked_back_fraction(reach, context, shares):
+def windowed_score_fraction(reach, context, shares):
     """Share of its scores that the last of some equal shares of a sequence needs, each token looking back to a window.
 
     The last share starts after a tokens: its first w − a tokens, if there are any, have fewer behind them.
@@ -28,9 +28,11 @@ def causal_score_fraction(causal, context, effective_attention_window, windowed_
 
     Source: arXiv 2307.08691, section 3.1.
     """
-    whole = np.where(causal > 0, looked_back_fraction(context, context, 1), 1.0)
+    whole = np.where(causal > 0, windowed_score_fraction(context, context, 1), 1.0)
     near = np.where(
-        causal > 0, looked_back_fraction(effective_attention_window, context, 1), effective_attention_window / context
+        causal > 0,
+        windowed_score_fraction(effective_attention_window, context, 1),
+        effective_attention_window / context,
     )
     return whole + windowed_layer_fraction * (near - whole)
 
@@ -44,10 +46,10 @@ def computed_score_fraction(
     Source: arXiv 2307.08691, section 3.1 (on and below the diagonal); arXiv 2311.09431, section 1 (the last share).
     Assumes that an attention without fusion computes and masks all of them, and that windows to both sides have no edges.
     """
-    whole = np.where(causal > 0, looked_back_fraction(context, context, unbalanced_sequence_split_degree), 1.0)
+    whole = np.where(causal > 0, windowed_score_fraction(context, context, unbalanced_sequence_split_degree), 1.0)
     windowed = np.where(
         causal > 0,
-        looked_back_fraction(effective_attention_window, context, unbalanced_sequence_split_degree),
+        windowed_score_fraction(effective_attention_window, context, unbalanced_sequence_split_degree),
         effective_attention_window / context,
     )
     return whole + windowed_layer_fraction * (windowed - whole)

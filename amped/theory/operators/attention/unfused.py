@@ -63,7 +63,7 @@ def unfused_attention_operators(
     products = (flops_per_multiply_accumulate, activation_precision, activation_precision, None)
     return (
         *contraction(scores, *products, query_bytes + key_bytes, calls),
-        *streamed("softmax", "normalisation", rows, width, *softmax, size, calls),
+        *streamed("softmax", "normalization", rows, width, *softmax, size, calls),
         *streamed("attention_dropout", "element_wise", rows, width, *dropped, mask + size - again, calls * drops),
         *contraction(values, *products, value_bytes, calls),
     )

@@ -84,7 +84,7 @@ def routing_operators(
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     return (
         *contraction(router, *entry, linear_input_bytes, calls),
-        *streamed("expert_choice", "normalisation", router.m, router.n, *choose, size, calls),
+        *streamed("expert_choice", "normalization", router.m, router.n, *choose, size, calls),
     )
 
 

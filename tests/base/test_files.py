@@ -1,0 +1,157 @@
+"""Files that are read: JSON without surprises, and bytes that are none."""
+
+import contextlib
+import errno
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amped.base.errors import FileError
+from amped.base.files import parse_json, read_json, read_text
+
+
+def refused(text):
+    """The problems of JSON text that is refused."""
+    with pytest.raises(FileError) as caught:
+        parse_json(text, "file.json")
+    assert str(caught.value).startswith("file.json:")
+    return caught.value.problems
+
+
+class TestStrictJson:
+    def test_plain_json_is_read(self):
+        assert parse_json('{"a": [1, 2.5, "x", true, null, -1e3]}') == {"a": [1, 2.5, "x", True, None, -1000.0]}
+
+    def test_keys_may_repeat_in_different_objects(self):
+        assert parse_json('{"a": {"b": 1}, "c": {"b": 2}}') == {"a": {"b": 1}, "c": {"b": 2}}
+
+    def test_a_key_that_stands_twice_is_named(self):
+        (problem,) = refused('{"batch_size": 1, "batch_size": 2}')
+        assert problem.what == "the key 'batch_size' stands twice in one object"
+        assert problem.advice == "keep one"
+
+    def test_all_keys_that_stand_twice_are_told_at_once(self):
+        problems = refused('{"a": 1, "a": 2, "b": {"c": 1, "c": 1}, "d": NaN}')
+        assert {p.what for p in problems} == {
+            "the key 'a' stands twice in one object",
+            "the key 'c' stands twice in one object",
+            "NaN is not a JSON number",
+        }
+
+    @pytest.mark.parametrize(
+        ("text", "where"),
+        [
+            ("", "line 1, column 1"),
+            ("hello", "line 1, column 1"),
+            ('{"a": 1,\n "b" 2}', "line 2, column 6"),
+            ('{"a": 1,\n "b": 2 ,\n\n}', "line 2, column 9"),
+            ("[[1],\n ]", "line 1, column 5"),
+            ("[1,}", "line 1, column 3"),
+            ("[1,", "line 1, column 4"),
+            ("{,}", "line 1, column 2"),
+            ("{'a': 1}", "line 1, column 2"),
+            ('{"a": 1} x', "line 1, column 10"),
+            ('{"a": [1, 2}', "line 1, column 12"),
+            ('{"a": "\n"}', "line 1, column 8"),
+            ('{"a": 01}', "line 1, column 8"),
+            ("[1,\n 2,\n tru]", "line 3, column 2"),
+        ],
+    )
+    def test_broken_json_is_told_with_line_and_column(self, text, where):
+        (problem,) = refused(text)
+        assert problem.where == where
+        assert problem.what.startswith("is not valid JSON: ")
+
+    @pytest.mark.parametrize(("text", "closing"), [('{"a": 1,\n\n}', "}"), ("[1, 2, ]", "]"), ("[1,}", "}")])
+    def test_a_comma_that_nothing_follows_is_told_alike_by_every_python(self, text, closing):
+        (problem,) = refused(text)
+        assert problem.what == f"is not valid JSON: a comma stands before '{closing}'"
+        assert problem.advice == "take it away"
+
+    @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1E+999"])
+    def test_numbers_that_are_none(self, number):
+        (problem,) = refused(f'{{"a": {number}}}')
+        assert number in problem.what
+        assert "is not a JSON number" in problem.what
+
+    @pytest.mark.parametrize("digits", [401, 5_000, 100_000])
+    def test_integers_of_absurd_length(self, digits):
+        (problem,) = refused("[" + "9" * digits + "]")
+        assert problem.what == f"an integer of {digits} digits is not a JSON number"
+
+    @pytest.mark.parametrize("text", ["[" * 20_000, "[" * 20_000 + "]" * 20_000, '{"a":' * 20_000 + "1" + "}" * 20_000])
+    def test_nesting_without_end(self, text):
+        (problem,) = refused(text)
+        assert "nested too deeply" in problem.what
+
+    @given(st.text(max_size=60))
+    def test_any_text_is_json_or_an_error_of_ours(self, text):
+        with contextlib.suppress(FileError):
+            assert json.loads(json.dumps(parse_json(text), allow_nan=False)) == json.loads(text)
+
+    json_values = st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**100), 2**100)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+        max_leaves=12,
+    )
+
+    @given(json_values)
+    def test_what_json_writes_is_read_back(self, value):
+        assert parse_json(json.dumps(value)) == value
+
+
+class TestReading:
+    def test_a_byte_order_mark_is_skipped(self, tmp_path):
+        path = tmp_path / "bom.json"
+        path.write_bytes(b'\xef\xbb\xbf{"a": 1}')
+        assert read_json(path) == {"a": 1}
+
+    @pytest.mark.parametrize("content", [b'{"a": "\xff"}', "{}".encode("utf-16"), '{"a": "\u00e9"}'.encode("latin-1")])
+    def test_bytes_that_are_not_utf8(self, tmp_path, content):
+        path = tmp_path / "latin.json"
+        path.write_bytes(content)
+        with pytest.raises(FileError, match="is not UTF-8 text") as caught:
+            read_json(path)
+        assert caught.value.file == str(path)
+
+    def test_a_missing_file(self, tmp_path):
+        with pytest.raises(FileError, match="no such file"):
+            read_text(tmp_path / "nowhere.json")
+
+    def test_a_folder(self, tmp_path):
+        with pytest.raises(FileError, match="cannot be read: is a directory"):
+            read_text(tmp_path)
+
+    def test_a_path_through_a_file(self, tmp_path):
+        (tmp_path / "file").write_text("{}")
+        with pytest.raises(FileError, match="cannot be read: not a directory"):
+            read_text(tmp_path / "file" / "config.json")
+
+    @pytest.mark.parametrize("name", ["a\0b", "x" * 5000])
+    def test_a_name_that_no_file_has(self, name):
+        with pytest.raises(FileError, match=r"cannot be read|no such file"):
+            read_text(Path(name))
+
+    def test_a_file_without_permission(self, tmp_path, monkeypatch):
+        def denied(*_, **__):
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        path = tmp_path / "secret.json"
+        path.write_text("{}")
+        monkeypatch.setattr(Path, "read_text", denied)
+        with pytest.raises(FileError, match="cannot be read: permission denied"):
+            read_text(path)
+
+    def test_a_file_of_gigabytes_is_not_loaded(self, tmp_path):
+        path = tmp_path / "huge.json"
+        with path.open("wb") as stream:
+            stream.truncate(3_000_000_000)  # sparse: takes no space
+        with pytest.raises(FileError, match="is larger than 64 MB"):
+            read_json(path)

@@ -1,0 +1,199 @@
+"""How far an estimate may be off: classes by hand on a toy table, the shipped errors, and what estimates say."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from amped.estimation.uncertainty import (
+    COVERED,
+    NEAREST,
+    Ground,
+    Validated,
+    as_file,
+    conformal_quantile,
+    error_band,
+    validated,
+)
+from amped.library import estimate
+from amped.tables.table_files import ACCELERATORS
+from amped.tables.tables import Tables
+from amped.validation.residuals import validated_runs
+from tests.helpers.cli import amped
+from tests.helpers.validation import shipped
+
+HERE = Ground("chip", "generation", "stack", "16 bit", 1.0, 2.0, 16.0, 1e9, 2048.0)
+
+
+def run(error, number=0, confidence="high", **other):
+    return Validated(f"run {number}", confidence, error, replace(HERE, **other))
+
+
+def runs(errors, **other):
+    return [run(error, i, **other) for i, error in enumerate(errors)]
+
+
+# --- the band ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "place"), [(3, None), (4, 4), (8, 8), (9, 8), (14, 12), (99, 80)])
+def test_the_quantile_by_hand(number, place):
+    """80 % of n runs to come lie within the ceil(0.8 (n + 1))-th of n errors; of three even the largest says too little."""
+    sizes = [float(n) for n in range(number, 0, -1)]
+    assert conformal_quantile(sizes) == place
+
+
+def test_the_band_holds_what_it_promises():
+    """Of many tables of nine errors, the next error lies in the band as often as promised, and not much more often."""
+    from numpy.random import default_rng
+
+    drawn = default_rng(5).normal(0, 1, (4000, 10)).__abs__()
+    held = sum(conformal_quantile(list(row[:9])) >= row[9] for row in drawn) / len(drawn)
+    assert COVERED - 0.02 < held < COVERED + 0.02
+
+
+def test_too_fast_and_too_slow_count_alike():
+    """Half the time and twice the time are as far off: the band goes from step_time / 2 to step_time * 2."""
+    assert error_band(HERE, runs([-0.5, -0.5, -0.5, -0.5])).error_fraction == pytest.approx(1.0)
+    assert error_band(HERE, runs([1.0, 1.0, 1.0, 1.0])).error_fraction == pytest.approx(1.0)
+
+
+def test_the_nearest_class_with_enough_runs_speaks():
+    near, chip = runs([0.01] * 4), runs([0.1] * 8, number_of_accelerators=512.0)
+    other = runs([0.3] * 20, accelerator="other")
+    assert error_band(HERE, near + chip + other).error_fraction == pytest.approx(0.01)
+    found = error_band(HERE, near[:3] + chip + other)
+    assert (found.runs, found.error_fraction, found.alike) == (11, pytest.approx(0.1), "chip, stack, dense")
+    found = error_band(HERE, near[:1] + other)
+    assert (found.runs, found.alike, found.error_fraction) == (21, "generation, stack, dense", pytest.approx(0.3))
+
+
+def test_another_software_stack_is_another_class():
+    mine, others = runs([0.02] * 4), runs([0.4] * 4, software="eager")
+    assert error_band(HERE, mine + others).error_fraction == pytest.approx(0.02)
+    assert error_band(replace(HERE, software="eager"), mine + others).error_fraction == pytest.approx(0.4)
+    unknown = error_band(replace(HERE, software="new"), mine + others)
+    assert unknown.alike == "chip, dense, several nodes"
+    assert unknown.beyond == ("no software like this one (new)",)
+
+
+def test_runs_whose_inputs_are_known_badly_say_nothing():
+    assert error_band(HERE, runs([0.01] * 4) + runs([0.9] * 40, confidence="low")).runs == 4
+
+
+def test_classes_widen_from_the_nearest_to_all():
+    assert NEAREST[-1] == ()
+    assert NEAREST[0] == ("accelerator", "software", "experts", "scale")
+
+
+def test_without_any_run_nothing_is_known():
+    found = error_band(HERE, [])
+    assert math.isnan(found.error_fraction)
+    assert found.runs == 0
+
+
+# --- beyond -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({}, ()),
+        ({"accelerator": "new"}, ("no run on new was validated",)),
+        ({"number_of_experts": 8.0}, ("no network like this one (mixture of experts)",)),
+        ({"precision": "fp8"}, ("no precision like this one (fp8)",)),
+        ({"number_of_accelerators": 4096.0}, ("number_of_accelerators 4,096, validated up to 16",)),
+        ({"number_of_parameters": 2e9}, ("number_of_parameters 2,000,000,000, validated up to 1,000,000,000",)),
+        ({"context": 65536.0}, ("context 65,536, validated up to 2,048",)),
+    ],
+)
+def test_what_no_validated_run_has_is_told(other, told):
+    assert error_band(replace(HERE, **other), runs([0.1] * 9)).beyond == told
+
+
+# --- the shipped errors -----------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_errors_are_those_that_validate_gives_now():
+    """Else: amped validate --residuals > errors.csv && mv errors.csv lookup_tables/validation_residuals.csv"""
+    now = validated_runs(shipped())
+    assert [(r.id, r.confidence) for r in validated()] == [(r.id, r.confidence) for r in now]
+    for kept, run_now in zip(validated(), now, strict=True):
+        assert kept.error_fraction == pytest.approx(run_now.error_fraction, abs=6e-6)
+        assert kept.ground == run_now.ground
+
+
+def test_every_step_is_there_and_no_single_layer():
+    kinds = {r.measurement.id: r.measurement.kind for r in shipped()}
+    assert {r.id for r in validated()} == {name for name, kind in kinds.items() if kind == "training_step"}
+    assert {"layer", "training_step"} == set(kinds.values())
+
+
+def test_the_file_reads_back_as_it_was_written(tmp_path, monkeypatch):
+    from amped.estimation import uncertainty
+
+    text = as_file(runs([0.1, -0.2]))
+    monkeypatch.setattr(uncertainty.resources, "files", lambda _: tmp_path)
+    (tmp_path / uncertainty.FILE).write_text(text, "utf-8")
+    assert list(validated.__wrapped__()) == runs([0.1, -0.2])
+
+
+def test_the_command_prints_that_file(tmp_path):
+    done = amped("validate", "--residuals", folder=tmp_path)
+    assert done.stdout == as_file(validated_runs(shipped()))
+    assert "exclude one another" in amped("validate", "--residuals", "--json", folder=tmp_path).stderr
+
+
+# --- what estimates say -----------------------------------------------------------------------------------------------
+
+
+def test_an_estimate_has_its_band_in_seconds():
+    e = estimate("default")
+    told, band = e.to_dict(), e.error_band
+    assert told["step_time_error_fraction"] == band.error_fraction > 0
+    assert told["longest_step_time"] == pytest.approx(e["step_time"] * (1 + band.error_fraction))
+    assert told["shortest_step_time"] == pytest.approx(e["step_time"] / (1 + band.error_fraction))
+    assert told["number_of_validated_runs"] == band.runs >= 4
+    assert told["validated_class"].startswith("A100 SXM 80GB")
+    assert told["beyond_validated_runs"] == ""
+
+
+@pytest.mark.parametrize("name", [n for n in Tables().names(ACCELERATORS) if n.startswith(("A100", "B200", "MI300X"))])
+def test_an_accelerator_never_measured_says_so(name):
+    measured = {r.ground.accelerator for r in validated()}
+    told = estimate("minimal", accelerator=name).error_band.beyond
+    assert (f"no run on {name} was validated" in told) == (name not in measured)
+
+
+def test_the_closed_form_has_no_band():
+    e = estimate("amped-style")
+    assert e.choices["performance_model"] == "amped"
+    assert e.error_band is None
+    assert e.to_dict()["step_time_error_fraction"] == "unknown: the closed form is not validated"
+
+
+def test_the_summary_shows_the_band_beside_the_time(tmp_path):
+    done = amped("estimate", "--gpus", 16384, "--set", "batch_size=24576", folder=tmp_path)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("step time")]
+    assert " ± " in line
+    assert line.endswith(" %")
+    flat = " ".join(done.stdout.split())
+    assert "±: 4 of 5 validated runs of this kind were within it" in flat
+    assert "number_of_accelerators 16,384, validated up to" in flat
+    plain = json.loads(amped("estimate", "--json", folder=tmp_path).stdout)
+    assert f"± {plain['step_time_error_fraction']:.1%}".replace("%", " %") in " ".join(
+        amped("estimate", folder=tmp_path).stdout.split()
+    )
+
+
+def test_no_estimate_waits_for_the_errors_to_be_found_again(monkeypatch):
+    """The band comes from a file: nothing of validation is imported by an estimate."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, amped; amped.estimate('default').to_dict(); print([m for m in sys.modules if 'validation' in m])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,211 @@
+"""Many shapes of training, which between them use every formula: the world that the laws are held against."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+from amped.configuring.scenario import read_scenario
+from amped.engine.evaluate import run
+from amped.engine.resolve import plan
+from amped.estimation.estimation import OPTIONAL_RESULTS, Estimation, estimated
+from amped.theory.catalogue import Formula, catalogue
+from tests.helpers.contract import KINDS
+from tests.helpers.formulas import sectioned
+
+Values = dict[str, Any]
+
+# A dense network of round numbers without a table row, on a machine of 64 accelerators without one.
+TOY: Values = {
+    "layers": 8, "dimensionality": 1024, "attention_heads": 16, "vocabulary_size": 32768, "context": 512,
+    "batch_size": 128, "number_of_accelerators_per_node": 8, "fp16_peak_flop_rate": "100 TFLOP/s",
+    "memory_capacity": "40 GB", "memory_bandwidth": "1 TB/s",
+}  # fmt: skip
+EXPERTS: Values = {"number_of_experts": 8, "experts_per_token": 2, "number_of_MoE_layers": 4,
+           "expert_tensor_parallel_degree": 1}  # fmt: skip
+RECOMPUTED: Values = {"activation_recomputation": "block", "number_of_recomputed_layers": 4}
+CLOCK: Values = {
+    "frequency": "1.5 GHz",
+    "number_of_cores": 100,
+    "functional_units_per_core": 4,
+    "mac_per_cycle_per_unit": 256,
+}
+NONLINEAR: Values = {"nonlinear_functional_units_per_core": 4, "nonlinear_operations_per_cycle_per_unit": 4}
+ENCODER: Values = {"model": "BERT large", "tensor_parallel_degree": 2, "pipeline_parallel_degree": 2, "norm_position": "post",
+           "causal": False, "tokens_to_train": "1 G"}  # fmt: skip
+GRID: Values = {"tensor_parallel_rows": 4, "tensor_parallel_columns": 2}
+SUMMA: Values = GRID | {"tensor_parallel_strategy": "2d_summa"}
+FAILURES: Values = {
+    "accelerator_mean_time_between_failures": "1 Ms",
+    "checkpoint_time": "60 s",
+    "restart_time": "600 s",
+}
+DEEPSEEK: Values = {"model": "DeepSeek V3", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "batch_size": 1024,
+            "expert_parallel_degree": 64, "zero_stage": 3}  # fmt: skip
+OPTICS: Values = {"network_kind": "optical_circuit_switched"}
+
+
+def each_kind(place: str) -> Values:
+    return {f"{place}_node_{kind}_parallel_degree": 2 for kind in KINDS}
+
+
+WHOLES: Values = {f"{kind}_parallel_degree": 4 for kind in KINDS}
+EAGER_EXPERTS = {
+    "expert_assignment": "in_turn", "deduplicated_dispatch": True, "expert_bias": True, "expert_bias_addition": "separate",
+    "attention_kernel": "flex", "flash_attention": True, "attention_sinks": True, "query_key_norm": True,
+}  # fmt: skip
+SHAPES: dict[str, tuple[str | Values, Values]] = {
+    "default, full recomputation": ("default", {}),
+    "no recomputation": ("default", {"activation_recomputation": "none"}),
+    "selective recomputation": ("default", {"activation_recomputation": "selective", "sequence_parallel": True}),
+    "block recomputation": ("default", RECOMPUTED),
+    "alternate products recomputed": ("default", {"activation_recomputation": "alternate_products"}),
+    "closed form": ("default", {"performance_model": "amped"}),
+    "closed form, mixture of experts": ("mixtral-8x7b", {"performance_model": "amped"}),
+    "closed form, nothing offloaded": ("default", {"performance_model": "amped", "optimizer_offload": 0}),
+    "closed form, toy": (TOY | {"performance_model": "amped"}, {}),
+    "encoder": ("default", ENCODER),
+    "encoder, its scores in one kernel": ("default", ENCODER | {"flash_attention": True, "dropout": 0}),
+    "ring": ("default", {"collective_algorithm": "ring"}),
+    "tree": ("default", {"collective_algorithm": "tree"}),
+    "hierarchical": ("default", {"collective_algorithm": "hierarchical"}),
+    "in the switch": ("default", {"collective_algorithm": "in_switch", "tensor_parallel_degree": 16}),
+    "optical circuits": ("default", OPTICS),
+    "optical circuits, rings": ("default", OPTICS | {"collective_algorithm": "ring"}),
+    "optical circuits, halving and doubling": ("default", OPTICS | {"collective_algorithm": "halving_doubling"}),
+    "optical circuits, several partners": ("default", OPTICS | {"collective_algorithm": "k_nomial"}),
+    "optical circuits, experts": ("mixtral-8x7b", OPTICS | {"circuits_inside_node": True}),
+    "optical circuits, a grid": ("default", OPTICS | SUMMA),
+    "optical circuits, toy without a fast network": (TOY, OPTICS),
+    "failures": ("default", FAILURES),
+    "failures, checkpoints every hour": ("default", FAILURES | {"checkpoint_interval_time": "1 hour"}),
+    "offload": ("default", {"optimizer_offload": True, "activation_offload": 0.5, "weight_offload": 0.25}),
+    "offload, sharded": ("default", {"optimizer_offload": 0.5, "zero_stage": 2, "host_memory_bandwidth": "100 GB/s"}),
+    "offload, gradients stay": ("default", {"optimizer_offload": 1, "zero_stage": 2, "gradient_offload": 0}),
+    "no optimizer": ("default", {"optimizer": "none"}),
+    "hybrid sharding": ("default", {"zero_stage": 3, "sharding_degree": 4, "pipelined_weight_sharding": True}),
+    "uneven stages": ("default", {"number_of_first_stage_layers": 11, "number_of_last_stage_layers": 7,
+                                  "pipeline_parallel_degree": 8}),
+    "fewer layers in the first stage": ("default", {"number_of_first_stage_layers": 5}),
+    "fewer layers in the last stage": ("default", {"number_of_last_stage_layers": 5}),
+    "memory policies": ("default", {"in_place_activation": True, "in_place_norm": True, "dropout_recomputation": True}),
+    "gpipe": ("default", {"pipeline_schedule": "gpipe"}),
+    "zero bubble": ("default", {"pipeline_schedule": "zero_bubble_h1"}),
+    "zero bubble in a V": ("default", {"pipeline_schedule": "zero_bubble_v"}),
+    "closed form, zero bubble": ("default", {"pipeline_schedule": "zero_bubble_h1", "performance_model": "amped"}),
+    "closed form, zero bubble in a V": ("default", {"pipeline_schedule": "zero_bubble_v", "performance_model": "amped"}),
+    "a layout": ("default", {"pipeline_layout": "11,12*3,13*2,12,11"}),
+    "a layout, gpipe": ("default", {"pipeline_layout": "11,12*3,13*2,12,11", "pipeline_schedule": "gpipe"}),
+    "interleaved": ("default", {"virtual_pipeline_stages": 3}),
+    "pipeline placed before data": ("default", {"placement_order": "tensor_context_pipeline_data"}),
+    "sgd": ("default", {"optimizer": "sgd"}),
+    "causal convention": ("default", {"attention_flop_convention": "causal"}),
+    "fp32": ("default", {"matrix_precision": "fp32"}),
+    "tf32": ("default", {"matrix_precision": "tf32"}),
+    "fp16": ("default", {"matrix_precision": "fp16"}),
+    "fp8": ("llama-3-70b", {"matrix_precision": "fp8"}),
+    "an old accelerator without 16 bit": ("default", {"accelerator": "P4"}),
+    "a half-precision accelerator": ("default", {"accelerator": "V100"}),
+    "context parallel": ("default", {"context_parallel_degree": 4}),
+    "context parallel, gathered": ("default", {"context_parallel_degree": 4, "context_parallel_kind": "all_gather"}),
+    "context parallel, heads exchanged": ("default", {"context_parallel_degree": 4, "context_parallel_kind": "all_to_all"}),
+    "grid of SUMMA": ("default", SUMMA),
+    "grid of SUMMA, scores too": ("default", SUMMA | {"grid_attention": "summa", "flash_attention": False}),
+    "grid of weights and tokens": ("default", GRID | {"tensor_parallel_strategy": "2d_context"}),
+    "toy, a grid": (TOY, GRID | {"tensor_parallel_strategy": "2d_context"}),
+    "grid given by its rows": ("default", {"tensor_parallel_rows": 2, "tensor_parallel_strategy": "2d_context"}),
+    "layers with a window": ("default", {"attention_window": 256, "number_of_windowed_layers": 48, "flash_attention": True}),
+    "eager software": ("default", {"software": "torchtitan", "pipelined_weight_sharding": True}),
+    "software of the first fused attention": ("default", {"software": "Megatron-LM 2021", "flash_attention": True,
+                                                         "deterministic": True}),
+    "mixture of experts": ("mixtral-8x7b", {}),
+    "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),
+    "mixture of experts in fp8, weighted apart": ("mixtral-8x7b", {
+        "matrix_precision": "fp8", "fp8_scaling": "blocks", "expert_weighting": "separate", "accelerator": "B200 SXM"}),
+    "products in fp4": ("llama-3-70b", {"matrix_precision": "fp4", "accelerator": "GB200"}),
+    "further tokens predicted": ("mixtral-8x7b", {"multi_token_prediction_layers": 1}),
+    "a V without further predictions": ("default", {"pipeline_schedule": "zero_bubble_v", "layers": 96}),
+    "latent attention": ("mixtral-8x7b", DEEPSEEK),
+    "amped style": ("amped-style", {}),
+    "nodes given": ("minimal", {}),
+    "a Megatron row": ("megatron-145.6B", {}),
+    "samples given": ("default", {"samples": 1e6}),
+    "steps given": ("default", {"number_of_steps": 1000}),
+    "nothing but the toy": (TOY, {}),
+    "toy with samples": (TOY, {"samples": 1e6}),
+    "toy, data degree given": (TOY, {"data_parallel_degree": 8}),
+    "toy, both parts": (TOY | EXPERTS, each_kind("intra") | each_kind("inter") | {"scale_up_domain_size": 16}),
+    "toy, part inside alone": (TOY | EXPERTS, each_kind("intra") | {"scale_up_domain_size": 16}),
+    "toy, part across alone": (TOY | EXPERTS, each_kind("inter")),
+    "toy, whole and part inside": (TOY | EXPERTS, WHOLES | each_kind("intra") | {"scale_up_domain_size": 16}),
+    "toy, whole and part across": (TOY | EXPERTS, WHOLES | each_kind("inter") | {"scale_up_domain_size": 16}),
+    "toy, number of micro-batches": (TOY, {"number_of_microbatches_per_minibatch": 4}),
+    "toy, rate from the clock": ({k: v for k, v in TOY.items() if "peak" not in k} | CLOCK, {}),
+    "toy, nonlinear units": ({k: v for k, v in TOY.items() if "peak" not in k} | CLOCK | NONLINEAR, {}),
+    "toy, fp32 alone": ({k: v for k, v in TOY.items() if "peak" not in k} | {"fp32_peak_flop_rate": 2e13}, {}),
+    "toy, shared keys": (TOY, {"key_value_heads": 4}),
+    "toy, latent attention": (TOY, {
+        "key_value_latent_dimension": 128, "rotary_head_dimension": 32, "head_dimension": 96,
+        "value_head_dimension": 64, "optimizer_state_precision": 16,
+    }),
+    "toy, latent vectors attended to": (TOY, {
+        "key_value_latent_dimension": 128, "rotary_head_dimension": 32, "head_dimension": 96,
+        "value_head_dimension": 64, "absorbed_latent_attention": True, "positions": "rope", "flash_attention": True,
+    }),
+    "toy, offload": (TOY, {"optimizer_offload": True, "host_link_bandwidth": "20 GB/s"}),
+    "toy, flash attention": (TOY, {"flash_attention": True, "dropout": 0, "gated_mlp": True}),
+}  # fmt: skip
+# No result, but a user may have it calculated, or `explain` it.
+ASKED_BY_NAME = ("samples",)
+
+every_shape = pytest.mark.parametrize("shape", SHAPES)
+
+
+@cache
+def estimate_of(shape: str) -> Estimation:
+    config, overrides = SHAPES[shape]
+    if isinstance(config, dict):  # everything in one config, so that nothing replaces anything
+        config, overrides = sectioned(config | overrides), {}
+    estimate = estimated(read_scenario(config, overrides), Estimation)
+    sources = estimate.scenario.sources
+    targets = [name for name in estimate.plan.targets if name not in OPTIONAL_RESULTS]
+    wider = plan(catalogue(), (*targets, *ASKED_BY_NAME), sources, OPTIONAL_RESULTS)
+    return Estimation(estimate.scenario, run(wider, sources.given))
+
+
+def every_formula() -> list[Formula]:
+    return [formula for quantity in catalogue().values() for formula in quantity.formulas]
+
+
+def title(formula: Formula) -> str:
+    return formula.function.__name__
+
+
+def used_formulas() -> set[Formula]:
+    used: set[Formula | None] = set()
+    for shape in SHAPES:
+        estimate = estimate_of(shape)
+        used |= {step.formula for step in estimate.plan.steps}
+        known, given = estimate.scenario.catalogue, frozenset(estimate.scenario.sources.given)
+        for name in set(known.selectors) - set(estimate.scenario.sources.choices):
+            used |= {known[name].chosen(given, {})}
+        # A leaf without a default is used where a plan reads the value given for it.
+        used |= {f for name in estimate.plan.leaves for f in known[name].formulas if lacks_default(f)}
+        used |= {f for f in named_by_choices(estimate) if f.mark.kind == "parameter"}
+    return {formula for formula in used if formula is not None}
+
+
+def lacks_default(formula: Formula) -> bool:
+    return formula.mark.kind == "parameter" and formula.function() is None
+
+
+def named_by_choices(estimate: Estimation) -> Iterator[Formula]:
+    """Leaves that a plan does not read but whose being given chose one of its formulas."""
+    given = estimate.scenario.sources.given
+    formulas = [*estimate.plan.by_name.values()]
+    formulas += [f for n in estimate.scenario.catalogue.selectors for f in estimate.scenario.catalogue[n].formulas]
+    for formula in formulas:
+        for name in (*formula.mark.when_given, *formula.mark.when_any_given):
+            if name in given:
+                yield from estimate.scenario.catalogue[name].formulas

@@ -1,0 +1,82 @@
+"""What Triton's kernels for activations and norms in place compute, against what they must."""
+
+import math
+from typing import Any
+
+import torch
+import triton.language as tl
+from torch.nn import functional as F  # noqa: N812
+from triton.runtime import interpreter
+
+from amped.kernels.memory import in_place_activation as plain
+from amped.kernels.memory import triton_activation, triton_norm
+from amped.kernels.memory.activation_functions import FUNCTIONS, middle_of_half
+from amped.kernels.memory.bits import unpack_bits
+
+
+def activation(name: str, dtype: torch.dtype) -> float:
+    """The largest error as a share of what is allowed; infinite where a bit is wrong."""
+    torch.manual_seed(0)
+    _let_the_interpreter_round()
+    near = FUNCTIONS[name].minimum_input + torch.linspace(-0.02, 0.02, 95)
+    x = torch.cat([2 * torch.randn(1100), near, torch.tensor([0.0, -0.0, -12.0, 40.0, 1.5])]).to(dtype)
+    gradient = torch.randn(x.shape).to(dtype)
+    y, packed = triton_activation.forward(x, name)
+    other, bits = plain.activation_in_place._init_fn(x, name)  # not as an operator, which loads the compiler
+    if packed.shape != bits.shape or not torch.equal(packed[0], bits[0]):
+        return math.inf
+    if len(packed) > 1 and not _in_its_half(FUNCTIONS[name].value(x.double()), y, packed[1]):
+        return math.inf
+    eps, shares = torch.finfo(dtype).eps, []
+    for incoming, most in ((gradient, 4 * eps), (torch.ones(x.shape), 1e-5)):  # the second one's are not rounded
+        mine, theirs = (f.backward(incoming, y, packed, name) for f in (triton_activation, _Plain))
+        shares.append(_share(mine, theirs, most) if mine.dtype == theirs.dtype == incoming.dtype else math.inf)
+    return max(_share(y, other, 2 * eps), *shares)
+
+
+def _let_the_interpreter_round() -> None:
+    """It cuts fp32 off to bf16, where accelerators round to the nearest: a bit that tells which way would be always the same."""
+    cut = interpreter.InterpreterBuilder.cast_impl
+    if cut.__name__ == "cast_or_round":
+        return
+
+    def cast_or_round(self: Any, source: Any, kind: Any) -> Any:
+        if (source.dtype.scalar, kind.scalar) != (tl.float32, tl.bfloat16):
+            return cut(self, source, kind)
+        narrow = torch.from_numpy(source.data.astype("float32")).bfloat16().view(torch.int16).numpy()
+        return interpreter.TensorHandle(narrow.view("uint16"), kind.scalar)
+
+    interpreter.InterpreterBuilder.cast_impl = cast_or_round
+
+
+def _in_its_half(exact: torch.Tensor, y: torch.Tensor, packed: torch.Tensor) -> bool:
+    """Whether exact outputs are within a quarter of a unit in the last place of where the second bit says, and so for most
+    entries not where it would say if it were another; a rounding of fp32 more, which is all that it may be decided by."""
+    farther = unpack_bits(packed, y.shape)
+    right, wrong = ((middle_of_half(y, half).double() - exact).abs() for half in (farther, ~farther))
+    quarter = torch.finfo(y.dtype).eps / 4 * 2.0 ** (y.double().abs().frexp()[1] - 1)
+    return bool((right <= quarter + 1e-6 * exact.abs() + 1e-40).all() and (wrong > quarter).double().mean() > 0.9)
+
+
+class _Plain:
+    backward = staticmethod(plain.activation_in_place_backward._init_fn)
+
+
+def _share(found: torch.Tensor, exact: torch.Tensor, relative: float) -> float:
+    share = (found.double() - exact.double()).abs() / (1e-5 + relative * exact.double().abs())
+    return float(share.nan_to_num(math.inf).max())
+
+
+def norm(name: str) -> float:
+    """The largest relative error of an output or a gradient of 5 rows of 50."""
+    torch.manual_seed(0)
+    x, gradient = torch.randn(5, 50) + 1, torch.randn(5, 50)
+    centered, weighted = name != "rms", name != "layer without weights"
+    weight = (0.5 + torch.rand(50)) if weighted else None
+    bias = torch.randn(50) if weighted and centered else None
+    leaves = [t.double().requires_grad_() for t in (x, weight, bias) if t is not None]
+    wide = F.layer_norm(leaves[0], (50,), *leaves[1:]) if centered else F.rms_norm(leaves[0], (50,), leaves[1], 1e-5)
+    exact = [wide, *torch.autograd.grad(wide, leaves, gradient.double())]
+    y, scale = triton_norm.forward(x, weight, bias, 5, 1e-5, centered)
+    found = [y, *(t for t in triton_norm.backward(gradient, y, weight, bias, scale, centered) if t is not None)]
+    return max(float((a.double() - b).norm() / b.norm()) for a, b in zip(found, exact, strict=True))

@@ -1,0 +1,136 @@
+"""The pages in docs/ are true: their commands run, their outputs are real, the generated ones are what the verbs print."""
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import matplotlib as mpl
+import pytest
+
+from amped.cli.app import main
+from tests.helpers.places import ROOT
+
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<kind>bash|json|text)\n(?P<body>.*?)```", re.S)
+EXITS = re.compile(r"\s+# exits with (\d+)$")
+# What no two runs have in common: times of day, and how long a search took.
+VOLATILE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d|\([\d.]+ m?s\)")
+
+
+def run(arguments):
+    """The exit code of amped and all it prints."""
+    printed = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        patch.setattr(sys, "argv", ["amped", *arguments])
+        patch.delenv("FORCE_COLOR", raising=False)
+        try:
+            main()
+        except SystemExit as end:
+            return int(end.code or 0), printed.getvalue()
+    return 0, printed.getvalue()
+
+
+def run_line(line, folder):
+    """The exit code and output of one line of a bash block; what is not amped's goes to a shell."""
+    words = shlex.split(line)
+    if words[0] == "amped":
+        return run(words[1:])
+    done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def plain(text):
+    """Lines without what differs from run to run and without the padding of tables."""
+    return [VOLATILE.sub("…", line).rstrip() for line in text.splitlines()]
+
+
+def missing(shown, printed):
+    """The first shown line that does not follow, in order, in what was printed; lines `...` skip any number."""
+    rest = iter(plain(printed))
+    return next((line for line in plain(shown) if line not in ("...", "") and line not in rest), None)
+
+
+def test_the_tutorials_commands_run_and_print_what_it_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    commands, line, printed = 0, "", ""
+    for block in BLOCK.finditer((DOCS / "tutorial.md").read_text("utf-8")):
+        body = block["body"]
+        if block["file"]:
+            path = tmp_path / block["file"]
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(body, "utf-8")
+        elif block["kind"] == "text":
+            assert missing(body, printed) is None, f"not in this order in the output of {line!r}:\n{printed}"
+        elif block["kind"] == "bash":
+            printed = ""
+            for line in body.splitlines():
+                wanted = EXITS.search(line)
+                code, output = run_line(EXITS.sub("", line), tmp_path)
+                assert code == int(wanted[1] if wanted else 0), f"{line}\n{output}"
+                printed += output
+                commands += 1
+    assert commands > 10
+
+
+def test_the_tutorials_links_lead_somewhere():
+    links = re.findall(r"\]\((?!http)([^)#]+)", (DOCS / "tutorial.md").read_text("utf-8"))
+    assert [link for link in links if not (DOCS / link).exists()] == []
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    return json.loads((DOCS / "worked-example.ipynb").read_text("utf-8"))
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def stored(cell):
+    """The text that a cell printed when the notebook was last executed."""
+    return "".join("".join(out["text"]) for out in cell["outputs"] if out["output_type"] == "stream")
+
+
+def test_the_notebooks_cells_run_and_print_what_is_stored(notebook, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = mpl.get_backend()
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
+    names, compared = {}, 0
+    try:
+        for cell in code_cells(notebook):
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile("".join(cell["source"]), "worked-example.ipynb", "exec"), names)
+            assert plain(printed.getvalue()) == plain(stored(cell))
+            compared += bool(stored(cell))
+    finally:
+        plt.close("all")
+        mpl.use(before)
+    assert compared >= 4
+
+
+def test_the_notebook_was_executed_in_order_and_is_small(notebook):
+    cells = code_cells(notebook)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    assert not any(out["output_type"] == "error" for cell in cells for out in cell["outputs"])
+    assert any("image/png" in out.get("data", {}) for cell in cells for out in cell["outputs"])
+    assert (DOCS / "worked-example.ipynb").stat().st_size < 300_000
+    assert str(DOCS.parent) not in json.dumps(notebook)
+
+
+@pytest.mark.parametrize(("page", "flag"), [("glossary.md", "--markdown"), ("equations.md", "--equations")])
+def test_the_generated_pages_are_what_the_command_prints(page, flag):
+    code, printed = run(["parameters", flag])
+    assert code == 0
+    assert (DOCS / page).read_text("utf-8").rstrip() == printed.rstrip(), f"amped parameters {flag} > docs/{page}"

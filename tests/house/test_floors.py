@@ -1,0 +1,296 @@
+"""The house stands: imports point down, rooms are small, and the doors are light."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import amped
+from amped.cli.app import app
+from amped.theory.catalogue import pages
+from tests.helpers.cli import amped as command
+from tests.helpers.places import ROOT
+
+# The rooms from the ground up, one floor a line: imports point down, and none goes sideways between rooms.
+FLOORS = {
+    room: floor
+    for floor, rooms in enumerate((
+        ("base", "version"),
+        ("theory",),
+        ("tables", "quantity"),
+        ("configuring",),
+        ("engine",),
+        ("estimation",),
+        ("exploration", "sensitivities", "validation"),
+        ("calibration", "drafting"),
+        ("report",),
+        ("library",),
+        ("cli",),
+        ("__init__", "__main__", "main", "mat_dims", "optimization", "scenario_summary"),
+    ))
+    for room in rooms
+}  # fmt: skip
+FLOORS["kernels"] = FLOORS["library"]  # beside: only the verbs that run it import it
+DATA_ROOMS = ("configs", "lookup_tables", "schema")
+ANNEXE_MAY_USE = {"base", "tables", "theory", "engine", "version"}
+HEAVY = {"numpy", "pint", "jsonschema", "matplotlib", "torch", "rich", "pyarrow"}
+VERBS = [command.name for command in app.registered_commands]
+PROMISED = {"estimate", "explain", "explore", "mat-dims", "list"}
+DOOR = [
+    "AmpedError",
+    "Estimate",
+    "estimate",
+    "estimateTrainingTime",
+    "explain",
+    "explore",
+    "load_config",
+    "sensitivity",
+]
+LONGEST_FUNCTION = 40
+
+SOURCES = sorted((ROOT / "amped").rglob("*.py"))
+KERNELS = sorted((ROOT / "kernels").rglob("*.py"))
+ELSEWHERE = [path for folder in ("tests", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def each(paths: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("path", paths, ids=lambda p: p.relative_to(ROOT).as_posix())
+
+
+every_source, every_file = each([*SOURCES, *KERNELS]), each([*SOURCES, *KERNELS, *ELSEWHERE])
+
+
+def module_of(path: Path) -> str:
+    """`amped.theory.step.cost` for a file; a package is its `__init__`."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def room_of(module: str) -> str:
+    """The room a module `amped.room…` is in."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Every module that a file imports, at its top, inside a function or by name; `from amped import graph` is `amped.estimation.graph`."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield from imported_by_name(node)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if is_module(inner) else str(node.module)
+
+
+def imported_by_name(call: ast.Call) -> Iterator[str]:
+    """The module that `import_module("a.b")` imports, and all that `import_module(f"a.{name}")` may."""
+    if ast.unparse(call.func) not in ("importlib.import_module", "import_module", "__import__") or not call.args:
+        return
+    name = call.args[0]
+    if isinstance(name, ast.Constant):
+        yield str(name.value)
+    elif isinstance(name, ast.JoinedStr) and isinstance(name.values[0], ast.Constant):
+        package, _, start = str(name.values[0].value).rpartition(".")
+        yield package
+        yield from (f"{package}.{path.stem}" for path in ROOT.joinpath(*package.split(".")).glob(f"{start}*.py"))
+
+
+def upward(path: Path) -> list[str]:
+    """The imports of a file in `amped/` that lead to a higher floor, or to another room of its own."""
+    room = room_of(module_of(path))
+    found = []
+    for name in imports_of(path):
+        if name.split(".")[0] != "amped" or room_of(name) in DATA_ROOMS:
+            continue
+        other = room_of(name)
+        if FLOORS[other] > FLOORS[room] or (FLOORS[other] == FLOORS[room] and other != room):
+            found.append(name)
+    return found
+
+
+def test_every_room_has_a_floor() -> None:
+    rooms = {room_of(module_of(path)) for path in SOURCES} - set(DATA_ROOMS)
+    assert rooms <= set(FLOORS)
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in SOURCES if room_of(module_of(p)) not in DATA_ROOMS], ids=lambda p: module_of(p)
+)
+def test_imports_point_down(path: Path) -> None:
+    assert upward(path) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from amped.cli import app",
+        "importlib.import_module('amped.cli.app')",
+        "__import__('amped.cli.app')",
+        "import_module(f'amped.cli.a{rest}')",
+    ],
+)
+def test_an_upward_import_inside_a_function_is_seen(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "amped" / "tables" / "tables.py"
+    page.parent.mkdir(parents=True)
+    page.write_text(f"def f():\n    {line}\n    from amped.base import errors\n", "utf-8")
+    for known in ("cli/app.py", "base/errors.py"):
+        (page.parent.parent / known).parent.mkdir(exist_ok=True)
+        (page.parent.parent / known).touch()
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    assert set(upward(page)) - {"amped.cli"} == {"amped.cli.app"}
+
+
+def test_an_import_sideways_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "amped" / "validation" / "rows.py"
+    page.parent.mkdir(parents=True)
+    page.write_text("from amped.exploration import search\nfrom amped.validation import columns\n", "utf-8")
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    assert upward(page) == ["amped.exploration"]
+
+
+def test_no_imports_go_round_inside_a_floor() -> None:
+    links = {module_of(p).removesuffix(".__init__"): set(imports_of(p)) for p in SOURCES if p.name != "__init__.py"}
+    done: set[str] = set()
+
+    def walk(name: str, chain: tuple[str, ...]) -> None:
+        assert name not in chain, " → ".join([*chain[chain.index(name) :], name])
+        if name in links and name not in done:
+            for other in sorted(links[name]):
+                walk(other, (*chain, name))
+            done.add(name)
+
+    for name in links:
+        walk(name, ())
+
+
+PAGES = [Path(str(page.__file__)) for page in pages()]
+RECORDS = {
+    "amped.theory.records",
+    "amped.theory.link_records",
+    "amped.theory.stage_records",
+    "amped.theory.pass_records",
+}
+every_page = pytest.mark.parametrize("path", PAGES, ids=lambda p: module_of(p).removeprefix("amped.theory."))
+
+
+def test_every_file_of_a_chapter_is_a_page_of_the_book_or_executes_it() -> None:
+    chapters = [p for p in SOURCES if len(module_of(p).split(".")) > 3 and module_of(p).startswith("amped.theory.")]
+    others = {module_of(p) for p in chapters if p not in PAGES and p.name != "__init__.py"}
+    assert others == {"amped.theory.schedules.orders", "amped.theory.schedules.timeline"}
+
+
+@every_page
+def test_formulas_know_numpy_and_the_marks_and_nothing_else(path: Path) -> None:
+    assert set(imports_of(path)) <= {"__future__", "numpy", "amped.theory.quantity"} | RECORDS
+
+
+@every_page
+def test_formulas_do_not_ask_what_a_value_is(path: Path) -> None:
+    functions = [n for n in ast.parse(path.read_text("utf-8")).body if isinstance(n, ast.FunctionDef)]
+    formulas = [f for f in functions if f.returns is None]  # the order of a schedule is a list, and no formula
+    asking = [
+        node.lineno
+        for f in formulas
+        for node in ast.walk(f)
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Try)
+    ]
+    assert asking == []
+
+
+def test_the_annexe_uses_the_lowest_floors_only() -> None:
+    used = {room_of(name) for path in KERNELS for name in imports_of(path) if name.split(".")[0] == "amped"}
+    assert used - {"kernels"} <= ANNEXE_MAY_USE
+
+
+def test_only_the_verbs_that_run_it_import_the_annexe() -> None:
+    using = {module_of(p) for p in SOURCES if any(room_of(name) == "kernels" for name in imports_of(p))}
+    verbs = (
+        "amped.cli.bench",
+        "amped.cli.data_movement",
+        "amped.cli.layer_options",
+        "amped.cli.layouts",
+        "amped.cli.memory",
+    )
+    assert {name for name in using if not name.startswith(verbs)} == set()
+
+
+def test_only_the_annexe_imports_torch() -> None:
+    assert [p.name for p in SOURCES if any(name.split(".")[0] == "torch" for name in imports_of(p))] == []
+
+
+def test_only_the_plots_import_matplotlib() -> None:
+    drawing = [module_of(p) for p in SOURCES if any(name.split(".")[0] == "matplotlib" for name in imports_of(p))]
+    assert drawing == ["amped.report.plots"]
+
+
+@every_file
+def test_functions_are_small(path: Path) -> None:
+    text = path.read_text("utf-8")
+    functions = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = {f.name: f.end_lineno - f.lineno + 1 for f in functions if f.end_lineno - f.lineno >= LONGEST_FUNCTION}
+    assert long == {}
+
+
+@every_source
+def test_no_assertions_and_no_evaluation_of_text_outside_the_tests(path: Path) -> None:
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    calls = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    assert [n.lineno for n in nodes if isinstance(n, ast.Assert)] == []
+    assert calls & {"eval", "exec", "compile"} == set()
+
+
+def test_the_public_door_is_what_it_was() -> None:
+    assert amped.__all__ == DOOR
+    assert [name for name in DOOR if not callable(getattr(amped, name))] == []
+
+
+# --- light doors ----------------------------------------------------------------------------------------------------
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """Top-level packages that a fresh Python loads."""
+    command = [sys.executable, "-X", "importtime", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8", cwd=ROOT)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip().split(".")[0] for line in lines}
+
+
+def test_asking_for_help_loads_no_heavy_package() -> None:
+    loaded = loaded_by("-m", "amped", "--help")
+    assert "amped" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_importing_amped_loads_no_heavy_package() -> None:
+    loaded = loaded_by("-c", "import amped")
+    assert "amped" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_an_estimate_of_shipped_tables_does_not_wait_for_pint() -> None:
+    loaded = loaded_by("-m", "amped", "estimate")
+    assert "numpy" in loaded
+    assert "pint" not in loaded
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str) -> None:
+    done = command(verb, "--help", folder=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "Example:" in done.stdout
+
+
+def test_the_promised_verbs_are_there() -> None:
+    assert set(VERBS) >= PROMISED

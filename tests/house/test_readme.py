@@ -1,0 +1,55 @@
+"""The README's output is what the commands print, and its commands are commands."""
+
+import re
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from amped.cli.app import app
+from tests.helpers.places import ROOT
+
+README = (ROOT / "README.md").read_text("utf-8")
+RUNS = [
+    line.split("#")[0].split(">")[0].strip()
+    for block in re.findall(r"```bash\n(.*?)```", README, re.S)
+    for line in block.splitlines()
+    if line.startswith("amped ")
+]
+
+
+def block_after(mark):
+    return README.split(f"<!-- {mark} -->")[1].split("```")[1].partition("\n")[2].rstrip("\n")
+
+
+@pytest.mark.parametrize("command", ["amped estimate", "amped estimate --layers"])
+def test_the_printed_output_is_real(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [line.rstrip() for line in CliRunner().invoke(app, command.split()[1:]).stdout.splitlines()]
+    printed = "\n".join(line for line in lines if not line.startswith("written")).rstrip()
+    assert printed == block_after(f"output of: {command}")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One folder for all commands, as a reader has."""
+    made = tmp_path_factory.mktemp("readme")
+    (made / "my.json").write_bytes((ROOT / "configs" / "minimal.json").read_bytes())
+    return made
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_the_commands_run(command, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(app, shlex.split(command)[1:], catch_exceptions=False)
+    assert done.exit_code == 0
+
+
+def test_the_ten_lines_are_the_shipped_config():
+    assert (ROOT / "configs" / "minimal.json").read_text().strip() in README
+
+
+def test_the_section_on_accuracy_is_what_validate_prints():
+    printed = CliRunner().invoke(app, ["validate", "--markdown"], catch_exceptions=False).stdout
+    between = README.split("<!-- accuracy: amped validate --markdown -->\n")[1].split("<!-- end of accuracy -->")[0]
+    assert between.strip() == printed.strip()

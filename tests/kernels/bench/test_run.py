@@ -1,0 +1,192 @@
+"""`amped bench run` on this machine: a tiny run, resuming, a small budget, collectives, and what is refused."""
+
+import importlib
+import json
+import time
+
+import pytest
+
+from amped.base.errors import AmpedError, ConfigError, FileError
+from amped.kernels import bench, torch_door
+from amped.kernels.results import read_result
+from amped.kernels.specs import spec
+from tests.helpers.bench import HAS_TORCH, has_gpu, needs_gpu, needs_torch, record, result
+from tests.helpers.cli import verb
+
+TINY = [spec("gemm", "float32", m=32 * i, n=32, k=32) for i in (1, 2)] + [spec("copy", "float32", rows=64, columns=64),
+        spec("attention", "float32", batch=1, heads=2, queries=16, head_dimension=8, direction="backward")]  # fmt: skip
+
+
+def request(path, **more):
+    return bench.Request(**{"output": path, "kernels": lambda dtype: TINY, "device": "cpu", "budget": 1.5} | more)
+
+
+@needs_torch
+def test_a_tiny_run_takes_seconds_and_says_what_it_measured_on(tmp_path):
+    began, told = time.perf_counter(), []
+    bench.measured(request(tmp_path / "r.json"), lambda *what: told.append(what))
+    assert time.perf_counter() - began < 10  # of a busy machine; 2 s alone
+    found = read_result(tmp_path / "r.json")
+    assert [r["kernel"] for r in found["records"]] == ["gemm", "gemm", "copy", "attention"]
+    assert found["device"]["name"]
+    assert found["host"]["threads"] == 1
+    assert found["software"]["torch"]
+    assert found["settings"]["statistic"] == "min"
+    assert told[-1][:2] == (4, 4)
+
+
+@needs_torch
+def test_a_run_that_was_ended_is_taken_up_again(tmp_path):
+    path = tmp_path / "r.json"
+    bench.measured(request(path, kernels=lambda dtype: TINY[:2]))
+    before = read_result(path)["records"]
+    with pytest.raises(FileError, match=r"exists and is not overwritten\n.*--resume"):
+        bench.measured(request(path))
+    bench.measured(request(path, resume=True))
+    after = read_result(path)["records"]
+    assert [r["params"] for r in after[:2]] == [r["params"] for r in before]
+    # What was measured is kept, and measured more only where it was disturbed.
+    assert all(a["time_s"]["n"] >= b["time_s"]["n"] for a, b in zip(after, before, strict=False))
+    assert all(a["time_s"]["min"] <= b["time_s"]["min"] for a, b in zip(after, before, strict=False))
+    assert len(after) == 4
+    other = json.loads(path.read_text())
+    other["device"]["name"] = "another"
+    path.write_text(json.dumps(other))
+    with pytest.raises(FileError, match="one machine"):
+        bench.measured(request(path, resume=True))
+
+
+@needs_torch
+def test_an_interrupt_leaves_what_was_measured(tmp_path):
+    def stop(done, of, kernel):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.measured(request(tmp_path / "r.json"), stop)
+    assert len(read_result(tmp_path / "r.json")["records"]) == 2
+
+
+@needs_torch
+def test_a_budget_of_a_second_lists_what_it_left_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    verb("bench", "run", "--suite", "quick", "--device", "cpu", "--budget", 0.5, "-o", "r.json")
+    found = read_result(tmp_path / "r.json")
+    assert {s["reason"] for s in found["skipped"]} == {"budget"}
+    assert found["records"]
+    assert f"{len(found['skipped'])} skipped ({len(found['skipped'])} budget)" in capsys.readouterr().err
+
+
+@needs_torch
+def test_one_kernel_of_one_size(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    verb("bench", "run", "--kernel", "attention", "--size", "B=1,H=2,S=32,D=16", "--device", "cpu", "--budget", 5)
+    (found,) = read_result(tmp_path / "bench.json")["records"]
+    assert (found["params"]["heads"], found["params"]["queries"]) == (2, 32)
+
+
+@needs_torch
+def test_a_model_s_layer_is_measured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = (
+        "--model",
+        "GPT-2 small",
+        "--gpus",
+        1,
+        "--tp",
+        1,
+        "--pp",
+        1,
+        "--set",
+        "batch_size=1",
+        "--set",
+        "context=64",
+    )
+    verb("bench", "run", "--suite", "model", *options, "--device", "cpu", "--budget", 2)
+    found = read_result(tmp_path / "bench.json")
+    products = {
+        tuple(r["params"][n] for n in "mnk") for r in [*found["records"], *found["skipped"]] if r["kernel"] == "gemm"
+    }
+    assert {(64, 2304, 768), (64, 768, 768), (64, 3072, 768), (64, 768, 3072)} <= products
+
+
+@needs_torch
+def test_collectives_between_two_processes(tmp_path):
+    began = time.perf_counter()
+    bench.measured(request(tmp_path / "r.json", ranks=2, kernels=lambda dtype: TINY[:1], budget=0.1))
+    found = read_result(tmp_path / "r.json")
+    kinds = {r["kernel"] for r in found["records"]}
+    assert {"all_reduce", "all_gather", "broadcast", "send_receive"} <= kinds, found["skipped"]
+    large = next(r for r in found["records"] if r["kernel"] == "all_reduce" and r["params"]["bytes"] == 1 << 22)
+    small = next(r for r in found["records"] if r["kernel"] == "all_reduce" and r["params"]["bytes"] == 1 << 10)
+    assert large["time_s"]["min"] > small["time_s"]["min"]
+    assert time.perf_counter() - began < 60
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_without_torch_the_extra_is_named(monkeypatch, tmp_path):
+    known = importlib.import_module
+
+    def missing(name, package=None):
+        if name == "torch":
+            raise ImportError(name)
+        return known(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(ConfigError, match=r"needs PyTorch.*\n    pip install 'amped\[torch\]'"):
+        torch_door.torch_module()
+    with pytest.raises(AmpedError, match="needs PyTorch"):
+        verb("bench", "run", "-o", tmp_path / "r.json")
+
+
+@needs_torch
+@pytest.mark.parametrize(("options", "told"), [
+    (("--device", "tpu"), "--device 'tpu' is not known"),
+    (("--device", "cpu", "--dtype", "int4"), "--dtype 'int4' is not supported"),
+    (("--device", "cpu", "--threads", "999"), "--threads 999 is not possible"),
+    (("--size", "m=4"), "--size is of one kernel"),
+    (("--kernel", "gem", "--device", "cpu"), "did you mean 'gemm'"),
+])  # fmt: skip
+def test_what_this_machine_cannot_do_is_refused(options, told, tmp_path):
+    with pytest.raises(ConfigError, match=told):
+        verb("bench", "run", *options, "-o", tmp_path / "r.json")
+
+
+@needs_torch
+def test_a_gpu_that_is_not_there_is_refused(tmp_path):
+    if has_gpu():
+        pytest.skip("here is a GPU")
+    with pytest.raises(ConfigError, match="there is no GPU to measure on"):
+        verb("bench", "run", "--device", "cuda", "-o", tmp_path / "r.json")
+
+
+@needs_torch
+def test_several_threads_on_a_busy_machine_are_refused(monkeypatch):
+    monkeypatch.setattr(bench, "usable_cores", lambda: 4)
+    monkeypatch.setattr(bench, "host_of", lambda threads: {"loadavg": 3.0})
+    with pytest.raises(ConfigError, match="the machine is busy"):
+        bench.refuse_crowded(2, "cpu")
+    bench.refuse_crowded(1, "cpu")
+
+
+def test_a_damaged_file_is_told(tmp_path):
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(result([record("gemm", m=1, n=1, k=1)]))[:-20])
+    with pytest.raises(FileError, match="is not valid JSON"):
+        verb("bench", "fit", path)
+
+
+# --- a GPU -----------------------------------------------------------------------------------------------------------
+
+
+@needs_gpu
+@pytest.mark.slow
+def test_on_a_gpu_the_full_suite_keeps_to_its_budget_and_is_sane(tmp_path):
+    assert HAS_TORCH
+    found = bench.measured(bench.Request(tmp_path / "r.json", "full", budget=300.0))
+    assert found["wall_s"] < 300
+    assert len(found["sentinels"]) > 5
+    largest = max(found["records"], key=lambda r: r["flop"])
+    assert largest["flop"] / largest["time_s"]["median"] > 1e12

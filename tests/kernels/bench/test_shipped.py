@@ -1,0 +1,53 @@
+"""Results that come with amped: real ones, which say where they come from, and which anyone can fit again."""
+
+import json
+from importlib import resources
+
+import pytest
+
+from amped.cli.bench_fit import formulas
+from amped.kernels.calibration import calibrated
+from amped.kernels.machine import machine_of
+from amped.kernels.results import identity, read_result
+from amped.tables.tables import Tables
+from tests.helpers.bench import DEFAULTS
+
+SHIPPED = sorted(resources.files("amped.kernels").joinpath("results").glob("*.json"))
+
+
+def test_there_is_one_of_a_processor():
+    assert [path.name for path in SHIPPED if json.loads(path.read_text("utf-8"))["device"]["kind"] == "cpu"]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_it_says_what_was_measured_where_when_and_with_what(path):
+    found = read_result(path)
+    assert found["id"] == identity(found["records"])
+    assert found["date"] > "2026-11"
+    assert found["command"].startswith("amped bench run")
+    assert found["device"]["name"]
+    assert found["software"]["torch"]
+    assert len(found["records"]) > 50
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_its_products_are_fitted_as_well_as_the_documentation_says(path):
+    found = read_result(path)
+    told = calibrated(found, machine_of(found, Tables()), DEFAULTS, formulas())
+    errors = {s.name: s for s in told.strata if s.family == "products float32"}
+    assert errors["all"].train < 0.06
+    assert errors["all"].held_out < 0.08
+    assert errors["large"].held_out < 0.05
+    assert 1e6 < told.values["cached_operand_bytes"] < 4e6  # a core of it has 2 MiB
+
+
+def test_kernels_of_a_processor_that_work_row_by_row_are_fitted_as_well_as_the_documentation_says():
+    (path,) = [p for p in SHIPPED if p.name == "xeon_2.5ghz_1thread.json"]
+    found = read_result(path)
+    told = calibrated(found, machine_of(found, Tables()), DEFAULTS, formulas())
+    errors = {s.name: s for s in told.strata if s.family == "row by row"}
+    assert errors["all"].train < 0.11
+    assert errors["all"].held_out < 0.14
+    assert errors["dropout"].train < 0.05
+    assert errors["bias_gelu_dropout"].train < 0.10
+    assert 5e-9 < told.values["random_number_time"] < 20e-9

@@ -1,0 +1,231 @@
+"""Rungs on a toy layer: the same numbers with shared parameters, fp8 by its rules, and how their speed is taken."""
+
+import math
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from amped.base.errors import ConfigError
+from amped.kernels.ladder import climbing, engine, layers
+from amped.kernels.ladder.fp8 import Float8, Recipe, ScaleState, quantized, refuse_illegal, scale_for, scaled_product
+from amped.kernels.ladder.shape import Shape
+from amped.kernels.ladder.speed import speedometer
+from tests.helpers.bench import has_gpu, needs_gpu, needs_torch
+
+TOY = Shape(hidden=64, ffn=128, heads=4, seq=16, batch=2, dtype="float32", dropout=0.0)
+pytestmark = needs_torch
+
+
+def rungs_of(shape, *names, **more):
+    return {row["rung"]: row for row in climbing.climbed(shape, "cpu", names, warm_up=1, passes=2, **more)}
+
+
+@pytest.mark.parametrize(("shape", "tolerance"), [
+    (TOY, 1e-5), (replace(TOY, causal=True), 1e-5), (replace(TOY, dtype="bfloat16"), 1e-2),
+])  # fmt: skip
+def test_rungs_give_the_first_s_output_and_gradients(shape, tolerance):
+    for row in rungs_of(shape, "functional", "sdpa").values():
+        assert row["skipped"] == ""
+        assert row["output_difference"] < tolerance
+        assert row["gradient_difference"] < 2 * tolerance
+        assert row["agrees"]
+        assert row["ms"] > 0
+
+
+def test_fp8_rungs_are_off_by_their_mantissa_and_no_more():
+    for row in rungs_of(TOY, "fp8_dynamic", "fp8_delayed").values():
+        assert 1e-3 < row["output_difference"] < 8e-2
+        assert row["agrees"]
+        assert row["predicted_ms"] is None  # an emulation tells nothing of a GPU
+
+
+def test_what_this_machine_lacks_is_said_and_has_no_time():
+    rows = rungs_of(TOY, "graph", "transformer_engine")
+    assert rows["graph"]["skipped"] == "CUDA graphs need a GPU"
+    assert "transformer_engine" in rows["transformer_engine"]["skipped"]
+    assert [row["ms"] for row in rows.values()] == [None, None]
+    with pytest.raises(ConfigError, match="did you mean 'sdpa'"):
+        rungs_of(TOY, "spda")
+
+
+def test_weights_of_queries_keys_and_values_lie_head_by_head():
+    import torch
+
+    q, k, v = (torch.full((8, 3), float(i)) + torch.arange(8.0)[:, None] / 10 for i in range(3))
+    joined = layers.interleaved(q, k, v, heads=2)
+    assert joined[:, 0].tolist() == pytest.approx([0, 0.1, 0.2, 0.3, 1, 1.1, 1.2, 1.3, 2, 2.1, 2.2, 2.3,
+                                                   0.4, 0.5, 0.6, 0.7, 1.4, 1.5, 1.6, 1.7, 2.4, 2.5, 2.6, 2.7])  # fmt: skip
+    assert all(torch.equal(a, b) for a, b in zip(layers.separated(joined, 2), (q, k, v), strict=True))
+
+
+def test_work_is_what_torch_counts():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    p, (x, dy) = layers.parameters(TOY, "cpu"), layers.inputs(TOY, "cpu")
+    with FlopCounterMode(display=False) as counter:
+        y = layers.layer(x.requires_grad_(), p, TOY, layers.explicit_attention)
+    assert counter.get_total_flops() == TOY.linear_flops + TOY.attention_flops
+    with counter:
+        y.backward(dy)
+    assert counter.get_total_flops() == 2 * (TOY.linear_flops + TOY.attention_flops)
+
+
+# --- fp8 -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("history", "seen", "more", "scale"), [
+    (4, [2.0, 4.0, 8.0], {}, 56.0),  # 448 / 8
+    (2, [8.0, 1.0, 1.0, 1.0], {}, 448.0),  # the large one is forgotten
+    (4, [8.0, 2.0], {"most_recent": True}, 224.0),
+    (4, [8.0], {"margin": 3}, 7.0),
+    (4, [0.0], {}, 1.0),
+    (4, [math.inf], {}, 1.0),
+])  # fmt: skip
+def test_scales_follow_ranges(history, seen, more, scale):
+    state = ScaleState(448.0, Recipe(history=history, **more))
+    for amax in seen:
+        state.seen(amax)
+        state.update()
+    assert float(state.scale) == scale
+    assert float(state.ranges[0]) == 0.0
+
+
+def test_the_scale_of_a_tiny_range_is_finite():
+    assert float(scale_for(1e-44, 448.0, 0, 1.0)) == pytest.approx(3.4028235e38)
+    assert float(scale_for(math.nan, 448.0, 0, 5.0)) == 5.0
+
+
+def test_fp8_products_are_near_those_of_full_precision_and_bias_gradients_exact():
+    import torch
+
+    random = torch.Generator().manual_seed(0)
+    x, w, dy = (torch.randn(*shape, generator=random) for shape in ((64, 96), (48, 96), (64, 48)))
+    bias = torch.randn(48, generator=random)
+    wanted = [t.clone().requires_grad_() for t in (x, w, bias)]
+    found = [t.clone().requires_grad_() for t in (x, w, bias)]
+    plain = torch.nn.functional.linear(*wanted)
+    with (float8 := Float8(Recipe())):
+        y = float8.linear("it", *found)
+    plain.backward(dy)
+    y.backward(dy)
+    assert _off(y, plain) < 0.06
+    assert max(_off(a.grad, b.grad) for a, b in zip(found[:2], wanted[:2], strict=True)) < 0.09
+    assert torch.equal(found[2].grad, wanted[2].grad)
+    xq, wq = (quantized(t, scale_for(t.abs().max(), 448.0, 0, 1.0), "e4m3") for t in (x, w))
+    scales = tuple(scale_for(t.abs().max(), 448.0, 0, 1.0) for t in (x, w))
+    reference = (xq.float() / scales[0]) @ (wq.float() / scales[1]).t()
+    assert _off(scaled_product(xq, wq.t(), scales, torch.float32, True), reference) < 0.01
+
+
+def _off(a, b):
+    return float((a.detach().float() - b.detach().float()).norm() / b.detach().float().norm())
+
+
+def test_what_gpus_refuse_is_refused_on_processors_too():
+    import torch
+
+    def of(*shape, kind=torch.float8_e4m3fn):
+        return torch.ones(shape).to(kind)
+
+    refuse_illegal(of(32, 64), of(16, 64).t())
+    for left, right, told in (
+        (of(32, 64), of(64, 16), "right one in columns"),
+        (of(32, 90), of(16, 90).t(), "k = 90"),
+        (of(32, 64, kind=torch.float8_e5m2), of(16, 64, kind=torch.float8_e5m2).t(), "two E5M2"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            refuse_illegal(left, right)
+
+
+def test_fp8_trains_as_well_as_16_bit():
+    def last_loss(linear, context):
+        import torch
+
+        p, (x, _) = layers.parameters(TOY, "cpu"), layers.inputs(TOY, "cpu")
+        target = torch.randn(x.shape, generator=torch.Generator().manual_seed(5))
+        optimizer = torch.optim.SGD(p.values(), lr=0.05)
+        for _ in range(50):
+            with context():
+                y = layers.layer(x, p, TOY, layers.fused_attention, linear)
+            loss = (y - target).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return float(loss.detach())
+
+    from contextlib import nullcontext
+
+    float8 = Float8(Recipe())
+    plain = last_loss(layers.plain_linear, nullcontext)
+    assert last_loss(float8.linear, lambda: float8) == pytest.approx(plain, rel=0.05)
+
+
+# --- speed -----------------------------------------------------------------------------------------------------------
+
+
+class Sleeper:
+    """A layer whose passes take a known time, and that notes what happens."""
+
+    def __init__(self, seconds):
+        self.seconds, self.passes, self.notes = seconds, 0, []
+
+    def __call__(self, x):
+        self.passes += 1
+        self.notes.append("forward")
+        return self
+
+    def backward(self, dy):
+        self.notes.append("backward")
+        time.sleep(self.seconds if self.passes > 2 else 0.2)
+
+
+def test_the_speedometer_leaves_the_warm_up_out():
+    speed = speedometer(Sleeper(0.01), None, None, warm_up=2, passes=5)
+    assert speed.n == 5
+    assert 0.01 <= speed.least <= speed.median <= 0.1
+    assert speed.least <= speed.mean < 0.15
+
+
+def test_the_context_is_left_before_backward():
+    layer = Sleeper(0.0)
+
+    @contextmanager
+    def spy():
+        layer.notes.append("in")
+        yield
+        layer.notes.append("out")
+
+    layer.passes = 9
+    speedometer(layer, None, None, warm_up=0, passes=1, context=spy)
+    assert layer.notes == ["in", "forward", "out", "backward"]
+
+
+@pytest.mark.parametrize(("zeroing", "left"), [("never", 3.0), ("zero", 0.0), ("none", None)])
+def test_gradients_add_up_unless_asked_otherwise(zeroing, left):
+    import torch
+
+    weight = torch.ones(1, requires_grad=True)
+    speedometer(
+        lambda x: x * weight, torch.ones(1), torch.ones(1), warm_up=1, passes=2, parameters=[weight], zeroing=zeroing
+    )
+    assert (weight.grad if weight.grad is None else weight.grad.item()) == left
+
+
+def test_both_names_of_transformer_engine_s_context_are_known():
+    def enter(**more):
+        return more
+
+    assert engine.autocast(SimpleNamespace(autocast=enter), enabled=True) == {"enabled": True}
+    assert engine.autocast(SimpleNamespace(fp8_autocast=enter), enabled=False) == {"enabled": False}
+
+
+@needs_gpu
+def test_on_a_gpu_rungs_get_faster_and_are_predicted():
+    assert has_gpu()
+    shape = Shape(dtype="bfloat16")
+    rows = {r["rung"]: r for r in climbing.climbed(shape, "cuda", ("eager", "sdpa", "compiled", "fp8_delayed"))}
+    assert rows["sdpa"]["ms"] < rows["eager"]["ms"]
+    assert rows["fp8_delayed"]["ms"] < rows["compiled"]["ms"]

@@ -1,0 +1,60 @@
+"""What torch.compile makes of it: in-place functions stay whole in its graph, and a smaller budget of its own keeps less.
+
+One file, so that one process of the test run loads the compiler.
+"""
+
+import dataclasses
+import warnings
+from functools import partial
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
+from amped.kernels.memory import bench  # noqa: E402
+from amped.kernels.memory.variants import Sizes  # noqa: E402
+from tests.helpers.memory import IN_PLACE  # noqa: E402
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch.compiler.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of torch's own tracer
+        yield
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*((name, torch.float32) for name in IN_PLACE), ("silu", torch.bfloat16)])
+def test_a_compiled_graph_takes_them_whole(name, dtype):
+    """SiLU in bf16 keeps a bit more than the others."""
+    mine, theirs = IN_PLACE[name]
+    compiled = torch.compile(lambda x: mine(2 * x).sin(), backend="aot_eager", fullgraph=True)
+    x = torch.randn(37, dtype=dtype, requires_grad=True)
+    found, exact = (torch.autograd.grad(f(x).sum(), x)[0] for f in (compiled, lambda x: theirs(2 * x).sin()))
+    assert torch.allclose(found, exact, atol=1e-3 if dtype == torch.float32 else 3e-2)
+    (uncompiled,) = torch.autograd.grad(mine(2 * x).sin().sum(), x)
+    assert torch.equal(found, uncompiled)
+
+
+def test_a_smaller_budget_of_the_compiler_keeps_less():
+    x = torch.randn(2, 16, 32, requires_grad=True)
+    whole, less = (bench._compiled(Sizes(2, 16, 32, 2), b, x, "aot_eager_decomp_partition")[0] for b in (1.0, 0.5))
+    assert not whole.note + less.note
+    assert less.kept_bytes < 0.7 * whole.kept_bytes
+
+
+def test_times_of_the_compiler_stand_in_the_tables_and_what_is_missing_is_told(monkeypatch):
+    """Without a C++ compiler, which inductor needs on a processor, there is a reason in place of a time."""
+    from amped.report.memory import memory_markdown
+
+    monkeypatch.setattr(bench.shutil, "which", lambda name: None)
+    found = bench.run_bench(Sizes(2, 4, 8, 2), "cpu", "float32", (1.0, 0.5), cap=0.0)
+    rows = [row for row in found.variants if "torch.compile" in row.name]
+    assert [row.note for row in rows] == [bench.NO_COMPILER] * 2
+    assert memory_markdown(dataclasses.asdict(found)).count(bench.NO_COMPILER) == 2
+    monkeypatch.setattr(bench, "_compiled", partial(bench._compiled, backend="aot_eager_decomp_partition"))
+    found = bench.run_bench(Sizes(2, 4, 8, 2), "cpu", "float32", (0.5,), cap=0.0)
+    (row,) = (row for row in found.variants if "torch.compile" in row.name)
+    assert (row.note, row.step_time > 0) == ("", True)
+    assert f"{bench.FUSED}, torch.compile, budget 0.5 |" in memory_markdown(dataclasses.asdict(found))

@@ -1,0 +1,65 @@
+"""The kernels for accelerators in Triton's interpreter, which needs no GPU: they compute what those in plain torch do.
+
+Triton decides when it is imported whether it interprets: one process of its own computes all that is compared here.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.cli import ROOT
+
+LACKING = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(LACKING), reason=f"pip install {' '.join(LACKING)}, to interpret Triton's kernels")
+# Kernels, and the probabilities that dropout keeps a value: two of them have none.
+FUSED = [*((name, keep) for name in ("bad", "bdrlb", "bdrln", "blnrd", "bs", "softmax") for keep in (1.0, 0.7)),
+         ("aib", 1.0), ("bei", 1.0)]  # fmt: skip
+IN_PLACE = [("gelu", "float32"), ("gelu_tanh", "bfloat16"), ("silu", "float16"), ("silu", "bfloat16")]
+NORMS = ("layer", "layer without weights", "rms")
+COMPUTE = """
+import json, sys
+import torch
+from amped.kernels.layouts.spec import Dimensions
+from tests.helpers.layouts import differences
+from tests.helpers.triton import activation, norm
+torch.set_num_threads(1)
+asked = json.loads(sys.argv[1])
+size = Dimensions(2, 3, 2, 10, 6)
+found = {f"{name} {keep}": max(differences(name, size, torch.float32, "cpu", keep, most=2)) for name, keep in asked["fused"]}
+found |= {f"{name} {dtype}": activation(name, getattr(torch, dtype)) for name, dtype in asked["in_place"]}
+found |= {name: norm(name) for name in asked["norms"]}
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Largest differences, by name."""
+    asked = json.dumps({"fused": FUSED, "in_place": IN_PLACE, "norms": NORMS})
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMPUTE, asked], cwd=ROOT, env=environment,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("name", "keep"), FUSED)
+def test_fused_kernels_are_the_reference(found, name, keep):
+    """Over layouts from the first to the last of each kernel; every one of them, on a GPU."""
+    assert 0 <= found[f"{name} {keep}"] < 1e-5
+
+
+@pytest.mark.parametrize(("name", "dtype"), IN_PLACE)
+def test_activations_in_place_are_the_reference(found, name, dtype):
+    """Bits right; outputs and gradients within a few units in the last place, of which the larger ratio is told."""
+    assert 0 <= found[f"{name} {dtype}"] < 1
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_in_place_are_the_reference(found, name):
+    """Outputs and all gradients against autograd in double precision, relative."""
+    assert 0 < found[name] < 1e-6

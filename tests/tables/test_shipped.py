@@ -1,0 +1,152 @@
+"""The shipped lookup tables are true to themselves, and their rows are found by any spelling."""
+
+from collections import Counter
+
+import pytest
+
+from amped.base.errors import TableError, plain
+from amped.base.units import parse
+from amped.configuring.scenario import read_scenario
+from amped.configuring.values import read_value
+from amped.engine.evaluate import run
+from amped.engine.resolve import plan
+from amped.library import estimate
+from amped.tables.table_files import ABOUT, ACCELERATORS, KERNELS, MODELS, SHIPPED, SYSTEMS, shipped
+from amped.tables.tables import Tables
+from amped.theory.catalogue import catalogue, unit_of_name
+from amped.theory.quantity import NETWORK
+from tests.helpers.tables import layered
+
+KNOWN = catalogue()
+ROWS = [(table, name) for table in SHIPPED for name in shipped(table)]
+CLOCKED = [name for name, row in shipped(ACCELERATORS).items() if "frequency" in row]
+
+
+class TestShippedRows:
+    @pytest.mark.parametrize(("table", "least"), [(ACCELERATORS, 60), (MODELS, 40), (SYSTEMS, 12)])
+    def test_there_are_enough(self, table, least):
+        assert len(Tables().names(table)) >= least
+
+    @pytest.mark.parametrize("family", ["V100", "A100", "H100", "H200", "B200", "MI300X", "TPU v5p"])
+    def test_the_families_people_ask_for_are_there_by_their_short_name(self, family):
+        assert Tables().row(ACCELERATORS, family).name.startswith(family)
+
+    @pytest.mark.parametrize("name", ["H100 PCIe", "GPT-2 small", "Llama 3 70B", "DGX H100"])
+    def test_the_names_of_the_contract_are_there(self, name):
+        assert sum(name in shipped(table) for table in SHIPPED if table != KERNELS) == 1
+
+    @pytest.mark.parametrize("name", shipped(KERNELS))
+    def test_kernel_efficiencies_are_of_an_accelerator_or_a_generation_there_is(self, name):
+        generations = {word for row in shipped(ACCELERATORS).values() for word in str(row.get("architecture")).split()}
+        named = {row.get(KERNELS) for row in shipped(ACCELERATORS).values()}
+        used = {*shipped(ACCELERATORS), *generations, *named, "default", "TPE constants"}
+        assert {name, *shipped(KERNELS)[name].get("aliases", ())} & used
+
+    @pytest.mark.parametrize("table", SHIPPED)
+    def test_no_two_rows_answer_to_one_name(self, table):
+        answers = Counter(
+            key for name, row in shipped(table).items() for key in {plain(n) for n in (name, *row.get("aliases", ()))}
+        )
+        assert [key for key, rows in answers.items() if rows > 1] == []
+
+    @pytest.mark.parametrize(("table", "name"), ROWS)
+    def test_every_name_and_alias_finds_its_row(self, table, name):
+        for spelling in (name, *shipped(table)[name].get("aliases", ())):
+            assert Tables().row(table, spelling).name == name
+
+    @pytest.mark.parametrize(("table", "name"), ROWS)
+    def test_every_row_has_sources(self, table, name):
+        sources = Tables().row(table, name).sources
+        assert sources
+        assert all(isinstance(source, str) and source.strip() for source in sources)
+
+    @pytest.mark.parametrize(("table", "name"), ROWS)
+    def test_unverified_names_columns_of_the_row(self, table, name):
+        row = Tables().row(table, name)
+        assert [column for column in row.unverified if column not in row.columns] == []
+
+    @pytest.mark.parametrize(("table", "name"), ROWS)
+    def test_every_column_that_is_a_quantity_is_a_value_of_it(self, table, name):
+        for column, written in shipped(table)[name].items():
+            if column in KNOWN:
+                value = read_value(KNOWN[column], written)
+                assert value in KNOWN[column].mark.choices if isinstance(value, str) else value >= 0
+
+    @pytest.mark.parametrize(("table", "name"), ROWS)
+    def test_a_column_whose_name_promises_a_unit_has_it(self, table, name):
+        promised = {c: unit_of_name(c) for c in shipped(table)[name] if c not in ABOUT and c not in KNOWN}
+        for column, unit in promised.items():
+            if unit in ("byte", "byte/s", "flop/s", "s", "W"):
+                assert parse(shipped(table)[name][column], unit) > 0
+
+    @pytest.mark.parametrize("name", CLOCKED)
+    def test_clock_and_units_multiply_to_the_peak_within_three_percent(self, name):
+        row = shipped(ACCELERATORS)[name]
+        units = row["number_of_cores"] * row["functional_units_per_core"] * row["mac_per_cycle_per_unit"]
+        peak = parse(row[f"{row['mac_precision']}_peak_flop_rate"], "flop/s")
+        assert 2 * parse(row["frequency"], "Hz") * units == pytest.approx(peak, rel=0.03)
+
+    def test_nearly_every_accelerator_has_a_clock(self):
+        assert len(CLOCKED) >= 60
+
+    @pytest.mark.parametrize("name", shipped(MODELS))
+    def test_our_formula_gives_the_row_s_parameter_count_exactly(self, name):
+        sources = read_scenario({NETWORK: {"lookup_config": {"lookup_table_row": name}}}).sources
+        chosen = plan(KNOWN, ("number_of_parameters",), sources)
+        assert "number_of_parameters" in chosen.by_name  # computed, not read from the row
+        computed = run(chosen, sources.given).number("number_of_parameters")
+        assert computed == shipped(MODELS)[name]["parameters_computed"]
+
+    @pytest.mark.parametrize("name", shipped(SYSTEMS))
+    def test_a_system_s_accelerator_is_a_row(self, name):
+        assert shipped(SYSTEMS)[name]["accelerator"] in shipped(ACCELERATORS)
+
+    @pytest.mark.parametrize("name", shipped(ACCELERATORS))
+    def test_every_accelerator_trains_the_default_network(self, name):
+        assert 0 < estimate("default", accelerator=name)["training_time"] < float("inf")
+
+
+class TestFindingRows:
+    @pytest.mark.parametrize("spelling", ["H100 PCIe", "h100pcie", "H100-PCIE", "h100_pcie", " h100  pcie "])
+    def test_case_spaces_hyphens_and_underscores_do_not_matter(self, spelling):
+        assert Tables().row(ACCELERATORS, spelling).name == "H100 PCIe"
+
+    @pytest.mark.parametrize(
+        ("table", "name", "advice"),
+        [
+            (ACCELERATORS, "H100 PCI", "did you mean 'H100 PCIe'"),
+            (MODELS, "Lama 3 70B", "'Llama 3 70B'"),
+            (SYSTEMS, "DGX H1000", "'DGX H100'"),
+            (ACCELERATORS, "zzz", "`amped list accelerators` shows them"),
+            (SYSTEMS, "zzz", "`amped list systems` shows them"),
+            (MODELS, "x" * 10**6, "`amped list models` shows them"),
+            (MODELS, "", "`amped list models` shows them"),
+        ],
+    )
+    def test_a_row_that_is_not_there_comes_with_the_nearest(self, table, name, advice):
+        with pytest.raises(TableError, match=f"table {table} has no row") as caught:
+            Tables().row(table, name)
+        assert advice in str(caught.value)
+        assert len(str(caught.value)) < 400
+
+    def test_a_table_that_is_not_there_comes_with_the_nearest(self):
+        with pytest.raises(TableError, match="there is no lookup table 'acelerator_specifications'") as caught:
+            Tables().names("acelerator_specifications")
+        assert "did you mean 'accelerator_specifications'" in str(caught.value)
+
+    def test_a_column_that_is_not_there_comes_with_the_nearest(self):
+        row = Tables().row(ACCELERATORS, "A100")
+        with pytest.raises(
+            TableError, match="row 'A100 SXM 80GB' of accelerator_specifications has no column 'frequncy'"
+        ) as caught:
+            row.column("frequncy")
+        assert "'frequency'" in str(caught.value)
+
+    def test_a_column_without_a_value_is_told_as_empty_and_not_suggested_for_itself(self, tmp_path):
+        row = layered(tmp_path, {ACCELERATORS: {"Mine": {"frequency": None}}}).row(ACCELERATORS, "Mine")
+        with pytest.raises(TableError, match="frequency") as caught:
+            row.column("frequency")
+        assert "did you mean 'frequency'" not in str(caught.value)
+
+    def test_amped_s_name_for_the_vocabulary_is_read(self):
+        assert Tables().row(MODELS, "GPT-2 small").column("tokens") == 50257

@@ -1,0 +1,96 @@
+"""Products in fp8 and fp4: smaller operands, higher rates, and casts that give some of it back."""
+
+import pytest
+
+import amped
+
+LAYER = {"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 8, "tensor_parallel_degree": 1,
+         "pipeline_parallel_degree": 1, "batch_size": 8, "microbatch_size": 1, "flash_attention": True, "dropout": 0,
+         "activation_recomputation": "none"}  # fmt: skip
+
+
+def trained(precision, **values):
+    return amped.estimate(**LAYER | {"matrix_precision": precision} | values)
+
+
+def operators(estimate, kind):
+    return {(o.name, o.phase): o for o in estimate.results.records("layer_operators") if o.kind == kind}
+
+
+def test_a_product_in_fp8_reads_half_and_writes_as_much():
+    wide, narrow = (operators(trained(p), "contraction") for p in ("bf16", "fp8"))
+    assert wide.keys() == narrow.keys()
+    for key, product in wide.items():
+        accumulated = product.k * 0 if key[1] != "weight_gradient" else product.written
+        assert narrow[key].written == product.written
+        assert (narrow[key].read - accumulated) * 2 == product.read - accumulated
+        assert narrow[key].flops == product.flops
+
+
+def test_every_product_with_a_weight_has_its_casts_and_attention_has_none():
+    """Inputs and weights forward, gradients backward: two bytes read, one written in each of two layouts."""
+    products = operators(trained("fp8"), "contraction")
+    casts = {k: o for k, o in operators(trained("fp8"), "element_wise").items() if k[0].endswith("_casts")}
+    assert {name for name, _ in casts} == {f"{name}_casts" for name, _ in products}
+    for name, phase in products:
+        product, cast = products[name, "forward"], casts.get((f"{name}_casts", phase))
+        if cast is not None:
+            cells = product.m * product.k + product.k * product.n if phase == "forward" else product.m * product.n
+            assert (cast.read, cast.written) == (2 * cells, 2 * cells)
+    assert not [o for o in trained("bf16").results.records("layer_operators") if o.name.endswith("_casts")]
+
+
+def test_fp8_is_faster_but_not_twice_as_fast():
+    wide, narrow = trained("bf16"), trained("fp8")
+    for part in ("compute_forward_time", "compute_backward_time", "weight_update_time"):
+        assert narrow[part] < wide[part] < 2 * narrow[part]
+
+
+def test_attention_stays_in_sixteen_bits():
+    times = [
+        {d.phase: d.time for d in trained(p).results.records("layer_durations") if d.name == "fused_attention"}
+        for p in ("bf16", "fp8")
+    ]
+    assert times[0] == times[1]
+
+
+def test_inputs_are_kept_in_fp8():
+    wide, narrow = trained("bf16"), trained("fp8")
+    products = operators(wide, "contraction")
+    saved = sum(o.stash * o.count for o in products.values()) / 2
+    assert wide["layer_activation_bytes"] - narrow["layer_activation_bytes"] == pytest.approx(saved)
+
+
+def test_scales_of_blocks_slow_products_down_where_units_have_none():
+    tensors, blocks = trained("fp8"), trained("fp8", fp8_scaling="blocks")
+    ratio = blocks["sustained_matrix_flop_rate"] / tensors["sustained_matrix_flop_rate"]
+    assert ratio == pytest.approx(blocks["blockwise_fp8_fraction"]) == 0.78
+    wide = [trained("bf16", fp8_scaling=s)["step_time"] for s in ("tensors", "blocks")]
+    assert wide[0] == wide[1]
+
+
+BLACKWELL = {"system": "GB200 NVL72", "number_of_accelerators": 72, "batch_size": 72}
+
+
+class TestFp4:
+    def test_products_are_as_fast_as_the_peak_says_and_read_nine_sixteenths_of_a_byte(self):
+        eight, four = (trained(p, **BLACKWELL) for p in ("fp8", "fp4"))
+        rates = [e["sustained_matrix_flop_rate"] for e in (eight, four)]
+        assert rates[1] / rates[0] == pytest.approx(four["fp4_peak_flop_rate"] / eight["fp8_peak_flop_rate"])
+        assert four["matrix_operand_precision"] == 0.5625
+        assert (
+            eight["attention_core_forward_time_per_layer"] == four["attention_core_forward_time_per_layer"]
+        )  # attention stays in 16 bit
+        assert four["step_time"] < eight["step_time"] < trained("bf16", **BLACKWELL)["step_time"]
+
+    def test_casts_read_twice_and_write_less(self):
+        eight, four = (operators(trained(p, **BLACKWELL), "element_wise") for p in ("fp8", "fp4"))
+        casts = [key for key in eight if key[0].endswith("_casts")]
+        assert casts
+        for key in casts:
+            assert four[key].read == 2 * eight[key].read
+            assert four[key].written == pytest.approx(0.5625 * eight[key].written)
+
+    def test_an_accelerator_without_it_is_told(self):
+        with pytest.raises(amped.AmpedError, match="fp4_peak_flop_rate"):
+            trained("fp4")

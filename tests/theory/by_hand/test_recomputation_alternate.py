@@ -1,0 +1,67 @@
+"""Recomputation of alternate products (torchtitan's selective checkpointing by operator), and layers without attention."""
+
+import numpy as np
+import pytest
+
+import amped
+
+RUN = {"tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "virtual_pipeline_stages": 1, "zero_stage": 3,
+       "sequence_parallel": False}  # fmt: skip
+
+
+def llama(mode, **more):
+    return amped.estimate("llama-3-70b", model="Llama 3 8B", activation_recomputation=mode, **RUN, **more)
+
+
+def test_the_share_is_keys_output_and_gate():
+    """Widths of Llama 3 8B: queries 4096, keys and values 1024 each, output 4096, and 14336 three times."""
+    assert llama("alternate_products")["recomputed_product_fraction"] == pytest.approx((1024 + 4096 + 14336) / 53248)
+
+
+def test_time_is_that_share_of_the_products_and_all_that_streams():
+    e = llama("alternate_products")
+    forward = [d for d in e.results.records("layer_durations") if d.phase == "forward"]
+    kinds = ("contraction", "normalization", "element_wise")
+    time = {kind: sum(float(np.sum(d.time * d.count)) for d in forward if d.kind == kind) for kind in kinds}
+    expected = 19456 / 53248 * time["contraction"] + time["normalization"] + time["element_wise"]
+    assert e["recomputation_time_per_layer"] == pytest.approx(expected)
+
+
+def test_it_lies_between_nothing_and_everything():
+    none, some, full = (llama(mode) for mode in ("none", "alternate_products", "full"))
+    assert none["recomputation_time"] == 0 < some["recomputation_time"] < full["recomputation_time"]
+    assert full["activation_bytes"] < some["activation_bytes"] < none["activation_bytes"]
+    assert none["hardware_flops_per_accelerator"] < some["hardware_flops_per_accelerator"]
+    assert some["hardware_flops_per_accelerator"] < full["hardware_flops_per_accelerator"]
+
+
+def test_kept_are_the_input_and_the_outputs_of_queries_values_attention_up_and_down():
+    """Entries of a token: 4096 in and from down, queries and attention 4096, values 1024, up 14336; statistics of 32 heads."""
+    e = llama("alternate_products", microbatch_size=1)
+    assert e["kept_activation_bytes_per_layer"] == 8192 * (2 * (4 * 4096 + 1024 + 14336) + 4 * 32)
+
+
+def test_the_closed_form_repeats_as_much():
+    none, some = (llama(mode, performance_model="amped") for mode in ("none", "alternate_products"))
+    weights = some["layer_multiply_accumulates"] - some["attention_multiply_accumulates"]
+    again = 19456 / 53248 * weights * some["multiply_accumulate_time"] * some["multiply_accumulate_bit_slices"]
+    assert some["recomputation_time"] == pytest.approx(again)
+    assert some["step_time"] == pytest.approx(none["step_time"] + again)
+
+
+def test_a_layer_without_attention_has_neither_its_time_nor_its_parameters():
+    whole = amped.estimate("mixtral-8x7b")
+    alone = amped.estimate("mixtral-8x7b", number_of_attention_layers=0)
+    assert alone["attentions_per_layer"] == 0
+    gone = whole["number_of_parameters"] - alone["number_of_parameters"]
+    assert gone == whole["layers"] * whole["attention_parameters"]
+    assert alone["attention_core_forward_time_per_layer"] == 0
+    assert alone["step_time"] < whole["step_time"]
+    with pytest.raises(amped.AmpedError, match="no more layers with attention than layers"):
+        amped.estimate("mixtral-8x7b", number_of_attention_layers=33)
+
+
+def test_gradients_that_are_not_clipped_are_not_passed_over():
+    clipped, free = (amped.estimate(gradient_clipping=on) for on in (True, False))
+    assert free["optimizer_time"] < clipped["optimizer_time"]
+    assert free["step_time"] == pytest.approx(clipped["step_time"] - clipped["optimizer_time"] + free["optimizer_time"])

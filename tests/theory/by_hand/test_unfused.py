@@ -1,0 +1,185 @@
+"""What is not fused moves the bytes that PyTorch's own operators move: each is run, and its tensors are counted."""
+
+import pytest
+
+import amped
+
+BIASED = {"expert_bias": True, "expert_bias_addition": "separate", "tensor_parallel_degree": 1}
+WEIGHTED = {"expert_weighting": "separate", "tensor_parallel_degree": 1, "activation_recomputation": "none"}
+FLEX = {"attention_kernel": "flex", "attention_sinks": True, "activation_recomputation": "none"}
+UNSEEN = ("split", "detach", "alias", "view", "randn")
+
+
+def traffic_of(run):
+    """Bytes that the operators of a run read and write; views move nothing."""
+    torch = pytest.importorskip("torch", reason="counts what PyTorch's operators move")
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    moved = {"read": 0, "written": 0}
+
+    def size(tensors):
+        return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
+
+    class Counting(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            if not (function.is_view or any(word in str(function) for word in UNSEEN)):
+                moved["read"] += size({id(t): t for t in tree_leaves((args, kwargs))}.values())
+                moved["written"] += size(tree_leaves(result))
+            return result
+
+    with Counting():
+        found = run()
+    return found, moved["read"], moved["written"]
+
+
+def both_passes(function, *inputs):
+    """Bytes read and written forward, and backward of inputs that are results of something else."""
+    import torch
+
+    output, *forward = traffic_of(lambda: function(*inputs))
+    gradient = torch.ones_like(output)
+    _, *backward = traffic_of(lambda: torch.autograd.grad(output, inputs, gradient))
+    return [forward, backward]
+
+
+def modeled(e, name):
+    """Bytes read and written in all calls of an operator, forward and backward."""
+    found = {o.phase: o for o in e.results.records("layer_operators") if o.name == name}
+    calls = [found[phase] for phase in ("forward", "input_gradient")]
+    return [[float(o.read * o.count), float(o.written * o.count)] for o in calls]
+
+
+def leaf(*shape, like="bfloat16"):
+    import torch
+
+    return torch.rand(*shape, dtype=getattr(torch, like), requires_grad=True)
+
+
+class TestBiasesOfExperts:
+    rows, width, experts = 2048, 192, 4
+
+    def parts(self, tensor):
+        return tensor.split([self.rows // self.experts] * self.experts)
+
+    def scaled_to_the_layer(self, e, name, moved):
+        """The model's bytes of a layer, for as many rows and columns as were run."""
+        o = next(o for o in e.results.records("layer_operators") if o.name == name)
+        share = self.rows * self.width / float(o.m * o.n)
+        return [[share * bytes_ for bytes_ in each] for each in moved]
+
+    def test_the_first_is_added_and_joined(self):
+        torch = pytest.importorskip("torch", reason="counts what PyTorch's operators move")
+        rows, bias = leaf(self.rows, self.width), leaf(self.experts, self.width)
+        ran = both_passes(lambda r, b: torch.cat([t + c for t, c in zip(self.parts(r), b, strict=True)]), rows, bias)
+        e = amped.estimate("mixtral-8x7b", **BIASED)
+        expected = self.scaled_to_the_layer(e, "expert_up_bias", modeled(e, "expert_up_bias"))
+        assert ran == [pytest.approx(each, rel=0.02) for each in expected]
+
+    def test_the_second_is_weighted_in_full_precision(self):
+        torch = pytest.importorskip("torch", reason="counts what PyTorch's operators move")
+
+        def added(r, b, p):
+            each = zip(self.parts(r), b, self.parts(p), strict=True)
+            return torch.cat([t + c * q for t, c, q in each]).to(r.dtype)
+
+        inputs = leaf(self.rows, self.width), leaf(self.experts, self.width), leaf(self.rows, 1, like="float32")
+        ran = both_passes(added, *inputs)
+        e = amped.estimate("mixtral-8x7b", **BIASED)
+        expected = self.scaled_to_the_layer(e, "expert_down_bias", modeled(e, "expert_down_bias"))
+        assert ran == [pytest.approx(each, rel=0.02) for each in expected]
+
+    def test_they_cost_what_their_traffic_does_and_nothing_without_biases(self):
+        plain = amped.estimate("mixtral-8x7b", tensor_parallel_degree=1)
+        fused = amped.estimate("mixtral-8x7b", **BIASED | {"expert_bias_addition": "fused"})
+        apart = amped.estimate("mixtral-8x7b", **BIASED)
+        unbiased = amped.estimate("mixtral-8x7b", **BIASED | {"expert_bias": False})
+        assert unbiased["step_time"] == plain["step_time"]
+        assert plain["step_time"] < fused["step_time"] < apart["step_time"]
+        assert fused["compute_forward_time"] == plain["compute_forward_time"]  # the product adds them
+
+    def test_traffic_that_is_counted_is_not_multiplied_too(self):
+        one, two = (amped.estimate("mixtral-8x7b", **BIASED, streaming_traffic_factor=f) for f in (1, 2))
+        times = [{d.name: float(d.time) for d in e.results.records("layer_durations")} for e in (one, two)]
+        assert times[0]["expert_down_bias"] == times[1]["expert_down_bias"]
+        assert times[0]["expert_activation"] < times[1]["expert_activation"]
+
+
+class TestProbabilitiesOfExperts:
+    def test_they_multiply_in_full_precision_and_the_result_is_cast(self):
+        pytest.importorskip("torch", reason="counts what PyTorch's operators move")
+        rows, width = 512, 768
+        ran = both_passes(lambda h, p: (h * p).to(h.dtype), leaf(rows, width), leaf(rows, 1, like="float32"))
+        e = amped.estimate("mixtral-8x7b", **WEIGHTED)
+        o = next(o for o in e.results.records("layer_operators") if o.name == "expert_weighting")
+        share = rows * width / float(o.m * o.n)
+        expected = [[share * bytes_ for bytes_ in each] for each in modeled(e, "expert_weighting")]
+        assert ran == [pytest.approx(each, rel=0.02) for each in expected]
+
+    def test_what_they_multiply_is_kept_once_more_and_what_they_work_on_is_wide(self):
+        fused, apart = (
+            amped.estimate("mixtral-8x7b", **WEIGHTED | {"expert_weighting": how}) for how in ("fused", "separate")
+        )
+        entries = float(apart["dispatched_tokens"] * apart["expert_feedforward_dimension"])
+        kept = apart["layer_activation_bytes"] - fused["layer_activation_bytes"]
+        assert kept == pytest.approx(entries * 2)
+        assert apart["expert_weighting_bytes"] == pytest.approx(entries * (2 + 3 * 4))
+        assert fused["expert_weighting_bytes"] == 0
+        assert apart["compute_forward_time"] > fused["compute_forward_time"]
+
+    def test_a_dispatch_that_reorders_as_it_sends_needs_half_the_buffers(self):
+        asked = {"tensor_parallel_degree": 1}
+        plain, deduplicated = (
+            amped.estimate("mixtral-8x7b", **asked, deduplicated_dispatch=d)["expert_working_bytes"]
+            for d in (False, True)
+        )
+        assert plain == 2 * deduplicated > 0
+        assert amped.estimate("llama-3-70b")["expert_working_bytes"] == 0
+
+
+class TestSinks:
+    def test_the_output_is_scaled_in_full_precision(self):
+        torch = pytest.importorskip("torch", reason="counts what PyTorch's operators move")
+        output, sums = leaf(2, 4, 256, 64), leaf(2, 4, 256, like="float32")
+        ran = both_passes(lambda o, s: (o * torch.sigmoid(s).unsqueeze(-1)).to(o.dtype), output, sums)
+        e = amped.estimate("default", **FLEX, flash_attention=True)
+        o = next(o for o in e.results.records("layer_operators") if o.name == "sink_scaling")
+        share = output.numel() / float(o.m * o.n)
+        expected = [[share * bytes_ for bytes_ in each] for each in modeled(e, "sink_scaling")]
+        assert ran == [pytest.approx(each, rel=0.06) for each in expected]  # the sums of rows are not counted
+
+    def test_only_a_compiled_attention_does_it_by_itself_and_keeps_its_output_twice(self):
+        without, flex = (
+            amped.estimate("default", **FLEX | {"attention_sinks": s}, flash_attention=True) for s in (0, 1)
+        )
+        newest = [amped.estimate("default", flash_attention=True, attention_sinks=s, activation_recomputation="none")
+                  for s in (0, 1)]  # fmt: skip
+        assert newest[0]["compute_forward_time"] == newest[1]["compute_forward_time"]
+        assert flex["compute_forward_time"] > without["compute_forward_time"]
+        kept = flex["layer_activation_bytes"] - without["layer_activation_bytes"]
+        assert kept == pytest.approx(flex["query_bytes"])
+
+
+def test_a_compiled_attention_is_slower_than_one_written_by_hand():
+    flash, flex = (amped.estimate("default", flash_attention=True, attention_kernel=k) for k in ("flash_2", "flex"))
+    ratio = flex["fused_forward_flop_rate"] / flash["fused_forward_flop_rate"]
+    assert ratio == pytest.approx(flex["flex_attention_fraction"]) == 0.86
+
+
+def test_norms_of_queries_and_keys_pass_over_them_and_keep_their_inputs():
+    plain, normed = (amped.estimate("llama-3-70b", query_key_norm=q) for q in (0, 1))
+    o = next(
+        o for o in normed.results.records("layer_operators") if o.name == "query_key_norm" and o.phase == "forward"
+    )
+    assert float(o.bytes) == pytest.approx(2 * (normed["query_bytes"] + normed["key_bytes"]))
+    kept = normed["layer_activation_bytes"] - plain["layer_activation_bytes"]
+    assert kept == pytest.approx(normed["query_bytes"] + normed["key_bytes"])
+
+
+def test_every_operator_of_a_layer_has_its_place_in_the_graph():
+    from amped.estimation.breakdown import WAITS_FOR
+
+    e = amped.estimate("mixtral-8x7b", **BIASED | FLEX | {"flash_attention": True, "query_key_norm": True})
+    names = {o.name for o in e.results.records("layer_operators") if float(o.count) and o.phase == "forward"}
+    assert {"query_key_norm", "sink_scaling", "expert_up_bias", "expert_down_bias"} <= names <= WAITS_FOR.keys()

@@ -1,0 +1,120 @@
+"""Laws of arrays: every formula gives of many values at once what it gives of each alone."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from itertools import count
+
+import numpy as np
+
+from amped.theory.catalogue import Formula, catalogue
+from tests.helpers.laws import SHAPES, estimate_of, title, used_formulas
+
+FACTORS = (1.0, 2.0, 1.7)
+# Of a formula's calls with records of one structure; more tell no more.
+MOST_CALLS = 40
+
+
+# An argument as a scalar run has it, its unit, and what it is varied by.
+Argument = tuple[object, str, float]
+
+
+def varied(data: object, unit: str, factor: float) -> object:
+    """Another value of the same kind: a count stays whole, a boolean turns."""
+    if isinstance(data, tuple):
+        return tuple(record.mapped(lambda v: np.asarray(v, dtype=np.float64) * factor) for record in data)
+    array = np.asarray(data, dtype=np.float64)
+    if unit == "boolean":
+        return array if factor != 2.0 else 1 - array
+    return np.ceil(array * factor) if unit == "count" else array * factor
+
+
+def calls_of(shapes: Iterator[str]) -> dict[Formula, list[list[Argument]]]:
+    """For each formula, the arguments it is called with: those of the scalar runs and variations of them, yet to be made."""
+    calls: dict[Formula, list[list[Argument]]] = {}
+    known, turn = catalogue(), count()
+    for shape in shapes:
+        cells = estimate_of(shape).results.cells
+        for step in estimate_of(shape).plan.steps:
+            for factor in FACTORS if step.formula.arguments else ():
+                row = []
+                for argument in step.formula.arguments:  # neighbors vary by different factors
+                    own = 1.0 if factor == 1.0 else FACTORS[(next(turn) + FACTORS.index(factor)) % len(FACTORS)]
+                    row.append((cells[argument][0], known[argument].mark.unit, own))
+                calls.setdefault(step.formula, []).append(row)
+    return calls
+
+
+def stacked(values: list[object]) -> object:
+    """One array of several values; for records, records of such arrays."""
+    if not isinstance(values[0], tuple):
+        return np.concatenate([np.asarray(v, dtype=np.float64).reshape(-1) for v in values])
+    return tuple(
+        type(group[0])(*(
+            getattr(group[0], name) if isinstance(getattr(group[0], name), str)
+            else stacked([getattr(record, name) for record in group])
+            for name in names_of(type(group[0]))
+        ))
+        for group in zip(*values, strict=True)
+    )  # fmt: skip
+
+
+def structure(row: list[Argument]) -> tuple[object, ...]:
+    """The kinds and texts of records, which no variation changes."""
+    return tuple(tuple(texts(r) for r in value) if isinstance(value, tuple) else None for value, *_ in row)
+
+
+def made(row: list[Argument]) -> list[object]:
+    return [varied(*argument) for argument in row]
+
+
+@cache
+def names_of(kind: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind))
+
+
+def texts(record: object) -> tuple[str, ...]:
+    return tuple(value for value in values_of(record) if isinstance(value, str))
+
+
+def values_of(record: object) -> list[object]:
+    return [getattr(record, name) for name in names_of(type(record))]
+
+
+def flat(result: object, length: int) -> list[bytes]:
+    """The results as bytes, one for each of `length` calls."""
+    if isinstance(result, tuple):
+        numbers = [value for r in result for value in values_of(r) if not isinstance(value, str)]
+    else:
+        numbers = [result]
+    columns = [np.broadcast_to(np.asarray(n, dtype=np.float64).reshape(-1), (length,)) for n in numbers]
+    return [b"".join(column[i].tobytes() for column in columns) for i in range(length)]
+
+
+def test_every_formula_called_with_arrays_equals_the_scalar_calls_bit_for_bit() -> None:
+    unequal, called = [], set()
+    with np.errstate(all="ignore"):
+        for formula, rows in calls_of(iter(SHAPES)).items():
+            kinds: dict[tuple[object, ...], list[list[Argument]]] = {}
+            for row in rows:
+                kinds.setdefault(structure(row), []).append(row)
+            for found in kinds.values():
+                alike = [made(row) for row in found[:: -(-len(found) // MOST_CALLS)]]
+                whole = formula.function(*(stacked(list(column)) for column in zip(*alike, strict=True)))
+                alone = [flat(formula.function(*row), 1)[0] for row in alike]
+                if flat(whole, len(alike)) != alone:
+                    unequal.append(title(formula))
+                called.add(title(formula))
+    assert unequal == []
+    assert called == {title(f) for f in used_formulas() if f.arguments}
+
+
+def test_no_formula_changes_what_it_is_given() -> None:
+    changed = []
+    with np.errstate(all="ignore"):
+        for formula, rows in calls_of(iter(["mixture of experts", "latent attention"])).items():
+            row = [stacked([value]) for value in made(rows[0])]
+            before = [flat(value, 1) for value in row]
+            formula.function(*row)
+            changed += [title(formula)] if [flat(value, 1) for value in row] != before else []
+    assert changed == []

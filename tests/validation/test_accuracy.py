@@ -1,0 +1,86 @@
+"""The errors of many rows in a few numbers, by hand on a toy table."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from amped.validation.accuracy import By, accuracy, groups, rank_correlation
+from amped.validation.residuals import Residual
+from tests.helpers.validation import shipped
+
+
+def row(measured, predicted, model="a", quantity="step_time", confidence="high"):
+    """A run of a toy: 8 accelerators, 16 sequences of 128 tokens."""
+    numbers = {"global_batch": 16.0, "seq_len": 128.0, "gpus": 8.0}
+    texts = {"model_name": model, "accelerator": "toy"}
+    m = SimpleNamespace(id=f"{model}{measured}", source="toys", confidence=confidence, config=None, out_of_memory=False,
+                        row=SimpleNamespace(numbers=numbers, text=lambda name: texts.get(name, "")))  # fmt: skip
+    return Residual(m, quantity, measured, predicted, True, step_time=predicted, reason="" if predicted else "why")
+
+
+def test_errors_by_hand():
+    # errors +10 %, -10 %, +20 %, 0, and one that could not be modeled
+    rows = [row(10.0, 11.0), row(10.0, 9.0), row(10.0, 12.0), row(10.0, 10.0), row(10.0, None)]
+    found = accuracy(rows)
+    assert (found.compared, found.missed) == (4, 1)
+    assert found.mean_absolute_error_fraction == pytest.approx(0.1)
+    assert found.median_absolute_error_fraction == pytest.approx(0.1)
+    assert found.largest_absolute_error_fraction == pytest.approx(0.2)
+    assert found.mean_signed_error_fraction == pytest.approx(0.05)
+    # sizes in order 0, 0.1, 0.1, 0.2: rank 0.9 * 3 = 2.7 lies between the last two
+    assert found.percentile_90_absolute_error_fraction == pytest.approx(0.1 + 0.7 * 0.1)
+
+
+def test_nothing_has_no_error_and_misses_are_counted_all_the_same():
+    found = accuracy([row(1.0, None)])
+    assert (found.compared, found.missed, found.mean_absolute_error_fraction) == (0, 1, None)
+
+
+def test_a_rate_twice_as_high_is_half_the_time():
+    rate = row(100.0, 200.0, quantity="tokens_per_second_per_accelerator")
+    assert (rate.error, rate.aligned_error) == (1.0, -0.5)
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ([10, 20, 30, 40], 1.0),
+        ([9, 7, 5, 3], -1.0),
+        ([1, 100, 10, 1000], 0.8),  # 1 - 6 * (0 + 1 + 1 + 0) / (4 * 15)
+        ([5, 5, 5, 5], None),
+    ],
+)
+def test_ranks_by_hand(other, expected):
+    assert rank_correlation(np.array([1.0, 2.0, 3.0, 4.0]), np.array(other, float)) == (
+        expected if expected is None else pytest.approx(expected)
+    )
+
+
+def test_ties_share_their_mean_rank():
+    # ranks 1.5, 1.5, 3 against 1, 2, 3: covariance 0.5 * (-0.5 * -1 + -0.5 * 0 + 1 * 1) = 0.75
+    found = rank_correlation(np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0]))
+    assert found == pytest.approx(0.75 / (np.sqrt(0.75) * 1.0))
+
+
+def test_ranks_are_within_a_network_and_weighted_by_its_rows():
+    right = [row(t, t, "a") for t in (1.0, 2.0, 3.0)]
+    wrong = [row(t, 100 - t, "b") for t in (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)]
+    lone = [row(1.0, 50.0, "c"), row(2.0, 5.0, "c")]
+    assert accuracy([*right, *wrong, *lone]).rank_correlation == pytest.approx((3 * 1 - 6 * 1) / 9)
+    assert accuracy(lone).rank_correlation is None
+
+
+def test_unknown_grades_of_confidence_are_not_trusted():
+    assert [row(1.0, 1.0, confidence=c).trusted for c in ("high", "Medium", "low", "guess")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_the_order_of_rows_changes_nothing():
+    forward, backward = (accuracy([r for r in rows if r.of_time]) for rows in (shipped(), shipped()[::-1]))
+    assert vars(forward) == pytest.approx(vars(backward))
+    assert {n for n, _, _ in groups(shipped(), By.MODEL)} == {n for n, _, _ in groups(shipped()[::-1], By.MODEL)}

@@ -1,0 +1,203 @@
+"""Every coefficient and what selects it: an accelerator, a precision, a system, a software stack; never a row or a network."""
+
+import ast
+import inspect
+import re
+
+import pytest
+
+from amped.base.errors import plain
+from amped.calibration.listing import NAMED_AS_ONE as COEFFICIENT
+from amped.configuring.values import read_value
+from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
+from amped.tables.tables import Tables
+from amped.theory.catalogue import catalogue
+from amped.theory.inputs import efficiencies, software
+from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.validation.columns import read_table
+from amped.validation.measurements import read_measurements
+from amped.validation.stacks import STACKS, UNKNOWN, shape_of, stack_of
+from amped.validation.translation import HOW_WELL
+from tests.helpers.places import ROOT
+
+KNOWN, TABLES = catalogue(), Tables()
+# The list. A coefficient that is new stands here with what selects it, or the test fails.
+SELECTED_BY = {
+    "accelerator": {
+        "gemm_ramp_depth", "medium_tile_efficiency", "small_tile_efficiency",
+        "smallest_tile_efficiency",
+        "wave_quantization", "grouped_gemm_efficiency", "memory_bandwidth_efficiency",
+        "normalization_bandwidth_fraction", "bandwidth_ramp_bytes", "kernel_overhead_time", "kernel_launch_time",
+        "attention_forward_efficiency", "attention_backward_efficiency", "attention_ramp_length",
+        "exposed_softmax_fraction", "overlap_slowdown_fraction", "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes",
+        "collective_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
+        "flash_2_attention_fraction", "deterministic_kernel_fraction", "blockwise_fp8_fraction",
+    },
+    "software": {
+        "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
+        "allocator_reserve_fraction", "cross_entropy_copies", "prefetched_sharding_fraction", "context_parallel_attention_fraction",
+    },
+    "accelerator and precision": {
+        "gemm_sustained_fraction", "fp8_gemm_sustained_fraction", "tf32_gemm_sustained_fraction",
+        "fp32_gemm_sustained_fraction",
+    },
+    "system": {
+        "inter_accelerator_latency", "inter_accelerator_efficiency", "inter_node_latency", "inter_node_efficiency",
+        "in_switch_efficiency", "tree_bandwidth_fraction", "oversubscription", "reserved_memory_bytes",
+        "host_link_efficiency", "host_optimizer_efficiency", "idle_power_fraction", "reconfiguration_time",
+        "overlapped_reconfiguration_fraction",
+    },
+    "all alike": {
+        "vector_to_matrix_fraction", "fused_backward_products", "matrix_efficiency", "attention_head_ramp",
+        "deterministic_attention_fraction", "exposed_bubble_fraction", "flex_attention_fraction",
+    },
+    # Nothing in the shipped tables; `amped bench fit` writes them in the row of a processor.
+    "a processor that was measured": {
+        "gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "elementary_function_time", "random_number_time",
+    },
+}  # fmt: skip
+# Columns that tell of a row and go into no formula.
+ABOUT = {"aliases", "extends", "fitted", "fitted_on", "notes", "sources", "sources_opened", "unverified"}
+ROWS = read_table()
+# Names of networks and rows of measurements; those of one plain word and no digit would be found in any text.
+NAMES = {row.text(column) for row in ROWS for column in ("id", "model_name")} | set(TABLES.names(MODELS))
+NAMES = {plain(name) for name in NAMES if re.search(r"\d", name) and len(name) > 4}
+
+
+def kernel_rows():
+    return [TABLES.row(KERNELS, name) for name in TABLES.names(KERNELS)]
+
+
+def software_rows():
+    return [TABLES.row(SOFTWARE, name) for name in TABLES.names(SOFTWARE)]
+
+
+def strings_of(path):
+    """Every text in a program that is not a docstring."""
+    tree = ast.parse(path.read_text("utf-8"))
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        n.value
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in prose
+    ]
+
+
+def test_every_coefficient_is_listed_with_what_selects_it():
+    listed = [name for names in SELECTED_BY.values() for name in names]
+    assert len(listed) == len(set(listed))
+    parameters = {
+        n for n, q in KNOWN.items() if q.mark.kind == "parameter" and q.category in (ACCELERATOR, SYSTEM, MAPPING, None)
+    }
+    assert {name for name in parameters if COEFFICIENT.search(name)} == set(listed)
+
+
+def test_columns_of_kernel_efficiencies_are_the_accelerator_s():
+    page = {name for name, function in inspect.getmembers(efficiencies, inspect.isfunction) if name in KNOWN}
+    columns = {column for row in kernel_rows() for column in row.columns} - ABOUT
+    own = SELECTED_BY["accelerator"] | SELECTED_BY["accelerator and precision"]
+    assert columns == page - SELECTED_BY["a processor that was measured"] == own
+    assert {KNOWN[name].category for name in own} == {ACCELERATOR}
+    precise = {name for name in own if re.match(r"(fp\d+_|tf32_|)gemm_sustained", name)}
+    assert precise == SELECTED_BY["accelerator and precision"]
+
+
+@pytest.mark.parametrize("row", kernel_rows(), ids=lambda row: row.name)
+def test_a_row_of_kernel_efficiencies_is_an_accelerator_or_its_generation(row):
+    machines = [TABLES.row(ACCELERATORS, name) for name in TABLES.names(ACCELERATORS)]
+    generations = [plain(str(machine.columns.get("architecture", ""))) for machine in machines]
+    names = {plain(machine.name) for machine in machines}
+    fits = plain(row.name) in names or any(g.startswith(plain(row.name)) for g in generations)
+    assert fits or row.name in ("default", "TPE constants")
+
+
+def test_no_table_of_machines_knows_a_network_or_a_measurement():
+    for table in (KERNELS, ACCELERATORS, SYSTEMS, SOFTWARE):
+        assert [name for name in TABLES.names(table) if plain(name) in NAMES] == []
+
+
+def test_a_network_s_row_has_no_coefficient():
+    columns = {column for name in TABLES.names(MODELS) for column in TABLES.row(MODELS, name).columns}
+    assert [column for column in columns if COEFFICIENT.search(column)] == []
+    own = [n for n, q in KNOWN.items() if q.category == NETWORK and COEFFICIENT.search(n)]
+    assert own == []
+
+
+def mentions(path):
+    plainly = ((text, plain(text)) for text in strings_of(path))
+    return [text for text, written in plainly for name in NAMES if name in written]
+
+
+def test_no_program_mentions_a_network_or_a_measurement():
+    for path in sorted((ROOT / "amped").rglob("*.py")):
+        assert mentions(path) == [], path
+
+
+def test_a_program_that_did_would_be_seen(tmp_path):
+    page = tmp_path / "page.py"
+    page.write_text('"""About GPT-18.4B."""\nFACTORS = {"GPT-18.4B": 0.9}\n', "utf-8")
+    assert mentions(page) == ["GPT-18.4B"]
+
+
+# --- software stacks --------------------------------------------------------------------------------------------------
+
+
+def test_a_stack_is_selected_by_framework_era_and_compiler_alone():
+    assert list(inspect.signature(stack_of).parameters) == ["framework", "source", "tables", "compiled"]
+    assert list(inspect.signature(shape_of).parameters) == ["stack", "gated", "context"]
+    used = {stack_of(r.text("framework"), f"{r.text('source')} {r.text('source_ref')}", TABLES).name for r in ROWS}
+    assert UNKNOWN not in used
+    assert [name for name in {row.text("model_name") for row in ROWS} if any(re.search(p, name.casefold()) for p, *_ in STACKS)] == []  # fmt: skip
+
+
+def test_every_stack_has_a_row_and_every_row_a_stack():
+    named = {row for _, _, row in STACKS} | {UNKNOWN}
+    others = {name for name in TABLES.names(SOFTWARE) if name not in named}
+    assert named <= set(TABLES.names(SOFTWARE))
+    assert others == {"torchtitan 2024, compiled", "torchtitan, compiled"}  # chosen by torch.compile
+
+
+def test_what_a_stack_has_beside_defaults_are_the_page_of_software():
+    members = [n for n, _ in inspect.getmembers(software, inspect.isfunction)]
+    page = {n for n in members if n in KNOWN and KNOWN[n].category}
+    columns = {column for row in software_rows() for column in row.columns} - ABOUT
+    assert page - columns == {
+        "deterministic", "deterministic_attention_fraction", "attention_head_ramp", "flex_attention_fraction",
+        "expert_assignment",
+    }  # fmt: skip
+    assert page & columns == set(HOW_WELL)
+    assert [c for c in columns - page if c in KNOWN and COEFFICIENT.search(c)] == []
+
+
+def test_the_row_of_no_software_repeats_the_defaults_of_its_parameters():
+    row = TABLES.row(SOFTWARE, UNKNOWN)
+    assert {c for c in row.columns if c in KNOWN} == set(HOW_WELL)
+    for column in HOW_WELL:
+        (formula,) = KNOWN[column].formulas
+        assert read_value(KNOWN[column], row.columns[column]) == formula.function(), column
+
+
+# --- fitted numbers ---------------------------------------------------------------------------------------------------
+
+
+def test_fitted_columns_are_told_with_what_they_were_fitted_on():
+    for row in (*kernel_rows(), *software_rows()):
+        assert set(row.fitted) <= row.columns.keys() - ABOUT
+        assert not set(row.fitted) & set(row.unverified)
+        assert bool(row.fitted) == bool(row.columns.get("fitted_on"))
+
+
+@pytest.mark.parametrize(("rows", "most"), [(kernel_rows(), 12), (software_rows(), 6)], ids=["accelerators", "stacks"])
+def test_few_numbers_are_fitted(rows, most):
+    assert any(row.fitted for row in rows)
+    assert max(len(row.fitted) for row in rows) <= most
+
+
+def test_a_measurement_gives_no_coefficient_of_its_own():
+    allowed = set(HOW_WELL) & {"attention_kernel", "weight_gradient_accumulation", "deduplicated_dispatch"}
+    for m in read_measurements():
+        sections = [s["parameters"] for s in m.config.values() if isinstance(s, dict)]
+        given = {name for section in sections for name in section}
+        own = {n for n in given if COEFFICIENT.search(n) or n in HOW_WELL}
+        alone = {"host_time_per_step", "training_clock_fraction"} if m.kind == "layer" else set()  # no run, and no heat
+        assert own - allowed - alone == set(), m.id
