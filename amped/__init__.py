@@ -12,9 +12,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amped.version import __version__ as __version__
+from amped.base.version import __version__ as __version__
 
-_ROOT = Path(__file__).resolve().parent.parent
+_HERE = Path(__file__).resolve().parent
+_ROOT = _HERE.parent
+__path__.append(str(_HERE / "entry_points"))  # AMPeD's: `python -m amped.main`
 if (_ROOT / "pyproject.toml").is_file():
     # A source checkout: configs/, lookup_tables/ and kernels/ lie beside this folder and are amped.configs and so on.
     __path__.append(str(_ROOT))

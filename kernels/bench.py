@@ -14,7 +14,7 @@ from amped.kernels.results import Result, key_of, read_result, refuse_other_mach
 from amped.kernels.running import Runner, new_result, set_threads, timer_of
 from amped.kernels.specs import COLLECTIVES, KernelSpec
 from amped.kernels.timing import RECORD_TIME
-from amped.kernels.torch_door import chosen_device, chosen_format, has_fp8
+from amped.kernels.torch_import import chosen_device, chosen_format, has_fp8
 
 # Seconds between two writes of the file.
 SAVE_EVERY = 2.0

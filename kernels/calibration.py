@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from amped.kernels.eager import drawn, evaluated
+from amped.kernels.error_groups import Stratum, strata
 from amped.kernels.fitting import FEWEST_RECORDS, Bounds, fitted
-from amped.kernels.linking import CollectiveTime, Links, linked
+from amped.kernels.link_fit import CollectiveTime, Links, linked
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import (
     SUSTAINED,
@@ -25,7 +25,7 @@ from amped.kernels.predicting import (
 )
 from amped.kernels.results import Result
 from amped.kernels.specs import FAMILIES, sentinel
-from amped.kernels.strata import Stratum, strata
+from amped.kernels.unfused_costs import drawn, evaluated
 
 ABOVE_SPEC = 1.05
 # Bytes, more than a core has a cache of its own for.

@@ -12,7 +12,7 @@ from amped.base.errors import ConfigError
 from amped.kernels.specs import KernelSpec
 from amped.kernels.timers import CudaTimer
 from amped.kernels.timing import Timing
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 # Seconds to wait for all processes to meet and to measure one size.
 PATIENCE = 60.0

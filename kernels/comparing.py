@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from amped.kernels.error_groups import stratum_of
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import Array, KernelTime, Record, family_of, measured_time, predicted, samples
 from amped.kernels.results import Result, key_of
 from amped.kernels.specs import FAMILIES
-from amped.kernels.strata import stratum_of
 
 MOST_WORST = 10
 # A size beyond the measured ones by more than this is one that no record vouches for.

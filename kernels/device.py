@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 DEFAULT_CACHE = 32 << 20
 # Multiply-accumulates of 32 bit that a core begins in a cycle, by the widest instructions it has: two units each.

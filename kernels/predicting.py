@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.kernels import eager
+from amped.kernels import unfused_costs as eager
 from amped.kernels.machine import Machine
 from amped.kernels.specs import BYTES, FAMILIES
 from amped.theory.records import Kernels, Operator

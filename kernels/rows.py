@@ -10,7 +10,7 @@ from typing import Any
 from amped.base.errors import FileError
 from amped.base.files import read_json, write_atomically
 from amped.kernels.calibration import Calibration
-from amped.kernels.linking import SHARES, Links
+from amped.kernels.link_fit import SHARES, Links
 from amped.kernels.machine import ACCELERATORS, PEAKS
 from amped.kernels.results import Result
 from amped.tables.tables import Tables

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from amped.kernels.building import SCALE, SEED, built
+from amped.kernels.callables import SCALE, SEED, built
 from amped.kernels.device import device_of, host_of, software_of
 from amped.kernels.results import SCHEMA, Result, key_of
 from amped.kernels.specs import KernelSpec, sentinel
 from amped.kernels.timers import QUIET, timer_for
 from amped.kernels.timing import RECORD_TIME, STATISTIC, Timer, Timing
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 # Records between two looks at the sentinel, and the drift beyond which what follows was measured at another clock.
 SENTINEL_EVERY, DRIFT = 25, {"cpu": 0.15, "cuda": 0.03}

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from amped.base.errors import ConfigError
-from amped.kernels.footprint import Footprint, forget_peak, resident_bytes, tensor_bytes
-from amped.kernels.torch_door import torch_module
+from amped.kernels.process_memory import Footprint, forget_peak, resident_bytes, tensor_bytes
+from amped.kernels.torch_import import torch_module
 
 SEED, DEVIATION, LEARNING_RATE, EPSILON = 7, 0.02, 1e-4, 1e-5
 # Bytes of a parameter in full precision: itself, its gradient, two states. Source: definition of Adam.

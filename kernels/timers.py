@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amped.kernels.timing import FEWEST, MOST, RECORD_TIME, Call, Clock, Timer, Timing, repeated
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 WARM_TIME, WARM_CALLS, WARM_AGREEMENT = 0.2, 5, 0.03
 # Kernels shorter than this are captured in a graph of many, so that their launches are not timed. Of three trials the

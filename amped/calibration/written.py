@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from amped import version
+from amped.base import version
 from amped.calibration.calibrate import Calibration
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import catalogue

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from amped.base.errors import AmpedError
+from amped.base.version import __version__
 from amped.cli import layouts, spreading
 from amped.cli.bench import bench
 from amped.cli.calibrate import calibrate
@@ -30,7 +31,6 @@ from amped.cli.schema import schema
 from amped.cli.sensitivity import sensitivity
 from amped.cli.show import show
 from amped.cli.validate import validate
-from amped.version import __version__
 
 app = typer.Typer(
     name="amped",

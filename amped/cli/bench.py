@@ -12,12 +12,12 @@ import typer
 from typer import Option
 
 from amped.base.errors import ConfigError
+from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.bench_compare import compare
 from amped.cli.bench_fit import command_line, fit
 from amped.cli.bench_ladder import ladder
 from amped.cli.bench_step import step
-from amped.version import __version__
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from amped.base.version import __version__
 from amped.cli import options
-from amped.version import __version__
 
 if TYPE_CHECKING:
     from amped.tables.tables import Tables

@@ -47,7 +47,7 @@ def ladder(
     """
     from amped.kernels.ladder.climbing import RUNGS, climbed
     from amped.kernels.ladder.shape import Shape
-    from amped.kernels.torch_door import chosen_device, chosen_format
+    from amped.kernels.torch_import import chosen_device, chosen_format
 
     where = chosen_device(device)
     shape = Shape(hidden, ffn, heads, seq, batch, chosen_format(dtype, where), dropout, causal)
@@ -68,6 +68,7 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path | None) -> tuple[Board | None, str]:
     """The two constants of this machine by its row of kernel efficiencies, and its name; none where it has no row."""
     from amped.base.errors import AmpedError
+    from amped.base.version import __version__
     from amped.kernels.bench import prepared
     from amped.kernels.ladder.analytic import Board
     from amped.kernels.machine import machine_of
@@ -75,7 +76,6 @@ def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path
     from amped.kernels.rows import base_row
     from amped.tables.table_files import user_folders
     from amped.tables.tables import Tables
-    from amped.version import __version__
 
     tables, fresh = Tables(user_folders(lookup_tables)), prepared(device, 1, __version__)
     name = str(fresh["device"]["name"])

@@ -10,8 +10,8 @@ import typer
 from typer import Option
 
 from amped.base.errors import ConfigError
+from amped.base.version import __version__
 from amped.cli import options
-from amped.version import __version__
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
@@ -43,7 +43,7 @@ def step(
     Example: amped bench step --model "GPT-2 small" --device cpu --lookup-tables lookup_tables
     """
     from amped.kernels import bench, stepping
-    from amped.kernels.torch_door import chosen_device, chosen_format
+    from amped.kernels.torch_import import chosen_device, chosen_format
 
     where = chosen_device(device)
     fresh, dtype = bench.prepared(where, 1, __version__), chosen_format(dtype, where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Annotated
 
 import typer
@@ -20,6 +19,7 @@ def compare(
     ] = None,
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON.")] = False,
+    old_names: options.OldNamesOption = False,
 ) -> None:
     """Compare two configs: what differs in their inputs and in their results.
 
@@ -27,6 +27,7 @@ def compare(
 
     Example: amped compare default --set network_kind=optical_circuit_switched
     """
+    options.print_old_names(old_names)
     from amped.base.errors import ConfigError
     from amped.configuring.scenario import read_scenario
     from amped.estimation.comparison import inputs_that_differ, results
@@ -39,7 +40,7 @@ def compare(
     both = [estimated(scenario, Estimation) for scenario in asked]
     if as_json:
         found = {"inputs": inputs_that_differ(*both), "results": results(*both)}
-        typer.echo(json.dumps({k: [dataclasses.asdict(d) for d in v] for k, v in found.items()}, indent=1))
+        typer.echo(options.as_json({k: [dataclasses.asdict(d) for d in v] for k, v in found.items()}))
         return
     from amped.report.comparing import comparison
 

@@ -65,7 +65,7 @@ def estimate(
         _write_timeline(result, timeline, as_json)
         return
     if as_json:
-        typer.echo(json.dumps(_plain(result), indent=1))
+        typer.echo(options.as_json(_plain(result)))
         for notice in result.notices:
             typer.echo(notice if notice.startswith("warning") else f"note: {notice}", err=True)
     else:
@@ -88,7 +88,7 @@ def _show_layers(result: Estimation, as_json: bool) -> None:
     from amped.estimation.breakdown import layer_lines
 
     if as_json:
-        typer.echo(json.dumps([asdict(line) for line in layer_lines(result)], indent=1))
+        typer.echo(options.as_json([asdict(line) for line in layer_lines(result)]))
     else:
         from amped.report.layers import layer_table
 

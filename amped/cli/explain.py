@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,7 +28,7 @@ def explain(
 
     tree = explained(asked, name)
     if as_json:
-        typer.echo(json.dumps(dataclasses.asdict(tree), indent=1))
+        typer.echo(options.as_json(dataclasses.asdict(tree)))
         return
     from amped.report.tree import explanation_tree
 

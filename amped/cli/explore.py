@@ -94,7 +94,7 @@ def explore(
     Example: amped explore --plot heatmap \\
              --along tensor_parallel_degree,pipeline_parallel_degree
     """  # noqa: D301 (the backspace keeps lines as they are)
-    from amped.exploration.sweeps import parse_vary
+    from amped.exploration.sweep_syntax import parse_vary
 
     _refuse_both(outputs, place)
     with spreading.running(place, outputs.output, outputs.folder) as run:

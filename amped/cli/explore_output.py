@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,8 +19,8 @@ from amped.cli import options
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
+    from amped.exploration.all_candidates import Keep
     from amped.exploration.answer import Exploration
-    from amped.exploration.every import Keep
     from amped.exploration.request import Options
     from amped.report.plot_choice import Drawing
 
@@ -95,7 +94,7 @@ class Outputs:
         if self.along and self.plot is None:
             raise ConfigError("--along says what a plot is drawn along, and none is drawn", "add --plot")
         if self.save_best is not None:
-            from amped.exploration.saving import refuse_taken
+            from amped.exploration.candidate_config import refuse_taken
 
             refuse_taken(self.save_best)
 
@@ -227,7 +226,7 @@ def _closed(form: Format, stream: Any) -> Iterator[Keep]:
     """A writer of rows, finished when all went well."""
     from amped.report.rows_formats import STREAMS
 
-    writer = STREAMS[form.value](stream)
+    writer = STREAMS[form.value](stream, options.printed_name)
     try:
         yield writer
     except BaseException:
@@ -252,14 +251,15 @@ def _content(found: Exploration, form: Format) -> str | bytes:
     from amped.report.rows_formats import as_csv, as_parquet
 
     if form is Format.JSON:
-        return json.dumps(found.to_dict(), indent=1, allow_nan=False) + "\n"
+        return options.as_json(found.to_dict(), allow_nan=False) + "\n"
     if form is Format.TABLE:
         return options.plain(ranking(found))
-    return as_csv(found.columns, found.best) if form is Format.CSV else as_parquet(found.columns, found.best)
+    write = as_csv if form is Format.CSV else as_parquet
+    return write(found.columns, found.best, options.printed_name)
 
 
 def _save(asked: Scenario, found: Exploration, folder: Path) -> None:
-    from amped.exploration.saving import save_best
+    from amped.exploration.candidate_config import save_best
 
     written = save_best(asked, found, folder)
     extras = {"--lookup-tables": asked.question.lookup_tables, "--formulas": asked.question.formulas}

@@ -80,7 +80,7 @@ def _measured(
     Raises:
         ConfigError: without PyTorch.
     """
-    from amped.kernels.torch_door import torch_module
+    from amped.kernels.torch_import import torch_module
 
     torch_module()
     import amped.kernels.memory.bench as benches

@@ -16,6 +16,7 @@ def merge(
     files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="What `amped explore --shard I/N` wrote.")],
     form: FormatOption = None,
     as_json: JsonOption = False,
+    old_names: options.OldNamesOption = False,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")
     ] = None,
@@ -32,8 +33,9 @@ def merge(
 
     Example: amped merge explore-shard-1-of-2.jsonl explore-shard-2-of-2.jsonl --format json
     """
+    options.print_old_names(old_names)
     from amped.exploration.answer import answer
-    from amped.exploration.shards import put_together
+    from amped.exploration.merging import put_together
 
     outputs = Outputs(form_of(form, as_json), output, output_dir, keep_all=False, save_best=None, plot=None, along=())
     outputs.check()

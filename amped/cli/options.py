@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import io
+import json
 import os
 import re
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -43,6 +45,29 @@ SetOption = Annotated[
     list[str] | None,
     Option("--set", "-s", metavar="NAME=VALUE", help='Give a parameter: memory_capacity="96 GB"; repeatable.'),
 ]
+OldNamesOption = Annotated[
+    bool, Option("--old-names", help="Print the names of before the last release in JSON, CSV and Parquet.")
+]
+_old_names: ContextVar[bool] = ContextVar("old_names", default=False)
+
+
+def print_old_names(wanted: bool) -> None:
+    """Whether `as_json` and `printed_name` tell names as they were before the last release."""
+    _old_names.set(wanted)
+
+
+def as_json(data: Any, **how: Any) -> str:
+    """Data as JSON, with the names that the user asks for; `how` goes to `json.dumps`."""
+    from amped.base.aliases import aliases
+
+    return json.dumps(aliases().before(data) if _old_names.get() else data, **{"indent": 1} | how)
+
+
+def printed_name(name: str) -> str:
+    """A name as a header of CSV or Parquet has it."""
+    from amped.base.aliases import aliases
+
+    return str(aliases().before(name)) if _old_names.get() else name
 
 
 def read(
@@ -65,9 +90,12 @@ def read(
     formulas: Annotated[
         Path | None, Option("--formulas", metavar="FILE", help="Your own formulas, a Python file. Its code is run.")
     ] = None,
+    old_names: OldNamesOption = False,
 ) -> Scenario:
     """The scenario that the options describe."""
     from amped.configuring.scenario import read_scenario
+
+    print_old_names(old_names)
 
     if named_config is not None and config not in ("default", named_config):
         raise ConfigError(

@@ -12,20 +12,21 @@ from amped.cli import options
 def parameters(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the glossary of docs/ as Markdown.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    old_names: options.OldNamesOption = False,
     equations: Annotated[bool, typer.Option("--equations", help="Print the equations of docs/ as Markdown.")] = False,
 ) -> None:
     """Print every name that a config may have, with its unit, default and meaning.
 
     Example: amped parameters --markdown > glossary.md
     """
-    import json
+    options.print_old_names(old_names)
 
     from amped.report import reference
     from amped.theory.catalogue import catalogue
 
     form = options.only(markdown=markdown, json=as_json, equations=equations)
     if form == "json":
-        typer.echo(json.dumps(reference.entries(catalogue()), indent=2))
+        typer.echo(options.as_json(reference.entries(catalogue()), indent=2))
     elif form:
         page = reference.equations if equations else reference.glossary
         typer.echo(page(catalogue()), nl=False)

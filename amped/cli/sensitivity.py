@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,7 +48,7 @@ def sensitivity(
     for notice in asked.sources.notices:
         typer.echo(notice if notice.startswith("warning") else f"note: {notice}", err=True)
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=1))
+        typer.echo(options.as_json(found.to_dict()))
     else:
         from amped.report.elasticities import sensitivity_tables
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,16 +22,16 @@ def show(
     ],
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the row as JSON.")] = False,
+    old_names: options.OldNamesOption = False,
 ) -> None:
     """Show a row of the lookup tables with its values, units, sources and doubts.
 
     Example: amped show "H100 SXM"
     """
+    options.print_old_names(old_names)
     rows = _rows(name, lookup_tables)
     if as_json:
-        typer.echo(
-            json.dumps([{"table": r.table, "name": r.name, **r.columns} for r in rows], indent=1, ensure_ascii=False)
-        )
+        typer.echo(options.as_json([{"table": r.table, "name": r.name, **r.columns} for r in rows], ensure_ascii=False))
         return
     from amped.report.rows import shown_row
 

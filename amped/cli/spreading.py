@@ -90,8 +90,8 @@ def place(
 def running(asked: Place, output: Path | None, output_dir: Path | None) -> Iterator[Run | None]:
     """The run that the options ask for, with its bar; None in a process that another leads. Ctrl-C ends with 130."""
     from amped.exploration.executors import Spread, opened
+    from amped.exploration.merging import read_shard
     from amped.exploration.running import Run, load
-    from amped.exploration.shards import read_shard
 
     share, findings = (1, 1), asked.resume
     if asked.shard is not None:

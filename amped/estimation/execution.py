@@ -83,7 +83,12 @@ def _work(e: Estimation, layers: Sequence[float], chunks: int) -> list[list[Work
     times, (first, last) = e.results.records("pass_times"), _ends(e, layers, chunks)
     return [
         [
-            Work(*(n / chunks * t.layer + t.embedding * ((s, c) == first) + t.head * ((s, c) == last) for t in times))
+            Work(
+                *(
+                    n / chunks * t.layer + t.embedding * ((s, c) == first) + t.output_head * ((s, c) == last)
+                    for t in times
+                )
+            )
             for c in range(chunks)
         ]
         for s, n in enumerate(layers)

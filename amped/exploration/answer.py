@@ -17,14 +17,14 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
-from amped.exploration.every import FEASIBLE, FITS, whole_of
-from amped.exploration.found import ALL, Found, Ranked, Row
+from amped.exploration.all_candidates import FEASIBLE, FITS, whole_of
+from amped.exploration.divisibility import CASE
 from amped.exploration.histogram import bins
+from amped.exploration.infeasibility import what_it_needs
 from amped.exploration.request import Options, Request
+from amped.exploration.results import ALL, Found, Ranked, Row
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Search
-from amped.exploration.shortfall import what_it_needs
-from amped.exploration.sieve import CASE
 
 # Candidates above which it is asked whether that is meant.
 MOST = 20_000_000_000

@@ -15,9 +15,9 @@ from amped.configuring.values import Value
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run
 from amped.engine.resolve import plan
-from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, PLACED, Space, parts, wholes
-from amped.exploration.splits import divisors
-from amped.exploration.swept import SEARCHED, Swept
+from amped.exploration.factorizations import divisors
+from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, PLACED, Space, parts, wholes
+from amped.exploration.sweep_axes import SEARCHED, Swept
 
 SIZES = ("number_of_accelerators", "scale_up_domain_size", "context_parallel_degree")
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from amped.engine.axes import distinct
 from amped.engine.evaluate import Array
-from amped.exploration.found import ALL
+from amped.exploration.results import ALL
 
 
 @dataclass(frozen=True)

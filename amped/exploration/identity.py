@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from amped import version
+from amped.base import version
 from amped.base.errors import ConfigError, quoted
 from amped.base.files import read_text
 from amped.configuring.config import Config, Entry

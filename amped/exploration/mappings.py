@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from amped.engine.evaluate import Array
 from amped.exploration.cases import Case, Family
-from amped.exploration.sieve import CASE, Sieve
-from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
-from amped.exploration.splits import sizes, splits
-from amped.exploration.swept import MICROBATCHES, Swept
+from amped.exploration.divisibility import CASE, Sieve
+from amped.exploration.factorizations import sizes, splits
+from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
+from amped.exploration.sweep_axes import MICROBATCHES, Swept
 
 Columns = dict[str, Array]
 # Rows that one chunk starts from, before the micro-batches and the rules.

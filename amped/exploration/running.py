@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 
 from amped.base.errors import ConfigError, EvaluationError
-from amped.exploration.every import Keep
+from amped.exploration.all_candidates import Keep
 from amped.exploration.executors import Engine, Serial
-from amped.exploration.findings import Journal, header, journal
-from amped.exploration.found import Found, merged
 from amped.exploration.identity import fingerprint, portable
+from amped.exploration.journal import Journal, header, journal
+from amped.exploration.results import Found, merged
+from amped.exploration.row_files import Spool, spool, written
 from amped.exploration.search import Part, Search
-from amped.exploration.spool import Spool, spool, written
 
 # How often a worker may die over a part before the part is given up.
 TRIES = 3

@@ -17,18 +17,18 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run_in_blocks
 from amped.engine.resolve import Plan, plan
 from amped.estimation.estimation import STEP_PARTS
+from amped.exploration.all_candidates import Column, Keep
+from amped.exploration.best_of_block import FITS, MEMORY, Keeper, Wanted
 from amped.exploration.cases import Family, families
-from amped.exploration.every import Column, Keep
-from amped.exploration.found import Found
+from amped.exploration.constraints import read_wishes
+from amped.exploration.divisibility import CASE, DIVIDES, Sieve
 from amped.exploration.grouping import Groups, OfCases
 from amped.exploration.mappings import Columns, Mappings, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
-from amped.exploration.selection import FITS, MEMORY, Keeper, Wanted
-from amped.exploration.sieve import CASE, DIVIDES, Sieve
-from amped.exploration.space import IDLE_WITHOUT, space_of, wholes
-from amped.exploration.swept import swept
-from amped.exploration.wishes import read_wishes
+from amped.exploration.results import Found
+from amped.exploration.search_space import IDLE_WITHOUT, space_of, wholes
+from amped.exploration.sweep_axes import swept
 
 # Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
 # part. Share of rows worth telling apart.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amped.configuring.scenario import Scenario
-from amped.exploration.found import Row
+from amped.exploration.results import Row
 from amped.report import human
 from amped.theory.catalogue import catalogue
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.estimation.estimation import STEP_PARTS
-from amped.exploration.found import Row
+from amped.exploration.results import Row
 from amped.report import human
 from amped.report.axes_values import axis_label, by_values, scale, ticks, told, words
 from amped.report.plot_choice import Drawing

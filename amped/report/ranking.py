@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from amped.exploration.answer import Exploration
-from amped.exploration.found import Row
-from amped.exploration.space import PLACED as PLACED_KINDS
-from amped.exploration.space import parts, wholes
+from amped.exploration.results import Row
+from amped.exploration.search_space import PLACED as PLACED_KINDS
+from amped.exploration.search_space import parts, wholes
 from amped.report import human
 
 # Columns that stand in the table under a short head, and so not again among what is swept.

@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
 
 from amped.base.errors import ConfigError
-from amped.exploration.every import Column
+from amped.exploration.all_candidates import Column
 
 # Rows that are gathered before they are written as a row group: enough to compress well, little enough to lie in memory.
 GROUP_ROWS = 131_072
+# A name as the header has it.
+Named = Callable[[str], str]
 
 
-def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]], named: Named = str) -> str:
     """Rows as CSV: a header of names, then a line each; numbers in SI units, to the last bit."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow(map(named, names))
     writer.writerows([row.get(name) for name in names] for row in rows)
     return stream.getvalue()
 
 
-def as_parquet(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+def as_parquet(names: Sequence[str], rows: Sequence[Mapping[str, Any]], named: Named = str) -> bytes:
     """Rows as a Parquet file.
 
     Raises:
         ConfigError: where pyarrow is not installed.
     """
     arrow, parquet = pyarrow()
-    table = arrow.table({name: [row.get(name) for row in rows] for name in names})
+    table = arrow.table({named(name): [row.get(name) for row in rows] for name in names})
     stream = io.BytesIO()
     parquet.write_table(table, stream)
     return stream.getvalue()
@@ -57,14 +59,14 @@ def pyarrow() -> tuple[ModuleType, ModuleType]:
 class CsvStream:
     """Writes every candidate as a line of CSV, as the blocks come."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self.stream = stream
+    def __init__(self, stream: IO[bytes], named: Named = str) -> None:
+        self.stream, self.named = stream, named
         self.names: list[str] = []
 
     def start(self, kinds: Mapping[str, type]) -> None:
         """Writes the header."""
         self.names = list(kinds)
-        self.stream.write(f"{','.join(self.names)}\n".encode())
+        self.stream.write(f"{','.join(map(self.named, self.names))}\n".encode())
 
     def take(self, columns: Mapping[str, Column]) -> None:
         """Writes the rows of a block; what a block has not is left empty."""
@@ -91,9 +93,9 @@ def _cell(value: object) -> str:
 class ParquetStream:
     """Writes every candidate into row groups of a Parquet file, each when enough blocks have come."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], named: Named = str) -> None:
         self.arrow, self.parquet = pyarrow()
-        self.stream = stream
+        self.stream, self.named = stream, named
         self.writer: Any = None
         self.held: list[Any] = []
         self.rows = 0
@@ -101,13 +103,15 @@ class ParquetStream:
     def start(self, kinds: Mapping[str, type]) -> None:
         """Fixes the schema: doubles, texts and booleans."""
         types = {float: self.arrow.float64(), str: self.arrow.string(), bool: self.arrow.bool_()}
-        self.schema = self.arrow.schema([(name, types[kind]) for name, kind in kinds.items()])
+        self.names = list(kinds)
+        self.schema = self.arrow.schema([(self.named(name), types[kind]) for name, kind in kinds.items()])
         self.writer = self.parquet.ParquetWriter(self.stream, self.schema)
 
     def take(self, columns: Mapping[str, Column]) -> None:
         """Holds a block, and writes what is held when it is enough."""
         rows = len(next(iter(columns.values())))
-        arrays = [self._array(columns.get(field.name), field.type, rows) for field in self.schema]
+        cells = zip(self.names, self.schema.types, strict=True)
+        arrays = [self._array(columns.get(name), kind, rows) for name, kind in cells]
         self.held.append(self.arrow.record_batch(arrays, schema=self.schema))
         self.rows += rows
         if self.rows >= GROUP_ROWS:

@@ -221,8 +221,8 @@ def _tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
 
 
 def unit_of_name(name: str) -> str | None:
-    """The unit that the last word of a name (before any `_per_`) promises, or None."""
-    stem = re.split(r"_per_", name)[0]
+    """The unit that the last word of a name (before any `_per_` or `_between_`) promises, or None."""
+    stem = re.split(r"_per_|_between_", name)[0]
     words = {"time": "s", "latency": "s", "bytes": "byte", "flops": "flop", "flop_rate": "flop/s",
              "bandwidth": "byte/s", "energy": "J", "power": "W", "cost": "dollar", "efficiency": "1", "fraction": "1",
              "utilization": "1", "degree": "count", "size": "count"}  # fmt: skip

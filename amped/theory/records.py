@@ -246,9 +246,13 @@ def latest(times: Iterable[Any]) -> Any:
     return reduce(np.maximum, times)
 
 
-def if_allowed(allowed: Any, time: Any) -> Any:
-    """The time where it is allowed, and else one that no minimum takes."""
-    return np.where(allowed, time, np.inf)
+def fastest(*ways: tuple[Any, Any]) -> Any:
+    """The least time of several ways, each told with whether it is allowed; where none is, the time of the first."""
+    (found, least), *others = ways
+    for allowed, time in others:
+        better = (allowed > 0) & ((found == 0) | (time < least))
+        least, found = np.where(better, time, least), np.maximum(found, allowed)
+    return least
 
 
 def of_phase(phase: str, durations: Iterable[Duration]) -> Any:

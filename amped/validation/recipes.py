@@ -19,7 +19,7 @@ from amped.base.errors import AmpedError
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
 from amped.theory.quantity import MAPPING
-from amped.validation.splits import FIRST, LAST
+from amped.validation.uneven_layers import FIRST, LAST
 
 MICROBATCH, STAGES, OVERLAP = "microbatch_size", "virtual_pipeline_stages", "overlap_data_communication"
 AGAIN, SEQUENCE = "activation_recomputation", "sequence_parallel"

@@ -12,12 +12,12 @@ from amped.tables.table_files import ABOUT
 from amped.tables.tables import Row, Tables
 from amped.validation.columns import COLUMNS as KINDS
 from amped.validation.columns import FLAG, TableRow
-from amped.validation.likeness import known_alike
 from amped.validation.machines import MACHINE, take_machine
 from amped.validation.notes import Reading
-from amped.validation.splits import splits
+from amped.validation.similar_networks import known_alike
 from amped.validation.stacks import UNKNOWN, shape_of, stack_of
 from amped.validation.translated import Translation
+from amped.validation.uneven_layers import splits
 
 # Columns that are one parameter each.
 DIRECT = {

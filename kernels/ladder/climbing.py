@@ -15,7 +15,7 @@ from amped.kernels.ladder.fp8 import Float8, Recipe
 from amped.kernels.ladder.shape import Shape
 from amped.kernels.ladder.speed import Speed, speedometer
 from amped.kernels.running import freed, told_of
-from amped.kernels.torch_door import has_fp8, torch_module
+from amped.kernels.torch_import import has_fp8, torch_module
 
 RUNGS = ("eager", "functional", "sdpa", "compiled", "graph", "fp8_dynamic", "fp8_delayed", "transformer_engine")
 # How far a rung's output may be off the first's, in norm.

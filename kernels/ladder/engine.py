@@ -8,7 +8,7 @@ from typing import Any
 
 from amped.kernels.ladder.climbing import Rung, Unavailable
 from amped.kernels.ladder.shape import Shape
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 
 def engine_module() -> Any:

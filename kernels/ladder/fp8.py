@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from amped.base.errors import ConfigError
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 # Largest numbers of E4M3 and E5M2.
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from amped.kernels.ladder.shape import Shape
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 Parameters = Mapping[str, Any]
 Linear = Callable[[str, Any, Any, Any], Any]

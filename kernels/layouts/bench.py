@@ -20,7 +20,7 @@ from amped.kernels.layouts.table import Row, Table
 from amped.kernels.layouts.variables import choice_of, rows_of, variables_of
 from amped.kernels.timers import timer_for
 from amped.kernels.timing import RECORD_TIME
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 # Seconds between two times that rows are kept.
 KEEP_EVERY = 10.0

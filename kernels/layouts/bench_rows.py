@@ -14,7 +14,7 @@ from amped.kernels.layouts.table import Row
 from amped.kernels.layouts.tensors import Tensor, contract, hidden_copies, logical
 from amped.kernels.layouts.workspace import Workspace
 from amped.kernels.timers import timer_for
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 Layouts = dict[str, str]
 

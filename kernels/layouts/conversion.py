@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amped.base.errors import ConfigError
 from amped.kernels.layouts.spec import Dimensions
 from amped.kernels.layouts.tensors import Tensor
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 if TYPE_CHECKING:
     from amped.kernels.layouts.encoder import LayoutEncoderLayer

@@ -13,7 +13,7 @@ from amped.kernels.layouts.spec import BACKWARD, ENCODER_FLASH, FORWARD, INPUT_O
 from amped.kernels.layouts.tensors import Tensor, logical, stored
 from amped.kernels.layouts.variables import has_layout
 from amped.kernels.layouts.workspace import Workspace
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 torch = torch_module()
 # Bases of classes here: names, for who checks types.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 Tensor = Any
 NARROW = ("bfloat16", "float16")

@@ -13,7 +13,7 @@ from amped.kernels.layouts.conversion import from_torch, torch_layer
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.layouts.spec import Dimensions
 from amped.kernels.timers import timer_for
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 # Milliseconds of forward and backward on a V100 SXM2 in half precision, by batch and sequence length; heads 16, hidden
 # 1024. Source: Ivanov et al. 2021, section 6.

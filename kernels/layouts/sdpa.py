@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amped.kernels.layouts.tensors import logical
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 if TYPE_CHECKING:
     from amped.kernels.layouts.workspace import Workspace

@@ -9,7 +9,7 @@ from typing import Any
 
 from amped.kernels.layouts.gemms import roles, stride_of
 from amped.kernels.layouts.spec import SLICES
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 Tensor = Any
 # Names of what copies a tensor behind a call's back.

@@ -9,7 +9,7 @@ import triton
 from amped.kernels.layouts import triton_kernels
 from amped.kernels.layouts.fused import Choices
 from amped.kernels.layouts.tensors import Tensor
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 # Elements of a tile, and rows of one whose columns are contiguous.
 TILE, FEW = 8192, 1

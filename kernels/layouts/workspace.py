@@ -11,7 +11,7 @@ from amped.kernels.layouts.sdpa import sdpa, sdpa_backward
 from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
 from amped.kernels.layouts.tensors import Tensor, allocate, contract, logical, part
 from amped.kernels.layouts.variables import has_layout, layout_of
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 Allocator = Callable[[str, str, Mapping[str, Any]], Tensor]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from amped import version
+from amped.base import version
 from amped.base.errors import FileError
-from amped.exploration.findings import header, journal
+from amped.exploration.journal import header, journal
 from amped.exploration.running import Run, found_in
 from tests.helpers.executors import alone, exactly, search, small_parts, started
 

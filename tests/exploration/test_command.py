@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amped.exploration.space import PARTS
+from amped.exploration.search_space import PARTS
 from tests.helpers.cli import amped
 from tests.helpers.explore import (
     JOINT,

@@ -8,8 +8,8 @@ import pytest
 from amped.base.errors import ConfigError, FileError
 from amped.exploration.answer import kinds_of_every
 from amped.exploration.executors import Spread, opened
+from amped.exploration.row_files import spool, written
 from amped.exploration.running import Run, found_in
-from amped.exploration.spool import spool, written
 from amped.report.rows_formats import STREAMS
 from tests.helpers.cli import verb
 from tests.helpers.executors import arguments, files, search, small_parts

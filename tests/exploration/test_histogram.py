@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import amped
 from amped.base.errors import ConfigError
 from amped.configuring.scenario import read_scenario
-from amped.exploration.found import merged
 from amped.exploration.histogram import bins, counted
 from amped.exploration.request import Options, Request
+from amped.exploration.results import merged
 from amped.exploration.search import Search
 from amped.report.axes_values import title
 from amped.report.distribution_plot import distribution

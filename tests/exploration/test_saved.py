@@ -13,8 +13,8 @@ from amped.configuring.config_schema import structure_problems
 from amped.configuring.scenario import read_scenario
 from amped.configuring.values import read_value
 from amped.exploration.answer import explored
+from amped.exploration.candidate_config import as_written, names_of_winners, save_best
 from amped.exploration.request import Options
-from amped.exploration.saving import as_written, names_of_winners, save_best
 from amped.theory.catalogue import catalogue
 from tests.helpers.cli import amped as command
 from tests.helpers.cli import verb

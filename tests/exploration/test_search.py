@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 import amped
-from amped.exploration.space import PARTS
+from amped.exploration.search_space import PARTS
 from tests.helpers.explore import EVERYTHING, JOINT, SAME, SMALL, explore, explored, one_by_one, tried, unequal_rows
 from tests.helpers.formulas import page
 

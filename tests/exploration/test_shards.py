@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from amped.base.errors import ConfigError, FileError
-from amped.exploration.found import Found, merged
+from amped.exploration.merging import put_together, read_shard
+from amped.exploration.results import Found, merged
 from amped.exploration.running import Run, found_in
-from amped.exploration.shards import put_together, read_shard
 from tests.helpers.cli import verb
 from tests.helpers.executors import alone, answer, arguments, exactly, search, small_parts
 

@@ -15,9 +15,9 @@ from amped.configuring.config import Config
 from amped.configuring.scenario import read_scenario
 from amped.exploration import answer
 from amped.exploration.answer import Exploration
-from amped.exploration.found import ALL, Found, front_of, merged
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.request import Options, Request
+from amped.exploration.results import ALL, Found, front_of, merged
 from amped.exploration.running import evaluated
 from amped.exploration.search import Search
 from tests.helpers.explore import EVERYTHING, SMALL, Row, divisors, explore

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from amped.base.errors import ConfigError
-from amped.exploration.sweeps import parse_vary
+from amped.exploration.sweep_syntax import parse_vary
 from tests.helpers.explore import (
     EVERYTHING,
     SAME,

@@ -11,8 +11,8 @@ import pytest
 
 import amped.exploration.search as search_module
 from amped.configuring.scenario import read_scenario
-from amped.exploration.found import Found
 from amped.exploration.request import Options, Request
+from amped.exploration.results import Found
 from amped.exploration.running import ALONE, found_in
 from amped.exploration.search import Search
 from tests.helpers.explore import SMALL

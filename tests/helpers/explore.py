@@ -10,7 +10,7 @@ import amped
 from amped.base.errors import MappingError
 from amped.configuring.config import Config
 from amped.exploration.answer import Exploration
-from amped.exploration.space import PARTS
+from amped.exploration.search_space import PARTS
 
 SMALL = {
     "neural_network_training_parameters": {"parameters": {

@@ -18,7 +18,7 @@ from tests.helpers.places import ROOT
 FLOORS = {
     room: floor
     for floor, rooms in enumerate((
-        ("base", "version"),
+        ("base",),
         ("theory",),
         ("tables", "quantity"),
         ("configuring",),
@@ -29,13 +29,13 @@ FLOORS = {
         ("report",),
         ("library",),
         ("cli",),
-        ("__init__", "__main__", "main", "mat_dims", "optimization", "scenario_summary"),
+        ("__init__", "__main__", "entry_points"),
     ))
     for room in rooms
 }  # fmt: skip
 FLOORS["kernels"] = FLOORS["library"]  # beside: only the verbs that run it import it
 DATA_ROOMS = ("configs", "lookup_tables", "schema")
-ANNEXE_MAY_USE = {"base", "tables", "theory", "engine", "version"}
+ANNEXE_MAY_USE = {"base", "tables", "theory", "engine"}
 HEAVY = {"numpy", "pint", "jsonschema", "matplotlib", "torch", "rich", "pyarrow"}
 VERBS = [command.name for command in app.registered_commands]
 PROMISED = {"estimate", "explain", "explore", "mat-dims", "list"}

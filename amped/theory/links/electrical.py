@@ -9,7 +9,7 @@ import numpy as np
 
 from amped.theory.link_records import Algorithms, Links, durations_on
 from amped.theory.quantity import records
-from amped.theory.records import if_allowed
+from amped.theory.records import fastest
 
 # --- what a network has ----------------------------------------------------------------------------------------------
 
@@ -125,9 +125,8 @@ def all_reduce_time(c, links):
     """Time of the fastest algorithm that is considered; each passes the payload twice. Source: NCCL src/graph/tuning.cc."""
     ring, tiers = 2 * ring_gather_time(c, links), 2 * tiered_gather_time(c, links)
     tree, switch = tree_time(c, links), switch_time(c, links)
-    fastest = np.minimum(if_allowed(links.allows_ring, ring), if_allowed(links.allows_tree, tree))
-    fastest = np.minimum(fastest, if_allowed(links.allows_hierarchy, tiers))
-    return np.minimum(fastest, if_allowed(links.allows_switch, switch))
+    ways = ((links.allows_ring, ring), (links.allows_tree, tree), (links.allows_hierarchy, tiers))
+    return fastest(*ways, (links.allows_switch, switch))
 
 
 def gather_time(c, links):
@@ -135,7 +134,7 @@ def gather_time(c, links):
 
     Source: NCCL src/graph/tuning.cc.
     """
-    return np.minimum(ring_gather_time(c, links), if_allowed(links.allows_hierarchy, tiered_gather_time(c, links)))
+    return fastest((1, ring_gather_time(c, links)), (links.allows_hierarchy, tiered_gather_time(c, links)))
 
 
 def chain_time(c, links):

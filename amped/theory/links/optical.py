@@ -8,7 +8,7 @@ import numpy as np
 
 from amped.theory.link_records import CircuitAlgorithms, Circuits, durations_on
 from amped.theory.quantity import quantity, records
-from amped.theory.records import if_allowed
+from amped.theory.records import fastest
 
 # --- what a network has ----------------------------------------------------------------------------------------------
 
@@ -116,10 +116,9 @@ def ring_time(size, volume, passes, net):
 
 def shared_time(size, volume, passes, net):
     """Time to gather or scatter, in one pass, or to do both, by the fastest way that is considered. Source: definition."""
-    ring = if_allowed(net.allows_ring, ring_time(size, volume, passes, net))
-    halving = if_allowed(net.allows_halving, passes * rounds_time(size, volume, 1, net))
-    nomial = if_allowed(net.allows_k_nomial, passes * rounds_time(size, volume, net.circuits, net))
-    return np.minimum(np.minimum(ring, halving), nomial)
+    halving, nomial = (passes * rounds_time(size, volume, partners, net) for partners in (1, net.circuits))
+    ring = (net.allows_ring, ring_time(size, volume, passes, net))
+    return fastest(ring, (net.allows_halving, halving), (net.allows_k_nomial, nomial))
 
 
 def tiers(c, net):

@@ -7,7 +7,7 @@ library's tiles and splits of k is taken. Everything else streams through memory
 import numpy as np
 
 from amped.theory.quantity import records
-from amped.theory.records import FUSED, REDUCING, Duration, if_allowed
+from amped.theory.records import FUSED, REDUCING, Duration
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
 # library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
@@ -22,8 +22,9 @@ IS_CUT = 1.0 * (PARTS > 1)
 EXACT = {"weight_gradient": 1.0, "update": 1.0}
 # The width of a head at which attention kernels are measured. Source: `kernel_efficiencies`, conventions.
 MEASURED_WIDTH = 128
-# The least k of a part.
+# The least k of a part; and what the time of a split with shallower parts is multiplied with, so that it is never the fastest.
 LEAST_DEPTH = 512
+TOO_SHALLOW = 1e9
 
 
 def each_tile(value):
@@ -57,7 +58,7 @@ def product_time(o, c, multiply_accumulate_time):
     times = waves * tile_time * (k / PARTS + each_tile(o.panels * c.ramp_depth))
     times = times + IS_CUT * PARTS * each_tile(2 * o.written / c.bandwidth)
     shallow = k < LEAST_DEPTH * PARTS * each_tile(o.panels)
-    return np.min(if_allowed((IS_CUT == 0) | ~shallow, times), axis=-1) + exposed_traffic_time(o, c)
+    return np.min(times * (1 + TOO_SHALLOW * IS_CUT * shallow), axis=-1) + exposed_traffic_time(o, c)
 
 
 def exposed_traffic_time(o, c):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from amped.cli.bench_fit import formulas
-from amped.kernels import eager
-from amped.kernels.building import built
+from amped.kernels import unfused_costs as eager
 from amped.kernels.calibration import calibrated
+from amped.kernels.callables import built
 from amped.kernels.predicting import DEFAULTS as NEUTRAL
 from amped.kernels.predicting import predicted, samples
 from amped.kernels.specs import FAMILIES, spec

@@ -9,11 +9,11 @@ from amped.base.errors import ConfigError, FileError
 from amped.cli.bench_fit import formulas
 from amped.kernels import rows
 from amped.kernels.calibration import calibrated, layouts
+from amped.kernels.error_groups import stratum_of
 from amped.kernels.fitting import fitted, halves
 from amped.kernels.machine import machine_of
 from amped.kernels.predicting import predicted, samples
 from amped.kernels.specs import spec
-from amped.kernels.strata import stratum_of
 from amped.kernels.suites import quick
 from amped.tables.tables import Tables
 from tests.helpers.bench import CPU, DEFAULTS, GPU, planted, record, result

@@ -10,7 +10,7 @@ from amped.base.errors import ConfigError
 from amped.cli.bench_fit import collectives, formulas
 from amped.kernels import bench, rows
 from amped.kernels.calibration import as_json, calibrated
-from amped.kernels.linking import linked
+from amped.kernels.link_fit import linked
 from amped.kernels.specs import spec
 from tests.helpers.bench import CPU, DEFAULTS, needs_torch, record, result
 from tests.helpers.cli import verb

@@ -43,7 +43,7 @@ def test_work_and_traffic_are_those_worked_out_by_hand(kernel, dtype, sizes, flo
 def test_work_is_what_torch_counts(kernel):
     from torch.utils.flop_counter import FlopCounterMode
 
-    from amped.kernels.building import built
+    from amped.kernels.callables import built
 
     sizes = {"m": 32, "n": 48, "k": 64, "batch": 1 if kernel == "gemm" else 3}
     if kernel == "attention":
@@ -58,7 +58,7 @@ def test_work_is_what_torch_counts(kernel):
 def test_every_kernel_that_is_no_collective_can_be_built():
     if not HAS_TORCH:
         pytest.skip("needs PyTorch: pip install 'amped[torch]'")
-    from amped.kernels.building import BUILDERS
+    from amped.kernels.callables import BUILDERS
 
     assert set(BUILDERS) == {name for name, family in FAMILIES.items() if family.kind != "collective"}
 

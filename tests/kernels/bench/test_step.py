@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from amped.base.errors import ConfigError
-from amped.kernels.footprint import STATUS, Footprint, tensor_bytes
+from amped.kernels.process_memory import STATUS, Footprint, tensor_bytes
 from amped.kernels.stepping import BYTES_OF_A_PARAMETER, Network, scaled
 from amped.report.benching import step
 from tests.helpers.bench import needs_torch
@@ -96,7 +96,7 @@ def test_without_a_tracker_the_process_counts_less_what_it_loads(monkeypatch):
 def test_the_largest_resident_set_counts_from_when_it_is_asked_to():
     """In a process of its own: what others of this one give back meanwhile would count against it."""
     code = """if True:
-        from amped.kernels.footprint import forget_peak, resident_bytes
+        from amped.kernels.process_memory import forget_peak, resident_bytes
         filled = bytearray(256 << 20)
         before, filled = resident_bytes(most=True), None
         forgot = forget_peak()

@@ -115,7 +115,7 @@ def pipe(schedule="1f1b", p=4, m=8, v=1, **more):
 @pytest.mark.parametrize(("schedule", "p", "m", "v"), PIPES)
 def test_micro_batches_in_flight_are_those_of_the_schedule(schedule, p, m, v):
     e = pipe(schedule, p, m, v)
-    found = [e[f"first_stage_microbatches_in_flight{where}"] for where in ("", "_behind_the_first", "_at_the_end")]
+    found = [e[f"{stage}_stage_microbatches_in_flight"] for stage in ("first", "middle", "last")]
     assert found == pytest.approx([most_in_flight(schedule, p, m, v, rank) for rank in (0, 1, p - 1)], rel=1e-12)
 
 

@@ -48,6 +48,17 @@ def test_the_word_that_ends_a_name_agrees_with_its_unit(name: str) -> None:
     assert promised in (None, declared)
 
 
+# Units whose quantities say so at the end of their names; sizes of an entry and capacities are bytes too.
+SAID = ("s", "byte/s", "byte", "flop", "flop/s", "J", "W")
+BYTES = ("_precision", "_capacity", "_unit_width", "_bytes")
+
+
+@pytest.mark.parametrize("name", sorted(n for n, q in catalogue().items() if q.mark.unit in SAID))
+def test_a_quantity_of_a_unit_has_its_word(name: str) -> None:
+    unit = catalogue()[name].mark.unit
+    assert unit_of_name(name) == unit or (unit == "byte" and name.endswith(BYTES))
+
+
 def test_unit_words_are_found_before_per_and_nowhere_else() -> None:
     found = {name: unit_of_name(name) for name in (
         "step_time", "inter_node_latency", "weight_bytes", "model_flops_per_accelerator", "memory_bandwidth",

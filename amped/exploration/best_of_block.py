@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from amped.base.errors import EvaluationError
 from amped.engine.evaluate import Array, Results
-from amped.exploration.every import Column, Keep, every_row
-from amped.exploration.found import Found, Ranked, best_of, better_than, front_of
+from amped.exploration.all_candidates import Column, Keep, every_row
+from amped.exploration.constraints import Wish
 from amped.exploration.grouping import Groups
 from amped.exploration.histogram import BINS, counted
 from amped.exploration.objectives import Objective
-from amped.exploration.wishes import Wish
+from amped.exploration.results import Found, Ranked, best_of, better_than, front_of
 
 Mask = NDArray[np.bool_]
 Cells = NDArray[np.intp]

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from amped.base.errors import FileError, Problem
-from amped.exploration.found import Found
 from amped.exploration.identity import differences, identity, plain, told
 from amped.exploration.request import Request
+from amped.exploration.results import Found
 
 FORMAT = "amped findings 1"
 # Seconds between two waits for the disk: a power cut may cost so much, a killed process nothing.

@@ -12,7 +12,7 @@ from amped.configuring.gathering import ROW_NAMES
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given
 from amped.configuring.values import read_values
-from amped.exploration.space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
+from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
 from amped.theory.catalogue import Catalogue
 
 MICROBATCHES = "number_of_microbatches_per_minibatch"

@@ -10,7 +10,7 @@ from typing import Any
 
 from amped.kernels.attention import attention
 from amped.kernels.specs import KernelSpec
-from amped.kernels.torch_door import torch_module
+from amped.kernels.torch_import import torch_module
 
 SEED, SCALE = 0, 0.5
 Call = Callable[[], Any]

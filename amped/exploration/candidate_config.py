@@ -16,8 +16,8 @@ from amped.configuring.sources import Given, LookedUp
 from amped.configuring.values import Value, read_value
 from amped.estimation.estimation import Estimation, estimated
 from amped.exploration.answer import Exploration
-from amped.exploration.found import Row
-from amped.exploration.swept import SEARCHED
+from amped.exploration.results import Row
+from amped.exploration.sweep_axes import SEARCHED
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Quantity
 from amped.theory.quantity import CATEGORIES

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from amped.base.errors import FileError
-from amped.exploration.every import Column, Keep
+from amped.exploration.all_candidates import Column, Keep
 
 
 class Written:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from amped.base.errors import ConfigError, FileError
-from amped.exploration.findings import Findings, header, read_findings, refuse_other
-from amped.exploration.found import Found, merged
 from amped.exploration.identity import request_of
+from amped.exploration.journal import Findings, header, read_findings, refuse_other
+from amped.exploration.results import Found, merged
 from amped.exploration.search import Search
 
 MOST_MISSING = 10

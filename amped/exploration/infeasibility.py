@@ -8,9 +8,9 @@ from amped.base.errors import AmpedError
 from amped.configuring.scenario import asked_again
 from amped.estimation.estimation import Estimation, estimated
 from amped.estimation.remedies import smallest_change
-from amped.exploration.found import Row
+from amped.exploration.constraints import Wish
+from amped.exploration.results import Row
 from amped.exploration.search import Search
-from amped.exploration.wishes import Wish
 
 GIGABYTE = 1e9
 

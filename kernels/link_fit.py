@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from amped.kernels.error_groups import Stratum, strata
 from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Fitted, fitted
 from amped.kernels.predicting import Array, Record, measured_time
 from amped.kernels.results import Result
 from amped.kernels.specs import COLLECTIVES
-from amped.kernels.strata import Stratum, strata
 
 # Columns of link_specifications, by the collective that tells their share of the bandwidth.
 SHARES = {"all_reduce": "all_reduce_efficiency", "all_gather": "all_gather_efficiency",

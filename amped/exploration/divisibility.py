@@ -11,8 +11,8 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run
 from amped.engine.resolve import Plan, plan
 from amped.exploration.cases import Family
-from amped.exploration.space import BATCH, CHUNKS
-from amped.exploration.swept import BESIDE, SEARCHED
+from amped.exploration.search_space import BATCH, CHUNKS
+from amped.exploration.sweep_axes import BESIDE, SEARCHED
 from amped.theory.catalogue import Catalogue
 
 # Rules on these say that degrees multiply and that things divide: what breaks one is no candidate.
