@@ -1,1 +1,1 @@
-"""What every room may stand on: how mistakes are told, units, files, other names, the version."""
+"""What every room may stand on: errors, units, files, other names of the same thing, the version."""

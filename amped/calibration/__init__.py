@@ -1,1 +1,1 @@
-"""Coefficients, and how they are fitted to measured times."""
+"""The coefficients that may be fitted, with their bounds, and how they are fitted to measured times."""

@@ -19,7 +19,7 @@ LIMITS = {KERNELS: MOST_OF_AN_ACCELERATOR, SOFTWARE: MOST_OF_A_STACK}
 PRECISION, ALL_ALIKE = "precision", "all alike"
 # What a coefficient is called, by its last words.
 NAMED_AS_ONE = re.compile(
-    r"(_efficiency|_fraction|_latency|_overhead_time|_dispatch_time|reconfiguration_time|_ramp_(bytes|depth|length|rows)|_operand_bytes|"
+    r"(_efficiency|_fraction|_latency|_overhead_time|_launch_time|reconfiguration_time|_ramp_(bytes|depth|length|rows)|_operand_bytes|"
     r"wave_quantization|oversubscription|reserved_memory_bytes|fused_backward_products|_traffic_factor|_copies|_head_ramp|"
     r"host_time_per_(layer|step)|elementary_function_time|random_number_time)$"
 )

@@ -1,1 +1,1 @@
-"""The command line: each verb reads, calls the library and shows. No physics."""
+"""The command line: a file for each verb reads options, calls a room below and shows the answer. No physics."""

@@ -3,65 +3,39 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from functools import lru_cache
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
 from amped.base.errors import AmpedError
 from amped.base.version import __version__
-from amped.cli import layouts, spreading
-from amped.cli.bench import bench
-from amped.cli.calibrate import calibrate
-from amped.cli.check_tables import check_tables
-from amped.cli.coefficients import coefficients
-from amped.cli.compare import compare
-from amped.cli.data_movement import data_movement
-from amped.cli.estimate import estimate
-from amped.cli.explain import explain
-from amped.cli.explore import explore
-from amped.cli.explore_output import BarePlot
-from amped.cli.init import init
-from amped.cli.listing import listing
-from amped.cli.mat_dims import mat_dims
-from amped.cli.memory import memory
-from amped.cli.merge import merge
-from amped.cli.parameters import parameters
-from amped.cli.scenario_summary import scenario_summary
-from amped.cli.schema import schema
-from amped.cli.sensitivity import sensitivity
-from amped.cli.show import show
-from amped.cli.validate import validate
 
-app = typer.Typer(
-    name="amped",
-    help="How long a transformer trains, where the time goes, whether it fits, and which mapping is best.",
-    epilog="Start with: amped estimate",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("estimate")(estimate)
-app.command("explain")(explain)
-app.command("explore", cls=BarePlot, epilog=spreading.EXAMPLES)(explore)
-app.command("merge")(merge)
-app.command("sensitivity")(sensitivity)
-app.command("validate")(validate)
-app.command("calibrate")(calibrate)
-app.command("coefficients")(coefficients)
-app.command("init")(init)
-app.command("compare")(compare)
-app.command("scenario-summary")(scenario_summary)
-app.command("mat-dims")(mat_dims)
-app.command("data-movement")(data_movement)
-app.command("list")(listing)
-app.command("show")(show)
-app.command("check-tables")(check_tables)
-app.command("parameters")(parameters)
-app.command("schema")(schema)
-app.add_typer(memory, name="memory")
-app.add_typer(layouts.app, name="layouts")
-app.add_typer(bench, name="bench")
+# Each verb and where it is: a function, or an app of verbs of its own. Only the one that is asked for is loaded.
+VERBS = {
+    "estimate": "amped.cli.estimate:estimate",
+    "explain": "amped.cli.explain:explain",
+    "explore": "amped.cli.explore:explore",
+    "merge": "amped.cli.merge:merge",
+    "sensitivity": "amped.cli.sensitivity:sensitivity",
+    "validate": "amped.cli.validate:validate",
+    "calibrate": "amped.cli.calibrate:calibrate",
+    "coefficients": "amped.cli.coefficients:coefficients",
+    "init": "amped.cli.init:init",
+    "compare": "amped.cli.compare:compare",
+    "scenario-summary": "amped.cli.scenario_summary:scenario_summary",
+    "mat-dims": "amped.cli.mat_dims:mat_dims",
+    "data-movement": "amped.cli.data_movement:data_movement",
+    "list": "amped.cli.listing:listing",
+    "show": "amped.cli.show:show",
+    "check-tables": "amped.cli.check_tables:check_tables",
+    "parameters": "amped.cli.parameters:parameters",
+    "schema": "amped.cli.schema:schema",
+    "memory": "amped.cli.memory:memory",
+    "layouts": "amped.cli.layouts:app",
+    "bench": "amped.cli.bench:bench",
+}
 
 
 def _version(wanted: bool) -> None:
@@ -70,7 +44,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _top(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -79,10 +52,41 @@ def _top(
     """How long a transformer trains, where the time goes, whether it fits, and which mapping is best."""
 
 
+@lru_cache(maxsize=2)
+def built(*verbs: str) -> typer.Typer:
+    """The command with some of its verbs."""
+    made = typer.Typer(
+        name="amped",
+        help="How long a transformer trains, where the time goes, whether it fits, and which mapping is best.",
+        epilog="Start with: amped estimate",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(_top)
+    for verb in verbs:
+        place, _, name = VERBS[verb].partition(":")
+        module = import_module(place)
+        found = getattr(module, name)
+        if isinstance(found, typer.Typer):
+            made.add_typer(found, name=verb)
+        else:
+            made.command(verb, **getattr(module, "COMMAND", {}))(found)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return built(*VERBS)
+    raise AttributeError(f"module 'amped.cli.app' has no attribute '{name}'")
+
+
 def main(verb: str | None = None) -> None:
     """Runs the command, or one verb of it: exit code 2 and a message for the user's mistake, 1 for ours."""
+    words = [verb, *sys.argv[1:]] if verb else sys.argv[1:]
     try:
-        app([verb, *sys.argv[1:]] if verb else None)
+        built(*(words[:1] if words[:1] and words[0] in VERBS else VERBS))(words)
     except AmpedError as error:
         typer.echo(f"amped: {error}", err=True)
         sys.exit(2)

@@ -11,12 +11,14 @@ import typer
 
 from amped.base.errors import ConfigError
 from amped.cli import options, spreading
-from amped.cli.explore_output import Outputs, names, outputs_of
+from amped.cli.explore_output import BarePlot, Outputs, names, outputs_of
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
     from amped.exploration.request import Options
     from amped.exploration.running import Run
+
+COMMAND = {"cls": BarePlot, "epilog": spreading.EXAMPLES}
 
 
 class SpaceName(enum.StrEnum):

@@ -101,12 +101,11 @@ def read(
         raise ConfigError(
             f"{named_config!r} and --config {config!r} are two configs", "keep one; `amped compare` takes two"
         )
-    given = overrides(settings or [])
-    degrees = {"data": dp, "tensor": tp, "pipeline": pp, "context": cp, "expert": ep}
-    own: dict[str, object] = {f"{kind}_parallel_degree": degree for kind, degree in degrees.items()}
-    own |= {"number_of_accelerators": gpus, "model": model, "accelerator": accelerator, "system": system,
-            "software": software}  # fmt: skip
-    named = {name: value for name, value in own.items() if value is not None}
+    given, degrees = overrides(settings or []), {"data": dp, "tensor": tp, "pipeline": pp, "context": cp, "expert": ep}
+    named: dict[str, object] = {f"{kind}_parallel_degree": n for kind, n in degrees.items() if n is not None}
+    rows = {"model": model, "accelerator": accelerator, "system": system, "software": software}
+    own = {"number_of_accelerators": gpus, **rows}
+    named |= {name: value for name, value in own.items() if value is not None}
     twice = named.keys() & given.keys()
     if twice:
         raise ConfigError(f"{', '.join(sorted(twice))} is given twice", "by --set and by its own option; keep one")

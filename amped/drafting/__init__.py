@@ -1,1 +1,1 @@
-"""What nobody gave is chosen here."""
+"""A new config for `amped init`: what nobody gave is chosen here."""

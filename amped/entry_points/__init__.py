@@ -1,1 +1,1 @@
-"""AMPeD's entry points, which are modules of `amped` itself: `python -m amped.main` and so on."""
+"""AMPeD's entry points, `python -m amped.main` and so on: this folder is on the path of the package `amped`."""

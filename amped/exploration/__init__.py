@@ -1,1 +1,1 @@
-"""The design space: valid mappings on a joint axis, evaluated in blocks and ranked."""
+"""The design space: valid mappings on a joint axis, evaluated in blocks, ranked, on one process or on many."""

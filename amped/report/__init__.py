@@ -1,1 +1,1 @@
-"""The only room that prints, plots or rounds."""
+"""The only room that prints, plots or rounds: a file for each kind of answer."""

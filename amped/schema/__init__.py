@@ -1,1 +1,1 @@
-"""Data of the config's contract: its JSON Schema and the names it goes by elsewhere."""
+"""Data of the config's contract: its JSON Schema, other spellings of its names, and the names it had before."""

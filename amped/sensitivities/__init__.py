@@ -1,1 +1,1 @@
-"""How much a result changes with each parameter: all of them varied one at a time, side by side on one axis."""
+"""How much a result changes with each parameter: all are varied one at a time, side by side on one axis."""

@@ -1,1 +1,1 @@
-"""Published and own measurements of trainings: read, made into configs, and brought beside what amped predicts."""
+"""Published and own measurements of trainings: read, made into configs, and set beside what amped predicts."""

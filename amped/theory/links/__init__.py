@@ -1,3 +1,12 @@
-"""How long a message takes: collectives on electrical networks and on optical circuits."""
+"""How long a message takes on a network.
+
+Takes the collectives, and the links of the machine. Hands on the duration of each collective.
+
+    time of a call = overhead + steps × latency + bytes moved / bandwidth of the group
+
+`electrical` has two tiers, the fast domain and the network across nodes; `optical` has circuits that are set anew. Each
+page has a table `TIMES` from the kind of a collective to its equation, and records that say which algorithms may be used.
+The least time of those counts.
+"""
 
 PAGES = ("electrical", "optical")
