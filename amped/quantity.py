@@ -10,6 +10,7 @@ from amped.theory.quantity import (
     NETWORK,
     SYSTEM,
     Mark,
+    family,
     mark_of,
     parameter,
     quantity,
@@ -18,5 +19,5 @@ from amped.theory.quantity import (
 )
 
 __all__ = [
-    "ACCELERATOR", "CATEGORIES", "MAPPING", "NETWORK", "SYSTEM", "Mark", "mark_of", "parameter", "quantity", "records", "selector",
+    "ACCELERATOR", "CATEGORIES", "MAPPING", "NETWORK", "SYSTEM", "Mark", "family", "mark_of", "parameter", "quantity", "records", "selector",
 ]  # fmt: skip

@@ -81,7 +81,7 @@ def asked_of(tree: Path, folder: Path, sections: Sequence[str]) -> dict[str, Any
     """The questions of the sections, all taken from the older tree."""
     asked: dict[str, Any] = {}
     if "shapes" in sections:
-        the_file(tree, "tests/**/helpers_laws.py")
+        the_file(tree, "tests/**/*laws.py")
         finished({OLD: probe(tree, folder / "old", "--shapes", str(folder / "shapes.json"))})
         asked["shapes"] = json.loads((folder / "shapes.json").read_text("utf-8"))
     if "configs" in sections:

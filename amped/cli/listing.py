@@ -41,7 +41,7 @@ COLUMNS = {
                  "all_reduce_efficiency": "all-reduce", "bandwidth_of": "of"},
     What.KERNELS: {"gemm_sustained_fraction": "products", "memory_bandwidth_efficiency": "bandwidth",
                    "attention_forward_efficiency": "attention", "kernel_overhead_time": "overhead",
-                   "kernel_launch_time": "dispatch"},
+                   "kernel_launch_time": "launch"},
     What.SOFTWARE: {"attention_kernel": "attention", "streaming_traffic_factor": "traffic",
                     "weight_gradient_accumulation": "accumulation", "zero_stage": "ZeRO",
                     "allocator_reserve_fraction": "reserve"},

@@ -40,7 +40,10 @@ def compute_graph(estimation: Estimation) -> list[Node]:
     casts = {name for name in present if name.endswith("_casts")}
     placeless = present.keys() - WAITS_FOR.keys() - casts
     if placeless:
-        raise WiringError(f"the graph has no place for {', '.join(sorted(placeless))}", "name it in graph.WAITS_FOR")
+        raise WiringError(
+            f"the graph has no place for {', '.join(sorted(placeless))}",
+            "name it in WAITS_FOR of amped/estimation/breakdown.py",
+        )
     waits = {n: tuple(dict.fromkeys(_before(n, present))) for n in WAITS_FOR if n in present}
     waits = {f"{n}_casts": w for n, w in waits.items() if f"{n}_casts" in casts} | {
         n: (f"{n}_casts",) if f"{n}_casts" in casts else w for n, w in waits.items()

@@ -123,5 +123,7 @@ def _body(function: Callable[..., Any]) -> list[str]:
     """The lines of the function after its docstring; what it depends on where it has no lines."""
     lines, _ = inspect.getsourcelines(function)
     text = "".join(lines)
+    for word, value in getattr(function, "__amped_words__", {}).items():
+        text = text.replace(word, value)
     body = text.split('"""', 2)[2].strip("\n").splitlines()
     return [line.removeprefix("    ") for line in body] or ["# must be given"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import Problem, WiringError, did_you_mean
-from amped.theory.quantity import Mark, mark_of
+from amped.theory.quantity import Mark, mark_of, members_of
 
 # The chapters in the order in which a reader meets their nouns: a formula's arguments come from its own or an earlier one.
 CHAPTERS = (
@@ -146,9 +146,9 @@ class Catalogue(Mapping[str, Quantity]):
 def collect(module: ModuleType) -> list[Formula]:
     """The marked functions of a module, in the order they are written."""
     found = []
-    for function in vars(module).values():
-        mark = mark_of(function)
-        if mark is not None and function.__module__ == module.__name__:
+    own = [f for f in vars(module).values() if mark_of(f) is not None and f.__module__ == module.__name__]
+    for function in (member for each in own for member in members_of(each)):
+        if (mark := mark_of(function)) is not None:
             name, _, variant = function.__name__.partition("__")
             code = function.__code__
             arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -5,15 +5,18 @@
 - `@parameter`: a leaf. It takes no arguments and returns its default, or None where there is none.
 - `@records`: a frozen tuple of records of arrays (GEMMs, collectives); not overridable and not in the results.
 
+`@family` above a mark writes several formulas that are alike once.
+
 A mark only describes the function; marking changes nothing and collects nothing. `catalogue.py` collects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from types import FunctionType
 from typing import Any, TypeVar
 
 NETWORK = "neural_network_training_parameters"
@@ -88,6 +91,55 @@ def selector(*choices: str, **details: Any) -> Callable[[Function], Function]:
 def records(**details: Any) -> Callable[[Function], Function]:
     """Marks a function that returns a tuple of records."""
     return _marked(Mark("records", **details))
+
+
+def family(**words: tuple[str, ...]) -> Callable[[Function], Function]:
+    """Says that a formula is written once for several that are alike.
+
+    Each word, in capitals, stands in the formula's name, arguments, mark, text and docstring for one member after another;
+    several words go in step. `members_of` makes the formulas:
+
+        @family(KIND=("tensor", "data"))
+        @quantity("count", replaces=("KIND_parallel_degree",))
+        def inter_node_KIND_parallel_degree(KIND_parallel_degree, intra_node_KIND_parallel_degree):
+    """
+
+    def decorate(function: Function) -> Function:
+        function.__amped_family__ = words  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def members_of(function: Any) -> list[Any]:
+    """The formulas that a marked function stands for: itself, or the members of its family."""
+    words: dict[str, tuple[str, ...]] = getattr(function, "__amped_family__", {})
+    if not words:
+        return [function]
+    return [_member(function, dict(zip(words, values, strict=True))) for values in zip(*words.values(), strict=True)]
+
+
+def _member(function: Any, words: dict[str, str]) -> Any:
+    """One formula of a family."""
+
+    def named(text: Any) -> Any:
+        for word, value in words.items() if isinstance(text, str) else ():
+            text = text.replace(word, value)
+        return tuple(map(named, text)) if isinstance(text, tuple) else text
+
+    code = function.__code__
+    code = code.replace(
+        co_name=named(code.co_name), co_varnames=named(code.co_varnames), co_consts=named(code.co_consts)
+    )
+    made = FunctionType(
+        code, function.__globals__, named(function.__name__), function.__defaults__, function.__closure__
+    )
+    made.__doc__, made.__module__ = named(function.__doc__), function.__module__
+    mark = mark_of(function)
+    if mark is not None:
+        _marked(replace(mark, **{name: named(value) for name, value in vars(mark).items() if name != "clauses"}))(made)
+    made.__amped_words__ = words  # type: ignore[attr-defined]
+    return made
 
 
 def mark_of(function: object) -> Mark | None:

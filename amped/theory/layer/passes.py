@@ -123,9 +123,6 @@ def output_head_weight_gradient_time(output_head_durations, kernel_rates):
     return pass_time("weight_gradient", output_head_durations, kernel_rates)
 
 
-# --- experts ---------------------------------------------------------------------------------------------------------
-
-
 @quantity("s")
 def backward_time_per_layer(
     input_gradient_time_per_layer, weight_gradient_time_per_layer, recomputation_time_per_layer

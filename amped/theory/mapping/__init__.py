@@ -6,7 +6,7 @@ micro-batches of a replica, shards, grids, switches for overlap and offload, and
     number_of_accelerators = data × tensor × pipeline × context        (expert groups lie inside data × context × tensor)
     a degree               = its part inside the fast domain × its part across nodes
 
-`degrees` and `placement` say both lines; `grid` cuts tensor parallelism into rows × columns, `sharding` cuts states by
+`degrees` and `placement` have these equations; `grid` cuts tensor parallelism into rows × columns, `sharding` cuts states by
 ZeRO, `experts` says how many accelerators and nodes a token's experts are on. A rule is a boolean that must hold. It
 stands in the chapter of its last argument, so `rules` has those that need no more than inputs and mapping.
 """

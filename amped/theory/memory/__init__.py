@@ -7,7 +7,7 @@ fit, and the largest micro-batch that fits.
 
 `states` and `activations` look at the first, the middle and the last stage each; `fullest_middle_stage` finds the middle one
 that needs most, `fullest_stage` the one of all, and adds up its parts. `buffers` is working memory, `host` what is offloaded.
-`largest_microbatch` turns the question round.
+`largest_microbatch` answers the inverse: how large a micro-batch fits beside the states.
 """
 
 PAGES = ("states", "fullest_middle_stage", "activations", "buffers", "fullest_stage", "host", "largest_microbatch")

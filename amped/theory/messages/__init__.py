@@ -1,7 +1,7 @@
 """Which collectives are called: of what kind, with how many bytes, in which group, how often.
 
 Takes the sizes of tensors, the mapping, and the parameters of stages. Hands on tuples of `Collective` records, a page for
-each kind of parallelism. No times yet; the next chapter gives them.
+each kind of parallelism. The next chapter gives their times.
 
     tensor, context, experts    in a layer, for each micro-batch
     pipeline                    between two stages, for each micro-batch

@@ -7,7 +7,7 @@ flops, bytes read and written, the bytes it saves (`stash`), and how often it ru
 
 `attention/`, `feedforward/` and `optimizers/` have one kind a file; `encoder` has the layer that normalizes behind its
 blocks; `embedding_and_output_head` has the two ends. `recomputation` and `memory_policies` say what is not kept,
-`saved_activations` adds up what is. `deepflow` gives the shapes of the products to DeepFlow. No times yet.
+`saved_activations` adds up what is. `deepflow` lists the products in DeepFlow's order. There are no times yet.
 """
 
 PAGES = (

@@ -5,10 +5,10 @@ passes of the bottleneck stage, the idle time (the bubble), and the micro-batche
 
     step of the pipeline ≈ micro-batches × time on the bottleneck stage + bubble
 
-One file a schedule (`gpipe`, `one_f_one_b`, `interleaved`, `zero_bubble_h1`, `zero_bubble_v`), with its equation of the idle
-time and, but for `interleaved`, whose order is that of `one_f_one_b`, its order of passes. `bottleneck` and `bubble` serve all.
-`orders` (the table `SCHEDULES`) and `timeline` are no pages: they execute a step pass by pass and are the oracle of the
-equations.
+Each schedule has a file (`gpipe`, `one_f_one_b`, `interleaved`, `zero_bubble_h1`, `zero_bubble_v`) with its equation of the
+idle time and its order of passes; the order of `interleaved` is in `one_f_one_b`. `bottleneck` and `bubble` serve all.
+`orders` (the table `SCHEDULES`) and `timeline` are no pages: they execute a step pass by pass, and the equations are tested
+against them.
 """
 
 PAGES = ("bottleneck", "bubble", "gpipe", "one_f_one_b", "interleaved", "zero_bubble_h1", "zero_bubble_v")

@@ -98,20 +98,20 @@ def bottleneck_stage_layer_passes(
     multi_token_prediction_layers,
     number_of_microbatches_per_minibatch,
 ):
-    """Layers that the pacing stage runs forward in a step, with those behind the last. Source: definition."""
+    """Layers that the bottleneck stage runs forward in a step, with those behind the last. Source: definition."""
     layers = bottleneck_stage_layers + last_stage_is_bottleneck * multi_token_prediction_layers
     return layers * number_of_microbatches_per_minibatch
 
 
 @quantity("count")
 def bottleneck_stage_embedding_passes(first_stage_is_bottleneck, number_of_microbatches_per_minibatch):
-    """Micro-batches that the pacing stage embeds in a step. Source: definition."""
+    """Micro-batches that the bottleneck stage embeds in a step. Source: definition."""
     return first_stage_is_bottleneck * number_of_microbatches_per_minibatch
 
 
 @quantity("count")
 def bottleneck_stage_output_head_passes(last_stage_is_bottleneck, number_of_microbatches_per_minibatch):
-    """Micro-batches that the pacing stage runs through the output head in a step. Source: definition."""
+    """Micro-batches that the bottleneck stage runs through the output head in a step. Source: definition."""
     return last_stage_is_bottleneck * number_of_microbatches_per_minibatch
 
 

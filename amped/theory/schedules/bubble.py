@@ -1,4 +1,4 @@
-"""The pipeline bubble: how much longer a step takes than the pacing stage works.
+"""The pipeline bubble: how much longer a step takes than the bottleneck stage works.
 
 Each stage is asked when it would be done if it set the pace: the first micro-batch reaches it, it does all its work, waits for
 what comes back from the stages behind it, and its last gradients reach the first stage. The latest of these times counts.
@@ -16,5 +16,5 @@ def exposed_bubble_fraction():
 
 @quantity("s", choice="performance_model", value="operators")
 def pipeline_bubble_time__operators(pipeline_idle_time, exposed_bubble_fraction, pipeline_parallel_degree):
-    """Time that the pacing stage waits in a step for others, if there are. Source: AMPeD, pipeline bubbles (R)."""
+    """Time that the bottleneck stage waits in a step for others, if there are. Source: AMPeD, pipeline bubbles (R)."""
     return exposed_bubble_fraction * pipeline_idle_time * (pipeline_parallel_degree > 1)

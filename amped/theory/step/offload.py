@@ -1,4 +1,4 @@
-"""Copies from and to the host in a step: on the pacing stage, and around the optimizer."""
+"""Copies from and to the host in a step: on the bottleneck stage, and around the optimizer."""
 
 from amped.theory.quantity import quantity
 
@@ -18,7 +18,7 @@ def hidden_offload_communication_time__operators(
     offload_fill_time,
     overlapped_update_offload_time,
 ):
-    """Copies from and to the host beside computation on the pacing stage, and beside the host's optimizer.
+    """Copies from and to the host beside computation on the bottleneck stage, and beside the host's optimizer.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 6.2.
     """
@@ -37,7 +37,7 @@ def exposed_offload_communication_time__operators(
     exposed_offload_communication_time_per_layer, bottleneck_stage_layer_passes, offload_fill_time, update_offload_time,
     overlapped_update_offload_time,
 ):  # fmt: skip
-    """Copies from and to the host that the pacing stage waits for, and what the hidden ones slow down.
+    """Copies from and to the host that the bottleneck stage waits for, and what the hidden ones slow down.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1.
     """

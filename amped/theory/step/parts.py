@@ -1,4 +1,4 @@
-"""The parts of a step in the operator model: the work of the pacing stage for all micro-batches, and what it waits for."""
+"""The parts of a step in the operator model: the work of the bottleneck stage for all micro-batches, and what it waits for."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def compute_forward_time__operators(
     forward_time_per_layer, embedding_forward_time, output_head_forward_time, bottleneck_stage_layer_passes, bottleneck_stage_embedding_passes,
     bottleneck_stage_output_head_passes,
 ):  # fmt: skip
-    """Forward time of all micro-batches on the pacing stage. Source: arXiv 2410.00273, section 3."""
+    """Forward time of all micro-batches on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
     ends = (
         bottleneck_stage_embedding_passes * embedding_forward_time
         + bottleneck_stage_output_head_passes * output_head_forward_time
@@ -24,7 +24,7 @@ def compute_backward_time__operators(
     input_gradient_time_per_layer, embedding_backward_time, output_head_input_gradient_time, bottleneck_stage_layer_passes,
     bottleneck_stage_embedding_passes, bottleneck_stage_output_head_passes,
 ):  # fmt: skip
-    """Time of the gradients of all activations on the pacing stage. Source: arXiv 2410.00273, section 3."""
+    """Time of the gradients of all activations on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
     ends = (
         bottleneck_stage_embedding_passes * embedding_backward_time
         + bottleneck_stage_output_head_passes * output_head_input_gradient_time
@@ -39,7 +39,7 @@ def weight_update_time__operators(
     bottleneck_stage_layer_passes,
     bottleneck_stage_output_head_passes,
 ):
-    """Time of the gradients of all weights on the pacing stage. Source: arXiv 2410.00273, section 3."""
+    """Time of the gradients of all weights on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
     return (
         bottleneck_stage_layer_passes * weight_gradient_time_per_layer
         + bottleneck_stage_output_head_passes * output_head_weight_gradient_time
@@ -48,7 +48,7 @@ def weight_update_time__operators(
 
 @quantity("s", choice="performance_model", value="operators")
 def recomputation_time__operators(recomputation_time_per_layer, bottleneck_stage_layer_passes):
-    """Time to compute activations again on the pacing stage. Source: arXiv 2205.05198, section 5."""
+    """Time to compute activations again on the bottleneck stage. Source: arXiv 2205.05198, section 5."""
     return bottleneck_stage_layer_passes * recomputation_time_per_layer
 
 
@@ -70,7 +70,7 @@ def exposed_tensor_communication_time__operators(
     exposed_tensor_communication_time_per_layer, vocabulary_parallel_communication_time, bottleneck_stage_layer_passes, bottleneck_stage_embedding_passes,
     bottleneck_stage_output_head_passes,
 ):  # fmt: skip
-    """Tensor-parallel communication that the pacing stage waits for. Source: arXiv 2205.05198, section 4.2.2."""
+    """Tensor-parallel communication that the bottleneck stage waits for. Source: arXiv 2205.05198, section 4.2.2."""
     ends = (
         bottleneck_stage_embedding_passes + bottleneck_stage_output_head_passes
     ) * vocabulary_parallel_communication_time
@@ -81,7 +81,7 @@ def exposed_tensor_communication_time__operators(
 def hidden_tensor_communication_time__operators(
     overlapped_tensor_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """Tensor-parallel communication beside computation on the pacing stage. Source: arXiv 2205.05198, section 4.2.2."""
+    """Tensor-parallel communication beside computation on the bottleneck stage. Source: arXiv 2205.05198, section 4.2.2."""
     return bottleneck_stage_layer_passes * overlapped_tensor_communication_time_per_layer
 
 
@@ -89,7 +89,7 @@ def hidden_tensor_communication_time__operators(
 def exposed_context_communication_time__operators(
     exposed_context_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """Exchange of keys and values that the pacing stage waits for. Source: arXiv 2310.01889."""
+    """Exchange of keys and values that the bottleneck stage waits for. Source: arXiv 2310.01889."""
     return bottleneck_stage_layer_passes * exposed_context_communication_time_per_layer
 
 
@@ -97,7 +97,7 @@ def exposed_context_communication_time__operators(
 def hidden_context_communication_time__operators(
     overlapped_context_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """Exchange of keys and values beside computation on the pacing stage. Source: arXiv 2310.01889."""
+    """Exchange of keys and values beside computation on the bottleneck stage. Source: arXiv 2310.01889."""
     return bottleneck_stage_layer_passes * overlapped_context_communication_time_per_layer
 
 
@@ -105,7 +105,7 @@ def hidden_context_communication_time__operators(
 def exposed_expert_communication_time__operators(
     exposed_expert_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """Travel of tokens that the pacing stage waits for. Source: arXiv 2006.16668."""
+    """Travel of tokens that the bottleneck stage waits for. Source: arXiv 2006.16668."""
     return bottleneck_stage_layer_passes * exposed_expert_communication_time_per_layer
 
 
@@ -113,7 +113,7 @@ def exposed_expert_communication_time__operators(
 def hidden_expert_communication_time__operators(
     overlapped_expert_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """Travel of tokens beside computation on the pacing stage. Source: arXiv 2412.19437, section 3.2.1."""
+    """Travel of tokens beside computation on the bottleneck stage. Source: arXiv 2412.19437, section 3.2.1."""
     return bottleneck_stage_layer_passes * overlapped_expert_communication_time_per_layer
 
 
