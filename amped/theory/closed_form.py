@@ -6,7 +6,7 @@ divided by the degree inside. Nothing overlaps with computation. Gradients leave
 
 import numpy as np
 
-from amped.theory.quantity import ACCELERATOR, parameter, quantity, records
+from amped.theory.quantity import ACCELERATOR, family, parameter, quantity, records
 from amped.theory.records import Collective, total
 
 # --- computation -----------------------------------------------------------------------------------------------------
@@ -179,31 +179,19 @@ def recomputation_time__amped(
     return again + products * multiply_accumulate_time * multiply_accumulate_bit_slices
 
 
+@family(EXPERT_=("", "expert_"))
 @quantity("byte", choice="performance_model", value="amped")
-def optimizer_traffic_bytes_per_parameter__amped(
+def optimizer_traffic_bytes_per_EXPERT_parameter__amped(
     weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
-    weight_shards, gradient_shards, optimizer_state_shards,
+    EXPERT_weight_shards, EXPERT_gradient_shards, EXPERT_optimizer_state_shards,
 ):  # fmt: skip
     """Bytes of an optimizer step for a parameter: weight and states read and written, gradient read, each shared by ZeRO.
 
     Source: definition. Differs: AMPeD has none.
     """
     weight, states = 2 * weight_precision, 2 * optimizer_states_per_parameter * optimizer_state_precision
-    return weight / weight_shards + gradient_precision / gradient_shards + states / optimizer_state_shards
-
-
-@quantity("byte", choice="performance_model", value="amped")
-def optimizer_traffic_bytes_per_expert_parameter__amped(
-    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
-    expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards,
-):  # fmt: skip
-    """Bytes of an optimizer step for a parameter of a routed expert. Source: definition. Differs: AMPeD has none."""
-    weight, states = 2 * weight_precision, 2 * optimizer_states_per_parameter * optimizer_state_precision
-    return (
-        weight / expert_weight_shards
-        + gradient_precision / expert_gradient_shards
-        + states / expert_optimizer_state_shards
-    )
+    gradient = gradient_precision / EXPERT_gradient_shards
+    return weight / EXPERT_weight_shards + gradient + states / EXPERT_optimizer_state_shards
 
 
 @quantity("s", choice="performance_model", value="amped")
@@ -504,34 +492,8 @@ def pipeline_bubble_time__amped(
 # --- what runs beside computation ------------------------------------------------------------------------------------
 
 
+@family(KIND=("tensor", "pipeline", "data", "context", "expert"))
 @quantity("s", choice="performance_model", value="amped")
-def hidden_tensor_communication_time__amped(exposed_tensor_communication_time):
-    """Tensor communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
-    return 0 * exposed_tensor_communication_time
-
-
-@quantity("s", choice="performance_model", value="amped")
-def hidden_pipeline_communication_time__amped(exposed_pipeline_communication_time):
-    """Pipeline communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
-    return 0 * exposed_pipeline_communication_time
-
-
-@quantity("s", choice="performance_model", value="amped")
-def hidden_data_communication_time__amped(exposed_data_communication_time):
-    """Data-parallel communication that runs beside computation: none in the closed form.
-
-    Source: AMPeD, training time.
-    """
-    return 0 * exposed_data_communication_time
-
-
-@quantity("s", choice="performance_model", value="amped")
-def hidden_context_communication_time__amped(exposed_context_communication_time):
-    """Context communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
-    return 0 * exposed_context_communication_time
-
-
-@quantity("s", choice="performance_model", value="amped")
-def hidden_expert_communication_time__amped(exposed_expert_communication_time):
-    """Expert communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
-    return 0 * exposed_expert_communication_time
+def hidden_KIND_communication_time__amped(exposed_KIND_communication_time):
+    """KIND-parallel communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
+    return 0 * exposed_KIND_communication_time

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 NETWORK = "neural_network_training_parameters"
@@ -125,12 +125,12 @@ def _member(function: Any, words: dict[str, str]) -> Any:
     def named(text: Any) -> Any:
         for word, value in words.items() if isinstance(text, str) else ():
             text = text.replace(word, value)
+        if isinstance(text, CodeType):  # an expression inside has names and text of its own
+            parts = ("co_name", "co_varnames", "co_consts", "co_cellvars", "co_freevars")
+            return text.replace(**{part: named(getattr(text, part)) for part in parts})
         return tuple(map(named, text)) if isinstance(text, tuple) else text
 
-    code = function.__code__
-    code = code.replace(
-        co_name=named(code.co_name), co_varnames=named(code.co_varnames), co_consts=named(code.co_consts)
-    )
+    code = named(function.__code__)
     made = FunctionType(
         code, function.__globals__, named(function.__name__), function.__defaults__, function.__closure__
     )

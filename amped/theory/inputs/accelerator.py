@@ -1,6 +1,6 @@
 """The accelerator's datasheet: clocks, units, peaks by precision, memory, power and price."""
 
-from amped.theory.quantity import ACCELERATOR, parameter, quantity
+from amped.theory.quantity import ACCELERATOR, family, parameter, quantity
 
 PEAKS = (
     "fp32_peak_flop_rate",
@@ -60,34 +60,11 @@ def fp8_peak_flop_rate():
     """Peak rate of fp8 matrix products. Source: the accelerator's datasheet."""
 
 
-@quantity("flop/s", choice="matrix_precision", value="fp32")
-def matrix_peak_flop_rate__fp32(fp32_peak_flop_rate):
+@family(FORMAT=("fp32", "tf32", "fp16", "bf16", "fp8", "fp4"))
+@quantity("flop/s", choice="matrix_precision", value="FORMAT")
+def matrix_peak_flop_rate__FORMAT(FORMAT_peak_flop_rate):
     """Peak rate of matrix products in the format chosen. Source: definition."""
-    return fp32_peak_flop_rate
-
-
-@quantity("flop/s", choice="matrix_precision", value="tf32")
-def matrix_peak_flop_rate__tf32(tf32_peak_flop_rate):
-    """Peak rate of matrix products in the format chosen. Source: definition."""
-    return tf32_peak_flop_rate
-
-
-@quantity("flop/s", choice="matrix_precision", value="fp16")
-def matrix_peak_flop_rate__fp16(fp16_peak_flop_rate):
-    """Peak rate of matrix products in the format chosen. Source: definition."""
-    return fp16_peak_flop_rate
-
-
-@quantity("flop/s", choice="matrix_precision", value="bf16")
-def matrix_peak_flop_rate__bf16(bf16_peak_flop_rate):
-    """Peak rate of matrix products in the format chosen. Source: definition."""
-    return bf16_peak_flop_rate
-
-
-@quantity("flop/s", choice="matrix_precision", value="fp8")
-def matrix_peak_flop_rate__fp8(fp8_peak_flop_rate):
-    """Peak rate of matrix products in the format chosen. Source: definition."""
-    return fp8_peak_flop_rate
+    return FORMAT_peak_flop_rate
 
 
 @parameter("flop", category=ACCELERATOR, above=0)
@@ -157,12 +134,6 @@ def accelerator_price():
 @parameter("flop/s", category=ACCELERATOR, above=0)
 def fp4_peak_flop_rate():
     """Peak rate of fp4 matrix products. Source: the accelerator's datasheet."""
-
-
-@quantity("flop/s", choice="matrix_precision", value="fp4")
-def matrix_peak_flop_rate__fp4(fp4_peak_flop_rate):
-    """Peak rate of matrix products in the format chosen. Source: definition."""
-    return fp4_peak_flop_rate
 
 
 @quantity("flop/s", choice="matrix_precision", value="fp4")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import NETWORK, parameter, quantity, selector
+from amped.theory.quantity import NETWORK, family, parameter, quantity, selector
 
 
 @selector("operators", "amped")
@@ -72,15 +72,10 @@ def weight_precision():
     return 2
 
 
-@parameter("byte", bare="bit", above=0, choice="matrix_precision", value="fp32")
-def weight_precision__fp32():
-    """Size of a weight in the forward and backward pass where matrices are multiplied in fp32. Source: definition."""
-    return 4
-
-
-@parameter("byte", bare="bit", above=0, choice="matrix_precision", value="tf32")
-def weight_precision__tf32():
-    """Size of a weight in the forward and backward pass where matrices are multiplied in tf32. Source: definition."""
+@family(TENSOR=("weight", "weight", "activation", "activation"), FORMAT=("fp32", "tf32", "fp32", "tf32"))
+@parameter("byte", bare="bit", above=0, choice="matrix_precision", value="FORMAT")
+def TENSOR_precision__FORMAT():
+    """Size of a number where matrices are multiplied in FORMAT. Source: definition."""
     return 4
 
 
@@ -88,18 +83,6 @@ def weight_precision__tf32():
 def activation_precision():
     """Size of an activation (a bare number is bits). Source: arXiv 1710.03740."""
     return 2
-
-
-@parameter("byte", bare="bit", above=0, choice="matrix_precision", value="fp32")
-def activation_precision__fp32():
-    """Size of an activation where matrices are multiplied in fp32. Source: definition."""
-    return 4
-
-
-@parameter("byte", bare="bit", above=0, choice="matrix_precision", value="tf32")
-def activation_precision__tf32():
-    """Size of an activation where matrices are multiplied in tf32. Source: definition."""
-    return 4
 
 
 @parameter("byte", category=NETWORK, bare="bit", above=0)

@@ -6,7 +6,7 @@ and experts. What is left of it hides the pipeline's and data parallelism's, on 
 
 import numpy as np
 
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
 from amped.theory.records import of_phase, total
 
 
@@ -314,16 +314,17 @@ def overlapped_context_communication_time_per_layer(
     return overlap_context_communication * (forward * (communication_rounds - 1) + backward)
 
 
+@family(KIND=("context", "expert"))
 @quantity("s")
-def exposed_context_communication_time_per_layer(
-    context_communication_time_per_layer, overlapped_context_communication_time_per_layer, overlap_slowdown_fraction
+def exposed_KIND_communication_time_per_layer(
+    KIND_communication_time_per_layer, overlapped_KIND_communication_time_per_layer, overlap_slowdown_fraction
 ):
-    """Exchange of keys and values that accelerators wait for, and what the hidden part slows down.
+    """KIND-parallel communication that accelerators wait for, and what the overlapped part slows down.
 
-    Source: arXiv 2310.01889, section 3.
+    Source: arXiv 2310.01889, section 3 (keys and values); arXiv 2006.16668 (tokens).
     """
-    hidden = overlapped_context_communication_time_per_layer * (1 - overlap_slowdown_fraction)
-    return context_communication_time_per_layer - hidden
+    overlapped = overlapped_KIND_communication_time_per_layer * (1 - overlap_slowdown_fraction)
+    return KIND_communication_time_per_layer - overlapped
 
 
 # --- expert parallelism ----------------------------------------------------------------------------------------------
@@ -349,12 +350,3 @@ def overlapped_expert_communication_time_per_layer(
     """Travel of tokens beside the computation of another micro-batch. Source: arXiv 2412.19437, section 3.2.1."""
     window = unoverlapped_compute_time_per_layer - overlapped_context_communication_time_per_layer
     return overlap_expert_communication * np.minimum(expert_communication_time_per_layer, window)
-
-
-@quantity("s")
-def exposed_expert_communication_time_per_layer(
-    expert_communication_time_per_layer, overlapped_expert_communication_time_per_layer, overlap_slowdown_fraction
-):
-    """Travel of tokens that accelerators wait for, and what the hidden part slows down. Source: arXiv 2006.16668."""
-    hidden = overlapped_expert_communication_time_per_layer * (1 - overlap_slowdown_fraction)
-    return expert_communication_time_per_layer - hidden

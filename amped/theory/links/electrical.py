@@ -8,7 +8,7 @@ accelerators in a node, so the bandwidth across grows with them until the fast n
 import numpy as np
 
 from amped.theory.link_records import Algorithms, Links, durations_on
-from amped.theory.quantity import records
+from amped.theory.quantity import family, records
 from amped.theory.records import fastest
 
 # --- what a network has ----------------------------------------------------------------------------------------------
@@ -20,28 +20,11 @@ def all_reduce_algorithms__automatic(in_switch_reduction):
     return (Algorithms("automatic", 1, 1, 1, in_switch_reduction),)
 
 
-@records(choice="collective_algorithm", value="ring")
-def all_reduce_algorithms__ring():
-    """All-reduces run through rings. Source: definition."""
-    return (Algorithms("ring", 1, 0, 0, 0),)
-
-
-@records(choice="collective_algorithm", value="tree")
-def all_reduce_algorithms__tree():
-    """All-reduces run up and down trees. Source: definition."""
-    return (Algorithms("tree", 0, 1, 0, 0),)
-
-
-@records(choice="collective_algorithm", value="hierarchical")
-def all_reduce_algorithms__hierarchical():
-    """All-reduces run inside the nodes, across them, and inside again. Source: definition."""
-    return (Algorithms("hierarchical", 0, 0, 1, 0),)
-
-
-@records(choice="collective_algorithm", value="in_switch")
-def all_reduce_algorithms__in_switch():
-    """All-reduces are added up by the switches inside the nodes. Source: definition."""
-    return (Algorithms("in_switch", 0, 0, 0, 1),)
+@family(NAME=("ring", "tree", "hierarchical", "in_switch"))
+@records(choice="collective_algorithm", value="NAME")
+def all_reduce_algorithms__NAME():
+    """All-reduces run by one algorithm alone. Source: definition."""
+    return (Algorithms("NAME", *(1 * (name == "NAME") for name in ("ring", "tree", "hierarchical", "in_switch"))),)
 
 
 @records(choice="network_kind", value="electrical")
@@ -178,40 +161,17 @@ def collective_durations(collectives, links):
     return durations_on(links[0], TIMES, collectives)
 
 
+@family(KIND=("tensor", "context", "grid_column", "expert", "expert_tensor"))
 @records()
-def tensor_durations(tensor_collectives, network_links):
-    """Time of each collective of tensor parallelism in a layer, forward. Source: `all_reduce_time`, `gather_time`."""
-    return collective_durations(tensor_collectives, network_links)
-
-
-@records()
-def context_durations(context_collectives, network_links):
-    """Time of each collective of context parallelism in a layer. Source: `gather_time`."""
-    return collective_durations(context_collectives, network_links)
-
-
-@records()
-def grid_column_durations(grid_column_collectives, network_links):
-    """Time of each gather of keys and values over the columns of a grid, in a layer. Source: `gather_time`."""
-    return collective_durations(grid_column_collectives, network_links)
+def KIND_durations(KIND_collectives, network_links):
+    """Time of each collective of a parallelism in a layer. Source: the equations of its kinds on this page."""
+    return collective_durations(KIND_collectives, network_links)
 
 
 @records()
 def output_head_panel_durations(output_head_panels, network_links):
     """Time of what SUMMA sends for the output head. Source: `chain_time`."""
     return collective_durations(output_head_panels, network_links)
-
-
-@records()
-def expert_durations(expert_collectives, network_links):
-    """Time of each exchange of tokens between experts in a layer. Source: `all_to_all_time`."""
-    return collective_durations(expert_collectives, network_links)
-
-
-@records()
-def expert_tensor_durations(expert_tensor_collectives, network_links):
-    """Time of each gather and scatter among those that share an expert. Source: `gather_time`."""
-    return collective_durations(expert_tensor_collectives, network_links)
 
 
 @records()

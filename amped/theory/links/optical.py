@@ -7,7 +7,7 @@ has its own optics, and what stays inside the node goes over the electrical link
 import numpy as np
 
 from amped.theory.link_records import CircuitAlgorithms, Circuits, durations_on
-from amped.theory.quantity import quantity, records
+from amped.theory.quantity import family, quantity, records
 from amped.theory.records import fastest
 
 # --- what a network has ----------------------------------------------------------------------------------------------
@@ -30,22 +30,14 @@ def circuit_algorithms__automatic():
     return (CircuitAlgorithms("automatic", 1, 1, 1),)
 
 
-@records(choice="collective_algorithm", value="ring")
-def circuit_algorithms__ring():
-    """Rings, whose circuits stay. Source: definition."""
-    return (CircuitAlgorithms("ring", 1, 0, 0),)
+@family(NAME=("ring", "halving_doubling", "k_nomial"))
+@records(choice="collective_algorithm", value="NAME")
+def circuit_algorithms__NAME():
+    """One algorithm alone: rings, whose circuits stay; halving and doubling; or as many partners at once as circuits.
 
-
-@records(choice="collective_algorithm", value="halving_doubling")
-def circuit_algorithms__halving_doubling():
-    """Recursive halving and doubling, one partner at a time. Source: Rabenseifner, ICCS 2004."""
-    return (CircuitAlgorithms("halving_doubling", 0, 1, 0),)
-
-
-@records(choice="collective_algorithm", value="k_nomial")
-def circuit_algorithms__k_nomial():
-    """Rounds with as many partners at once as there are circuits. Source: Bruck et al., IEEE TPDS 8(11), 1997."""
-    return (CircuitAlgorithms("k_nomial", 0, 0, 1),)
+    Source: Rabenseifner, ICCS 2004; Bruck et al., IEEE TPDS 8(11), 1997.
+    """
+    return (CircuitAlgorithms("NAME", *(1 * (name == "NAME") for name in ("ring", "halving_doubling", "k_nomial"))),)
 
 
 @records()
@@ -208,22 +200,11 @@ TIMES = {"all_reduce": all_reduce_time, "all_gather": gather_time, "reduce_scatt
          "send_receive": send_time}  # fmt: skip
 
 
+@family(KIND=("tensor", "context", "grid_column", "expert", "expert_tensor"))
 @records(choice="network_kind", value="optical_circuit_switched")
-def tensor_durations__circuits(tensor_collectives, network_circuits):
-    """Time of each collective of tensor parallelism in a layer, forward. Source: `all_reduce_time`, `shared_time`."""
-    return durations_on(network_circuits[0], TIMES, tensor_collectives)
-
-
-@records(choice="network_kind", value="optical_circuit_switched")
-def context_durations__circuits(context_collectives, network_circuits):
-    """Time of each collective of context parallelism in a layer. Source: `shared_time`."""
-    return durations_on(network_circuits[0], TIMES, context_collectives)
-
-
-@records(choice="network_kind", value="optical_circuit_switched")
-def expert_durations__circuits(expert_collectives, network_circuits):
-    """Time of each exchange of tokens between experts in a layer. Source: `exchange_time`."""
-    return durations_on(network_circuits[0], TIMES, expert_collectives)
+def KIND_durations__circuits(KIND_collectives, network_circuits):
+    """Time of each collective of a parallelism in a layer. Source: the equations of its kinds on this page."""
+    return durations_on(network_circuits[0], TIMES, KIND_collectives)
 
 
 @records(choice="network_kind", value="optical_circuit_switched")
@@ -239,18 +220,6 @@ def data_durations__circuits(sharding_collectives, expert_sharding_collectives, 
 
 
 @records(choice="network_kind", value="optical_circuit_switched")
-def grid_column_durations__circuits(grid_column_collectives, network_circuits):
-    """Time of each gather of keys and values over the columns of a grid, in a layer. Source: `shared_time`."""
-    return durations_on(network_circuits[0], TIMES, grid_column_collectives)
-
-
-@records(choice="network_kind", value="optical_circuit_switched")
 def output_head_panel_durations__circuits(output_head_panels, network_circuits):
     """Time of what SUMMA sends for the output head. Source: `spread_time`."""
     return durations_on(network_circuits[0], TIMES, output_head_panels)
-
-
-@records(choice="network_kind", value="optical_circuit_switched")
-def expert_tensor_durations__circuits(expert_tensor_collectives, network_circuits):
-    """Time of each gather and scatter among those that share an expert. Source: `shared_time`."""
-    return durations_on(network_circuits[0], TIMES, expert_tensor_collectives)

@@ -6,7 +6,9 @@ by both parts or by one (the other is then 1); `placement.py` finds the parts of
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, SYSTEM, parameter, quantity
+from amped.theory.quantity import MAPPING, SYSTEM, family, parameter, quantity
+
+KINDS = ("tensor", "context", "data", "pipeline", "expert")
 
 
 @quantity(
@@ -17,22 +19,25 @@ def tensor_parallel_degree():
     return 1
 
 
-@quantity("count", when_given=("intra_node_tensor_parallel_degree",))
-def tensor_parallel_degree__inside(intra_node_tensor_parallel_degree):
+@family(KIND=KINDS)
+@quantity("count", when_given=("intra_node_KIND_parallel_degree",))
+def KIND_parallel_degree__inside(intra_node_KIND_parallel_degree):
     """The degree inside the node, where that is all that is given. Source: definition."""
-    return intra_node_tensor_parallel_degree
+    return intra_node_KIND_parallel_degree
 
 
-@quantity("count", when_given=("inter_node_tensor_parallel_degree",))
-def tensor_parallel_degree__across(inter_node_tensor_parallel_degree):
+@family(KIND=KINDS)
+@quantity("count", when_given=("inter_node_KIND_parallel_degree",))
+def KIND_parallel_degree__across(inter_node_KIND_parallel_degree):
     """The degree across nodes, where that is all that is given. Source: definition."""
-    return inter_node_tensor_parallel_degree
+    return inter_node_KIND_parallel_degree
 
 
-@quantity("count", when_given=("intra_node_tensor_parallel_degree", "inter_node_tensor_parallel_degree"))
-def tensor_parallel_degree__of_parts(intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree):
+@family(KIND=KINDS)
+@quantity("count", when_given=("intra_node_KIND_parallel_degree", "inter_node_KIND_parallel_degree"))
+def KIND_parallel_degree__of_parts(intra_node_KIND_parallel_degree, inter_node_KIND_parallel_degree):
     """The product of the degrees inside and across nodes. Source: AMPeD, table of mapping parameters."""
-    return intra_node_tensor_parallel_degree * inter_node_tensor_parallel_degree
+    return intra_node_KIND_parallel_degree * inter_node_KIND_parallel_degree
 
 
 @quantity(
@@ -52,24 +57,6 @@ def context_parallel_degree():
     return 1
 
 
-@quantity("count", when_given=("intra_node_context_parallel_degree",))
-def context_parallel_degree__inside(intra_node_context_parallel_degree):
-    """The degree inside the node, where that is all that is given. Source: definition."""
-    return intra_node_context_parallel_degree
-
-
-@quantity("count", when_given=("inter_node_context_parallel_degree",))
-def context_parallel_degree__across(inter_node_context_parallel_degree):
-    """The degree across nodes, where that is all that is given. Source: definition."""
-    return inter_node_context_parallel_degree
-
-
-@quantity("count", when_given=("intra_node_context_parallel_degree", "inter_node_context_parallel_degree"))
-def context_parallel_degree__of_parts(intra_node_context_parallel_degree, inter_node_context_parallel_degree):
-    """The product of the degrees inside and across nodes. Source: AMPeD, table of mapping parameters."""
-    return intra_node_context_parallel_degree * inter_node_context_parallel_degree
-
-
 @quantity("count", category=MAPPING, replaces=("intra_node_data_parallel_degree", "inter_node_data_parallel_degree"))
 def data_parallel_degree(remaining_degree):
     """Accelerators that each take a share of the batch: what the other degrees leave.
@@ -77,24 +64,6 @@ def data_parallel_degree(remaining_degree):
     Source: arXiv 2104.04473, section 2.
     """
     return remaining_degree
-
-
-@quantity("count", when_given=("intra_node_data_parallel_degree",))
-def data_parallel_degree__inside(intra_node_data_parallel_degree):
-    """The degree inside the node, where that is all that is given. Source: definition."""
-    return intra_node_data_parallel_degree
-
-
-@quantity("count", when_given=("inter_node_data_parallel_degree",))
-def data_parallel_degree__across(inter_node_data_parallel_degree):
-    """The degree across nodes, where that is all that is given. Source: definition."""
-    return inter_node_data_parallel_degree
-
-
-@quantity("count", when_given=("intra_node_data_parallel_degree", "inter_node_data_parallel_degree"))
-def data_parallel_degree__of_parts(intra_node_data_parallel_degree, inter_node_data_parallel_degree):
-    """The product of the degrees inside and across nodes. Source: AMPeD, table of mapping parameters."""
-    return intra_node_data_parallel_degree * inter_node_data_parallel_degree
 
 
 @quantity(
@@ -105,48 +74,12 @@ def pipeline_parallel_degree():
     return 1
 
 
-@quantity("count", when_given=("intra_node_pipeline_parallel_degree",))
-def pipeline_parallel_degree__inside(intra_node_pipeline_parallel_degree):
-    """The degree inside the node, where that is all that is given. Source: definition."""
-    return intra_node_pipeline_parallel_degree
-
-
-@quantity("count", when_given=("inter_node_pipeline_parallel_degree",))
-def pipeline_parallel_degree__across(inter_node_pipeline_parallel_degree):
-    """The degree across nodes, where that is all that is given. Source: definition."""
-    return inter_node_pipeline_parallel_degree
-
-
-@quantity("count", when_given=("intra_node_pipeline_parallel_degree", "inter_node_pipeline_parallel_degree"))
-def pipeline_parallel_degree__of_parts(intra_node_pipeline_parallel_degree, inter_node_pipeline_parallel_degree):
-    """The product of the degrees inside and across nodes. Source: AMPeD, table of mapping parameters."""
-    return intra_node_pipeline_parallel_degree * inter_node_pipeline_parallel_degree
-
-
 @quantity(
     "count", category=MAPPING, replaces=("intra_node_expert_parallel_degree", "inter_node_expert_parallel_degree")
 )
 def expert_parallel_degree():
     """Accelerators that each take a share of the experts; 1 unless given. Source: arXiv 2006.16668."""
     return 1
-
-
-@quantity("count", when_given=("intra_node_expert_parallel_degree",))
-def expert_parallel_degree__inside(intra_node_expert_parallel_degree):
-    """The degree inside the node, where that is all that is given. Source: definition."""
-    return intra_node_expert_parallel_degree
-
-
-@quantity("count", when_given=("inter_node_expert_parallel_degree",))
-def expert_parallel_degree__across(inter_node_expert_parallel_degree):
-    """The degree across nodes, where that is all that is given. Source: definition."""
-    return inter_node_expert_parallel_degree
-
-
-@quantity("count", when_given=("intra_node_expert_parallel_degree", "inter_node_expert_parallel_degree"))
-def expert_parallel_degree__of_parts(intra_node_expert_parallel_degree, inter_node_expert_parallel_degree):
-    """The product of the degrees inside and across nodes. Source: AMPeD, table of mapping parameters."""
-    return intra_node_expert_parallel_degree * inter_node_expert_parallel_degree
 
 
 @quantity("count", category=MAPPING)

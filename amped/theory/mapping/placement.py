@@ -6,7 +6,9 @@ domain as divides both. An explicit part overrides its placement.
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, SYSTEM, quantity, selector
+from amped.theory.quantity import MAPPING, SYSTEM, family, quantity, selector
+
+KINDS = ("tensor", "context", "data", "pipeline", "expert")
 
 
 @selector("tensor_context_data_pipeline", "tensor_context_pipeline_data", category=MAPPING)
@@ -94,114 +96,22 @@ def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_exper
     return intra_node_stage_accelerators / intra_node_expert_tensor_parallel_degree
 
 
-@quantity("count", category=MAPPING, replaces=("tensor_parallel_degree",))
-def intra_node_tensor_parallel_degree(tensor_parallel_degree, fast_domain_slots_for_tensor):
-    """Part of the tensor-parallel degree inside the node: what divides both it and the places left.
-
-    Source: definition.
-    """
-    return np.gcd(tensor_parallel_degree.astype(np.int64), fast_domain_slots_for_tensor.astype(np.int64)).astype(
-        np.float64
-    )
+@family(KIND=KINDS)
+@quantity("count", category=MAPPING, replaces=("KIND_parallel_degree",))
+def intra_node_KIND_parallel_degree(KIND_parallel_degree, fast_domain_slots_for_KIND):
+    """Part of the KIND-parallel degree inside the node: what divides both it and the slots left. Source: definition."""
+    return np.gcd(KIND_parallel_degree.astype(np.int64), fast_domain_slots_for_KIND.astype(np.int64)).astype(np.float64)
 
 
-@quantity("count", category=MAPPING, when_given=("inter_node_tensor_parallel_degree",))
-def intra_node_tensor_parallel_degree__rest(tensor_parallel_degree, inter_node_tensor_parallel_degree):
-    """Part of the tensor-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
-    return tensor_parallel_degree / inter_node_tensor_parallel_degree
+@family(KIND=KINDS)
+@quantity("count", category=MAPPING, when_given=("inter_node_KIND_parallel_degree",))
+def intra_node_KIND_parallel_degree__rest(KIND_parallel_degree, inter_node_KIND_parallel_degree):
+    """Part of the KIND-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
+    return KIND_parallel_degree / inter_node_KIND_parallel_degree
 
 
-@quantity("count", category=MAPPING, replaces=("tensor_parallel_degree",))
-def inter_node_tensor_parallel_degree(tensor_parallel_degree, intra_node_tensor_parallel_degree):
-    """Part of the tensor-parallel degree across nodes. Source: definition."""
-    return tensor_parallel_degree / intra_node_tensor_parallel_degree
-
-
-@quantity("count", category=MAPPING, replaces=("context_parallel_degree",))
-def intra_node_context_parallel_degree(context_parallel_degree, fast_domain_slots_for_context):
-    """Part of the context-parallel degree inside the node: what divides both it and the places left.
-
-    Source: definition.
-    """
-    return np.gcd(context_parallel_degree.astype(np.int64), fast_domain_slots_for_context.astype(np.int64)).astype(
-        np.float64
-    )
-
-
-@quantity("count", category=MAPPING, when_given=("inter_node_context_parallel_degree",))
-def intra_node_context_parallel_degree__rest(context_parallel_degree, inter_node_context_parallel_degree):
-    """Part of the context-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
-    return context_parallel_degree / inter_node_context_parallel_degree
-
-
-@quantity("count", category=MAPPING, replaces=("context_parallel_degree",))
-def inter_node_context_parallel_degree(context_parallel_degree, intra_node_context_parallel_degree):
-    """Part of the context-parallel degree across nodes. Source: definition."""
-    return context_parallel_degree / intra_node_context_parallel_degree
-
-
-@quantity("count", category=MAPPING, replaces=("data_parallel_degree",))
-def intra_node_data_parallel_degree(data_parallel_degree, fast_domain_slots_for_data):
-    """Part of the data-parallel degree inside the node: what divides both it and the places left.
-
-    Source: definition.
-    """
-    return np.gcd(data_parallel_degree.astype(np.int64), fast_domain_slots_for_data.astype(np.int64)).astype(np.float64)
-
-
-@quantity("count", category=MAPPING, when_given=("inter_node_data_parallel_degree",))
-def intra_node_data_parallel_degree__rest(data_parallel_degree, inter_node_data_parallel_degree):
-    """Part of the data-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
-    return data_parallel_degree / inter_node_data_parallel_degree
-
-
-@quantity("count", category=MAPPING, replaces=("data_parallel_degree",))
-def inter_node_data_parallel_degree(data_parallel_degree, intra_node_data_parallel_degree):
-    """Part of the data-parallel degree across nodes. Source: definition."""
-    return data_parallel_degree / intra_node_data_parallel_degree
-
-
-@quantity("count", category=MAPPING, replaces=("pipeline_parallel_degree",))
-def intra_node_pipeline_parallel_degree(pipeline_parallel_degree, fast_domain_slots_for_pipeline):
-    """Part of the pipeline-parallel degree inside the node: what divides both it and the places left.
-
-    Source: definition.
-    """
-    return np.gcd(pipeline_parallel_degree.astype(np.int64), fast_domain_slots_for_pipeline.astype(np.int64)).astype(
-        np.float64
-    )
-
-
-@quantity("count", category=MAPPING, when_given=("inter_node_pipeline_parallel_degree",))
-def intra_node_pipeline_parallel_degree__rest(pipeline_parallel_degree, inter_node_pipeline_parallel_degree):
-    """Part of the pipeline-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
-    return pipeline_parallel_degree / inter_node_pipeline_parallel_degree
-
-
-@quantity("count", category=MAPPING, replaces=("pipeline_parallel_degree",))
-def inter_node_pipeline_parallel_degree(pipeline_parallel_degree, intra_node_pipeline_parallel_degree):
-    """Part of the pipeline-parallel degree across nodes. Source: definition."""
-    return pipeline_parallel_degree / intra_node_pipeline_parallel_degree
-
-
-@quantity("count", category=MAPPING, replaces=("expert_parallel_degree",))
-def intra_node_expert_parallel_degree(expert_parallel_degree, fast_domain_slots_for_expert):
-    """Part of the expert-parallel degree inside the node: what divides both it and the places left.
-
-    Source: definition.
-    """
-    return np.gcd(expert_parallel_degree.astype(np.int64), fast_domain_slots_for_expert.astype(np.int64)).astype(
-        np.float64
-    )
-
-
-@quantity("count", category=MAPPING, when_given=("inter_node_expert_parallel_degree",))
-def intra_node_expert_parallel_degree__rest(expert_parallel_degree, inter_node_expert_parallel_degree):
-    """Part of the expert-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
-    return expert_parallel_degree / inter_node_expert_parallel_degree
-
-
-@quantity("count", category=MAPPING, replaces=("expert_parallel_degree",))
-def inter_node_expert_parallel_degree(expert_parallel_degree, intra_node_expert_parallel_degree):
-    """Part of the expert-parallel degree across nodes. Source: definition."""
-    return expert_parallel_degree / intra_node_expert_parallel_degree
+@family(KIND=KINDS)
+@quantity("count", category=MAPPING, replaces=("KIND_parallel_degree",))
+def inter_node_KIND_parallel_degree(KIND_parallel_degree, intra_node_KIND_parallel_degree):
+    """Part of the KIND-parallel degree across nodes. Source: definition."""
+    return KIND_parallel_degree / intra_node_KIND_parallel_degree

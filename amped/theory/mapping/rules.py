@@ -6,47 +6,16 @@ one topic stands on that topic's page.
 
 import numpy as np
 
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
 
 
-@quantity("boolean", constrains="tensor_parallel_degree")
-def tensor_degree_is_the_product_of_its_parts(
-    tensor_parallel_degree, intra_node_tensor_parallel_degree, inter_node_tensor_parallel_degree
+@family(KIND=("tensor", "context", "data", "pipeline", "expert"))
+@quantity("boolean", constrains="KIND_parallel_degree")
+def KIND_degree_is_the_product_of_its_parts(
+    KIND_parallel_degree, intra_node_KIND_parallel_degree, inter_node_KIND_parallel_degree
 ):
-    """The tensor-parallel degree is its part inside the node times its part across nodes. Source: definition."""
-    return tensor_parallel_degree == intra_node_tensor_parallel_degree * inter_node_tensor_parallel_degree
-
-
-@quantity("boolean", constrains="context_parallel_degree")
-def context_degree_is_the_product_of_its_parts(
-    context_parallel_degree, intra_node_context_parallel_degree, inter_node_context_parallel_degree
-):
-    """The context-parallel degree is its part inside the node times its part across nodes. Source: definition."""
-    return context_parallel_degree == intra_node_context_parallel_degree * inter_node_context_parallel_degree
-
-
-@quantity("boolean", constrains="data_parallel_degree")
-def data_degree_is_the_product_of_its_parts(
-    data_parallel_degree, intra_node_data_parallel_degree, inter_node_data_parallel_degree
-):
-    """The data-parallel degree is its part inside the node times its part across nodes. Source: definition."""
-    return data_parallel_degree == intra_node_data_parallel_degree * inter_node_data_parallel_degree
-
-
-@quantity("boolean", constrains="pipeline_parallel_degree")
-def pipeline_degree_is_the_product_of_its_parts(
-    pipeline_parallel_degree, intra_node_pipeline_parallel_degree, inter_node_pipeline_parallel_degree
-):
-    """The pipeline-parallel degree is its part inside the node times its part across nodes. Source: definition."""
-    return pipeline_parallel_degree == intra_node_pipeline_parallel_degree * inter_node_pipeline_parallel_degree
-
-
-@quantity("boolean", constrains="expert_parallel_degree")
-def expert_degree_is_the_product_of_its_parts(
-    expert_parallel_degree, intra_node_expert_parallel_degree, inter_node_expert_parallel_degree
-):
-    """The expert-parallel degree is its part inside the node times its part across nodes. Source: definition."""
-    return expert_parallel_degree == intra_node_expert_parallel_degree * inter_node_expert_parallel_degree
+    """The KIND-parallel degree is its part inside the node times its part across nodes. Source: definition."""
+    return KIND_parallel_degree == intra_node_KIND_parallel_degree * inter_node_KIND_parallel_degree
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")

@@ -5,7 +5,10 @@ Stage 1 shards optimizer states, 2 gradients too, 3 weights too (FSDP). Groups s
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, parameter, quantity
+from amped.theory.quantity import MAPPING, family, parameter, quantity
+
+# Parameters that all accelerators of a stage share, and those of routed experts: the prefix of their names.
+EXPERT = ("", "expert_")
 
 
 @parameter("count", category=MAPPING, at_least=0, at_most=3)
@@ -105,40 +108,34 @@ def expert_sharding_degree(expert_state_replicas, sharding_degree, state_replica
     return np.maximum(expert_state_replicas * sharding_degree / state_replicas, 1)
 
 
+@family(EXPERT_=EXPERT)
 @quantity("count")
-def optimizer_state_shards(zero_stage, sharding_degree):
-    """Shares into which ZeRO cuts optimizer states: from stage 1 on. Source: arXiv 1910.02054, section 5."""
-    return np.where(zero_stage >= 1, sharding_degree, 1)
+def EXPERT_optimizer_state_shards(zero_stage, EXPERT_sharding_degree):
+    """Shares into which ZeRO cuts optimizer states, or those of routed experts: from stage 1 on.
+
+    Source: arXiv 1910.02054, section 5.
+    """
+    return np.where(zero_stage >= 1, EXPERT_sharding_degree, 1)
 
 
+@family(EXPERT_=EXPERT)
 @quantity("count")
-def expert_optimizer_state_shards(zero_stage, expert_sharding_degree):
-    """Shares into which ZeRO cuts optimizer states of routed experts: from stage 1 on. Source: arXiv 1910.02054, section 5."""
-    return np.where(zero_stage >= 1, expert_sharding_degree, 1)
+def EXPERT_gradient_shards(zero_stage, EXPERT_sharding_degree):
+    """Shares into which ZeRO cuts gradients, or those of routed experts: from stage 2 on.
+
+    Source: arXiv 1910.02054, section 5.
+    """
+    return np.where(zero_stage >= 2, EXPERT_sharding_degree, 1)
 
 
+@family(EXPERT_=EXPERT)
 @quantity("count")
-def gradient_shards(zero_stage, sharding_degree):
-    """Shares into which ZeRO cuts gradients: from stage 2 on. Source: arXiv 1910.02054, section 5."""
-    return np.where(zero_stage >= 2, sharding_degree, 1)
+def EXPERT_weight_shards(zero_stage, EXPERT_sharding_degree):
+    """Shares into which ZeRO cuts weights, or those of routed experts: from stage 3 on.
 
-
-@quantity("count")
-def expert_gradient_shards(zero_stage, expert_sharding_degree):
-    """Shares into which ZeRO cuts gradients of routed experts: from stage 2 on. Source: arXiv 1910.02054, section 5."""
-    return np.where(zero_stage >= 2, expert_sharding_degree, 1)
-
-
-@quantity("count")
-def weight_shards(zero_stage, sharding_degree):
-    """Shares into which ZeRO cuts weights: from stage 3 on. Source: arXiv 1910.02054, section 5."""
-    return np.where(zero_stage >= 3, sharding_degree, 1)
-
-
-@quantity("count")
-def expert_weight_shards(zero_stage, expert_sharding_degree):
-    """Shares into which ZeRO cuts weights of routed experts: from stage 3 on. Source: arXiv 1910.02054, section 5."""
-    return np.where(zero_stage >= 3, expert_sharding_degree, 1)
+    Source: arXiv 1910.02054, section 5.
+    """
+    return np.where(zero_stage >= 3, EXPERT_sharding_degree, 1)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

@@ -1,32 +1,22 @@
 """States of each pipeline stage, on the accelerator: weights, gradients, and what the optimizer keeps, by ZeRO stage."""
 
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
 
 
+@family(EXPERT_=("", "expert_"))
 @quantity("byte")
-def state_bytes_per_parameter(
+def state_bytes_per_EXPERT_parameter(
     weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
-    weight_shards, gradient_shards, optimizer_state_shards, weight_offload, gradient_offload, optimizer_offload,
+    EXPERT_weight_shards, EXPERT_gradient_shards, EXPERT_optimizer_state_shards, weight_offload, gradient_offload,
+    optimizer_offload,
 ):  # fmt: skip
     """Weight, gradient and optimizer states of a parameter on the accelerator, each shared out from its ZeRO stage on.
 
     Source: arXiv 1910.02054, section 5; arXiv 2101.06840 (offload). Differs: AMPeD shares out always.
     """
-    states = optimizer_states_per_parameter * optimizer_state_precision / optimizer_state_shards
-    states, gradients = states * (1 - optimizer_offload), gradient_precision / gradient_shards * (1 - gradient_offload)
-    return weight_precision / weight_shards * (1 - weight_offload) + gradients + states
-
-
-@quantity("byte")
-def state_bytes_per_expert_parameter(
-    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
-    expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards, weight_offload, gradient_offload,
-    optimizer_offload,
-):  # fmt: skip
-    """Weight, gradient and optimizer states of a routed expert's parameter. Source: arXiv 1910.02054, section 5."""
-    states = optimizer_states_per_parameter * optimizer_state_precision / expert_optimizer_state_shards
-    gradients = gradient_precision / expert_gradient_shards * (1 - gradient_offload)
-    return weight_precision / expert_weight_shards * (1 - weight_offload) + gradients + states * (1 - optimizer_offload)
+    states = optimizer_states_per_parameter * optimizer_state_precision / EXPERT_optimizer_state_shards
+    gradients = gradient_precision / EXPERT_gradient_shards * (1 - gradient_offload)
+    return weight_precision / EXPERT_weight_shards * (1 - weight_offload) + gradients + states * (1 - optimizer_offload)
 
 
 @quantity("byte")

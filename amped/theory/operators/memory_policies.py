@@ -2,7 +2,10 @@
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, parameter, quantity
+from amped.theory.quantity import MAPPING, family, parameter, quantity
+
+# A dense network, and a routed expert: the prefix of their names, and whether they have a gate.
+EXPERT, GATED = ("", "expert_"), ("gated_mlp", "gated_experts")
 
 
 @parameter("boolean", category=MAPPING)
@@ -53,40 +56,27 @@ def packed_mask_precision():
     return 1 / 8
 
 
+@family(EXPERT_=EXPERT, GATED=GATED)
 @quantity("byte")
-def activation_function_mask_bytes(gated_mlp, in_place_activation, packed_mask_precision):
+def EXPERT_activation_function_mask_bytes(GATED, in_place_activation, packed_mask_precision):
     """Mask of an activation function for each hidden unit: on which side of its minimum the input was.
 
     Source: arXiv 2210.10246; none where the function keeps its inputs.
     """
-    return np.where((in_place_activation > 0) & (gated_mlp == 0), packed_mask_precision, 0.0 * packed_mask_precision)
+    return np.where((in_place_activation > 0) & (GATED == 0), packed_mask_precision, 0.0 * packed_mask_precision)
 
 
+@family(EXPERT_=EXPERT, GATED=GATED)
 @quantity("byte")
-def expert_activation_function_mask_bytes(gated_experts, in_place_activation, packed_mask_precision):
-    """Mask of an expert's activation function for each hidden unit. Source: arXiv 2210.10246."""
-    return np.where(
-        (in_place_activation > 0) & (gated_experts == 0), packed_mask_precision, 0.0 * packed_mask_precision
-    )
-
-
-@quantity("byte")
-def kept_activation_function_input_bytes(gated_mlp, activation_precision, in_place_activation, packed_mask_precision):
+def kept_EXPERT_activation_function_input_bytes(
+    GATED, activation_precision, in_place_activation, packed_mask_precision
+):
     """Stash of an activation function for each hidden unit: its inputs, a bit where it works in place.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246. A gated function needs both inputs.
     """
-    in_place = (in_place_activation > 0) & (gated_mlp == 0)
-    return np.where(in_place, packed_mask_precision, (1 + gated_mlp) * activation_precision)
-
-
-@quantity("byte")
-def kept_expert_activation_function_input_bytes(
-    gated_experts, activation_precision, in_place_activation, packed_mask_precision
-):
-    """Stash of an expert's activation function for each hidden unit. Source: arXiv 2205.05198, section 4.1."""
-    in_place = (in_place_activation > 0) & (gated_experts == 0)
-    return np.where(in_place, packed_mask_precision, (1 + gated_experts) * activation_precision)
+    in_place = (in_place_activation > 0) & (GATED == 0)
+    return np.where(in_place, packed_mask_precision, (1 + GATED) * activation_precision)
 
 
 @quantity("boolean", constrains="in_place_norm")

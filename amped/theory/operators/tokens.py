@@ -1,6 +1,6 @@
 """Tokens of a micro-batch on one accelerator, the bytes of its activations, and of the entries that products read."""
 
-from amped.theory.quantity import MAPPING, parameter, quantity
+from amped.theory.quantity import MAPPING, family, parameter, quantity
 
 
 @quantity("count")
@@ -45,16 +45,11 @@ def fp4_precision():
     return 0.5 + 1 / 16
 
 
-@quantity("byte", choice="matrix_precision", value="fp8")
-def matrix_operand_precision__fp8(fp8_precision):
-    """Size of an entry that a weight's product reads in fp8. Source: arXiv 2209.05433."""
-    return fp8_precision
-
-
-@quantity("byte", choice="matrix_precision", value="fp4")
-def matrix_operand_precision__fp4(fp4_precision):
-    """Size of an entry that a weight's product reads in fp4. Source: arXiv 2509.25149."""
-    return fp4_precision
+@family(FORMAT=("fp8", "fp4"))
+@quantity("byte", choice="matrix_precision", value="FORMAT")
+def matrix_operand_precision__FORMAT(FORMAT_precision):
+    """Size of an entry that a weight's product reads in FORMAT. Source: arXiv 2209.05433 (fp8); arXiv 2509.25149 (fp4)."""
+    return FORMAT_precision
 
 
 @quantity("byte")

@@ -6,7 +6,7 @@ library's tiles and splits of k is taken. Everything else streams through memory
 
 import numpy as np
 
-from amped.theory.quantity import records
+from amped.theory.quantity import family, records
 from amped.theory.records import FUSED, REDUCING, Duration
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
@@ -111,28 +111,11 @@ def kernel_durations(operators, kernels):
     return tuple(Duration(o.name, o.kind, o.phase, kernel_time(o, kernels[0]), o.kernels, o.count) for o in operators)
 
 
+@family(PART=("layer", "embedding", "output_head", "optimizer"))
 @records()
-def layer_durations(layer_operators, kernel_rates):
-    """Time of each operator of a layer, by roofline: the longer of its work and its traffic, and an overhead.
+def PART_durations(PART_operators, kernel_rates):
+    """Time of each operator, by roofline: the longer of its work and its traffic, and an overhead.
 
     Source: Williams et al., CACM 52(4), 2009; `kernel_time` and `product_time` on this page are the equations.
     """
-    return kernel_durations(layer_operators, kernel_rates)
-
-
-@records()
-def embedding_durations(embedding_operators, kernel_rates):
-    """Time of each operator of the embedding. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
-    return kernel_durations(embedding_operators, kernel_rates)
-
-
-@records()
-def output_head_durations(output_head_operators, kernel_rates):
-    """Time of each operator of the output head. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
-    return kernel_durations(output_head_operators, kernel_rates)
-
-
-@records()
-def optimizer_durations(optimizer_operators, kernel_rates):
-    """Time of each operator of the optimizer step. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
-    return kernel_durations(optimizer_operators, kernel_rates)
+    return kernel_durations(PART_operators, kernel_rates)

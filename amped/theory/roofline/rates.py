@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, quantity, records, selector
+from amped.theory.quantity import MAPPING, family, quantity, records, selector
 from amped.theory.records import Kernels
 
 
@@ -39,16 +39,11 @@ def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction, fp8_scaling_frac
     return fp8_gemm_sustained_fraction * fp8_scaling_fraction
 
 
-@quantity("1", choice="matrix_precision", value="tf32")
-def sustained_matrix_fraction__tf32(tf32_gemm_sustained_fraction):
-    """Share of the matrix peak that the largest products sustain, in tf32. Source: the row of kernel_efficiencies."""
-    return tf32_gemm_sustained_fraction
-
-
-@quantity("1", choice="matrix_precision", value="fp32")
-def sustained_matrix_fraction__fp32(fp32_gemm_sustained_fraction):
-    """Share of the matrix peak that the largest products sustain, in fp32. Source: the row of kernel_efficiencies."""
-    return fp32_gemm_sustained_fraction
+@family(FORMAT=("tf32", "fp32"))
+@quantity("1", choice="matrix_precision", value="FORMAT")
+def sustained_matrix_fraction__FORMAT(FORMAT_gemm_sustained_fraction):
+    """Share of the matrix peak that the largest products sustain, in FORMAT. Source: the row of kernel_efficiencies."""
+    return FORMAT_gemm_sustained_fraction
 
 
 @quantity("flop/s")
@@ -63,11 +58,12 @@ def sustained_batched_flop_rate(sustained_matrix_flop_rate):
     return sustained_matrix_flop_rate
 
 
-@quantity("flop/s", choice="matrix_precision", value="fp8")
-def sustained_batched_flop_rate__fp8(attention_peak_flop_rate, gemm_sustained_fraction, training_clock_fraction):
+@family(FORMAT=("fp8", "fp4"))
+@quantity("flop/s", choice="matrix_precision", value="FORMAT")
+def sustained_batched_flop_rate__FORMAT(attention_peak_flop_rate, gemm_sustained_fraction, training_clock_fraction):
     """Rate of the largest products of activations, which stay in 16 bit.
 
-    Source: NVIDIA Transformer Engine, fp8 recipes.
+    Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2509.25149, section 4 (fp4).
     """
     return attention_peak_flop_rate * gemm_sustained_fraction * training_clock_fraction
 
@@ -174,9 +170,3 @@ def sustained_matrix_fraction__fp4(fp8_gemm_sustained_fraction):
     Source: definition. Differs: nobody published long products in fp4.
     """
     return fp8_gemm_sustained_fraction
-
-
-@quantity("flop/s", choice="matrix_precision", value="fp4")
-def sustained_batched_flop_rate__fp4(attention_peak_flop_rate, gemm_sustained_fraction, training_clock_fraction):
-    """Rate of the largest products of activations, which stay in 16 bit. Source: arXiv 2509.25149, section 4."""
-    return attention_peak_flop_rate * gemm_sustained_fraction * training_clock_fraction

@@ -1,7 +1,7 @@
 """GPipe: all micro-batches forward, then all backward."""
 
 from amped.theory.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
 from amped.theory.records import latest, total
 
 GPIPE = {"choice": "pipeline_schedule", "value": "gpipe"}
@@ -25,27 +25,13 @@ def pipeline_idle_time__gpipe(
     return once + ramps + others * slowest - number_of_microbatches_per_minibatch * bottleneck_stage_time
 
 
-@quantity("count", choice="pipeline_schedule", value="gpipe")
-def first_stage_microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
-    """Micro-batches whose activations a stage holds at once: all. Source: arXiv 1811.06965."""
-    return number_of_microbatches_per_minibatch
+@family(PLACE=("first_stage", "middle_stage", "last_stage", "output_head"))
+@quantity("count", **GPIPE)
+def PLACE_microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
+    """Micro-batches whose activations a stage, or whose logits the output head, holds at once: all.
 
-
-@quantity("count", choice="pipeline_schedule", value="gpipe")
-def middle_stage_microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
-    """Micro-batches whose activations a stage holds at once: all. Source: arXiv 1811.06965."""
-    return number_of_microbatches_per_minibatch
-
-
-@quantity("count", choice="pipeline_schedule", value="gpipe")
-def last_stage_microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
-    """Micro-batches whose activations the last stage holds: all. Source: arXiv 1811.06965."""
-    return number_of_microbatches_per_minibatch
-
-
-@quantity("count", choice="pipeline_schedule", value="gpipe")
-def output_head_microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
-    """Micro-batches whose logits are kept at once: all. Source: arXiv 1811.06965."""
+    Source: arXiv 1811.06965.
+    """
     return number_of_microbatches_per_minibatch
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
 from amped.theory.records import latest
 
 H1 = {"choice": "pipeline_schedule", "value": "zero_bubble_h1"}
@@ -47,23 +47,13 @@ def first_stage_microbatches_in_flight__zero_bubble_h1(pipeline_parallel_degree,
     return np.minimum(pipeline_parallel_degree, number_of_microbatches_per_minibatch)
 
 
-@quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
-def middle_stage_microbatches_in_flight__zero_bubble_h1(first_stage_microbatches_in_flight):
-    """Micro-batches whose activations the second stage holds: as many as the first. Source: arXiv 2401.10241, table 2."""
-    return first_stage_microbatches_in_flight
+@family(PLACE=("middle_stage", "last_stage", "output_head"))
+@quantity("count", **H1)
+def PLACE_microbatches_in_flight__zero_bubble_h1(first_stage_microbatches_in_flight):
+    """Micro-batches whose activations another stage, or whose logits the output head, holds: as many as the first.
 
-
-@quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
-def last_stage_microbatches_in_flight__zero_bubble_h1(first_stage_microbatches_in_flight):
-    """Micro-batches whose activations the last stage holds: as many as the first. Source: arXiv 2401.10241, table 2."""
-    return first_stage_microbatches_in_flight
-
-
-@quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
-def output_head_microbatches_in_flight__zero_bubble_h1(first_stage_microbatches_in_flight):
-    """Micro-batches whose logits are kept at once: until the head's weight gradient, which is put off too.
-
-    Source: arXiv 2401.10241, table 2. A framework may do the head's at once, and keeps less.
+    Weight gradients are put off, the output head's too; a framework may do that at once, and keeps less.
+    Source: arXiv 2401.10241, table 2.
     """
     return first_stage_microbatches_in_flight
 

@@ -6,7 +6,7 @@ Every chunk has as many layers. What the V changes of parameters and memory is o
 import numpy as np
 
 from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
 
 V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
 
@@ -66,15 +66,10 @@ def first_stage_microbatches_in_flight__zero_bubble_v(pipeline_parallel_degree):
     return pipeline_parallel_degree
 
 
-@quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
-def middle_stage_microbatches_in_flight__zero_bubble_v(first_stage_microbatches_in_flight):
-    """Micro-batches whose activations the second stage holds: as many as the first. Source: arXiv 2405.15362, table 1."""
-    return first_stage_microbatches_in_flight
-
-
-@quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
-def last_stage_microbatches_in_flight__zero_bubble_v(first_stage_microbatches_in_flight):
-    """Micro-batches whose activations the last stage holds: as many as the first. Source: arXiv 2405.15362, table 1."""
+@family(PLACE=("middle_stage", "last_stage"))
+@quantity("count", **V)
+def PLACE_microbatches_in_flight__zero_bubble_v(first_stage_microbatches_in_flight):
+    """Micro-batches whose activations another stage holds: as many as the first. Source: arXiv 2405.15362, table 1."""
     return first_stage_microbatches_in_flight
 
 

@@ -5,50 +5,34 @@ A layout's text is structure, as a choice is: its length is that of the records 
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, quantity, records
+from amped.theory.quantity import MAPPING, family, quantity, records
 from amped.theory.stage_records import Stage
 
+ENDS = ("first", "last")
 
+
+@family(END=ENDS)
 @quantity("count", category=MAPPING)
-def number_of_first_stage_layers(stage_layers):
-    """Layers of the first pipeline stage: as many as of the others unless given.
+def number_of_END_stage_layers(stage_layers):
+    """Layers of the END pipeline stage: as many as of the others unless given.
 
-    Source: Megatron-Core, --decoder-first-pipeline-num-layers.
+    Source: Megatron-Core, --decoder-END-pipeline-num-layers.
     """
     return stage_layers
 
 
-@quantity("count", category=MAPPING, when_given=("number_of_last_stage_layers",))
-def number_of_first_stage_layers__beside_the_last(layers, pipeline_parallel_degree, number_of_last_stage_layers):
-    """Layers of the first pipeline stage: as many as of each but the last. Source: Megatron-Core, pipeline layout."""
-    return (layers - number_of_last_stage_layers) / np.maximum(pipeline_parallel_degree - 1, 1)
+@family(END=ENDS, OTHER=("last", "first"))
+@quantity("count", category=MAPPING, when_given=("number_of_OTHER_stage_layers",))
+def number_of_END_stage_layers__beside_the_OTHER(layers, pipeline_parallel_degree, number_of_OTHER_stage_layers):
+    """Layers of the END pipeline stage: as many as of each but the OTHER. Source: Megatron-Core, pipeline layout."""
+    return (layers - number_of_OTHER_stage_layers) / np.maximum(pipeline_parallel_degree - 1, 1)
 
 
-@quantity("count", category=MAPPING, when_given=("number_of_first_stage_layers",))
-def number_of_last_stage_layers__beside_the_first(layers, pipeline_parallel_degree, number_of_first_stage_layers):
-    """Layers of the last pipeline stage: as many as of each but the first. Source: Megatron-Core, pipeline layout."""
-    return (layers - number_of_first_stage_layers) / np.maximum(pipeline_parallel_degree - 1, 1)
-
-
-@quantity("count", category=MAPPING)
-def number_of_last_stage_layers(stage_layers):
-    """Layers of the last pipeline stage: as many as of the others unless given.
-
-    Source: Megatron-Core, --decoder-last-pipeline-num-layers.
-    """
-    return stage_layers
-
-
+@family(END=ENDS)
 @quantity("count")
-def first_stage_layers(layers, pipeline_parallel_degree, number_of_first_stage_layers):
-    """Layers of the first pipeline stage; all, where it is the only one. Source: definition."""
-    return np.where(pipeline_parallel_degree > 1, number_of_first_stage_layers, layers)
-
-
-@quantity("count")
-def last_stage_layers(layers, pipeline_parallel_degree, number_of_last_stage_layers):
-    """Layers of the last pipeline stage; all, where it is the only one. Source: definition."""
-    return np.where(pipeline_parallel_degree > 1, number_of_last_stage_layers, layers)
+def END_stage_layers(layers, pipeline_parallel_degree, number_of_END_stage_layers):
+    """Layers of the END pipeline stage; all, where it is the only one. Source: definition."""
+    return np.where(pipeline_parallel_degree > 1, number_of_END_stage_layers, layers)
 
 
 @quantity("count")
@@ -118,16 +102,11 @@ def before(shares, place):
     return found
 
 
-@quantity("count", category=MAPPING, even_with=("number_of_last_stage_layers",), **LISTED)
-def number_of_first_stage_layers__of_layout(first_listed_layers):
-    """Layers of the first pipeline stage: as the layout lists them. Source: Megatron-Core, pipeline layout."""
-    return first_listed_layers
-
-
-@quantity("count", category=MAPPING, even_with=("number_of_first_stage_layers",), **LISTED)
-def number_of_last_stage_layers__of_layout(last_listed_layers):
-    """Layers of the last pipeline stage: as the layout lists them. Source: Megatron-Core, pipeline layout."""
-    return last_listed_layers
+@family(END=ENDS, OTHER=("last", "first"))
+@quantity("count", category=MAPPING, even_with=("number_of_OTHER_stage_layers",), **LISTED)
+def number_of_END_stage_layers__of_layout(END_listed_layers):
+    """Layers of the END pipeline stage: as the layout lists them. Source: Megatron-Core, pipeline layout."""
+    return END_listed_layers
 
 
 @quantity("count", **LISTED)
@@ -214,16 +193,11 @@ def a_layout_has_one_chunk_a_stage(virtual_pipeline_stages):
     return virtual_pipeline_stages == 1
 
 
-@quantity("boolean", constrains="number_of_first_stage_layers", when_given=("pipeline_layout",))
-def the_first_stage_is_that_of_the_layout(number_of_first_stage_layers, first_listed_layers):
-    """The first stage has the layers that the layout lists, where both are given. Source: definition."""
-    return number_of_first_stage_layers == first_listed_layers
-
-
-@quantity("boolean", constrains="number_of_last_stage_layers", when_given=("pipeline_layout",))
-def the_last_stage_is_that_of_the_layout(number_of_last_stage_layers, last_listed_layers):
-    """The last stage has the layers that the layout lists, where both are given. Source: definition."""
-    return number_of_last_stage_layers == last_listed_layers
+@family(END=ENDS)
+@quantity("boolean", constrains="number_of_END_stage_layers", **LISTED)
+def the_END_stage_is_that_of_the_layout(number_of_END_stage_layers, END_listed_layers):
+    """The END stage has the layers that the layout lists, where both are given. Source: definition."""
+    return number_of_END_stage_layers == END_listed_layers
 
 
 @quantity("boolean", constrains="pipeline_parallel_degree")

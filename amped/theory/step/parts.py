@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
 from amped.theory.records import of_phase
 
 
@@ -77,44 +77,22 @@ def exposed_tensor_communication_time__operators(
     return bottleneck_stage_layer_passes * exposed_tensor_communication_time_per_layer + ends
 
 
+@family(KIND=("tensor", "context", "expert"))
 @quantity("s", choice="performance_model", value="operators")
-def hidden_tensor_communication_time__operators(
-    overlapped_tensor_communication_time_per_layer, bottleneck_stage_layer_passes
+def hidden_KIND_communication_time__operators(
+    overlapped_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """Tensor-parallel communication beside computation on the bottleneck stage. Source: arXiv 2205.05198, section 4.2.2."""
-    return bottleneck_stage_layer_passes * overlapped_tensor_communication_time_per_layer
+    """KIND-parallel communication beside computation on the bottleneck stage. Source: the page of layers, `overlap.py`."""
+    return bottleneck_stage_layer_passes * overlapped_KIND_communication_time_per_layer
 
 
+@family(KIND=("context", "expert"))
 @quantity("s", choice="performance_model", value="operators")
-def exposed_context_communication_time__operators(
-    exposed_context_communication_time_per_layer, bottleneck_stage_layer_passes
+def exposed_KIND_communication_time__operators(
+    exposed_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """Exchange of keys and values that the bottleneck stage waits for. Source: arXiv 2310.01889."""
-    return bottleneck_stage_layer_passes * exposed_context_communication_time_per_layer
-
-
-@quantity("s", choice="performance_model", value="operators")
-def hidden_context_communication_time__operators(
-    overlapped_context_communication_time_per_layer, bottleneck_stage_layer_passes
-):
-    """Exchange of keys and values beside computation on the bottleneck stage. Source: arXiv 2310.01889."""
-    return bottleneck_stage_layer_passes * overlapped_context_communication_time_per_layer
-
-
-@quantity("s", choice="performance_model", value="operators")
-def exposed_expert_communication_time__operators(
-    exposed_expert_communication_time_per_layer, bottleneck_stage_layer_passes
-):
-    """Travel of tokens that the bottleneck stage waits for. Source: arXiv 2006.16668."""
-    return bottleneck_stage_layer_passes * exposed_expert_communication_time_per_layer
-
-
-@quantity("s", choice="performance_model", value="operators")
-def hidden_expert_communication_time__operators(
-    overlapped_expert_communication_time_per_layer, bottleneck_stage_layer_passes
-):
-    """Travel of tokens beside computation on the bottleneck stage. Source: arXiv 2412.19437, section 3.2.1."""
-    return bottleneck_stage_layer_passes * overlapped_expert_communication_time_per_layer
+    """KIND-parallel communication that the bottleneck stage waits for. Source: the page of layers, `overlap.py`."""
+    return bottleneck_stage_layer_passes * exposed_KIND_communication_time_per_layer
 
 
 @quantity("s", choice="performance_model", value="operators")
