@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from amped.estimation.estimation import Estimation
-from amped.theory.records import FUSED, REDUCING, WEIGHTED, Duration, Kernels, Operator, contraction
+from amped.theory.records import WEIGHTED, Duration, Kernels, Operator, contraction
+from amped.theory.roofline.kernels import traffic_time
 
 # Ways in which keys and values come to queries.
 EXCHANGES = ("keys_and_values all_gather", "keys_and_values send_receive", "heads all_to_all")
@@ -102,6 +103,8 @@ WAITS_FOR = {
 CONTRACTIONS = (*WEIGHTED, "output_head_contraction", "batched_contraction")
 # A kernel whose overhead is more than this share of its time is bound by its launch.
 MOSTLY = 0.5
+# The equation of the book, whose lines are bare.
+TRAFFIC: Callable[[Operator, Kernels], float] = traffic_time
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,4 @@ def _bound(o: Operator, time: float, rates: Kernels) -> str:
     """What the kernel waits for: its overhead, its traffic, or its work."""
     if rates.overhead > MOSTLY * time:
         return "launch"
-    reached = rates.normalization if o.kind in REDUCING else 1.0
-    passes = rates.traffic_factor if o.kind in FUSED and o.phase in ("forward", "input_gradient") else 1.0
-    traffic = (o.bytes * passes + rates.bandwidth_ramp) / (rates.bandwidth * reached)
-    return "memory" if traffic >= (time - rates.overhead) * (1 - 1e-9) else "compute"
+    return "memory" if TRAFFIC(o, rates) >= (time - rates.overhead) * (1 - 1e-9) else "compute"

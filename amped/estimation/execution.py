@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from amped.base.errors import MappingError
 from amped.estimation.estimation import Estimation
+from amped.theory.schedules.orders import SCHEDULES
 from amped.theory.schedules.timeline import Timeline, Work, executed
 
 # Passes of a step that are executed in reasonable time, some seconds for a million.
@@ -74,8 +75,8 @@ def _layers(e: Estimation, stages: int) -> list[float]:
 
 def _ends(e: Estimation, layers: Sequence[float], chunks: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Stage and chunk of the embedding, and of the output head."""
-    turned = e.choices["pipeline_schedule"] == "zero_bubble_v"
-    return (0, 0), (0 if turned else len(layers) - 1, chunks - 1)
+    at_first = SCHEDULES[e.choices["pipeline_schedule"]].first_has_the_output_head
+    return (0, 0), (0 if at_first else len(layers) - 1, chunks - 1)
 
 
 def _work(e: Estimation, layers: Sequence[float], chunks: int) -> list[list[Work]]:

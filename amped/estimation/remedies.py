@@ -11,11 +11,11 @@ from amped.configuring.sources import Sources
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import Estimation
+from amped.theory.conditions import OFFLOADS
 
 Change = Mapping[str, float | str]
 LARGEST_DEGREE = 4096
 SWITCHES = ("flash_attention", "sequence_parallel", "activation_function_recomputation", "in_place_norm")
-OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
 TARGETS = ("fits_in_memory", "step_time")
 
 

@@ -6,6 +6,7 @@ divided by the degree inside. Nothing overlaps with computation. Gradients leave
 
 import numpy as np
 
+from amped.theory.conditions import ZERO_BUBBLE_H1, ZERO_BUBBLE_V
 from amped.theory.quantity import ACCELERATOR, family, parameter, quantity, records
 from amped.theory.records import Collective, total
 
@@ -457,7 +458,7 @@ def bubble_work_time(pipelined_work_time):
     return pipelined_work_time
 
 
-@quantity("s", choice="pipeline_schedule", value="zero_bubble_h1")
+@quantity("s", **ZERO_BUBBLE_H1)
 def bubble_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, weight_update_time):
     """What a stage waits for in ZB-H1: weight gradients fill what they can, F + B − W.
 
@@ -466,7 +467,7 @@ def bubble_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, 
     return pipelined_work_time - weight_update_time - np.minimum(weight_update_time, compute_forward_time)
 
 
-@quantity("s", choice="pipeline_schedule", value="zero_bubble_v")
+@quantity("s", **ZERO_BUBBLE_V)
 def bubble_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, weight_update_time):
     """What a stage waits for in a V: half an input gradient, or what of one no weight gradient covers.
 

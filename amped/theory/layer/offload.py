@@ -8,10 +8,8 @@ memory serves both directions and all accelerators of the host.
 
 import numpy as np
 
+from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import quantity
-
-OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
-
 
 # --- what an accelerator has of its host -----------------------------------------------------------------------------
 
@@ -173,7 +171,7 @@ def exposed_offload_communication_time_per_layer():
     return 0
 
 
-@quantity("s", when_any_given=OFFLOADS)
+@quantity("s", **OFFLOADED)
 def exposed_offload_communication_time_per_layer__offloaded(
     forward_offload_time_per_layer, backward_offload_time_per_layer, overlapped_offload_communication_time_per_layer,
     offload_interference_time_per_layer,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
 from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
 
 ATTENTION_CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "fused_attention")
@@ -23,22 +23,14 @@ def forward_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
     return np.maximum(pass_time("forward", layer_durations, kernel_rates), host_time_per_layer)
 
 
+@family(OF=("input", "weight"))
 @quantity("s")
-def input_gradient_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
-    """Time of the gradients of a layer's activations for a micro-batch; half of the host's time backward is theirs.
+def OF_gradient_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
+    """Time of the OF gradients of a layer for a micro-batch; half of the host's time backward is theirs.
 
     Source: arXiv 2410.00273, section 3.
     """
-    return np.maximum(pass_time("input_gradient", layer_durations, kernel_rates), host_time_per_layer / 2)
-
-
-@quantity("s")
-def weight_gradient_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
-    """Time of the gradients of a layer's weights for a micro-batch; half of the host's time backward is theirs.
-
-    Source: arXiv 2410.00273, section 3.
-    """
-    return np.maximum(pass_time("weight_gradient", layer_durations, kernel_rates), host_time_per_layer / 2)
+    return np.maximum(pass_time("OF_gradient", layer_durations, kernel_rates), host_time_per_layer / 2)
 
 
 @quantity("s")
@@ -93,34 +85,23 @@ def recomputation_time_per_layer(
     return whole + products + recomputed_streaming_fraction * streaming_forward_time_per_layer
 
 
+@family(
+    PART=("embedding", "output_head", "output_head", "output_head"),
+    PHASE=("forward", "forward", "input_gradient", "weight_gradient"),
+)
 @quantity("s")
-def embedding_forward_time(embedding_durations, kernel_rates):
-    """Forward time of a micro-batch in the embedding. Source: arXiv 1909.08053, section 3."""
-    return pass_time("forward", embedding_durations, kernel_rates)
+def PART_PHASE_time(PART_durations, kernel_rates):
+    """Time of the PHASE pass of a micro-batch in the PART, with its loss where that is the output head.
+
+    Source: arXiv 1909.08053, section 3.
+    """
+    return pass_time("PHASE", PART_durations, kernel_rates)
 
 
 @quantity("s")
 def embedding_backward_time(embedding_durations, kernel_rates):
     """Time of the gradients of the embedding for a micro-batch. Source: arXiv 1909.08053, section 3."""
     return pass_time("input_gradient", embedding_durations, kernel_rates)
-
-
-@quantity("s")
-def output_head_forward_time(output_head_durations, kernel_rates):
-    """Forward time of a micro-batch in the output head and its loss. Source: arXiv 1909.08053, section 3."""
-    return pass_time("forward", output_head_durations, kernel_rates)
-
-
-@quantity("s")
-def output_head_input_gradient_time(output_head_durations, kernel_rates):
-    """Time of the gradients of the output head's activations for a micro-batch. Source: arXiv 1909.08053, section 3."""
-    return pass_time("input_gradient", output_head_durations, kernel_rates)
-
-
-@quantity("s")
-def output_head_weight_gradient_time(output_head_durations, kernel_rates):
-    """Time of the gradients of the output head's weights for a micro-batch. Source: arXiv 1909.08053, section 3."""
-    return pass_time("weight_gradient", output_head_durations, kernel_rates)
 
 
 @quantity("s")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, parameter, quantity
+from amped.theory.quantity import MAPPING, family, parameter, quantity
 
 
 @parameter("1", category=MAPPING, at_least=1)
@@ -40,28 +40,18 @@ def destinations_in_turn(places, experts_per_token, number_of_experts):
     return np.minimum(1 + (experts_per_token - shared) / experts, places)
 
 
+@family(PLACES=("accelerators", "nodes"), DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"))
 @quantity("count")
-def destination_accelerators_per_token(expert_parallel_degree, experts_per_token):
-    """Accelerators of a group with one of a token's experts. Source: definition."""
-    return destinations_at_random(expert_parallel_degree, experts_per_token)
+def destination_PLACES_per_token(DEGREE, experts_per_token):
+    """The number of PLACES in a group with one of a token's experts. Source: definition."""
+    return destinations_at_random(DEGREE, experts_per_token)
 
 
+@family(PLACES=("accelerators", "nodes"), DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"))
 @quantity("count", choice="expert_assignment", value="in_turn")
-def destination_accelerators_per_token__in_turn(expert_parallel_degree, experts_per_token, number_of_experts):
-    """Accelerators of a group with one of a token's experts. Source: NVIDIA NeMo AutoModel, FakeBalancedGate."""
-    return destinations_in_turn(expert_parallel_degree, experts_per_token, number_of_experts)
-
-
-@quantity("count")
-def destination_nodes_per_token(inter_node_expert_parallel_degree, experts_per_token):
-    """Nodes of a group with one of a token's experts. Source: definition."""
-    return destinations_at_random(inter_node_expert_parallel_degree, experts_per_token)
-
-
-@quantity("count", choice="expert_assignment", value="in_turn")
-def destination_nodes_per_token__in_turn(inter_node_expert_parallel_degree, experts_per_token, number_of_experts):
-    """Nodes of a group with one of a token's experts. Source: NVIDIA NeMo AutoModel, FakeBalancedGate."""
-    return destinations_in_turn(inter_node_expert_parallel_degree, experts_per_token, number_of_experts)
+def destination_PLACES_per_token__in_turn(DEGREE, experts_per_token, number_of_experts):
+    """The number of PLACES in a group with one of a token's experts. Source: NVIDIA NeMo AutoModel, FakeBalancedGate."""
+    return destinations_in_turn(DEGREE, experts_per_token, number_of_experts)
 
 
 @quantity("1")

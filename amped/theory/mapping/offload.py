@@ -6,9 +6,8 @@ network travel with the layers, spread evenly over those of their stage; activat
 
 import numpy as np
 
+from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import MAPPING, parameter, quantity
-
-OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
 
 
 @parameter("1", category=MAPPING, at_most=1, or_boolean=True)
@@ -75,7 +74,7 @@ def offloaded_weights_are_those_updated__given(weight_offload, zero_stage, state
     return (weight_offload == 0) | (zero_stage == 0) | (zero_stage >= 3) | (state_replicas == 1)
 
 
-@quantity("boolean", constrains="optimizer_offload", choice="performance_model", value="amped", when_any_given=OFFLOADS)
+@quantity("boolean", constrains="optimizer_offload", choice="performance_model", value="amped", **OFFLOADED)
 def the_closed_form_offloads_nothing__amped(optimizer_offload, activation_offload, weight_offload):
     """The closed form has no host: nothing is offloaded unless performance_model is operators. Source: definition."""
     return optimizer_offload + activation_offload + weight_offload == 0

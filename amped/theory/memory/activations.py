@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from amped.theory.conditions import ZERO_BUBBLE_V
 from amped.theory.quantity import quantity
-
-V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
 
 
 @quantity("byte")
@@ -40,7 +39,7 @@ def last_stage_activation_bytes(
     return np.where(pipeline_parallel_degree > 1, each, first_stage_activation_bytes)
 
 
-@quantity("byte", **V)
+@quantity("byte", **ZERO_BUBBLE_V)
 def first_stage_activation_bytes__zero_bubble_v(
     device_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, output_head_activation_bytes,
     first_stage_microbatches_in_flight, output_head_microbatches_in_flight, number_of_microbatches_per_minibatch,
@@ -57,7 +56,7 @@ def first_stage_activation_bytes__zero_bubble_v(
     )
 
 
-@quantity("byte", **V)
+@quantity("byte", **ZERO_BUBBLE_V)
 def last_stage_activation_bytes__zero_bubble_v(
     device_activation_bytes_per_layer, last_stage_layers, last_stage_microbatches_in_flight
 ):

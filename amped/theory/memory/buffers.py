@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import quantity
 from amped.theory.records import total
 
-OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
 # Layers that have a buffer on the accelerator: one at work, one on its way.
 BUFFERED_LAYERS = 2
 
@@ -142,7 +142,7 @@ def weight_buffer_bytes(gathered_weight_bytes):
     return gathered_weight_bytes
 
 
-@quantity("byte", when_any_given=OFFLOADS)
+@quantity("byte", **OFFLOADED)
 def weight_buffer_bytes__offloaded(
     gathered_weight_bytes, offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer, largest_stage_layers,
     embedding_parameters, output_head_parameters, tensor_parallel_degree, weight_shards, weight_precision, weight_offload,

@@ -5,9 +5,8 @@ Where a stage stands decides how many micro-batches it holds, so the fullest sta
 
 import numpy as np
 
+from amped.theory.conditions import LISTED
 from amped.theory.quantity import quantity
-
-LISTED = {"when_given": ("pipeline_layout",)}
 
 
 @quantity("count")

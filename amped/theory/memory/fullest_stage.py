@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from amped.theory.conditions import ZERO_BUBBLE_V
 from amped.theory.quantity import quantity
-
-V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
 
 
 @quantity("boolean")
@@ -146,19 +145,19 @@ def fits_in_memory(memory_per_accelerator_bytes, available_memory_bytes, fits_in
     return (memory_per_accelerator_bytes <= available_memory_bytes) & (fits_in_host_memory > 0)
 
 
-@quantity("boolean", **V)
+@quantity("boolean", **ZERO_BUBBLE_V)
 def last_stage_is_fullest__zero_bubble_v(pipeline_parallel_degree):
     """Whether the last stage needs most memory: no, the first has both ends. Source: definition."""
     return 0 * pipeline_parallel_degree
 
 
-@quantity("boolean", **V)
+@quantity("boolean", **ZERO_BUBBLE_V)
 def middle_stage_is_fullest__zero_bubble_v(pipeline_parallel_degree):
     """Whether a stage between needs most memory: no, the first has both ends. Source: definition."""
     return 0 * pipeline_parallel_degree
 
 
-@quantity("byte", **V)
+@quantity("byte", **ZERO_BUBBLE_V)
 def temporary_bytes__zero_bubble_v(layer_working_bytes, weight_buffer_bytes, logits_gradient_bytes):
     """Working memory of the fullest stage, the first, with the logits' gradient. Source: arXiv 2205.05198, sections 4.3 and 5."""
     return layer_working_bytes + weight_buffer_bytes + logits_gradient_bytes

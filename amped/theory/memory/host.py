@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import quantity
-
-OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
 
 
 @quantity("byte")
@@ -41,7 +40,7 @@ def host_memory_bytes():
     return 0
 
 
-@quantity("byte", when_any_given=OFFLOADS)
+@quantity("byte", **OFFLOADED)
 def host_memory_bytes__offloaded(host_state_bytes, host_activation_bytes):
     """Memory that the host keeps for one accelerator. Source: definition."""
     return host_state_bytes + host_activation_bytes
@@ -53,7 +52,7 @@ def fits_in_host_memory():
     return 1
 
 
-@quantity("boolean", when_given=("host_memory_capacity",), when_any_given=OFFLOADS)
+@quantity("boolean", when_given=("host_memory_capacity",), **OFFLOADED)
 def fits_in_host_memory__known(host_memory_bytes, number_of_accelerators_of_a_host, host_memory_capacity):
     """Whether the host holds what is offloaded from all its accelerators. Source: definition."""
     return host_memory_bytes * number_of_accelerators_of_a_host <= host_memory_capacity

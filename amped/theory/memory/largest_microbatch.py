@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from amped.theory.conditions import ZERO_BUBBLE_V
 from amped.theory.quantity import quantity
-
-V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
 
 
 @quantity("1")
@@ -48,7 +47,7 @@ def largest_microbatch_size(
     return np.maximum(np.minimum(least, minibatch_size), 0)
 
 
-@quantity("1", **V)
+@quantity("1", **ZERO_BUBBLE_V)
 def first_stage_largest_microbatch__zero_bubble_v(
     available_memory_bytes, first_stage_state_bytes, first_stage_activation_bytes, layer_working_bytes,
     weight_buffer_bytes, logits_gradient_bytes, microbatch_size,
@@ -58,7 +57,7 @@ def first_stage_largest_microbatch__zero_bubble_v(
     return (available_memory_bytes - first_stage_state_bytes - weight_buffer_bytes) / sequence
 
 
-@quantity("1", **V)
+@quantity("1", **ZERO_BUBBLE_V)
 def last_stage_largest_microbatch__zero_bubble_v(
     available_memory_bytes, last_stage_state_bytes, last_stage_activation_bytes, layer_working_bytes,
     weight_buffer_bytes, microbatch_size,

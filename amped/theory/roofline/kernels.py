@@ -74,11 +74,18 @@ def kernel_time(o, c):
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
+    evaluated = o.functions * c.function_time + o.drawn * c.drawing_time
+    return c.overhead + np.maximum(WORK[o.kind](o, c) + evaluated, traffic_time(o, c))
+
+
+def traffic_time(o, c):
+    """Time to move the bytes of one call of an operator, with those that kernels of its kind move once more.
+
+    Source: Williams et al., CACM 52(4), 2009 (roofline); the row of kernel_efficiencies.
+    """
     reached = dict.fromkeys(REDUCING, c.normalization).get(o.kind, 1.0)
     factor = EXACT.get(o.phase, dict.fromkeys(FUSED, c.traffic_factor).get(o.kind, 1.0))
-    traffic = (o.bytes * factor + c.bandwidth_ramp) / (c.bandwidth * reached)
-    evaluated = o.functions * c.function_time + o.drawn * c.drawing_time
-    return c.overhead + np.maximum(WORK[o.kind](o, c) + evaluated, traffic)
+    return (o.bytes * factor + c.bandwidth_ramp) / (c.bandwidth * reached)
 
 
 def fused_time(o, c):

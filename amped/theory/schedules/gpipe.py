@@ -1,13 +1,12 @@
 """GPipe: all micro-batches forward, then all backward."""
 
+from amped.theory.conditions import GPIPE
 from amped.theory.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
 from amped.theory.quantity import family, quantity
 from amped.theory.records import latest, total
 
-GPIPE = {"choice": "pipeline_schedule", "value": "gpipe"}
 
-
-@quantity("s", choice="pipeline_schedule", value="gpipe")
+@quantity("s", **GPIPE)
 def pipeline_idle_time__gpipe(
     pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
     pipeline_parallel_degree,

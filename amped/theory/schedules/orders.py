@@ -20,17 +20,28 @@ def loops(pipe: Pipe, chunk: int, stage: int) -> int:
 
 
 class Schedule(NamedTuple):
-    """How a schedule orders the passes of a stage, and where in the network each of its chunks stands."""
+    """How a schedule orders the passes of a stage, and what it can run.
+
+    Attributes:
+        order: the passes of a stage.
+        place: where in the network each chunk of each stage stands.
+        chunks: of layers a stage; None where that is the user's choice, in whole rounds of micro-batches.
+        fewest: micro-batches that so many stages need.
+        first_has_the_output_head: whether the first stage has the output head, and not the last.
+    """
 
     order: Callable[[Pipe, int], Order]
     place: Callable[[Pipe, int, int], int] = loops
+    chunks: int | None = 1
+    fewest: Callable[[int], int] = lambda _: 1
+    first_has_the_output_head: bool = False
 
 
 SCHEDULES = {
     "gpipe": Schedule(gpipe.order),
-    "1f1b": Schedule(one_f_one_b.order),
+    "1f1b": Schedule(one_f_one_b.order, chunks=None),
     "zero_bubble_h1": Schedule(zero_bubble_h1.order),
-    "zero_bubble_v": Schedule(zero_bubble_v.order, zero_bubble_v.turns),
+    "zero_bubble_v": Schedule(zero_bubble_v.order, zero_bubble_v.turns, 2, lambda stages: 2 * stages - 1, True),
 }
 
 
@@ -40,11 +51,12 @@ def scheduled(name: str, pipe: Pipe) -> list[Order]:
     Raises:
         MappingError: for a number of chunks or micro-batches that the schedule cannot run.
     """
-    chunks = {"zero_bubble_v": (2,), "1f1b": (pipe.chunks,)}.get(name, (1,))
-    if pipe.chunks not in chunks:
-        raise MappingError(f"{name} has {chunks[0]} chunks of layers a stage, not {pipe.chunks}")
-    if name == "zero_bubble_v" and pipe.microbatches < 2 * pipe.stages - 1:
-        raise MappingError(f"{name} on {pipe.stages} stages needs {2 * pipe.stages - 1} micro-batches or more")
-    if pipe.chunks > 1 and name == "1f1b" and pipe.microbatches % pipe.stages:
+    schedule = SCHEDULES[name]
+    fewest = schedule.fewest(pipe.stages)
+    if pipe.chunks != (schedule.chunks or pipe.chunks):
+        raise MappingError(f"{name} has {schedule.chunks} chunks of layers a stage, not {pipe.chunks}")
+    if pipe.microbatches < fewest:
+        raise MappingError(f"{name} on {pipe.stages} stages needs {fewest} micro-batches or more")
+    if schedule.chunks is None and pipe.chunks > 1 and pipe.microbatches % pipe.stages:
         raise MappingError(f"interleaving needs rounds of {pipe.stages} micro-batches, not {pipe.microbatches}")
-    return [SCHEDULES[name].order(pipe, stage) for stage in range(pipe.stages)]
+    return [schedule.order(pipe, stage) for stage in range(pipe.stages)]

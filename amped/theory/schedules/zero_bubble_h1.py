@@ -2,14 +2,13 @@
 
 import numpy as np
 
+from amped.theory.conditions import ZERO_BUBBLE_H1
 from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.quantity import family, quantity
 from amped.theory.records import latest
 
-H1 = {"choice": "pipeline_schedule", "value": "zero_bubble_h1"}
 
-
-@quantity("s", choice="pipeline_schedule", value="zero_bubble_h1")
+@quantity("s", **ZERO_BUBBLE_H1)
 def pipeline_idle_time__zero_bubble_h1(
     pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
     blocking_stage_send_time,
@@ -38,7 +37,7 @@ def round_trip_idle_time(behind, passes, forward, backward):
     return np.maximum(behind - passes * forward, 0) + np.maximum(behind - passes * backward, 0)
 
 
-@quantity("count", choice="pipeline_schedule", value="zero_bubble_h1")
+@quantity("count", **ZERO_BUBBLE_H1)
 def first_stage_microbatches_in_flight__zero_bubble_h1(pipeline_parallel_degree, number_of_microbatches_per_minibatch):
     """Micro-batches whose activations a stage holds until the weight gradient: as many everywhere as 1F1B on the first.
 
@@ -48,7 +47,7 @@ def first_stage_microbatches_in_flight__zero_bubble_h1(pipeline_parallel_degree,
 
 
 @family(PLACE=("middle_stage", "last_stage", "output_head"))
-@quantity("count", **H1)
+@quantity("count", **ZERO_BUBBLE_H1)
 def PLACE_microbatches_in_flight__zero_bubble_h1(first_stage_microbatches_in_flight):
     """Micro-batches whose activations another stage, or whose logits the output head, holds: as many as the first.
 
@@ -58,19 +57,19 @@ def PLACE_microbatches_in_flight__zero_bubble_h1(first_stage_microbatches_in_fli
     return first_stage_microbatches_in_flight
 
 
-@quantity("boolean", constrains="virtual_pipeline_stages", **H1)
+@quantity("boolean", constrains="virtual_pipeline_stages", **ZERO_BUBBLE_H1)
 def only_1f1b_interleaves__zero_bubble_h1(virtual_pipeline_stages):
     """Only the schedule 1f1b has virtual stages; zero_bubble_h1 has one chunk of layers a stage. Source: arXiv 2401.10241."""
     return virtual_pipeline_stages == 1
 
 
-@quantity("boolean", constrains="pipeline_parallel_degree", **H1)
+@quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_H1)
 def zero_bubble_needs_stages__zero_bubble_h1(pipeline_parallel_degree):
     """There are several stages, or there is no bubble. Source: arXiv 2401.10241."""
     return pipeline_parallel_degree > 1
 
 
-@quantity("boolean", constrains="microbatch_size", **H1)
+@quantity("boolean", constrains="microbatch_size", **ZERO_BUBBLE_H1)
 def zero_bubble_needs_microbatches__zero_bubble_h1(
     microbatch_size, number_of_microbatches_per_minibatch, pipeline_parallel_degree
 ):

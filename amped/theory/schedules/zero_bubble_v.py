@@ -5,13 +5,12 @@ Every chunk has as many layers. What the V changes of parameters and memory is o
 
 import numpy as np
 
+from amped.theory.conditions import ZERO_BUBBLE_V
 from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.quantity import family, quantity
 
-V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
 
-
-@quantity("s", choice="pipeline_schedule", value="zero_bubble_v")
+@quantity("s", **ZERO_BUBBLE_V)
 def pipeline_idle_time__zero_bubble_v(
     pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
     blocking_stage_send_time, pipeline_parallel_degree,
@@ -31,25 +30,25 @@ def pipeline_idle_time__zero_bubble_v(
     return np.maximum(others, ahead) + 2 * (p - 1) * stage_send_time
 
 
-@quantity("boolean", **V)
+@quantity("boolean", **ZERO_BUBBLE_V)
 def first_stage_is_bottleneck__zero_bubble_v(pipeline_parallel_degree):
     """Whether the first stage takes longest: with as many layers as others and both ends, always. Source: definition."""
     return 0 * pipeline_parallel_degree + 1
 
 
-@quantity("boolean", **V)
+@quantity("boolean", **ZERO_BUBBLE_V)
 def last_stage_is_bottleneck__zero_bubble_v(first_stage_is_bottleneck):
     """Whether the stage with the output head takes longest: it is the first. Source: arXiv 2405.15362, section 3."""
     return first_stage_is_bottleneck
 
 
-@quantity("count", **V)
+@quantity("count", **ZERO_BUBBLE_V)
 def chunks_per_stage__zero_bubble_v():
     """Chunks of layers of a stage: one down, and one back. Source: arXiv 2405.15362, section 3."""
     return 2
 
 
-@quantity("s", **V)
+@quantity("s", **ZERO_BUBBLE_V)
 def pipeline_communication_time__zero_bubble_v(
     stage_send_time, number_of_microbatches_per_minibatch, pipeline_parallel_degree
 ):
@@ -60,20 +59,20 @@ def pipeline_communication_time__zero_bubble_v(
     return 2 * number_of_microbatches_per_minibatch * stage_send_time * (pipeline_parallel_degree > 1)
 
 
-@quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
+@quantity("count", **ZERO_BUBBLE_V)
 def first_stage_microbatches_in_flight__zero_bubble_v(pipeline_parallel_degree):
     """Micro-batches whose activations each stage of a V holds, 2·p halves. Source: arXiv 2405.15362, table 1 (V-ZB)."""
     return pipeline_parallel_degree
 
 
 @family(PLACE=("middle_stage", "last_stage"))
-@quantity("count", **V)
+@quantity("count", **ZERO_BUBBLE_V)
 def PLACE_microbatches_in_flight__zero_bubble_v(first_stage_microbatches_in_flight):
     """Micro-batches whose activations another stage holds: as many as the first. Source: arXiv 2405.15362, table 1."""
     return first_stage_microbatches_in_flight
 
 
-@quantity("count", choice="pipeline_schedule", value="zero_bubble_v")
+@quantity("count", **ZERO_BUBBLE_V)
 def output_head_microbatches_in_flight__zero_bubble_v():
     """Micro-batches whose logits are kept at once: one, whose gradients follow at once. Source: arXiv 2405.15362, section 3."""
     return 1
@@ -82,19 +81,19 @@ def output_head_microbatches_in_flight__zero_bubble_v():
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-@quantity("boolean", constrains="virtual_pipeline_stages", **V)
+@quantity("boolean", constrains="virtual_pipeline_stages", **ZERO_BUBBLE_V)
 def only_1f1b_interleaves__zero_bubble_v(virtual_pipeline_stages):
     """Only the schedule 1f1b has virtual stages; zero_bubble_v has its two chunks a stage by itself. Source: arXiv 2405.15362."""
     return virtual_pipeline_stages == 1
 
 
-@quantity("boolean", constrains="pipeline_parallel_degree", **V)
+@quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V)
 def zero_bubble_needs_stages__zero_bubble_v(pipeline_parallel_degree):
     """There are several stages, or there is no bubble. Source: arXiv 2405.15362."""
     return pipeline_parallel_degree > 1
 
 
-@quantity("boolean", constrains="microbatch_size", **V)
+@quantity("boolean", constrains="microbatch_size", **ZERO_BUBBLE_V)
 def zero_bubble_needs_microbatches__zero_bubble_v(
     microbatch_size, number_of_microbatches_per_minibatch, pipeline_parallel_degree
 ):
@@ -105,14 +104,14 @@ def zero_bubble_needs_microbatches__zero_bubble_v(
     return microbatch_size * (number_of_microbatches_per_minibatch - 2 * pipeline_parallel_degree + 1) >= 0
 
 
-@quantity("boolean", constrains="pipeline_parallel_degree", **V)
+@quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V)
 def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest_stage_layers):
     """Each of the two chunks of each stage has as many layers. Source: arXiv 2405.15362, section 3."""
     even = largest_stage_layers == layers / pipeline_parallel_degree
     return (np.mod(layers, 2 * pipeline_parallel_degree) == 0) & even
 
 
-@quantity("boolean", constrains="multi_token_prediction_layers", choice="pipeline_schedule", value="zero_bubble_v")
+@quantity("boolean", constrains="multi_token_prediction_layers", **ZERO_BUBBLE_V)
 def multi_token_prediction_follows_the_last_stage__zero_bubble_v(multi_token_prediction_layers):
     """In the form of a V the first stage has the output head, and no modules that predict further tokens.
 

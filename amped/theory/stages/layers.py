@@ -5,6 +5,7 @@ A layout's text is structure, as a choice is: its length is that of the records 
 
 import numpy as np
 
+from amped.theory.conditions import LISTED
 from amped.theory.quantity import MAPPING, family, quantity, records
 from amped.theory.stage_records import Stage
 
@@ -65,9 +66,6 @@ def pipeline_stages(layers, pipeline_parallel_degree, first_stage_layers, middle
 
 
 # --- layouts ---------------------------------------------------------------------------------------------------------
-
-
-LISTED = {"when_given": ("pipeline_layout",)}
 
 
 @quantity("count", **LISTED)

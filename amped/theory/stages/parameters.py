@@ -2,10 +2,8 @@
 
 import numpy as np
 
+from amped.theory.conditions import LISTED, ZERO_BUBBLE_V
 from amped.theory.quantity import quantity
-
-V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
-LISTED = {"when_given": ("pipeline_layout",)}
 
 
 @quantity("count")
@@ -91,7 +89,7 @@ def multi_token_prediction_expert_parameters_per_accelerator(
     return multi_token_prediction_expert_parameters / expert_split_degree
 
 
-@quantity("count", **V)
+@quantity("count", **ZERO_BUBBLE_V)
 def first_stage_parameters__zero_bubble_v(
     first_stage_layers, non_expert_parameters_per_layer, embedding_parameters, output_head_parameters
 ):
@@ -102,7 +100,7 @@ def first_stage_parameters__zero_bubble_v(
     return first_stage_layers * non_expert_parameters_per_layer + embedding_parameters + output_head_parameters
 
 
-@quantity("count", **V)
+@quantity("count", **ZERO_BUBBLE_V)
 def last_stage_parameters__zero_bubble_v(last_stage_layers, non_expert_parameters_per_layer):
     """Parameters of the last stage, where the V turns, without the routed experts. Source: arXiv 2405.15362, section 3."""
     return last_stage_layers * non_expert_parameters_per_layer

@@ -1,8 +1,7 @@
 """Copies from and to the host in a step: on the bottleneck stage, and around the optimizer."""
 
+from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import quantity
-
-OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
 
 
 @quantity("s")
@@ -11,7 +10,7 @@ def hidden_offload_communication_time():
     return 0
 
 
-@quantity("s", choice="performance_model", value="operators", when_any_given=OFFLOADS)
+@quantity("s", choice="performance_model", value="operators", **OFFLOADED)
 def hidden_offload_communication_time__operators(
     overlapped_offload_communication_time_per_layer,
     bottleneck_stage_layer_passes,
@@ -32,7 +31,7 @@ def exposed_offload_communication_time():
     return 0
 
 
-@quantity("s", choice="performance_model", value="operators", when_any_given=OFFLOADS)
+@quantity("s", choice="performance_model", value="operators", **OFFLOADED)
 def exposed_offload_communication_time__operators(
     exposed_offload_communication_time_per_layer, bottleneck_stage_layer_passes, offload_fill_time, update_offload_time,
     overlapped_update_offload_time,

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, STEP_PARTS
-from amped.estimation.remedies import OFFLOADS
 from amped.theory.catalogue import Formula, catalogue
+from amped.theory.conditions import OFFLOADS
 from tests.helpers.contract import CONTRACT, CONTRACT_PARTS, KINDS, OFFLOAD_PART
 from tests.helpers.laws import (
     estimate_of,
