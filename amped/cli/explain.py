@@ -26,6 +26,7 @@ def explain(
     """
     from amped.estimation.explanation import explained
 
+    options.tell_former_names(name)
     tree = explained(asked, name)
     if as_json:
         typer.echo(options.as_json(dataclasses.asdict(tree)))

@@ -104,6 +104,8 @@ def explore(
             return
         for notice in asked.sources.notices:
             typer.echo(f"note: {notice}", err=True)
+        named = (wanted.objective, *wanted.where, *(wanted.pareto or ()), *wanted.each, *outputs.along, *(vary or ()))
+        options.tell_former_names(*named)
         sweeps = parse_vary(vary or [])
         if place.shard is not None:
             _share(asked, wanted, sweeps, run)

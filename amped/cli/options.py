@@ -56,6 +56,14 @@ def print_old_names(wanted: bool) -> None:
     _old_names.set(wanted)
 
 
+def tell_former_names(*texts: str | None) -> None:
+    """Says once, beside the output, which names of what was typed have new ones."""
+    from amped.base.aliases import aliases
+
+    for notice in aliases().told(word for text in texts if text for word in re.findall(r"\w+", text)):
+        typer.echo(f"note: {notice}", err=True)
+
+
 def as_json(data: Any, **how: Any) -> str:
     """Data as JSON, with the names that the user asks for; `how` goes to `json.dumps`."""
     from amped.base.aliases import aliases

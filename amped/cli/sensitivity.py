@@ -44,6 +44,7 @@ def sensitivity(
     """
     from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, analyzed
 
+    options.tell_former_names(of)
     found = analyzed(asked, of, kind or HARDWARE_AND_MAPPING, step)
     for notice in asked.sources.notices:
         typer.echo(notice if notice.startswith("warning") else f"note: {notice}", err=True)

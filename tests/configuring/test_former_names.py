@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import amped
 from amped.base.aliases import aliases
@@ -98,6 +99,15 @@ class TestTheDoorsReadThem:
         assert estimate["held_by_allocator_bytes"] == estimate["allocator_reserved_bytes"]
         assert "held_by_allocator_bytes" in estimate
         assert amped.explain("held_parameters").name == "fullest_stage_parameters"
+
+    def test_what_is_typed_for_a_verb_is_told_beside_its_output(self) -> None:
+        told = "note: 'held_by_allocator_bytes' is called allocator_reserved_bytes now\n"
+        name, small = "held_by_allocator_bytes", ("minimal", "--space", "degrees", "--top", "1")
+        for words in (("explain", name), ("sensitivity", "--of", name), ("explore", *small, "--objective", name),
+                      ("explore", *small, "--where", f"{name} < 1 TB")):  # fmt: skip
+            done = CliRunner().invoke(app, words, catch_exceptions=False)
+            assert done.exit_code == 0, done.output
+            assert done.stderr.count(told) == 1
 
     def test_an_exploration_ranks_and_filters_by_former_names(self) -> None:
         found = amped.explore(
