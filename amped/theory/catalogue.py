@@ -18,9 +18,19 @@ from amped.theory.quantity import Mark, mark_of, members_of
 
 # The chapters in the order in which a reader meets their nouns: a formula's arguments come from its own or an earlier one.
 CHAPTERS = (
-    "inputs", "mapping", "operators", "stages", "roofline", "messages", "links", "layer", "schedules", "memory", "step",
+    "inputs",
+    "mapping",
+    "operators",
+    "stages",
+    "roofline",
+    "messages",
+    "links",
+    "layer",
+    "schedules",
+    "memory",
+    "step",
     "closed_form",
-)  # fmt: skip
+)
 BOOK = "amped.theory"
 
 
@@ -135,12 +145,15 @@ class Catalogue(Mapping[str, Quantity]):
                     hint = did_you_mean(argument, self)
                     yield Problem(f"'{_title(formula)}' needs '{argument}', which nothing gives", advice=hint)
                 elif self[argument].is_selector:
-                    yield Problem(f"'{_title(formula)}' takes the selector '{argument}' as an argument",
-                                  advice="make an alternative for each choice")  # fmt: skip
+                    yield Problem(
+                        f"'{_title(formula)}' takes the selector '{argument}' as an argument",
+                        advice="make an alternative for each choice",
+                    )
         for one, other in combinations(quantity.formulas, 2):
             if _tie(quantity, one, other):
-                yield Problem(f"'{_title(one)}' and '{_title(other)}' can apply at once",
-                              advice="make one more specific")  # fmt: skip
+                yield Problem(
+                    f"'{_title(one)}' and '{_title(other)}' can apply at once", advice="make one more specific"
+                )
 
 
 def collect(module: ModuleType) -> list[Formula]:
@@ -196,8 +209,13 @@ def _by_todays_names(formula: Formula) -> Formula:
     def named(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(now.get(name, name) for name in names)
 
-    mark = replace(formula.mark, when_given=named(formula.mark.when_given), replaces=named(formula.mark.replaces),
-                   when_any_given=named(formula.mark.when_any_given), even_with=named(formula.mark.even_with))  # fmt: skip
+    mark = replace(
+        formula.mark,
+        when_given=named(formula.mark.when_given),
+        replaces=named(formula.mark.replaces),
+        when_any_given=named(formula.mark.when_any_given),
+        even_with=named(formula.mark.even_with),
+    )
     return replace(formula, name=now.get(formula.name, formula.name), arguments=named(formula.arguments), mark=mark)
 
 
@@ -223,9 +241,22 @@ def _tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
 def unit_of_name(name: str) -> str | None:
     """The unit that the last word of a name (before any `_per_` or `_between_`) promises, or None."""
     stem = re.split(r"_per_|_between_", name)[0]
-    words = {"time": "s", "latency": "s", "bytes": "byte", "flops": "flop", "flop_rate": "flop/s",
-             "bandwidth": "byte/s", "energy": "J", "power": "W", "cost": "dollar", "efficiency": "1", "fraction": "1",
-             "utilization": "1", "degree": "count", "size": "count"}  # fmt: skip
+    words = {
+        "time": "s",
+        "latency": "s",
+        "bytes": "byte",
+        "flops": "flop",
+        "flop_rate": "flop/s",
+        "bandwidth": "byte/s",
+        "energy": "J",
+        "power": "W",
+        "cost": "dollar",
+        "efficiency": "1",
+        "fraction": "1",
+        "utilization": "1",
+        "degree": "count",
+        "size": "count",
+    }
     if name.startswith("number_of_") or stem.startswith("number_of_"):
         return "count"
     return next((unit for word, unit in words.items() if stem == word or stem.endswith("_" + word)), None)

@@ -29,9 +29,10 @@ def nonlinear_operation_rate(vector_flop_rate, flops_per_nonlinear_operation):
 
 
 @quantity(
-    "1/s", category=ACCELERATOR,
+    "1/s",
+    category=ACCELERATOR,
     when_given=("nonlinear_functional_units_per_core", "nonlinear_operations_per_cycle_per_unit"),
-)  # fmt: skip
+)
 def nonlinear_operation_rate__of_units(
     frequency, number_of_cores, nonlinear_functional_units_per_core, nonlinear_operations_per_cycle_per_unit
 ):
@@ -102,10 +103,16 @@ def softmax_operations(microbatch_tokens, context, attention_heads, tensor_paral
 
 @quantity("count")
 def activation_function_operations(
-    microbatch_tokens, feedforward_dimension, expert_feedforward_dimension, experts_per_token,
-    shared_experts_feedforward_dimension, tensor_parallel_rows, dense_stage_layers, MoE_stage_layers,
+    microbatch_tokens,
+    feedforward_dimension,
+    expert_feedforward_dimension,
+    experts_per_token,
+    shared_experts_feedforward_dimension,
+    tensor_parallel_rows,
+    dense_stage_layers,
+    MoE_stage_layers,
     number_of_microbatches_per_minibatch,
-):  # fmt: skip
+):
     """Activation functions on one accelerator, forward, in a step: one for each hidden unit.
 
     Source: AMPeD, nonlinear operations.
@@ -117,9 +124,14 @@ def activation_function_operations(
 
 @quantity("s", choice="performance_model", value="amped")
 def layer_forward_time__amped(
-    layer_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_bit_slices, softmax_operations,
-    activation_function_operations, nonlinear_operation_time, nonlinear_bit_slices,
-):  # fmt: skip
+    layer_multiply_accumulates,
+    multiply_accumulate_time,
+    multiply_accumulate_bit_slices,
+    softmax_operations,
+    activation_function_operations,
+    nonlinear_operation_time,
+    nonlinear_bit_slices,
+):
     """Forward time of a stage's layers, stage_layers · U_f. Source: AMPeD, computation time."""
     nonlinear = (softmax_operations + activation_function_operations) * nonlinear_operation_time * nonlinear_bit_slices
     return layer_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices + nonlinear
@@ -138,10 +150,15 @@ def compute_forward_time__amped(
 
 @quantity("s", choice="performance_model", value="amped")
 def compute_backward_time__amped(
-    layer_multiply_accumulates, output_head_multiply_accumulates, multiply_accumulate_time,
-    gradient_multiply_accumulate_bit_slices, softmax_operations, activation_function_operations, nonlinear_operation_time,
+    layer_multiply_accumulates,
+    output_head_multiply_accumulates,
+    multiply_accumulate_time,
+    gradient_multiply_accumulate_bit_slices,
+    softmax_operations,
+    activation_function_operations,
+    nonlinear_operation_time,
     nonlinear_bit_slices,
-):  # fmt: skip
+):
     """Time of the gradients of all inputs, stage_layers · U_b: as many operations as forward.
 
     Source: AMPeD, backward pass.
@@ -165,10 +182,18 @@ def weight_update_time__amped(
 
 @quantity("s", choice="performance_model", value="amped")
 def recomputation_time__amped(
-    layer_forward_time, recomputed_layer_fraction, recomputed_attention_core_fraction, attention_multiply_accumulates,
-    multiply_accumulate_time, multiply_accumulate_bit_slices, softmax_operations, nonlinear_operation_time,
-    nonlinear_bit_slices, recomputed_product_fraction, layer_multiply_accumulates,
-):  # fmt: skip
+    layer_forward_time,
+    recomputed_layer_fraction,
+    recomputed_attention_core_fraction,
+    attention_multiply_accumulates,
+    multiply_accumulate_time,
+    multiply_accumulate_bit_slices,
+    softmax_operations,
+    nonlinear_operation_time,
+    nonlinear_bit_slices,
+    recomputed_product_fraction,
+    layer_multiply_accumulates,
+):
     """Time to run layers forward again, or of each its scores, softmax and values, or a share of the other products.
 
     Source: arXiv 2205.05198, section 5. Differs: AMPeD has none.
@@ -183,9 +208,14 @@ def recomputation_time__amped(
 @family(EXPERT_=("", "expert_"))
 @quantity("byte", choice="performance_model", value="amped")
 def optimizer_traffic_bytes_per_EXPERT_parameter__amped(
-    weight_precision, gradient_precision, optimizer_states_per_parameter, optimizer_state_precision,
-    EXPERT_weight_shards, EXPERT_gradient_shards, EXPERT_optimizer_state_shards,
-):  # fmt: skip
+    weight_precision,
+    gradient_precision,
+    optimizer_states_per_parameter,
+    optimizer_state_precision,
+    EXPERT_weight_shards,
+    EXPERT_gradient_shards,
+    EXPERT_optimizer_state_shards,
+):
     """Bytes of an optimizer step for a parameter: weight and states read and written, gradient read, each shared by ZeRO.
 
     Source: definition. Differs: AMPeD has none.
@@ -197,9 +227,12 @@ def optimizer_traffic_bytes_per_EXPERT_parameter__amped(
 
 @quantity("s", choice="performance_model", value="amped")
 def optimizer_time__amped(
-    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_traffic_bytes_per_parameter,
-    optimizer_traffic_bytes_per_expert_parameter, memory_bandwidth,
-):  # fmt: skip
+    non_expert_parameters_per_accelerator,
+    expert_parameters_per_accelerator,
+    optimizer_traffic_bytes_per_parameter,
+    optimizer_traffic_bytes_per_expert_parameter,
+    memory_bandwidth,
+):
     """Time of an optimizer step on the stage that has most parameters. Source: definition. Differs: AMPeD has none."""
     shared = non_expert_parameters_per_accelerator * optimizer_traffic_bytes_per_parameter
     experts = expert_parameters_per_accelerator * optimizer_traffic_bytes_per_expert_parameter
@@ -221,9 +254,13 @@ ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1,
 
 @quantity("s", choice="performance_model", value="amped")
 def intra_node_tensor_communication_time__amped(
-    tensor_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
-    layer_passes, communication_rounds,
-):  # fmt: skip
+    tensor_collectives,
+    inter_accelerator_bandwidth,
+    inter_accelerator_efficiency,
+    inter_accelerator_latency,
+    layer_passes,
+    communication_rounds,
+):
     """Time of tensor parallelism inside the node: ring all-reduces.
 
     Source: AMPeD, tensor-parallel communication inside nodes.
@@ -240,9 +277,13 @@ def intra_node_tensor_communication_time__amped(
 
 @quantity("s", choice="performance_model", value="amped")
 def inter_node_tensor_communication_time__amped(
-    tensor_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_passes,
+    tensor_collectives,
+    inter_node_bandwidth_per_accelerator,
+    inter_node_efficiency,
+    inter_node_latency,
+    layer_passes,
     communication_rounds,
-):  # fmt: skip
+):
     """Time of tensor parallelism across nodes: ring all-reduces of what the node left to do.
 
     Source: AMPeD, tensor-parallel communication across nodes.
@@ -267,9 +308,13 @@ def exposed_tensor_communication_time__amped(
 
 @quantity("s", choice="performance_model", value="amped")
 def exposed_pipeline_communication_time__amped(
-    pipeline_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency, number_of_microbatches_per_minibatch,
-):  # fmt: skip
+    pipeline_collectives,
+    inter_accelerator_bandwidth,
+    inter_accelerator_efficiency,
+    inter_node_bandwidth_per_accelerator,
+    inter_node_efficiency,
+    number_of_microbatches_per_minibatch,
+):
     """Time to hand activations and gradients over one stage boundary, across nodes if any boundary is.
 
     Source: AMPeD, pipeline communication. Differs: interleaving sends as often as there are chunks, which is left out.
@@ -285,9 +330,15 @@ def exposed_pipeline_communication_time__amped(
 
 @quantity("s", choice="performance_model", value="amped")
 def exposed_expert_communication_time__amped(
-    expert_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_passes,
-):  # fmt: skip
+    expert_collectives,
+    inter_accelerator_bandwidth,
+    inter_accelerator_efficiency,
+    inter_accelerator_latency,
+    inter_node_bandwidth_per_accelerator,
+    inter_node_efficiency,
+    inter_node_latency,
+    layer_passes,
+):
     """Time of the all-to-alls: the share for other nodes leaves over the cards, the rest stays inside.
 
     Source: AMPeD, mixture-of-experts communication.
@@ -306,9 +357,15 @@ def exposed_expert_communication_time__amped(
 
 @quantity("s", choice="performance_model", value="amped")
 def exposed_context_communication_time__amped(
-    context_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, layer_passes,
-):  # fmt: skip
+    context_collectives,
+    inter_accelerator_bandwidth,
+    inter_accelerator_efficiency,
+    inter_accelerator_latency,
+    inter_node_bandwidth_per_accelerator,
+    inter_node_efficiency,
+    inter_node_latency,
+    layer_passes,
+):
     """Time of context parallelism: its exchanges inside the node and across nodes, one after the other.
 
     Source: arXiv 2310.01889; arXiv 2309.14509. Differs: AMPeD has none.
@@ -336,8 +393,12 @@ def closed_send_time(c, inside, across):
     return np.where(c.inter > 1, far, near * (c.intra > 1))
 
 
-CLOSED_TIMES = {"all_gather": closed_gather_time, "reduce_scatter": closed_gather_time,
-                "all_to_all": closed_all_to_all_time, "send_receive": closed_send_time}  # fmt: skip
+CLOSED_TIMES = {
+    "all_gather": closed_gather_time,
+    "reduce_scatter": closed_gather_time,
+    "all_to_all": closed_all_to_all_time,
+    "send_receive": closed_send_time,
+}
 
 
 # --- data parallelism ------------------------------------------------------------------------------------------------
@@ -354,9 +415,15 @@ def gradient_all_reduce_fraction(zero_stage):
 
 @records()
 def data_collectives(
-    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, gradient_precision, gradient_all_reduce_fraction,
-    intra_node_replicas, inter_node_replicas, intra_node_expert_replicas, inter_node_expert_replicas,
-):  # fmt: skip
+    non_expert_parameters_per_accelerator,
+    expert_parameters_per_accelerator,
+    gradient_precision,
+    gradient_all_reduce_fraction,
+    intra_node_replicas,
+    inter_node_replicas,
+    intra_node_expert_replicas,
+    inter_node_expert_replicas,
+):
     """One all-reduce of the worst stage's gradients a step, and one of its experts'.
 
     Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage, and hybrid
@@ -374,9 +441,15 @@ def data_collectives(
 
 @records()
 def weight_collectives(
-    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, weight_precision, zero_stage,
-    intra_node_replicas, inter_node_replicas, intra_node_expert_replicas, inter_node_expert_replicas,
-):  # fmt: skip
+    non_expert_parameters_per_accelerator,
+    expert_parameters_per_accelerator,
+    weight_precision,
+    zero_stage,
+    intra_node_replicas,
+    inter_node_replicas,
+    intra_node_expert_replicas,
+    inter_node_expert_replicas,
+):
     """Sharded weights, to be gathered for each pass of each micro-batch.
 
     Source: arXiv 1910.02054, section 7.2.2; arXiv 2304.11277 (FSDP). Differs: AMPeD multiplies the other communication
@@ -413,10 +486,14 @@ def inter_node_gradient_communication_time__amped(
 
 @quantity("s", choice="performance_model", value="amped")
 def weight_gathering_time__amped(
-    weight_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency, number_of_microbatches_per_minibatch,
+    weight_collectives,
+    inter_accelerator_bandwidth,
+    inter_accelerator_efficiency,
+    inter_node_bandwidth_per_accelerator,
+    inter_node_efficiency,
+    number_of_microbatches_per_minibatch,
     communication_rounds,
-):  # fmt: skip
+):
     """Time to gather sharded weights, inside and then across nodes. Source: arXiv 1910.02054, section 7.2.2."""
     inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
     across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
@@ -444,9 +521,12 @@ def exposed_data_communication_time__amped(
 
 @quantity("s")
 def pipelined_work_time(
-    compute_forward_time, compute_backward_time, recomputation_time, weight_update_time,
+    compute_forward_time,
+    compute_backward_time,
+    recomputation_time,
+    weight_update_time,
     exposed_tensor_communication_time,
-):  # fmt: skip
+):
     """Time of a stage's passes in a step, with what they wait for. Source: AMPeD, pipeline bubbles."""
     work = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time
     return work + exposed_tensor_communication_time
@@ -479,9 +559,12 @@ def bubble_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, w
 
 @quantity("s", choice="performance_model", value="amped")
 def pipeline_bubble_time__amped(
-    exposed_bubble_fraction, pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages,
+    exposed_bubble_fraction,
+    pipeline_parallel_degree,
+    number_of_microbatches_per_minibatch,
+    virtual_pipeline_stages,
     bubble_work_time,
-):  # fmt: skip
+):
     """Time that stages wait for the first and the last micro-batch.
 
     Source: AMPeD, pipeline bubbles; arXiv 2104.04473, section 2.2. Differs: AMPeD's code divides the compute part by layers again.

@@ -87,8 +87,13 @@ def durations_on(
 ) -> tuple[Duration, ...]:
     """The time of one call of each collective, with the overhead of a call; none in a group of one or of nothing."""
     return tuple(
-        Duration(c.name, c.kind, "communication",
-                 ((c.intra * c.inter > 1) & (c.volume > 0 * c.volume)) * (network.overhead + times[c.kind](c, network)),
-                 1.0, c.count)
+        Duration(
+            c.name,
+            c.kind,
+            "communication",
+            ((c.intra * c.inter > 1) & (c.volume > 0 * c.volume)) * (network.overhead + times[c.kind](c, network)),
+            1.0,
+            c.count,
+        )
         for c in collectives
-    )  # fmt: skip
+    )

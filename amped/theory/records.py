@@ -130,9 +130,15 @@ REDUCING = ("normalization", "loss")
 
 
 def contraction(
-    gemm: Gemm, flop: Any, operand: Any, result: Any, gradient: Any = None, stash: Any = 0.0, count: Any = 1.0,
+    gemm: Gemm,
+    flop: Any,
+    operand: Any,
+    result: Any,
+    gradient: Any = None,
+    stash: Any = 0.0,
+    count: Any = 1.0,
     kind: str = "contraction",
-) -> tuple[Operator, ...]:  # fmt: skip
+) -> tuple[Operator, ...]:
     """A matrix product and the products that give the gradients of its two operands.
 
     `flop` is what one multiply-accumulate counts; `operand` and `result` are bytes of an entry that is multiplied and of
@@ -167,8 +173,23 @@ def streamed(
 
     def passed(phase: str, work: Work, kept: Any) -> Operator:
         flops, read, written, functions, drawn, *_ = (*work, 0.0, 0.0)
-        return Operator(name, kind, phase, rows, width, 0.0, 1.0, flops, read, written, kept, 1.0, count,
-                        functions=functions, drawn=drawn)  # fmt: skip
+        return Operator(
+            name,
+            kind,
+            phase,
+            rows,
+            width,
+            0.0,
+            1.0,
+            flops,
+            read,
+            written,
+            kept,
+            1.0,
+            count,
+            functions=functions,
+            drawn=drawn,
+        )
 
     return passed("forward", forward, stash), passed("input_gradient", backward, 0.0 * stash)
 

@@ -49,7 +49,9 @@ def number_of_circuits_per_accelerator(number_of_wavelengths):
     return number_of_wavelengths
 
 
-@quantity("boolean", choice="network_kind", value="optical_circuit_switched", constrains="number_of_circuits_per_accelerator")  # fmt: skip
+@quantity(
+    "boolean", choice="network_kind", value="optical_circuit_switched", constrains="number_of_circuits_per_accelerator"
+)
 def each_circuit_has_a_wavelength__circuits(number_of_circuits_per_accelerator, number_of_wavelengths):
     """An accelerator has no more circuits than wavelengths. Source: definition."""
     return number_of_circuits_per_accelerator <= number_of_wavelengths

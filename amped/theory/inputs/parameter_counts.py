@@ -134,9 +134,14 @@ def attention_matrix_parameters(dimensionality, attention_heads, key_value_heads
 
 @quantity("count", choice="attention_kind", value="multi_latent")
 def attention_matrix_parameters__multi_latent(
-    dimensionality, attention_heads, head_dimension, value_head_dimension,
-    query_latent_dimension, key_value_latent_dimension, rotary_head_dimension,
-):  # fmt: skip
+    dimensionality,
+    attention_heads,
+    head_dimension,
+    value_head_dimension,
+    query_latent_dimension,
+    key_value_latent_dimension,
+    rotary_head_dimension,
+):
     """Weights of a multi-head latent attention, with the norms of its latent vectors.
 
     Source: arXiv 2405.04434, eq. 9–19.
@@ -152,9 +157,17 @@ def attention_matrix_parameters__multi_latent(
 
 @quantity("count")
 def attention_parameters(
-    attention_matrix_parameters, dimensionality, attention_heads, key_value_heads, head_dimension,
-    query_key_value_bias, attention_output_bias, query_key_norm, attention_sinks, relative_projection,
-):  # fmt: skip
+    attention_matrix_parameters,
+    dimensionality,
+    attention_heads,
+    key_value_heads,
+    head_dimension,
+    query_key_value_bias,
+    attention_output_bias,
+    query_key_norm,
+    attention_sinks,
+    relative_projection,
+):
     """Parameters of one layer's attention: matrices, biases, norms of queries and keys. Source: definition."""
     biases = query_key_value_bias * head_dimension * (attention_heads + 2 * key_value_heads)
     biases = biases + attention_output_bias * dimensionality + attention_sinks * attention_heads
@@ -164,10 +177,21 @@ def attention_parameters(
 
 @quantity("count")
 def non_expert_layer_parameters(
-    layers, number_of_attention_layers, number_of_dense_layers, number_of_MoE_layers, cross_attention_layers,
-    attention_parameters, norm_parameters, norm_vectors, dimensionality, feedforward_parameters,
-    router_and_shared_expert_parameters, relative_position_buckets, relative_position_tables, attention_heads,
-):  # fmt: skip
+    layers,
+    number_of_attention_layers,
+    number_of_dense_layers,
+    number_of_MoE_layers,
+    cross_attention_layers,
+    attention_parameters,
+    norm_parameters,
+    norm_vectors,
+    dimensionality,
+    feedforward_parameters,
+    router_and_shared_expert_parameters,
+    relative_position_buckets,
+    relative_position_tables,
+    attention_heads,
+):
     """Parameters of all layers without the routed experts, cross-attentions with their norms. Source: definition."""
     attention = number_of_attention_layers * attention_parameters + layers * norm_parameters
     attention = attention + cross_attention_layers * (attention_parameters + norm_vectors * dimensionality)
@@ -207,9 +231,15 @@ def norm_parameters(norms_per_layer, norm_vectors, dimensionality):
 
 @quantity("count")
 def embedding_parameters(
-    vocabulary_size, embedding_dimension, dimensionality, position_table, token_types, embedding_norm, norm_vectors,
+    vocabulary_size,
+    embedding_dimension,
+    dimensionality,
+    position_table,
+    token_types,
+    embedding_norm,
+    norm_vectors,
     patch_values,
-):  # fmt: skip
+):
     """Parameters before the first layer: words, positions, segments, patches and their norm. Source: definition."""
     words = vocabulary_size * embedding_dimension
     projections = np.where(embedding_dimension != dimensionality, 2 * embedding_dimension * dimensionality, 0)
@@ -220,9 +250,16 @@ def embedding_parameters(
 
 @quantity("count")
 def output_head_parameters(
-    vocabulary_size, dimensionality, tied_embeddings, final_norm, number_of_stacks, norm_vectors, output_bias, pooler,
+    vocabulary_size,
+    dimensionality,
+    tied_embeddings,
+    final_norm,
+    number_of_stacks,
+    norm_vectors,
+    output_bias,
+    pooler,
     multi_token_prediction_parameters,
-):  # fmt: skip
+):
     """Parameters after the last layer: final norms, untied output head, pooler, further predictions. Source: definition."""
     head = (1 - tied_embeddings) * vocabulary_size * dimensionality + output_bias * vocabulary_size
     norms = final_norm * number_of_stacks * norm_vectors * dimensionality
@@ -231,9 +268,14 @@ def output_head_parameters(
 
 @quantity("count")
 def number_of_parameters(
-    non_expert_layer_parameters, number_of_MoE_layers, number_of_experts, expert_parameters, embedding_parameters, output_head_parameters,
+    non_expert_layer_parameters,
+    number_of_MoE_layers,
+    number_of_experts,
+    expert_parameters,
+    embedding_parameters,
+    output_head_parameters,
     multi_token_prediction_expert_parameters,
-):  # fmt: skip
+):
     """Parameters of the whole network. Source: definition."""
     experts = number_of_MoE_layers * number_of_experts * expert_parameters + multi_token_prediction_expert_parameters
     return non_expert_layer_parameters + experts + embedding_parameters + output_head_parameters
@@ -241,9 +283,13 @@ def number_of_parameters(
 
 @quantity("count")
 def active_parameters(
-    number_of_parameters, number_of_MoE_layers, multi_token_prediction_MoE_layers, number_of_experts, experts_per_token,
+    number_of_parameters,
+    number_of_MoE_layers,
+    multi_token_prediction_MoE_layers,
+    number_of_experts,
+    experts_per_token,
     expert_parameters,
-):  # fmt: skip
+):
     """Parameters that one token uses: all but the experts it does not visit. Source: arXiv 2101.03961."""
     mixtures = number_of_MoE_layers + multi_token_prediction_MoE_layers
     return number_of_parameters - mixtures * (number_of_experts - experts_per_token) * expert_parameters
@@ -266,9 +312,16 @@ def multi_token_prediction_dense_layers(multi_token_prediction_layers, multi_tok
 
 @quantity("count")
 def multi_token_prediction_parameters(
-    multi_token_prediction_layers, multi_token_prediction_MoE_layers, multi_token_prediction_dense_layers, dimensionality, norm_vectors,
-    attention_parameters, norm_parameters, feedforward_parameters, router_and_shared_expert_parameters,
-):  # fmt: skip
+    multi_token_prediction_layers,
+    multi_token_prediction_MoE_layers,
+    multi_token_prediction_dense_layers,
+    dimensionality,
+    norm_vectors,
+    attention_parameters,
+    norm_parameters,
+    feedforward_parameters,
+    router_and_shared_expert_parameters,
+):
     """Parameters of those modules without routed experts; embedding and head are shared with the network.
 
     Two norms, and a projection of both normalized inputs, stand before the layer and its own final norm behind it.

@@ -125,9 +125,11 @@ def matrix_precision__half():
 
 
 @selector(
-    "bf16", category=NETWORK,
-    when_given=("bf16_peak_flop_rate",), even_with=("fp16_peak_flop_rate", "fp32_peak_flop_rate"),
-)  # fmt: skip
+    "bf16",
+    category=NETWORK,
+    when_given=("bf16_peak_flop_rate",),
+    even_with=("fp16_peak_flop_rate", "fp32_peak_flop_rate"),
+)
 def matrix_precision__brain():
     """bf16, where the accelerator has it. Source: arXiv 1905.12322."""
     return "bf16"

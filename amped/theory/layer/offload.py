@@ -55,9 +55,14 @@ def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activa
 
 @quantity("byte")
 def offloaded_weight_bytes_per_layer(
-    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, weight_shards, expert_weight_shards,
-    weight_precision, largest_stage_layers, weight_offload,
-):  # fmt: skip
+    non_expert_parameters_per_accelerator,
+    expert_parameters_per_accelerator,
+    weight_shards,
+    expert_weight_shards,
+    weight_precision,
+    largest_stage_layers,
+    weight_offload,
+):
     """Weights of a layer that come from the host: an accelerator's shard, gathered from the others' beside it.
 
     Source: arXiv 2104.07857, section 6.1 (bandwidth-centric partitioning).
@@ -70,9 +75,14 @@ def offloaded_weight_bytes_per_layer(
 
 @quantity("byte")
 def offloaded_gradient_bytes_per_layer(
-    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, gradient_shards, expert_gradient_shards,
-    gradient_precision, largest_stage_layers, gradient_offload,
-):  # fmt: skip
+    non_expert_parameters_per_accelerator,
+    expert_parameters_per_accelerator,
+    gradient_shards,
+    expert_gradient_shards,
+    gradient_precision,
+    largest_stage_layers,
+    gradient_offload,
+):
     """Gradients of a layer that go to the host in the backward pass of each micro-batch, an accelerator's shard of them.
 
     Source: arXiv 2101.06840, section 4.
@@ -118,9 +128,13 @@ def forward_offload_time_per_layer(
 
 @quantity("s")
 def backward_offload_time_per_layer(
-    offloaded_weight_bytes_per_layer, offloaded_activation_bytes_per_layer, offloaded_gradient_bytes_per_layer,
-    number_of_microbatches_per_minibatch, host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator,
-):  # fmt: skip
+    offloaded_weight_bytes_per_layer,
+    offloaded_activation_bytes_per_layer,
+    offloaded_gradient_bytes_per_layer,
+    number_of_microbatches_per_minibatch,
+    host_link_bandwidth_per_accelerator,
+    host_memory_bandwidth_per_accelerator,
+):
     """Copies of a layer in the backward pass of a micro-batch: weights and activations come, gradients go.
 
     The host adds up the gradients of several micro-batches. Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857,
@@ -139,9 +153,12 @@ def backward_offload_time_per_layer(
 
 @quantity("s")
 def overlapped_offload_communication_time_per_layer(
-    forward_offload_time_per_layer, backward_offload_time_per_layer, forward_time_per_layer, backward_time_per_layer,
+    forward_offload_time_per_layer,
+    backward_offload_time_per_layer,
+    forward_time_per_layer,
+    backward_time_per_layer,
     overlap_offload_communication,
-):  # fmt: skip
+):
     """Copies of a layer beside the computation of its neighbors, forward and backward.
 
     Source: arXiv 2104.07857, section 6.2. With two buffers and layers alike, the longer of copy and computation paces.
@@ -153,9 +170,12 @@ def overlapped_offload_communication_time_per_layer(
 
 @quantity("s")
 def offload_interference_time_per_layer(
-    offloaded_weight_bytes_per_layer, offloaded_activation_bytes_per_layer, offloaded_gradient_bytes_per_layer,
-    achieved_memory_bandwidth, overlapped_offload_communication_time_per_layer,
-):  # fmt: skip
+    offloaded_weight_bytes_per_layer,
+    offloaded_activation_bytes_per_layer,
+    offloaded_gradient_bytes_per_layer,
+    achieved_memory_bandwidth,
+    overlapped_offload_communication_time_per_layer,
+):
     """Time that computation loses to copies beside it: what they take of the accelerator's memory, at most their own.
 
     Source: definition; as if all computation were bound by memory, which is the most it can be.
@@ -173,9 +193,11 @@ def exposed_offload_communication_time_per_layer():
 
 @quantity("s", **OFFLOADED)
 def exposed_offload_communication_time_per_layer__offloaded(
-    forward_offload_time_per_layer, backward_offload_time_per_layer, overlapped_offload_communication_time_per_layer,
+    forward_offload_time_per_layer,
+    backward_offload_time_per_layer,
+    overlapped_offload_communication_time_per_layer,
     offload_interference_time_per_layer,
-):  # fmt: skip
+):
     """Copies of a layer that the accelerator waits for, and what the hidden part slows down.
 
     Source: arXiv 2104.07857, section 4.1 (efficiency by bandwidth).
@@ -189,9 +211,12 @@ def exposed_offload_communication_time_per_layer__offloaded(
 
 @quantity("byte")
 def host_update_bytes_per_parameter(
-    gradient_precision, optimizer_states_per_parameter, optimizer_state_precision, weight_precision,
+    gradient_precision,
+    optimizer_states_per_parameter,
+    optimizer_state_precision,
+    weight_precision,
     full_precision_copies,
-):  # fmt: skip
+):
     """Bytes that the host's memory moves to update a parameter: gradient and states read, states and weight written.
 
     Source: arXiv 2101.06840, section 5 (CPU-Adam). The norm was taken on the accelerator.
@@ -222,9 +247,15 @@ def host_update_time__offloaded(
 
 @quantity("s")
 def update_offload_time(
-    updated_parameters, weight_precision, gradient_precision, optimizer_offload, weight_offload, gradient_offload,
-    host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator,
-):  # fmt: skip
+    updated_parameters,
+    weight_precision,
+    gradient_precision,
+    optimizer_offload,
+    weight_offload,
+    gradient_offload,
+    host_link_bandwidth_per_accelerator,
+    host_memory_bandwidth_per_accelerator,
+):
     """Copies around the optimizer: weights that the host updates and does not keep, gradients that it did not have yet.
 
     Weights that the accelerator updates and the host keeps go down. Source: arXiv 2101.06840, section 4.1.
@@ -251,9 +282,14 @@ def overlapped_update_offload_time(update_offload_time, host_update_time, overla
 
 @quantity("s")
 def offload_fill_time(
-    offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer, host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator,
-    forward_time_per_layer, backward_time_per_layer, overlap_offload_communication,
-):  # fmt: skip
+    offloaded_weight_bytes_per_layer,
+    offloaded_gradient_bytes_per_layer,
+    host_link_bandwidth_per_accelerator,
+    host_memory_bandwidth_per_accelerator,
+    forward_time_per_layer,
+    backward_time_per_layer,
+    overlap_offload_communication,
+):
     """What has nothing to hide behind: the first layer's weights of a step, and the last gradients.
 
     Source: arXiv 2101.06840, section 4.1, figure 5. What is exposed anyway is not counted again.

@@ -37,9 +37,12 @@ def tensor_scatter_time_per_layer(tensor_durations):
 
 @quantity("s")
 def kernel_overlapped_tensor_forward_time_per_layer(
-    tensor_gather_time_per_layer, tensor_scatter_time_per_layer, product_forward_time_per_layer, tensor_parallel_rows,
+    tensor_gather_time_per_layer,
+    tensor_scatter_time_per_layer,
+    product_forward_time_per_layer,
+    tensor_parallel_rows,
     overlap_forward_tensor_communication,
-):  # fmt: skip
+):
     """Gathers and scatters of a forward pass beside products: all chunks but one of as many as there are shares.
 
     Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942 (products cut into chunks).
@@ -50,9 +53,11 @@ def kernel_overlapped_tensor_forward_time_per_layer(
 
 @quantity("s")
 def overlapped_gradient_gather_time_per_layer(
-    tensor_scatter_time_per_layer, product_forward_time_per_layer, tensor_parallel_rows,
+    tensor_scatter_time_per_layer,
+    product_forward_time_per_layer,
+    tensor_parallel_rows,
     overlap_forward_tensor_communication,
-):  # fmt: skip
+):
     """What a forward pass scattered, gathered as gradients beside the products that start from them, in chunks.
 
     Source: NVIDIA Transformer Engine, user buffers (proj_dgrad, fc2_dgrad).
@@ -63,10 +68,16 @@ def overlapped_gradient_gather_time_per_layer(
 
 @quantity("s")
 def kernel_overlapped_tensor_backward_time_per_layer(
-    tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, tensor_scatter_time_per_layer,
-    input_gradient_time_per_layer, weight_gradient_time_per_layer, overlap_tensor_communication,
-    kernel_overlapped_tensor_forward_time_per_layer, overlapped_gradient_gather_time_per_layer, recomputed_layer_fraction,
-):  # fmt: skip
+    tensor_forward_communication_time_per_layer,
+    tensor_gather_time_per_layer,
+    tensor_scatter_time_per_layer,
+    input_gradient_time_per_layer,
+    weight_gradient_time_per_layer,
+    overlap_tensor_communication,
+    kernel_overlapped_tensor_forward_time_per_layer,
+    overlapped_gradient_gather_time_per_layer,
+    recomputed_layer_fraction,
+):
     """Reductions beside gradients of weights, inputs gathered again beside the others; what recomputing does as forward.
 
     Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
@@ -138,9 +149,11 @@ def idle_overlapped_tensor_backward_time_per_layer(
 
 @quantity("s")
 def exposed_tensor_forward_communication_time_per_layer(
-    tensor_forward_communication_time_per_layer, kernel_overlapped_tensor_forward_time_per_layer,
-    idle_overlapped_tensor_forward_time_per_layer, overlap_slowdown_fraction,
-):  # fmt: skip
+    tensor_forward_communication_time_per_layer,
+    kernel_overlapped_tensor_forward_time_per_layer,
+    idle_overlapped_tensor_forward_time_per_layer,
+    overlap_slowdown_fraction,
+):
     """Exchanges of a forward pass that accelerators wait for. What runs beside kernels still slows them down.
 
     Source: arXiv 2205.05198, section 4.2.2.
@@ -151,9 +164,11 @@ def exposed_tensor_forward_communication_time_per_layer(
 
 @quantity("s")
 def exposed_tensor_backward_communication_time_per_layer(
-    tensor_backward_communication_time_per_layer, kernel_overlapped_tensor_backward_time_per_layer,
-    idle_overlapped_tensor_backward_time_per_layer, overlap_slowdown_fraction,
-):  # fmt: skip
+    tensor_backward_communication_time_per_layer,
+    kernel_overlapped_tensor_backward_time_per_layer,
+    idle_overlapped_tensor_backward_time_per_layer,
+    overlap_slowdown_fraction,
+):
     """Exchanges of a backward pass that accelerators wait for. What runs beside kernels still slows them down.
 
     Source: arXiv 2205.05198, sections 4.2.2 and 5.
@@ -207,9 +222,11 @@ def overlapped_tensor_communication_time_per_layer(
 
 @quantity("s")
 def unoverlapped_compute_time_per_layer(
-    forward_time_per_layer, input_gradient_time_per_layer, weight_gradient_time_per_layer,
+    forward_time_per_layer,
+    input_gradient_time_per_layer,
+    weight_gradient_time_per_layer,
     overlapped_tensor_communication_time_per_layer,
-):  # fmt: skip
+):
     """Computation of a layer beside which no tensor-parallel communication runs. Source: definition."""
     compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
     return np.maximum(compute - overlapped_tensor_communication_time_per_layer, 0)
@@ -292,10 +309,16 @@ def overlappable_attention_fraction__all_to_all():
 
 @quantity("s")
 def overlapped_context_communication_time_per_layer(
-    context_pass_communication_time_per_layer, context_gradient_communication_time_per_layer, communication_rounds, attention_core_forward_time_per_layer,
-    attention_core_gradient_time_per_layer, input_gradient_time_per_layer, tensor_gather_time_per_layer,
-    overlappable_attention_fraction, overlap_context_communication,
-):  # fmt: skip
+    context_pass_communication_time_per_layer,
+    context_gradient_communication_time_per_layer,
+    communication_rounds,
+    attention_core_forward_time_per_layer,
+    attention_core_gradient_time_per_layer,
+    input_gradient_time_per_layer,
+    tensor_gather_time_per_layer,
+    overlappable_attention_fraction,
+    overlap_context_communication,
+):
     """Exchange of keys and values beside scores and values, forward and, as far as no input is gathered there, backward.
 
     Source: arXiv 2310.01889, section 3. The last step of gradients in a ring has no attention left beside it.
@@ -344,9 +367,11 @@ def expert_communication_time_per_layer__mixture(expert_durations, expert_tensor
 
 @quantity("s")
 def overlapped_expert_communication_time_per_layer(
-    expert_communication_time_per_layer, unoverlapped_compute_time_per_layer, overlapped_context_communication_time_per_layer,
+    expert_communication_time_per_layer,
+    unoverlapped_compute_time_per_layer,
+    overlapped_context_communication_time_per_layer,
     overlap_expert_communication,
-):  # fmt: skip
+):
     """Travel of tokens beside the computation of another micro-batch. Source: arXiv 2412.19437, section 3.2.1."""
     window = unoverlapped_compute_time_per_layer - overlapped_context_communication_time_per_layer
     return overlap_expert_communication * np.minimum(expert_communication_time_per_layer, window)

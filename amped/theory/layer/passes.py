@@ -69,10 +69,17 @@ def last_product_forward_time_per_layer(layer_durations, kernel_rates):
 
 @quantity("s")
 def recomputation_time_per_layer(
-    forward_time_per_layer, attention_core_forward_time_per_layer, product_forward_time_per_layer,
-    streaming_forward_time_per_layer, last_product_forward_time_per_layer, recomputed_layer_fraction,
-    recomputed_attention_core_fraction, recomputed_product_fraction, recomputed_streaming_fraction, recomputation_stops_early,
-):  # fmt: skip
+    forward_time_per_layer,
+    attention_core_forward_time_per_layer,
+    product_forward_time_per_layer,
+    streaming_forward_time_per_layer,
+    last_product_forward_time_per_layer,
+    recomputed_layer_fraction,
+    recomputed_attention_core_fraction,
+    recomputed_product_fraction,
+    recomputed_streaming_fraction,
+    recomputation_stops_early,
+):
     """Time to compute a layer's activations again, averaged over the layers; or only as far as the last that is needed.
 
     Source: arXiv 2205.05198, section 5; PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).

@@ -6,11 +6,15 @@ from amped.theory.records import total
 
 @quantity("s")
 def layer_time(
-    forward_time_per_layer, input_gradient_time_per_layer, weight_gradient_time_per_layer,
-    recomputation_time_per_layer, exposed_tensor_communication_time_per_layer,
-    exposed_context_communication_time_per_layer, exposed_expert_communication_time_per_layer,
+    forward_time_per_layer,
+    input_gradient_time_per_layer,
+    weight_gradient_time_per_layer,
+    recomputation_time_per_layer,
+    exposed_tensor_communication_time_per_layer,
+    exposed_context_communication_time_per_layer,
+    exposed_expert_communication_time_per_layer,
     exposed_offload_communication_time_per_layer,
-):  # fmt: skip
+):
     """Time of one layer for a micro-batch, all passes and what it waits for. Source: definition."""
     compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
     communication = exposed_tensor_communication_time_per_layer + exposed_context_communication_time_per_layer
@@ -37,9 +41,13 @@ def embedding_time(embedding_forward_time, embedding_backward_time, vocabulary_p
 
 @quantity("s")
 def output_head_time(
-    output_head_forward_time, output_head_input_gradient_time, output_head_weight_gradient_time, vocabulary_parallel_communication_time, layer_time,
+    output_head_forward_time,
+    output_head_input_gradient_time,
+    output_head_weight_gradient_time,
+    vocabulary_parallel_communication_time,
+    layer_time,
     multi_token_prediction_layers,
-):  # fmt: skip
+):
     """What a micro-batch takes in the output head, and in the layers that predict further tokens. Source: definition."""
     head = (
         output_head_forward_time
@@ -52,9 +60,12 @@ def output_head_time(
 
 @quantity("s")
 def forward_pass_time_per_layer(
-    forward_time_per_layer, tensor_forward_communication_time_per_layer, exposed_context_communication_time_per_layer,
-    exposed_expert_communication_time_per_layer, communication_rounds,
-):  # fmt: skip
+    forward_time_per_layer,
+    tensor_forward_communication_time_per_layer,
+    exposed_context_communication_time_per_layer,
+    exposed_expert_communication_time_per_layer,
+    communication_rounds,
+):
     """Time of a micro-batch's forward pass through a layer, with its share of what it waits for. Source: definition."""
     exchanged = exposed_context_communication_time_per_layer + exposed_expert_communication_time_per_layer
     return forward_time_per_layer + tensor_forward_communication_time_per_layer + exchanged / communication_rounds

@@ -29,26 +29,42 @@ def all_reduce_algorithms__NAME():
 
 @records(choice="network_kind", value="electrical")
 def network_links__electrical(
-    inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency, inter_accelerator_ramp_bytes,
-    inter_node_bandwidth_per_accelerator, inter_node_efficiency, inter_node_latency, inter_node_ramp_bytes,
-    collective_overhead_time, tree_bandwidth_fraction, in_switch_efficiency, all_reduce_algorithms,
-):  # fmt: skip
+    inter_accelerator_bandwidth,
+    inter_accelerator_efficiency,
+    inter_accelerator_latency,
+    inter_accelerator_ramp_bytes,
+    inter_node_bandwidth_per_accelerator,
+    inter_node_efficiency,
+    inter_node_latency,
+    inter_node_ramp_bytes,
+    collective_overhead_time,
+    tree_bandwidth_fraction,
+    in_switch_efficiency,
+    all_reduce_algorithms,
+):
     """All that the time of a collective depends on beside its group and payload, as one record. Source: definition.
 
     There are none on optical circuits: what asks for them there, and has no formula of its own for circuits, is refused.
     """
     (algorithms,) = all_reduce_algorithms
-    return (Links(
-        name="network_links",
-        fast=inter_accelerator_bandwidth * inter_accelerator_efficiency,
-        slow=inter_node_bandwidth_per_accelerator * inter_node_efficiency,
-        fast_latency=inter_accelerator_latency, slow_latency=inter_node_latency,
-        fast_ramp=inter_accelerator_ramp_bytes, slow_ramp=inter_node_ramp_bytes,
-        overhead=collective_overhead_time,
-        tree=tree_bandwidth_fraction, switch=in_switch_efficiency / inter_accelerator_efficiency,
-        allows_ring=algorithms.allows_ring, allows_tree=algorithms.allows_tree, allows_hierarchy=algorithms.allows_hierarchy,
-        allows_switch=algorithms.allows_switch,
-    ),)  # fmt: skip
+    return (
+        Links(
+            name="network_links",
+            fast=inter_accelerator_bandwidth * inter_accelerator_efficiency,
+            slow=inter_node_bandwidth_per_accelerator * inter_node_efficiency,
+            fast_latency=inter_accelerator_latency,
+            slow_latency=inter_node_latency,
+            fast_ramp=inter_accelerator_ramp_bytes,
+            slow_ramp=inter_node_ramp_bytes,
+            overhead=collective_overhead_time,
+            tree=tree_bandwidth_fraction,
+            switch=in_switch_efficiency / inter_accelerator_efficiency,
+            allows_ring=algorithms.allows_ring,
+            allows_tree=algorithms.allows_tree,
+            allows_hierarchy=algorithms.allows_hierarchy,
+            allows_switch=algorithms.allows_switch,
+        ),
+    )
 
 
 # --- equations -------------------------------------------------------------------------------------------------------
@@ -149,8 +165,15 @@ def send_time(c, links):
     return np.where(c.inter > 1, far, near)
 
 
-TIMES = {"all_reduce": all_reduce_time, "all_gather": gather_time, "reduce_scatter": gather_time, "reduce": chain_time,
-         "broadcast": chain_time, "all_to_all": all_to_all_time, "send_receive": send_time}  # fmt: skip
+TIMES = {
+    "all_reduce": all_reduce_time,
+    "all_gather": gather_time,
+    "reduce_scatter": gather_time,
+    "reduce": chain_time,
+    "broadcast": chain_time,
+    "all_to_all": all_to_all_time,
+    "send_receive": send_time,
+}
 
 
 def collective_durations(collectives, links):

@@ -42,26 +42,45 @@ def circuit_algorithms__NAME():
 
 @records()
 def network_circuits(
-    bandwidth_per_wavelength, number_of_wavelengths, number_of_circuits_per_accelerator, exposed_reconfiguration_time,
-    inter_node_efficiency, inter_node_latency, inter_node_ramp_bytes, collective_overhead_time,
-    inter_accelerator_bandwidth, inter_accelerator_efficiency, inter_accelerator_latency, inter_accelerator_ramp_bytes,
-    circuits_inside_node, circuit_algorithms,
-):  # fmt: skip
+    bandwidth_per_wavelength,
+    number_of_wavelengths,
+    number_of_circuits_per_accelerator,
+    exposed_reconfiguration_time,
+    inter_node_efficiency,
+    inter_node_latency,
+    inter_node_ramp_bytes,
+    collective_overhead_time,
+    inter_accelerator_bandwidth,
+    inter_accelerator_efficiency,
+    inter_accelerator_latency,
+    inter_accelerator_ramp_bytes,
+    circuits_inside_node,
+    circuit_algorithms,
+):
     """All that the time of a collective over circuits depends on beside its group and payload. Source: definition.
 
     Efficiency, latency of a step and ramp are those of the network across nodes.
     """
     (algorithms,) = circuit_algorithms
-    return (Circuits(
-        name="network_circuits",
-        wavelength=bandwidth_per_wavelength * inter_node_efficiency, wavelengths=number_of_wavelengths,
-        circuits=number_of_circuits_per_accelerator,
-        setting=exposed_reconfiguration_time, latency=inter_node_latency, ramp=inter_node_ramp_bytes,
-        overhead=collective_overhead_time,
-        fast=inter_accelerator_bandwidth * inter_accelerator_efficiency, fast_latency=inter_accelerator_latency,
-        fast_ramp=inter_accelerator_ramp_bytes, flat=circuits_inside_node,
-        allows_ring=algorithms.allows_ring, allows_halving=algorithms.allows_halving, allows_k_nomial=algorithms.allows_k_nomial,
-    ),)  # fmt: skip
+    return (
+        Circuits(
+            name="network_circuits",
+            wavelength=bandwidth_per_wavelength * inter_node_efficiency,
+            wavelengths=number_of_wavelengths,
+            circuits=number_of_circuits_per_accelerator,
+            setting=exposed_reconfiguration_time,
+            latency=inter_node_latency,
+            ramp=inter_node_ramp_bytes,
+            overhead=collective_overhead_time,
+            fast=inter_accelerator_bandwidth * inter_accelerator_efficiency,
+            fast_latency=inter_accelerator_latency,
+            fast_ramp=inter_accelerator_ramp_bytes,
+            flat=circuits_inside_node,
+            allows_ring=algorithms.allows_ring,
+            allows_halving=algorithms.allows_halving,
+            allows_k_nomial=algorithms.allows_k_nomial,
+        ),
+    )
 
 
 # --- equations -------------------------------------------------------------------------------------------------------
@@ -195,9 +214,15 @@ def send_time(c, net):
     return np.where(across > 1, round_time(c.volume, 1, net), near)
 
 
-TIMES = {"all_reduce": all_reduce_time, "all_gather": gather_time, "reduce_scatter": gather_time,
-         "reduce": broadcast_time, "broadcast": broadcast_time, "all_to_all": all_to_all_time,
-         "send_receive": send_time}  # fmt: skip
+TIMES = {
+    "all_reduce": all_reduce_time,
+    "all_gather": gather_time,
+    "reduce_scatter": gather_time,
+    "reduce": broadcast_time,
+    "broadcast": broadcast_time,
+    "all_to_all": all_to_all_time,
+    "send_receive": send_time,
+}
 
 
 @family(KIND=("tensor", "context", "grid_column", "expert", "expert_tensor"))

@@ -41,9 +41,10 @@ def KIND_parallel_degree__of_parts(intra_node_KIND_parallel_degree, inter_node_K
 
 
 @quantity(
-    "count", when_given=("tensor_parallel_rows", "tensor_parallel_columns"),
+    "count",
+    when_given=("tensor_parallel_rows", "tensor_parallel_columns"),
     even_with=("intra_node_tensor_parallel_degree", "inter_node_tensor_parallel_degree"),
-)  # fmt: skip
+)
 def tensor_parallel_degree__of_grid(tensor_parallel_rows, tensor_parallel_columns):
     """Rows times columns of the grid, where both are given. Source: arXiv 2410.00273, section 3."""
     return tensor_parallel_rows * tensor_parallel_columns

@@ -217,9 +217,13 @@ def one_dimension_has_one_column__1d(tensor_parallel_columns):
 
 @quantity("boolean", constrains="intra_node_tensor_parallel_rows")
 def the_node_holds_whole_rows_and_columns(
-    tensor_parallel_rows, tensor_parallel_columns, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows,
-    intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns,
-):  # fmt: skip
+    tensor_parallel_rows,
+    tensor_parallel_columns,
+    intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows,
+    intra_node_tensor_parallel_columns,
+    inter_node_tensor_parallel_columns,
+):
     """Rows and columns of the grid are whole inside the node and across nodes. Source: definition."""
     rows = np.mod(intra_node_tensor_parallel_rows, 1) + np.mod(inter_node_tensor_parallel_rows, 1)
     columns = np.mod(intra_node_tensor_parallel_columns, 1) + np.mod(inter_node_tensor_parallel_columns, 1)

@@ -32,9 +32,12 @@ def the_accelerators_divide_by_the_other_degrees(
 
 @quantity("boolean", constrains="data_parallel_degree")
 def degrees_multiply_to_the_number_of_accelerators(
-    data_parallel_degree, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree,
+    data_parallel_degree,
+    tensor_parallel_degree,
+    pipeline_parallel_degree,
+    context_parallel_degree,
     number_of_accelerators,
-):  # fmt: skip
+):
     """Data, tensor, pipeline and context degree multiply to the number of accelerators.
 
     Source: arXiv 2104.04473, section 3.1.
@@ -51,9 +54,12 @@ def the_cluster_has_the_accelerators(number_of_accelerators, number_of_nodes, nu
 
 @quantity("boolean", constrains="intra_node_tensor_parallel_degree")
 def the_fast_domain_holds_the_inner_degrees(
-    intra_node_data_parallel_degree, intra_node_tensor_parallel_degree, intra_node_pipeline_parallel_degree,
-    intra_node_context_parallel_degree, scale_up_domain_size,
-):  # fmt: skip
+    intra_node_data_parallel_degree,
+    intra_node_tensor_parallel_degree,
+    intra_node_pipeline_parallel_degree,
+    intra_node_context_parallel_degree,
+    scale_up_domain_size,
+):
     """The degrees inside the node multiply to no more accelerators than the fast domain has. Source: definition."""
     inside = intra_node_data_parallel_degree * intra_node_tensor_parallel_degree
     inside = inside * intra_node_pipeline_parallel_degree * intra_node_context_parallel_degree
@@ -128,9 +134,13 @@ def experts_divide_by_the_expert_tensor_degree(
 
 @quantity("boolean", constrains="expert_parallel_degree")
 def expert_groups_divide_the_replicas(
-    data_parallel_degree, context_parallel_degree, tensor_parallel_degree, expert_parallel_degree,
-    expert_tensor_parallel_degree, number_of_MoE_layers,
-):  # fmt: skip
+    data_parallel_degree,
+    context_parallel_degree,
+    tensor_parallel_degree,
+    expert_parallel_degree,
+    expert_tensor_parallel_degree,
+    number_of_MoE_layers,
+):
     """The accelerators of one stage are a whole number of expert groups.
 
     Source: arXiv 2504.14960 (parallel folding).

@@ -8,9 +8,14 @@ from amped.theory.quantity import quantity
 
 @quantity("byte")
 def first_stage_activation_bytes(
-    device_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, first_stage_microbatches_in_flight,
-    output_head_activation_bytes, output_head_microbatches_in_flight, pipeline_parallel_degree,
-):  # fmt: skip
+    device_activation_bytes_per_layer,
+    first_stage_layers,
+    embedding_activation_bytes,
+    first_stage_microbatches_in_flight,
+    output_head_activation_bytes,
+    output_head_microbatches_in_flight,
+    pipeline_parallel_degree,
+):
     """Activations that the first stage keeps: those of all micro-batches in flight, alone with the head's too.
 
     Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
@@ -30,9 +35,14 @@ def middle_stage_activation_bytes(
 
 @quantity("byte")
 def last_stage_activation_bytes(
-    device_activation_bytes_per_layer, last_stage_layers, last_stage_microbatches_in_flight, output_head_activation_bytes,
-    output_head_microbatches_in_flight, first_stage_activation_bytes, pipeline_parallel_degree,
-):  # fmt: skip
+    device_activation_bytes_per_layer,
+    last_stage_layers,
+    last_stage_microbatches_in_flight,
+    output_head_activation_bytes,
+    output_head_microbatches_in_flight,
+    first_stage_activation_bytes,
+    pipeline_parallel_degree,
+):
     """Activations that the last stage keeps, with the logits. Source: arXiv 2205.05198, sections 4.2.3 and 4.3."""
     each = device_activation_bytes_per_layer * last_stage_layers * last_stage_microbatches_in_flight
     each = each + output_head_activation_bytes * output_head_microbatches_in_flight
@@ -41,9 +51,14 @@ def last_stage_activation_bytes(
 
 @quantity("byte", **ZERO_BUBBLE_V)
 def first_stage_activation_bytes__zero_bubble_v(
-    device_activation_bytes_per_layer, first_stage_layers, embedding_activation_bytes, output_head_activation_bytes,
-    first_stage_microbatches_in_flight, output_head_microbatches_in_flight, number_of_microbatches_per_minibatch,
-):  # fmt: skip
+    device_activation_bytes_per_layer,
+    first_stage_layers,
+    embedding_activation_bytes,
+    output_head_activation_bytes,
+    first_stage_microbatches_in_flight,
+    output_head_microbatches_in_flight,
+    number_of_microbatches_per_minibatch,
+):
     """Activations that the first stage keeps: halves of its layers, the first of them for twice as many micro-batches.
 
     Source: arXiv 2405.15362, section 3. Either all halves held are first ones, or one has come back to the head.

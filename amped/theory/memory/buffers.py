@@ -36,9 +36,12 @@ def fullest_layer_activation_bytes(layer_operators, feedforward_operators, exper
 
 @quantity("byte")
 def recomputed_layer_bytes(
-    fullest_layer_activation_bytes, score_activation_bytes, recomputed_layer_fraction, recomputed_attention_core_fraction,
+    fullest_layer_activation_bytes,
+    score_activation_bytes,
+    recomputed_layer_fraction,
+    recomputed_attention_core_fraction,
     recomputed_product_fraction,
-):  # fmt: skip
+):
     """Activations of the layer being recomputed. Source: arXiv 2205.05198, section 5."""
     whole = (recomputed_layer_fraction + recomputed_product_fraction > 0) * fullest_layer_activation_bytes
     return whole + recomputed_attention_core_fraction * score_activation_bytes
@@ -62,8 +65,12 @@ def working_gradient_bytes(layer_operators):
 
 @quantity("byte")
 def communication_buffer_bytes(
-    microbatch_bytes, residual_bytes, sequence_parallel, tensor_parallel_rows, pipeline_parallel_degree,
-):  # fmt: skip
+    microbatch_bytes,
+    residual_bytes,
+    sequence_parallel,
+    tensor_parallel_rows,
+    pipeline_parallel_degree,
+):
     """Buffers of a micro-batch: the sequence gathered from its shares, and what is sent to and received from neighbors.
 
     Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, p2p_communication.
@@ -117,12 +124,23 @@ def activation_staging_bytes__offloaded(offloaded_activation_bytes_per_layer, la
 
 @quantity("byte")
 def gathered_weight_bytes(
-    number_of_attention_layers, attention_parameters, norm_parameters, feedforward_parameters,
-    router_and_shared_expert_parameters, number_of_dense_layers, number_of_MoE_layers, number_of_experts,
-    expert_parameters, weight_split_degree,
-    expert_parallel_degree, expert_tensor_parallel_degree, weight_precision, zero_stage, sharding_degree,
+    number_of_attention_layers,
+    attention_parameters,
+    norm_parameters,
+    feedforward_parameters,
+    router_and_shared_expert_parameters,
+    number_of_dense_layers,
+    number_of_MoE_layers,
+    number_of_experts,
+    expert_parameters,
+    weight_split_degree,
+    expert_parallel_degree,
+    expert_tensor_parallel_degree,
+    weight_precision,
+    zero_stage,
+    sharding_degree,
     expert_weight_shards,
-):  # fmt: skip
+):
     """Weights of the largest layer, whole for the time it runs where ZeRO shards them.
 
     Source: arXiv 1910.02054, section 5.3.
@@ -144,9 +162,17 @@ def weight_buffer_bytes(gathered_weight_bytes):
 
 @quantity("byte", **OFFLOADED)
 def weight_buffer_bytes__offloaded(
-    gathered_weight_bytes, offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer, largest_stage_layers,
-    embedding_parameters, output_head_parameters, tensor_parallel_degree, weight_shards, weight_precision, weight_offload,
-):  # fmt: skip
+    gathered_weight_bytes,
+    offloaded_weight_bytes_per_layer,
+    offloaded_gradient_bytes_per_layer,
+    largest_stage_layers,
+    embedding_parameters,
+    output_head_parameters,
+    tensor_parallel_degree,
+    weight_shards,
+    weight_precision,
+    weight_offload,
+):
     """Weights that are there while their layer runs, and gradients on their way: two layers, or the larger end.
 
     Source: arXiv 2104.07857, section 6.2 (prefetch beside computation).
@@ -164,9 +190,14 @@ def weight_buffer_bytes__offloaded(
 
 @quantity("byte")
 def layer_working_bytes(
-    recomputed_layer_bytes, working_gradient_bytes, communication_buffer_bytes, context_buffer_bytes,
-    activation_staging_bytes, grid_column_buffer_bytes, expert_working_bytes,
-):  # fmt: skip
+    recomputed_layer_bytes,
+    working_gradient_bytes,
+    communication_buffer_bytes,
+    context_buffer_bytes,
+    activation_staging_bytes,
+    grid_column_buffer_bytes,
+    expert_working_bytes,
+):
     """Working memory of any stage that grows with the micro-batch: a layer recomputed, its gradients, what is sent.
 
     Source: arXiv 2205.05198, section 5.

@@ -35,9 +35,12 @@ def fullest_middle_stage_index(pipeline_layout):
 
 @quantity("count", choice="pipeline_schedule", value="1f1b", **LISTED)
 def fullest_middle_stage_index__1f1b(
-    pipeline_layout, state_bytes_per_layer, device_activation_bytes_per_layer, pipeline_parallel_degree,
+    pipeline_layout,
+    state_bytes_per_layer,
+    device_activation_bytes_per_layer,
+    pipeline_parallel_degree,
     number_of_microbatches_per_minibatch,
-):  # fmt: skip
+):
     """Place of the stage between first and last that needs most memory: earlier ones hold more micro-batches.
 
     Source: arXiv 2205.05198, section 4.2.3.

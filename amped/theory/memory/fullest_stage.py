@@ -8,9 +8,14 @@ from amped.theory.quantity import quantity
 
 @quantity("boolean")
 def last_stage_is_fullest(
-    first_stage_state_bytes, middle_stage_state_bytes, last_stage_state_bytes, first_stage_activation_bytes,
-    middle_stage_activation_bytes, last_stage_activation_bytes, logits_gradient_bytes,
-):  # fmt: skip
+    first_stage_state_bytes,
+    middle_stage_state_bytes,
+    last_stage_state_bytes,
+    first_stage_activation_bytes,
+    middle_stage_activation_bytes,
+    last_stage_activation_bytes,
+    logits_gradient_bytes,
+):
     """Whether the last stage, with head and logits, needs most memory; so where it is the only one.
 
     Source: arXiv 2205.05198, section 4.3.
@@ -23,9 +28,12 @@ def last_stage_is_fullest(
 
 @quantity("boolean")
 def middle_stage_is_fullest(
-    first_stage_state_bytes, middle_stage_state_bytes, first_stage_activation_bytes, middle_stage_activation_bytes,
+    first_stage_state_bytes,
+    middle_stage_state_bytes,
+    first_stage_activation_bytes,
+    middle_stage_activation_bytes,
     last_stage_is_fullest,
-):  # fmt: skip
+):
     """Whether a stage between first and last needs most memory. Source: arXiv 2205.05198, section 4.2.3."""
     first = first_stage_state_bytes + first_stage_activation_bytes
     return (middle_stage_state_bytes + middle_stage_activation_bytes > first) & (last_stage_is_fullest == 0)
@@ -38,9 +46,13 @@ def of_fullest(is_middle, is_last, first, middle, last):
 
 @quantity("count")
 def fullest_stage_parameters(
-    first_stage_parameters, middle_stage_parameters, last_stage_parameters, middle_stage_is_fullest,
-    last_stage_is_fullest, weight_split_degree,
-):  # fmt: skip
+    first_stage_parameters,
+    middle_stage_parameters,
+    last_stage_parameters,
+    middle_stage_is_fullest,
+    last_stage_is_fullest,
+    weight_split_degree,
+):
     """Parameters of the fullest accelerator without the routed experts, unsharded by ZeRO. Source: definition."""
     stages = (first_stage_parameters, middle_stage_parameters, last_stage_parameters)
     return of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages) / weight_split_degree
@@ -48,9 +60,15 @@ def fullest_stage_parameters(
 
 @quantity("count")
 def fullest_stage_expert_parameters(
-    first_stage_layers, fullest_middle_stage_layers, last_stage_layers, middle_stage_is_fullest, last_stage_is_fullest,
-    expert_parameters_per_layer, expert_split_degree, multi_token_prediction_expert_parameters_per_accelerator,
-):  # fmt: skip
+    first_stage_layers,
+    fullest_middle_stage_layers,
+    last_stage_layers,
+    middle_stage_is_fullest,
+    last_stage_is_fullest,
+    expert_parameters_per_layer,
+    expert_split_degree,
+    multi_token_prediction_expert_parameters_per_accelerator,
+):
     """Parameters of the routed experts of the fullest accelerator, unsharded by ZeRO. Source: definition."""
     stages = (first_stage_layers, fullest_middle_stage_layers, last_stage_layers)
     held = of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages)
@@ -77,9 +95,13 @@ def weight_bytes(
 
 @quantity("byte")
 def gradient_bytes(
-    fullest_stage_parameters, fullest_stage_expert_parameters, gradient_precision, gradient_shards, expert_gradient_shards,
+    fullest_stage_parameters,
+    fullest_stage_expert_parameters,
+    gradient_precision,
+    gradient_shards,
+    expert_gradient_shards,
     gradient_offload,
-):  # fmt: skip
+):
     """Memory of the gradients; ZeRO shares them out from stage 2.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
@@ -94,9 +116,14 @@ def gradient_bytes(
 
 @quantity("byte")
 def optimizer_state_bytes(
-    fullest_stage_parameters, fullest_stage_expert_parameters, optimizer_states_per_parameter, optimizer_state_precision,
-    optimizer_state_shards, expert_optimizer_state_shards, optimizer_offload,
-):  # fmt: skip
+    fullest_stage_parameters,
+    fullest_stage_expert_parameters,
+    optimizer_states_per_parameter,
+    optimizer_state_precision,
+    optimizer_state_shards,
+    expert_optimizer_state_shards,
+    optimizer_offload,
+):
     """Memory of the optimizer's states; ZeRO shares them out from stage 1.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
@@ -108,9 +135,12 @@ def optimizer_state_bytes(
 
 @quantity("byte")
 def activation_bytes(
-    first_stage_activation_bytes, middle_stage_activation_bytes, last_stage_activation_bytes, middle_stage_is_fullest,
+    first_stage_activation_bytes,
+    middle_stage_activation_bytes,
+    last_stage_activation_bytes,
+    middle_stage_is_fullest,
     last_stage_is_fullest,
-):  # fmt: skip
+):
     """Activations that the fullest stage keeps for the backward pass. Source: arXiv 2205.05198, section 4.2.3."""
     stages = (first_stage_activation_bytes, middle_stage_activation_bytes, last_stage_activation_bytes)
     return of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages)

@@ -8,10 +8,22 @@ from amped.theory.quantity import quantity
 
 @quantity("byte")
 def host_state_bytes(
-    fullest_stage_parameters, fullest_stage_expert_parameters, weight_precision, gradient_precision, optimizer_states_per_parameter,
-    optimizer_state_precision, weight_shards, gradient_shards, optimizer_state_shards, expert_weight_shards,
-    expert_gradient_shards, expert_optimizer_state_shards, weight_offload, gradient_offload, optimizer_offload,
-):  # fmt: skip
+    fullest_stage_parameters,
+    fullest_stage_expert_parameters,
+    weight_precision,
+    gradient_precision,
+    optimizer_states_per_parameter,
+    optimizer_state_precision,
+    weight_shards,
+    gradient_shards,
+    optimizer_state_shards,
+    expert_weight_shards,
+    expert_gradient_shards,
+    expert_optimizer_state_shards,
+    weight_offload,
+    gradient_offload,
+    optimizer_offload,
+):
     """Weights, gradients and optimizer states that the host keeps for one accelerator. Source: arXiv 2101.06840."""
     w, g = weight_precision * weight_offload, gradient_precision * gradient_offload
     s = optimizer_states_per_parameter * optimizer_state_precision * optimizer_offload
@@ -22,10 +34,15 @@ def host_state_bytes(
 
 @quantity("byte")
 def host_activation_bytes(
-    offloaded_activation_bytes_per_layer, first_stage_layers, middle_stage_layers, last_stage_layers,
-    first_stage_microbatches_in_flight, middle_stage_microbatches_in_flight, last_stage_microbatches_in_flight,
+    offloaded_activation_bytes_per_layer,
+    first_stage_layers,
+    middle_stage_layers,
+    last_stage_layers,
+    first_stage_microbatches_in_flight,
+    middle_stage_microbatches_in_flight,
+    last_stage_microbatches_in_flight,
     pipeline_parallel_degree,
-):  # fmt: skip
+):
     """Activations that the host keeps for one accelerator of the stage that has most there. Source: arXiv 2104.07857."""
     last = last_stage_layers * last_stage_microbatches_in_flight * (pipeline_parallel_degree > 1)
     behind = np.maximum(middle_stage_layers * middle_stage_microbatches_in_flight, last)

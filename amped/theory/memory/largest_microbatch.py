@@ -8,9 +8,15 @@ from amped.theory.quantity import quantity
 
 @quantity("1")
 def first_stage_largest_microbatch(
-    available_memory_bytes, first_stage_state_bytes, first_stage_activation_bytes, layer_working_bytes,
-    weight_buffer_bytes, logits_gradient_bytes, pipeline_parallel_degree, microbatch_size,
-):  # fmt: skip
+    available_memory_bytes,
+    first_stage_state_bytes,
+    first_stage_activation_bytes,
+    layer_working_bytes,
+    weight_buffer_bytes,
+    logits_gradient_bytes,
+    pipeline_parallel_degree,
+    microbatch_size,
+):
     """Sequences of a micro-batch for which the first stage has room, not rounded. Source: definition."""
     alone = logits_gradient_bytes * (pipeline_parallel_degree == 1)
     sequence = (first_stage_activation_bytes + layer_working_bytes + alone) / microbatch_size
@@ -19,9 +25,13 @@ def first_stage_largest_microbatch(
 
 @quantity("1")
 def middle_stage_largest_microbatch(
-    available_memory_bytes, middle_stage_state_bytes, middle_stage_activation_bytes, layer_working_bytes,
-    weight_buffer_bytes, microbatch_size,
-):  # fmt: skip
+    available_memory_bytes,
+    middle_stage_state_bytes,
+    middle_stage_activation_bytes,
+    layer_working_bytes,
+    weight_buffer_bytes,
+    microbatch_size,
+):
     """Sequences of a micro-batch for which a stage between first and last has room, not rounded. Source: definition."""
     sequence = (middle_stage_activation_bytes + layer_working_bytes) / microbatch_size
     return (available_memory_bytes - middle_stage_state_bytes - weight_buffer_bytes) / sequence
@@ -29,9 +39,14 @@ def middle_stage_largest_microbatch(
 
 @quantity("1")
 def last_stage_largest_microbatch(
-    available_memory_bytes, last_stage_state_bytes, last_stage_activation_bytes, layer_working_bytes,
-    weight_buffer_bytes, logits_gradient_bytes, microbatch_size,
-):  # fmt: skip
+    available_memory_bytes,
+    last_stage_state_bytes,
+    last_stage_activation_bytes,
+    layer_working_bytes,
+    weight_buffer_bytes,
+    logits_gradient_bytes,
+    microbatch_size,
+):
     """Sequences of a micro-batch for which the last stage has room, not rounded. Source: definition."""
     sequence = (last_stage_activation_bytes + layer_working_bytes + logits_gradient_bytes) / microbatch_size
     return (available_memory_bytes - last_stage_state_bytes - weight_buffer_bytes) / sequence
@@ -49,9 +64,14 @@ def largest_microbatch_size(
 
 @quantity("1", **ZERO_BUBBLE_V)
 def first_stage_largest_microbatch__zero_bubble_v(
-    available_memory_bytes, first_stage_state_bytes, first_stage_activation_bytes, layer_working_bytes,
-    weight_buffer_bytes, logits_gradient_bytes, microbatch_size,
-):  # fmt: skip
+    available_memory_bytes,
+    first_stage_state_bytes,
+    first_stage_activation_bytes,
+    layer_working_bytes,
+    weight_buffer_bytes,
+    logits_gradient_bytes,
+    microbatch_size,
+):
     """Sequences of a micro-batch for which the first stage, with the head, has room, not rounded. Source: definition."""
     sequence = (first_stage_activation_bytes + layer_working_bytes + logits_gradient_bytes) / microbatch_size
     return (available_memory_bytes - first_stage_state_bytes - weight_buffer_bytes) / sequence
@@ -59,9 +79,13 @@ def first_stage_largest_microbatch__zero_bubble_v(
 
 @quantity("1", **ZERO_BUBBLE_V)
 def last_stage_largest_microbatch__zero_bubble_v(
-    available_memory_bytes, last_stage_state_bytes, last_stage_activation_bytes, layer_working_bytes,
-    weight_buffer_bytes, microbatch_size,
-):  # fmt: skip
+    available_memory_bytes,
+    last_stage_state_bytes,
+    last_stage_activation_bytes,
+    layer_working_bytes,
+    weight_buffer_bytes,
+    microbatch_size,
+):
     """Sequences of a micro-batch for which the last stage, where the V turns, has room, not rounded. Source: definition."""
     sequence = (last_stage_activation_bytes + layer_working_bytes) / microbatch_size
     return (available_memory_bytes - last_stage_state_bytes - weight_buffer_bytes) / sequence

@@ -24,9 +24,13 @@ def key_value_bytes_per_context_rank(local_key_value_bytes, tensor_parallel_colu
 
 @records(choice="context_parallel_kind", value="ring")
 def context_collectives__ring(
-    key_value_bytes_per_context_rank, context_parallel_degree, intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree, attentions_per_layer, communication_rounds,
-):  # fmt: skip
+    key_value_bytes_per_context_rank,
+    context_parallel_degree,
+    intra_node_context_parallel_degree,
+    inter_node_context_parallel_degree,
+    attentions_per_layer,
+    communication_rounds,
+):
     """Keys and values passed round a ring in each pass; backward their gradients beside them, all the way home.
 
     Source: arXiv 2310.01889, section 3. Assumes that layers with a window pass on everything too, and that attention to
@@ -43,9 +47,13 @@ def context_collectives__ring(
 
 @records(choice="context_parallel_kind", value="all_gather")
 def context_collectives__all_gather(
-    key_value_bytes_per_context_rank, context_parallel_degree, intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree, attentions_per_layer, communication_rounds,
-):  # fmt: skip
+    key_value_bytes_per_context_rank,
+    context_parallel_degree,
+    intra_node_context_parallel_degree,
+    inter_node_context_parallel_degree,
+    attentions_per_layer,
+    communication_rounds,
+):
     """Keys and values gathered from all shares in each pass, their gradients scattered in the backward one.
 
     Source: arXiv 2407.21783, section 3.3.2.
@@ -60,9 +68,14 @@ def context_collectives__all_gather(
 
 @records(choice="context_parallel_kind", value="all_to_all")
 def context_collectives__all_to_all(
-    query_bytes, attention_output_bytes, local_key_value_bytes, intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree, attentions_per_layer, communication_rounds,
-):  # fmt: skip
+    query_bytes,
+    attention_output_bytes,
+    local_key_value_bytes,
+    intra_node_context_parallel_degree,
+    inter_node_context_parallel_degree,
+    attentions_per_layer,
+    communication_rounds,
+):
     """Queries, keys and values of own tokens exchanged for those of own heads, and the output back, in each pass.
 
     Source: arXiv 2309.14509, section 3.
@@ -95,9 +108,13 @@ def gathered_attentions_per_layer__summa():
 
 @records()
 def grid_column_collectives(
-    local_key_value_bytes, tensor_parallel_columns, gathered_attentions_per_layer, communication_rounds,
-    intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns,
-):  # fmt: skip
+    local_key_value_bytes,
+    tensor_parallel_columns,
+    gathered_attentions_per_layer,
+    communication_rounds,
+    intra_node_tensor_parallel_columns,
+    inter_node_tensor_parallel_columns,
+):
     """Keys and values of all columns gathered in each pass, their gradients scattered backward.
 
     Source: arXiv 2410.00273, section 3 (2D context).

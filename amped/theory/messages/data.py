@@ -17,9 +17,17 @@ def sharding_messages(zero_stage, largest_stage_layers):
 
 @records()
 def sharding_collectives(
-    non_expert_parameters_per_accelerator, gradient_precision, weight_precision, zero_stage, sharding_messages,
-    sharding_degree, intra_node_replicas, inter_node_replicas, intra_node_shards, inter_node_shards,
-):  # fmt: skip
+    non_expert_parameters_per_accelerator,
+    gradient_precision,
+    weight_precision,
+    zero_stage,
+    sharding_messages,
+    sharding_degree,
+    intra_node_replicas,
+    inter_node_replicas,
+    intra_node_shards,
+    inter_node_shards,
+):
     """Gradients reduced to all replicas, or scattered over the shards and reduced over their copies; weights gathered.
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277.
@@ -45,9 +53,14 @@ def expert_sharding_collectives():
 
 @records(choice="feedforward_kind", value="mixture")
 def expert_sharding_collectives__mixture(
-    expert_parameters_per_accelerator, gradient_precision, weight_precision, zero_stage, sharding_messages,
-    intra_node_expert_replicas, inter_node_expert_replicas,
-):  # fmt: skip
+    expert_parameters_per_accelerator,
+    gradient_precision,
+    weight_precision,
+    zero_stage,
+    sharding_messages,
+    intra_node_expert_replicas,
+    inter_node_expert_replicas,
+):
     """Gradients and weights of the routed experts, over the accelerators that hold the same.
 
     Source: Megatron-Core, expert data parallelism. Differs: hybrid sharding is left out.

@@ -15,10 +15,17 @@ def dispatch_bytes(microbatch_bytes, experts_per_token, tensor_parallel_rows, ex
 
 @records()
 def expert_collectives(
-    dispatch_bytes, deduplicated_dispatch_fraction, inter_node_dispatch_fraction, deduplicated_dispatch,
-    intra_node_expert_parallel_degree, inter_node_expert_parallel_degree, MoE_fraction, communication_rounds,
-    recomputed_layer_fraction, recomputation_stops_early,
-):  # fmt: skip
+    dispatch_bytes,
+    deduplicated_dispatch_fraction,
+    inter_node_dispatch_fraction,
+    deduplicated_dispatch,
+    intra_node_expert_parallel_degree,
+    inter_node_expert_parallel_degree,
+    MoE_fraction,
+    communication_rounds,
+    recomputed_layer_fraction,
+    recomputation_stops_early,
+):
     """Dispatch to and combine from the experts in each pass: four all-to-alls for a forward and backward pair.
 
     Nothing needs what is combined again, where recomputation stops early. Source: AMPeD, mixture-of-experts communication.
@@ -35,10 +42,17 @@ def expert_collectives(
 
 @records()
 def expert_tensor_collectives(
-    dispatch_bytes, microbatch_bytes, expert_tensor_parallel_degree, intra_node_expert_tensor_parallel_degree,
-    inter_node_expert_tensor_parallel_degree, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows,
-    sequence_parallel, MoE_fraction, communication_rounds,
-):  # fmt: skip
+    dispatch_bytes,
+    microbatch_bytes,
+    expert_tensor_parallel_degree,
+    intra_node_expert_tensor_parallel_degree,
+    inter_node_expert_tensor_parallel_degree,
+    intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows,
+    sequence_parallel,
+    MoE_fraction,
+    communication_rounds,
+):
     """Visits gathered by those that share an expert's matrices, and their results scattered.
 
     Without sequence parallelism the outputs are gathered too. Source: Megatron-Core, MoE token dispatcher.

@@ -6,9 +6,11 @@ from amped.theory.records import Collective
 
 @records()
 def pipeline_collectives(
-    microbatch_bytes, tensor_parallel_rows, intra_node_pipeline_parallel_degree,
+    microbatch_bytes,
+    tensor_parallel_rows,
+    intra_node_pipeline_parallel_degree,
     inter_node_pipeline_parallel_degree,
-):  # fmt: skip
+):
     """A micro-batch handed over a boundary between stages, each tensor share sending its part.
 
     Source: arXiv 2104.04473, section 4.1.
@@ -20,9 +22,13 @@ def pipeline_collectives(
 
 @records()
 def stage_send_gather_collectives(
-    microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, pipeline_parallel_degree,
-    sequence_split_degree, tensor_parallel_rows,
-):  # fmt: skip
+    microbatch_bytes,
+    intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows,
+    pipeline_parallel_degree,
+    sequence_split_degree,
+    tensor_parallel_rows,
+):
     """The parts of a handed-over micro-batch gathered again, unless each accelerator goes on with its own.
 
     Source: arXiv 2104.04473, section 4.1 (scatter/gather).

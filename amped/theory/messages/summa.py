@@ -18,10 +18,19 @@ def tensor_collectives__2d_summa(summa_collectives):
 
 @records()
 def summa_collectives(
-    projection_gemms, feedforward_gemms, score_panels, norm_statistic_bytes, norms_per_layer,
-    matrix_operand_precision, attentions_per_layer, dense_fraction, intra_node_tensor_parallel_rows,
-    inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns,
-):  # fmt: skip
+    projection_gemms,
+    feedforward_gemms,
+    score_panels,
+    norm_statistic_bytes,
+    norms_per_layer,
+    matrix_operand_precision,
+    attentions_per_layer,
+    dense_fraction,
+    intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows,
+    intra_node_tensor_parallel_columns,
+    inter_node_tensor_parallel_columns,
+):
     """Panels of inputs along the rows and of weights along the columns, and the sums of norms.
 
     Source: arXiv 2410.00273, section 3. A product's whole depth passes by every accelerator.
@@ -55,10 +64,18 @@ def score_panels():
 
 @records(choice="grid_attention", value="summa")
 def score_panels__summa(
-    attention_gemms, activation_precision, attentions_per_layer, microbatch_tokens, attention_heads, key_value_heads,
-    context,    intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns,
+    attention_gemms,
+    activation_precision,
+    attentions_per_layer,
+    microbatch_tokens,
+    attention_heads,
+    key_value_heads,
+    context,
+    intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows,
+    intra_node_tensor_parallel_columns,
     inter_node_tensor_parallel_columns,
-):  # fmt: skip
+):
     """Panels of keys and values along the columns, of scores along the rows, reduced or broadcast; sums of the softmax.
 
     Source: arXiv 2410.00273, section 3 (its tool's sa_2d).
@@ -90,9 +107,14 @@ def norm_statistic_bytes(microbatch_tokens, norm_vectors, activation_precision):
 
 @records()
 def output_head_panels(
-    output_head_gemms, matrix_operand_precision, has_vocabulary, intra_node_tensor_parallel_rows,
-    inter_node_tensor_parallel_rows, intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns,
-):  # fmt: skip
+    output_head_gemms,
+    matrix_operand_precision,
+    has_vocabulary,
+    intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows,
+    intra_node_tensor_parallel_columns,
+    inter_node_tensor_parallel_columns,
+):
     """What SUMMA sends for the output head forward: all of its input and of its weight. Source: arXiv 2410.00273."""
     rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
     columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
@@ -233,9 +255,13 @@ def exposed_tensor_forward_communication_time_per_layer__2d_summa(
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
 def exposed_tensor_backward_communication_time_per_layer__2d_summa(
-    tensor_forward_communication_time_per_layer, statistics_time_per_layer, overlapped_panel_backward_time_per_layer,
-    exposed_tensor_forward_communication_time_per_layer, recomputed_layer_fraction, overlap_slowdown_fraction,
-):  # fmt: skip
+    tensor_forward_communication_time_per_layer,
+    statistics_time_per_layer,
+    overlapped_panel_backward_time_per_layer,
+    exposed_tensor_forward_communication_time_per_layer,
+    recomputed_layer_fraction,
+    overlap_slowdown_fraction,
+):
     """Panels that accelerators wait for backward, twice as many, and as forward when recomputing.
 
     Source: arXiv 2410.00273, section 3.

@@ -15,9 +15,13 @@ def tensor_parallel_feedforwards_per_layer(dense_fraction, MoE_fraction, shared_
 
 @records()
 def tensor_collectives(
-    microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows, sequence_parallel,
-    attentions_per_layer, tensor_parallel_feedforwards_per_layer,
-):  # fmt: skip
+    microbatch_bytes,
+    intra_node_tensor_parallel_rows,
+    inter_node_tensor_parallel_rows,
+    sequence_parallel,
+    attentions_per_layer,
+    tensor_parallel_feedforwards_per_layer,
+):
     """Two all-reduces a layer forward; with sequence parallelism, their two halves around each block.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2. Backward has as many.

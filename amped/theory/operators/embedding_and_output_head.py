@@ -6,9 +6,16 @@ from amped.theory.records import Gemm, contraction, streamed
 
 @records()
 def embedding_operators(
-    microbatch_tokens, residual_tokens, dimensionality, activation_precision, gradient_precision, dropout,
-    dropout_mask_bytes, has_vocabulary, flops_per_elementary_operation,
-):  # fmt: skip
+    microbatch_tokens,
+    residual_tokens,
+    dimensionality,
+    activation_precision,
+    gradient_precision,
+    dropout,
+    dropout_mask_bytes,
+    has_vocabulary,
+    flops_per_elementary_operation,
+):
     """Rows of the embedding looked up and dropped out; backward, their gradients added to the table's.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.3.
@@ -41,10 +48,23 @@ def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor
 
 @records()
 def output_head_operators(
-    output_head_gemms, residual_tokens, residual_bytes, dimensionality, final_norm, norm_vectors, activation_precision,
-    gradient_precision, logits_precision, has_vocabulary, cross_entropy_kernels, fused_cross_entropy,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, multi_token_prediction_layers, multi_token_prediction_operators,
-):  # fmt: skip
+    output_head_gemms,
+    residual_tokens,
+    residual_bytes,
+    dimensionality,
+    final_norm,
+    norm_vectors,
+    activation_precision,
+    gradient_precision,
+    logits_precision,
+    has_vocabulary,
+    cross_entropy_kernels,
+    fused_cross_entropy,
+    flops_per_multiply_accumulate,
+    flops_per_elementary_operation,
+    multi_token_prediction_layers,
+    multi_token_prediction_operators,
+):
     """Final norm, output head, and the cross-entropy over its share of the vocabulary, in full precision.
 
     The head keeps 16 bit where layers have fp8. Source: arXiv 2205.05198, section 4.3; Megatron-LM,
@@ -53,12 +73,16 @@ def output_head_operators(
     (head,), flop, times = output_head_gemms, flops_per_elementary_operation, 1 + multi_token_prediction_layers
     norms = final_norm + 3 * multi_token_prediction_layers
     size, weights = residual_tokens * dimensionality, norm_vectors * dimensionality * activation_precision
-    norm = ((7 * size * flop, residual_bytes + weights, residual_bytes),
-            (13 * size * flop, 4 * residual_bytes + weights, residual_bytes + weights))  # fmt: skip
+    norm = (
+        (7 * size * flop, residual_bytes + weights, residual_bytes),
+        (13 * size * flop, 4 * residual_bytes + weights, residual_bytes + weights),
+    )
     logits, wide = head.m * head.n, head.m * head.n * logits_precision
     narrow, passes, apart = logits * activation_precision, cross_entropy_kernels, 1 - fused_cross_entropy
-    loss = ((passes * logits * flop, narrow + apart * (passes - 2) * wide, apart * (passes - 3) * wide, logits),
-            (3 * logits * flop, apart * 3 * wide + fused_cross_entropy * narrow, apart * 2 * wide + narrow, logits))  # fmt: skip
+    loss = (
+        (passes * logits * flop, narrow + apart * (passes - 2) * wide, apart * (passes - 3) * wide, logits),
+        (3 * logits * flop, apart * 3 * wide + fused_cross_entropy * narrow, apart * 2 * wide + narrow, logits),
+    )
     entry = (flops_per_multiply_accumulate, activation_precision, activation_precision, gradient_precision)
     return (
         *streamed("final_norm", "normalization", residual_tokens, dimensionality, *norm, residual_bytes, norms),
@@ -99,9 +123,13 @@ def multi_token_prediction_gemms(
 
 @records()
 def multi_token_prediction_operators(
-    multi_token_prediction_gemms, residual_bytes, activation_precision, matrix_operand_precision, gradient_precision,
+    multi_token_prediction_gemms,
+    residual_bytes,
+    activation_precision,
+    matrix_operand_precision,
+    gradient_precision,
     flops_per_multiply_accumulate,
-):  # fmt: skip
+):
     """That projection, which keeps both inputs. Source: arXiv 2412.19437, eq. 21."""
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     (projection,) = multi_token_prediction_gemms

@@ -15,9 +15,13 @@ def norm_operators__post():
 
 @records(choice="norm_position", value="post")
 def projection_bias_operators__post(
-    microbatch_tokens, projection_gemms, activation_precision, flops_per_elementary_operation, query_key_value_bias,
+    microbatch_tokens,
+    projection_gemms,
+    activation_precision,
+    flops_per_elementary_operation,
+    query_key_value_bias,
     attentions_per_layer,
-):  # fmt: skip
+):
     """Biases of queries, keys and values and their gradients [aib, baib]. Source: arXiv 2007.00072, table 3."""
     width, e = projection_gemms[0].n, activation_precision
     size, flop = microbatch_tokens * width, flops_per_elementary_operation
@@ -36,9 +40,18 @@ def attention_head_permutation_operators__post():
 
 @records(choice="norm_position", value="post")
 def unfused_attention_operators__post(
-    attention_gemms, query_bytes, key_bytes, value_bytes, dropout, dropout_mask_bytes, dropout_recomputation,
-    activation_precision, flops_per_multiply_accumulate, flops_per_elementary_operation, unfused_attentions_per_layer,
-):  # fmt: skip
+    attention_gemms,
+    query_bytes,
+    key_bytes,
+    value_bytes,
+    dropout,
+    dropout_mask_bytes,
+    dropout_recomputation,
+    activation_precision,
+    flops_per_multiply_accumulate,
+    flops_per_elementary_operation,
+    unfused_attentions_per_layer,
+):
     """Scores, softmax with dropout in one kernel [SM, BS], and weighted values. Source: arXiv 2007.00072, table 3."""
     (scores, values), calls = attention_gemms, unfused_attentions_per_layer
     rows, width, flop = scores.m * scores.batch, scores.n, flops_per_elementary_operation
@@ -61,10 +74,20 @@ def unfused_attention_operators__post(
 
 @records(choice="norm_position", value="post")
 def feedforward_operators__post(
-    feedforward_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_function_input_bytes, dense_fraction,
-    activation_function_recomputation, activation_function_mask_bytes, dropout_mask_bytes, output_width_split_degree,
-):  # fmt: skip
+    feedforward_gemms,
+    linear_input_bytes,
+    activation_precision,
+    matrix_operand_precision,
+    gradient_precision,
+    flops_per_multiply_accumulate,
+    flops_per_elementary_operation,
+    kept_activation_function_input_bytes,
+    dense_fraction,
+    activation_function_recomputation,
+    activation_function_mask_bytes,
+    dropout_mask_bytes,
+    output_width_split_degree,
+):
     """Up, bias with activation function and dropout [bad, bdrlb], down.
 
     Source: arXiv 2007.00072, table 3. Differs: the mask of this dropout, which BERT does not have, is moved but not kept.
@@ -97,9 +120,16 @@ def feedforward_operators__post(
 
 @records(choice="norm_position", value="post")
 def residual_operators__post(
-    residual_tokens, residual_bytes, dimensionality, activation_precision, dropout, dropout_mask_bytes, in_place_norm,
-    norm_recomputation, flops_per_elementary_operation,
-):  # fmt: skip
+    residual_tokens,
+    residual_bytes,
+    dimensionality,
+    activation_precision,
+    dropout,
+    dropout_mask_bytes,
+    in_place_norm,
+    norm_recomputation,
+    flops_per_elementary_operation,
+):
     """Bias, dropout, sum and norm in one kernel [bdrln], and their gradients [bsb, blnrd, ebsb, baob, bei].
 
     Source: arXiv 2007.00072, table 3; the forward kernel also writes what its gradients read.

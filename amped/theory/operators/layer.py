@@ -12,9 +12,16 @@ from amped.theory.records import Operator, streamed
 
 @records()
 def norm_operators(
-    residual_tokens, residual_bytes, dimensionality, norms_per_layer, norm_vectors, activation_precision, in_place_norm,
-    norm_recomputation, flops_per_elementary_operation,
-):  # fmt: skip
+    residual_tokens,
+    residual_bytes,
+    dimensionality,
+    norms_per_layer,
+    norm_vectors,
+    activation_precision,
+    in_place_norm,
+    norm_recomputation,
+    flops_per_elementary_operation,
+):
     """The norms before attention and before the feed-forward network: 7 operations an entry, 13 backward.
 
     Source: arXiv 2007.00072, table 3 (bdrln, bsb, blnrd without dropout and residual). Backward the gradients of the
@@ -40,9 +47,16 @@ def norm_operators(
 
 @records()
 def residual_operators(
-    residual_tokens, residual_bytes, dimensionality, dropout, dropout_mask_bytes, attention_output_bias, mlp_bias,
-    flops_per_elementary_operation, attention_layer_fraction,
-):  # fmt: skip
+    residual_tokens,
+    residual_bytes,
+    dimensionality,
+    dropout,
+    dropout_mask_bytes,
+    attention_output_bias,
+    mlp_bias,
+    flops_per_elementary_operation,
+    attention_layer_fraction,
+):
     """Bias, dropout and sum with the residual stream behind each block; backward the two gradients are added.
 
     Source: arXiv 1909.08053; Megatron-LM, bias_dropout_add. A bias's gradient reads that of the output once more.
@@ -68,9 +82,15 @@ def accumulation_operators():
 
 @records(choice="weight_gradient_accumulation", value="separate")
 def accumulation_operators__separate(
-    projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
-    gradient_precision, zero_stage, flops_per_elementary_operation,
-):  # fmt: skip
+    projection_operators,
+    attention_output_operators,
+    feedforward_operators,
+    expert_operators,
+    activation_precision,
+    gradient_precision,
+    zero_stage,
+    flops_per_elementary_operation,
+):
     """What a product left of a weight's gradient, added to that of other micro-batches, or copied to be sent.
 
     It is sent where the gradients of every micro-batch are sharded.
@@ -81,19 +101,45 @@ def accumulation_operators__separate(
     kept, left = zero_stage < 2, activation_precision
     read, written = left + gradient_precision * kept, np.where(kept, gradient_precision, left)
     return tuple(
-        Operator(f"{o.name}_accumulation", "element_wise", "weight_gradient", o.m, o.n, 0.0, o.batch,
-                 entries * flops_per_elementary_operation, entries * read, entries * written, 0.0 * entries, 1.0, o.count)
-        for o in every if o.phase == "weight_gradient" for entries in (o.m * o.n * o.batch,)
-    )  # fmt: skip
+        Operator(
+            f"{o.name}_accumulation",
+            "element_wise",
+            "weight_gradient",
+            o.m,
+            o.n,
+            0.0,
+            o.batch,
+            entries * flops_per_elementary_operation,
+            entries * read,
+            entries * written,
+            0.0 * entries,
+            1.0,
+            o.count,
+        )
+        for o in every
+        if o.phase == "weight_gradient"
+        for entries in (o.m * o.n * o.batch,)
+    )
 
 
 @records()
 def layer_operators(
-    norm_operators, projection_operators, projection_bias_operators, query_key_norm_operators, rotary_operators,
-    unfused_attention_operators, fused_attention_operators, sink_operators, attention_head_permutation_operators,
-    attention_output_operators, residual_operators, feedforward_operators, expert_operators, quantization_operators,
+    norm_operators,
+    projection_operators,
+    projection_bias_operators,
+    query_key_norm_operators,
+    rotary_operators,
+    unfused_attention_operators,
+    fused_attention_operators,
+    sink_operators,
+    attention_head_permutation_operators,
+    attention_output_operators,
+    residual_operators,
+    feedforward_operators,
+    expert_operators,
+    quantization_operators,
     accumulation_operators,
-):  # fmt: skip
+):
     """All operators of one layer, each followed by its gradients.
 
     Source: arXiv 1706.03762, figure 1.

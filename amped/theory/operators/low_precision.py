@@ -14,9 +14,17 @@ def quantization_operators():
 
 @records(choice="matrix_precision", value="fp8")
 def quantization_operators__fp8(
-    projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
-    fp8_precision, flops_per_elementary_operation, output_width_split_degree, weight_split_degree, tensor_parallel_rows,
-):  # fmt: skip
+    projection_operators,
+    attention_output_operators,
+    feedforward_operators,
+    expert_operators,
+    activation_precision,
+    fp8_precision,
+    flops_per_elementary_operation,
+    output_width_split_degree,
+    weight_split_degree,
+    tensor_parallel_rows,
+):
     """An accelerator's own inputs and weights of each product cast to fp8, and gradients of its output, in both layouts.
 
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433. Assumes that weights are cast for each micro-batch.
@@ -28,9 +36,17 @@ def quantization_operators__fp8(
 
 @records(choice="matrix_precision", value="fp4")
 def quantization_operators__fp4(
-    projection_operators, attention_output_operators, feedforward_operators, expert_operators, activation_precision,
-    fp4_precision, flops_per_elementary_operation, output_width_split_degree, weight_split_degree, tensor_parallel_rows,
-):  # fmt: skip
+    projection_operators,
+    attention_output_operators,
+    feedforward_operators,
+    expert_operators,
+    activation_precision,
+    fp4_precision,
+    flops_per_elementary_operation,
+    output_width_split_degree,
+    weight_split_degree,
+    tensor_parallel_rows,
+):
     """The same cast to fp4, which reads twice: the largest entry of a tensor scales the scales of its blocks.
 
     Source: arXiv 2509.25149 (NVFP4). Assumes that weights are cast for each micro-batch. Differs: Hadamard transforms are free.
@@ -48,7 +64,13 @@ def casts(operators, rows, columns, flop, read, written):
         operator
         for o, there, back in sizes
         for operator in streamed(
-            f"{o.name}_casts", "element_wise", o.m, o.k, (there * flop, there * read, there * written),
-            (back * flop, back * read, back * written), 0.0 * there * written, o.count,
+            f"{o.name}_casts",
+            "element_wise",
+            o.m,
+            o.k,
+            (there * flop, there * read, there * written),
+            (back * flop, back * read, back * written),
+            0.0 * there * written,
+            o.count,
         )
-    )  # fmt: skip
+    )

@@ -55,9 +55,18 @@ def kept_activation_bytes_per_layer(
 
 @quantity("byte", choice="activation_recomputation", value="alternate_products")
 def kept_activation_bytes_per_layer__alternate_products(
-    layer_input_bytes, query_bytes, value_bytes, attentions_per_layer, score_activation_bytes, microbatch_tokens,
-    feedforward_dimension, attention_heads, tensor_parallel_rows, activation_precision, softmax_statistic_precision,
-):  # fmt: skip
+    layer_input_bytes,
+    query_bytes,
+    value_bytes,
+    attentions_per_layer,
+    score_activation_bytes,
+    microbatch_tokens,
+    feedforward_dimension,
+    attention_heads,
+    tensor_parallel_rows,
+    activation_precision,
+    softmax_statistic_precision,
+):
     """Stash of a micro-batch in one layer: its input, and the outputs of queries, values, attention, up and down.
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: experts as a dense network of their width.

@@ -97,31 +97,68 @@ def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_e
 
 @records()
 def kernel_rates(
-    flops_per_multiply_accumulate, sustained_matrix_flop_rate, grouped_gemm_efficiency, sustained_batched_flop_rate, fused_forward_flop_rate,
-    fused_backward_flop_rate, attention_ramp_length, attention_head_ramp, attention_dropout_fraction,
-    streaming_traffic_factor, vector_flop_rate,
-    exposed_softmax_time, achieved_memory_bandwidth, normalization_bandwidth_fraction, bandwidth_ramp_bytes,
-    gemm_ramp_depth, gemm_ramp_rows, cached_operand_bytes, exposed_operand_fraction,
-    medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency, wave_quantization,
-    cores_sharing_tiles, kernel_overhead_time, kernel_launch_time, elementary_function_time, random_number_time,
-):  # fmt: skip
+    flops_per_multiply_accumulate,
+    sustained_matrix_flop_rate,
+    grouped_gemm_efficiency,
+    sustained_batched_flop_rate,
+    fused_forward_flop_rate,
+    fused_backward_flop_rate,
+    attention_ramp_length,
+    attention_head_ramp,
+    attention_dropout_fraction,
+    streaming_traffic_factor,
+    vector_flop_rate,
+    exposed_softmax_time,
+    achieved_memory_bandwidth,
+    normalization_bandwidth_fraction,
+    bandwidth_ramp_bytes,
+    gemm_ramp_depth,
+    gemm_ramp_rows,
+    cached_operand_bytes,
+    exposed_operand_fraction,
+    medium_tile_efficiency,
+    small_tile_efficiency,
+    smallest_tile_efficiency,
+    wave_quantization,
+    cores_sharing_tiles,
+    kernel_overhead_time,
+    kernel_launch_time,
+    elementary_function_time,
+    random_number_time,
+):
     """All that the time of a kernel depends on beside its shape, as one record. Source: the row of kernel_efficiencies."""
-    return (Kernels(
-        name="kernel_rates",
-        matrix_time=flops_per_multiply_accumulate / sustained_matrix_flop_rate,
-        grouped_time=flops_per_multiply_accumulate / (sustained_matrix_flop_rate * grouped_gemm_efficiency),
-        batched_time=flops_per_multiply_accumulate / sustained_batched_flop_rate,
-        fused_forward_rate=fused_forward_flop_rate, fused_backward_rate=fused_backward_flop_rate,
-        vector_rate=vector_flop_rate, softmax_time=exposed_softmax_time,
-        bandwidth=achieved_memory_bandwidth, normalization=normalization_bandwidth_fraction,
-        traffic_factor=streaming_traffic_factor, bandwidth_ramp=bandwidth_ramp_bytes, ramp_depth=gemm_ramp_depth, ramp_length=attention_ramp_length,
-        ramp_width=attention_head_ramp, dropout_fraction=attention_dropout_fraction,
-        medium=medium_tile_efficiency, small=small_tile_efficiency, smallest=smallest_tile_efficiency,
-        quantization=wave_quantization, cores=cores_sharing_tiles,
-        overhead=kernel_overhead_time, launch_time=kernel_launch_time,
-        ramp_rows=gemm_ramp_rows, cached=cached_operand_bytes, exposed=exposed_operand_fraction,
-        function_time=elementary_function_time, drawing_time=random_number_time,
-    ),)  # fmt: skip
+    return (
+        Kernels(
+            name="kernel_rates",
+            matrix_time=flops_per_multiply_accumulate / sustained_matrix_flop_rate,
+            grouped_time=flops_per_multiply_accumulate / (sustained_matrix_flop_rate * grouped_gemm_efficiency),
+            batched_time=flops_per_multiply_accumulate / sustained_batched_flop_rate,
+            fused_forward_rate=fused_forward_flop_rate,
+            fused_backward_rate=fused_backward_flop_rate,
+            vector_rate=vector_flop_rate,
+            softmax_time=exposed_softmax_time,
+            bandwidth=achieved_memory_bandwidth,
+            normalization=normalization_bandwidth_fraction,
+            traffic_factor=streaming_traffic_factor,
+            bandwidth_ramp=bandwidth_ramp_bytes,
+            ramp_depth=gemm_ramp_depth,
+            ramp_length=attention_ramp_length,
+            ramp_width=attention_head_ramp,
+            dropout_fraction=attention_dropout_fraction,
+            medium=medium_tile_efficiency,
+            small=small_tile_efficiency,
+            smallest=smallest_tile_efficiency,
+            quantization=wave_quantization,
+            cores=cores_sharing_tiles,
+            overhead=kernel_overhead_time,
+            launch_time=kernel_launch_time,
+            ramp_rows=gemm_ramp_rows,
+            cached=cached_operand_bytes,
+            exposed=exposed_operand_fraction,
+            function_time=elementary_function_time,
+            drawing_time=random_number_time,
+        ),
+    )
 
 
 # --- attention -------------------------------------------------------------------------------------------------------
@@ -141,9 +178,12 @@ def context_attention_fraction__given(context_parallel_attention_fraction, conte
 
 @quantity("flop/s")
 def fused_forward_flop_rate(
-    attention_peak_flop_rate, attention_forward_efficiency, attention_kernel_fraction, training_clock_fraction,
+    attention_peak_flop_rate,
+    attention_forward_efficiency,
+    attention_kernel_fraction,
+    training_clock_fraction,
     context_attention_fraction,
-):  # fmt: skip
+):
     """Rate of a fused attention forward over long sequences. Source: the row of kernel_efficiencies."""
     sustained = attention_peak_flop_rate * attention_forward_efficiency * training_clock_fraction
     return sustained * attention_kernel_fraction * context_attention_fraction
@@ -151,9 +191,14 @@ def fused_forward_flop_rate(
 
 @quantity("flop/s")
 def fused_backward_flop_rate(
-    attention_peak_flop_rate, attention_backward_efficiency, attention_kernel_fraction, training_clock_fraction,
-    deterministic, deterministic_attention_fraction, context_attention_fraction,
-):  # fmt: skip
+    attention_peak_flop_rate,
+    attention_backward_efficiency,
+    attention_kernel_fraction,
+    training_clock_fraction,
+    deterministic,
+    deterministic_attention_fraction,
+    context_attention_fraction,
+):
     """Rate of a fused attention backward over long sequences. Source: the row of kernel_efficiencies."""
     sustained = attention_peak_flop_rate * attention_backward_efficiency * training_clock_fraction
     ordered = np.where(deterministic > 0, deterministic_attention_fraction, 1.0)

@@ -9,10 +9,17 @@ from amped.theory.stage_records import PassTimes
 
 @records()
 def pass_times(
-    forward_pass_time_per_layer, layer_time, weight_gradient_time_per_layer, embedding_forward_time,
-    embedding_backward_time, vocabulary_parallel_communication_time, output_head_forward_time, output_head_input_gradient_time,
-    output_head_weight_gradient_time, multi_token_prediction_layers,
-):  # fmt: skip
+    forward_pass_time_per_layer,
+    layer_time,
+    weight_gradient_time_per_layer,
+    embedding_forward_time,
+    embedding_backward_time,
+    vocabulary_parallel_communication_time,
+    output_head_forward_time,
+    output_head_input_gradient_time,
+    output_head_weight_gradient_time,
+    multi_token_prediction_layers,
+):
     """Times of a micro-batch's passes: forward, input gradients with what is computed again, weight gradients.
 
     Source: arXiv 2401.10241, section 1 (B and W).
@@ -22,11 +29,17 @@ def pass_times(
     back = output_head_input_gradient_time + vocabulary_parallel_communication_time
     there = embedding_forward_time + vocabulary_parallel_communication_time
     return (
-        PassTimes("forward", forward_pass_time_per_layer, there, output_head_forward_time + more * forward_pass_time_per_layer),
+        PassTimes(
+            "forward", forward_pass_time_per_layer, there, output_head_forward_time + more * forward_pass_time_per_layer
+        ),
         PassTimes("input_gradient", input_gradient, embedding_backward_time, back + more * input_gradient),
-        PassTimes("weight_gradient", weight_gradient_time_per_layer, none,
-                  output_head_weight_gradient_time + more * weight_gradient_time_per_layer),
-    )  # fmt: skip
+        PassTimes(
+            "weight_gradient",
+            weight_gradient_time_per_layer,
+            none,
+            output_head_weight_gradient_time + more * weight_gradient_time_per_layer,
+        ),
+    )
 
 
 @records()
@@ -37,9 +50,14 @@ def whole_pass_times(pass_times, layer_time, embedding_time, output_head_time):
 
 @quantity("boolean")
 def last_stage_is_bottleneck(
-    layer_time, embedding_time, output_head_time, first_stage_layers, middle_stage_layers, last_stage_layers,
+    layer_time,
+    embedding_time,
+    output_head_time,
+    first_stage_layers,
+    middle_stage_layers,
+    last_stage_layers,
     pipeline_parallel_degree,
-):  # fmt: skip
+):
     """Whether the last stage, with the output head, takes longest for a micro-batch; so where it is the only one.
 
     Source: arXiv 2104.04473, section 2.2.

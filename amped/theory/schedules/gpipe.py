@@ -8,9 +8,13 @@ from amped.theory.records import latest, total
 
 @quantity("s", **GPIPE)
 def pipeline_idle_time__gpipe(
-    pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
+    pipeline_stages,
+    pass_times,
+    bottleneck_stage_time,
+    number_of_microbatches_per_minibatch,
+    stage_send_time,
     pipeline_parallel_degree,
-):  # fmt: skip
+):
     """Waiting in a step of GPipe: all go forward at the pace of the slowest stage, and back at that of the slowest there.
 
     Source: arXiv 1811.06965, section 2.3.

@@ -30,9 +30,15 @@ def interleaved_idle_time(bottleneck_stage_chain_idle_time, output_head_chain_id
 
 @quantity("s")
 def bottleneck_stage_chain_idle_time(
-    pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
-    blocking_stage_send_time, virtual_pipeline_stages, pipeline_parallel_degree,
-):  # fmt: skip
+    pipeline_stages,
+    pass_times,
+    bottleneck_stage_time,
+    number_of_microbatches_per_minibatch,
+    stage_send_time,
+    blocking_stage_send_time,
+    virtual_pipeline_stages,
+    pipeline_parallel_degree,
+):
     """Waiting in a step of interleaved chunks if one stage sets the pace. Source: Megatron-Core, schedules.py (warm-up)."""
     forward, back, weight = pass_times
     v, m, found = virtual_pipeline_stages, number_of_microbatches_per_minibatch, []
@@ -110,9 +116,17 @@ def chain_ramp_time(
 
 @quantity("s")
 def output_head_chain_idle_time(
-    chunk_times, chain_ramp_time, output_head_microbatch_group_time, embedding_microbatch_group_time, stage_send_time, blocking_stage_send_time,
-    bottleneck_stage_time, number_of_microbatches_per_minibatch, virtual_pipeline_stages, pipeline_parallel_degree,
-):  # fmt: skip
+    chunk_times,
+    chain_ramp_time,
+    output_head_microbatch_group_time,
+    embedding_microbatch_group_time,
+    stage_send_time,
+    blocking_stage_send_time,
+    bottleneck_stage_time,
+    number_of_microbatches_per_minibatch,
+    virtual_pipeline_stages,
+    pipeline_parallel_degree,
+):
     """Waiting in a step of interleaved chunks if rounds of the output head set the pace, with the slowest stage in the gaps.
 
     A chain away from the last stage may leave rounds out. Source: arXiv 2104.04473, section 2.2.2.

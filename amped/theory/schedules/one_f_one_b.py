@@ -15,9 +15,13 @@ def pipeline_idle_time__1f1b(non_interleaved_idle_time):
 
 @quantity("s")
 def non_interleaved_idle_time(
-    pipeline_stages, whole_pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
+    pipeline_stages,
+    whole_pass_times,
+    bottleneck_stage_time,
+    number_of_microbatches_per_minibatch,
+    stage_send_time,
     blocking_stage_send_time,
-):  # fmt: skip
+):
     """Waiting in a step of one forward, one backward: (p−1) stages' work where they are equal.
 
     Sends that overlap still lengthen the round trip of the micro-batches, one for each stage, that are under way.

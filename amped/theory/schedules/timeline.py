@@ -136,9 +136,14 @@ class _Execution:
     """Runs all that can run until nothing is left, and refuses lists whose stages wait for one another for ever."""
 
     def __init__(
-        self, pipe: Pipe, orders: list[Order], schedule: str, work: Sequence[Sequence[Work]], send: float,
+        self,
+        pipe: Pipe,
+        orders: list[Order],
+        schedule: str,
+        work: Sequence[Sequence[Work]],
+        send: float,
         overlapped: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.pipe, self.orders, self.work, self.send, self.overlapped = pipe, orders, work, send, overlapped
         place = SCHEDULES[schedule].place
         self.places = [[place(pipe, chunk, stage) for chunk in range(pipe.chunks)] for stage in range(pipe.stages)]

@@ -10,9 +10,13 @@ from amped.theory.records import latest
 
 @quantity("s", **ZERO_BUBBLE_H1)
 def pipeline_idle_time__zero_bubble_h1(
-    pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
+    pipeline_stages,
+    pass_times,
+    bottleneck_stage_time,
+    number_of_microbatches_per_minibatch,
+    stage_send_time,
     blocking_stage_send_time,
-):  # fmt: skip
+):
     """Waiting in a step of ZB-H1: (p−1)·(F + B − W) for equal stages whose W is no longer than F.
 
     Weight gradients wait for no other stage: they fill the end. Source: arXiv 2401.10241, section 2.2 and table 2.

@@ -12,9 +12,14 @@ from amped.theory.quantity import family, quantity
 
 @quantity("s", **ZERO_BUBBLE_V)
 def pipeline_idle_time__zero_bubble_v(
-    pipeline_stages, pass_times, bottleneck_stage_time, number_of_microbatches_per_minibatch, stage_send_time,
-    blocking_stage_send_time, pipeline_parallel_degree,
-):  # fmt: skip
+    pipeline_stages,
+    pass_times,
+    bottleneck_stage_time,
+    number_of_microbatches_per_minibatch,
+    stage_send_time,
+    blocking_stage_send_time,
+    pipeline_parallel_degree,
+):
     """Waiting in a step of a V of chunks: little where F = B = W; the first stage, with both ends, may hide that of the others.
 
     Stages between hand over twice as often as the ends. Fitted to the event-driven twin, and exact there for equal stages with W and F no longer than B.

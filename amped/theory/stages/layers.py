@@ -122,10 +122,18 @@ def pipeline_stages__of_layout(pipeline_layout):
     last, whole = len(pipeline_layout) - 1, before(pipeline_layout, len(pipeline_layout))
     ahead = [before(pipeline_layout, place) for place in range(last + 1)]
     return tuple(
-        Stage(f"stage {place}", share.layers, ahead[place], whole - share.layers - ahead[place], 1.0 * place,
-              1.0 * (last - place), 1.0 * (place == 0), 1.0 * (place == last))
+        Stage(
+            f"stage {place}",
+            share.layers,
+            ahead[place],
+            whole - share.layers - ahead[place],
+            1.0 * place,
+            1.0 * (last - place),
+            1.0 * (place == 0),
+            1.0 * (place == last),
+        )
         for place, share in enumerate(pipeline_layout)
-    )  # fmt: skip
+    )
 
 
 # --- kinds of layers, on average over the stages ---------------------------------------------------------------------
@@ -145,9 +153,12 @@ def MoE_stage_layers(number_of_MoE_layers, multi_token_prediction_MoE_layers, pi
 
 @quantity("count")
 def attention_passes(
-    number_of_attention_layers, cross_attention_layers, multi_token_prediction_layers, pipeline_parallel_degree,
+    number_of_attention_layers,
+    cross_attention_layers,
+    multi_token_prediction_layers,
+    pipeline_parallel_degree,
     number_of_microbatches_per_minibatch,
-):  # fmt: skip
+):
     """Times that an accelerator runs an attention forward in a step; one over an encoder's output has the same shape.
 
     Assumes that both stacks see `context` tokens.
@@ -200,9 +211,14 @@ def the_END_stage_is_that_of_the_layout(number_of_END_stage_layers, END_listed_l
 
 @quantity("boolean", constrains="pipeline_parallel_degree")
 def layers_divide_by_stages_and_chunks(
-    layers, pipeline_parallel_degree, virtual_pipeline_stages, first_stage_layers, middle_stage_layers,
-    last_stage_layers, uneven_chunks,
-):  # fmt: skip
+    layers,
+    pipeline_parallel_degree,
+    virtual_pipeline_stages,
+    first_stage_layers,
+    middle_stage_layers,
+    last_stage_layers,
+    uneven_chunks,
+):
     """Each stage has layers, together all of them, those between first and last equally many, and its chunks as many.
 
     Uneven chunks have one layer at least. Source: arXiv 2104.04473, section 2.2.

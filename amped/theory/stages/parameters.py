@@ -36,9 +36,15 @@ def first_stage_parameters(
 
 @quantity("count")
 def last_stage_parameters(
-    last_stage_layers, non_expert_parameters_per_layer, first_stage_parameters, output_head_parameters, tied_embeddings,
-    vocabulary_size, embedding_dimension, pipeline_parallel_degree,
-):  # fmt: skip
+    last_stage_layers,
+    non_expert_parameters_per_layer,
+    first_stage_parameters,
+    output_head_parameters,
+    tied_embeddings,
+    vocabulary_size,
+    embedding_dimension,
+    pipeline_parallel_degree,
+):
     """Parameters of the last stage without the routed experts: with the head, which holds a tied embedding once more.
 
     Source: arXiv 1909.08053; Megatron-LM, embedding group.
@@ -108,9 +114,12 @@ def last_stage_parameters__zero_bubble_v(last_stage_layers, non_expert_parameter
 
 @quantity("count", **LISTED)
 def non_expert_parameters_per_accelerator__of_layout(
-    first_stage_parameters, middle_stage_layers, non_expert_parameters_per_layer, last_stage_parameters,
+    first_stage_parameters,
+    middle_stage_layers,
+    non_expert_parameters_per_layer,
+    last_stage_parameters,
     weight_split_degree,
-):  # fmt: skip
+):
     """Parameters of one accelerator without the routed experts on the stage that has most. Source: arXiv 1909.08053."""
     largest = np.maximum(first_stage_parameters, middle_stage_layers * non_expert_parameters_per_layer)
     return np.maximum(largest, last_stage_parameters) / weight_split_degree
@@ -118,9 +127,11 @@ def non_expert_parameters_per_accelerator__of_layout(
 
 @quantity("count")
 def updated_parameters(
-    non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, optimizer_state_shards,
+    non_expert_parameters_per_accelerator,
+    expert_parameters_per_accelerator,
+    optimizer_state_shards,
     expert_optimizer_state_shards,
-):  # fmt: skip
+):
     """Parameters whose states one accelerator holds, itself or on its host. Source: arXiv 1910.02054, section 5.1."""
     experts = expert_parameters_per_accelerator / expert_optimizer_state_shards
     return non_expert_parameters_per_accelerator / optimizer_state_shards + experts

@@ -8,9 +8,14 @@ from amped.theory.records import total
 
 @quantity("count")
 def layer_multiply_accumulates(
-    projection_gemms, attention_multiply_accumulates, feedforward_gemms, expert_gemms, attention_passes, dense_layer_passes,
+    projection_gemms,
+    attention_multiply_accumulates,
+    feedforward_gemms,
+    expert_gemms,
+    attention_passes,
+    dense_layer_passes,
     MoE_layer_passes,
-):  # fmt: skip
+):
     """Multiply-accumulates of the layers on one accelerator, forward, in a step. Source: AMPeD, computation time."""
     projections = total(gemm.multiply_accumulates for gemm in projection_gemms) * attention_passes
     dense = total(gemm.multiply_accumulates for gemm in feedforward_gemms) * dense_layer_passes
@@ -43,9 +48,12 @@ def attention_multiply_accumulates(attention_gemms, attention_passes):
 
 @quantity("count")
 def output_head_multiply_accumulates(
-    output_head_gemms, multi_token_prediction_gemms, number_of_microbatches_per_minibatch, pipeline_parallel_degree,
+    output_head_gemms,
+    multi_token_prediction_gemms,
+    number_of_microbatches_per_minibatch,
+    pipeline_parallel_degree,
     multi_token_prediction_layers,
-):  # fmt: skip
+):
     """Multiply-accumulates of the output head on one accelerator, forward, in a step, spread over the stages.
 
     Source: arXiv 2104.04473, appendix. Differs: in Megatron-LM the last stage has the head alone.
@@ -75,9 +83,11 @@ def counted_score_fraction__causal(causal_score_fraction):
 
 @quantity("count")
 def counted_layer_multiply_accumulates(
-    layer_multiply_accumulates, attention_multiply_accumulates, counted_score_fraction,
+    layer_multiply_accumulates,
+    attention_multiply_accumulates,
+    counted_score_fraction,
     surplus_expert_multiply_accumulates,
-):  # fmt: skip
+):
     """Multiply-accumulates of the layers forward, as the FLOP convention counts them, experts as if all had as many tokens.
 
     Source: arXiv 2104.04473, appendix.
@@ -99,9 +109,13 @@ def model_flops_per_accelerator(
 
 @quantity("count")
 def recomputed_multiply_accumulates(
-    counted_layer_multiply_accumulates, attention_multiply_accumulates, counted_score_fraction,
-    recomputed_layer_fraction, recomputed_attention_core_fraction, recomputed_product_fraction,
-):  # fmt: skip
+    counted_layer_multiply_accumulates,
+    attention_multiply_accumulates,
+    counted_score_fraction,
+    recomputed_layer_fraction,
+    recomputed_attention_core_fraction,
+    recomputed_product_fraction,
+):
     """Multiply-accumulates done again in a step: the layers' forward pass, scores and values, or of the others a share.
 
     Source: arXiv 2104.04473, eq. 3 (96·B·s·L·h²…); arXiv 2205.05198, section 6.3.

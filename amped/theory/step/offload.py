@@ -33,9 +33,12 @@ def exposed_offload_communication_time():
 
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)
 def exposed_offload_communication_time__operators(
-    exposed_offload_communication_time_per_layer, bottleneck_stage_layer_passes, offload_fill_time, update_offload_time,
+    exposed_offload_communication_time_per_layer,
+    bottleneck_stage_layer_passes,
+    offload_fill_time,
+    update_offload_time,
     overlapped_update_offload_time,
-):  # fmt: skip
+):
     """Copies from and to the host that the bottleneck stage waits for, and what the hidden ones slow down.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1.

@@ -11,9 +11,14 @@ from amped.theory.records import total
 
 @quantity("s")
 def free_forward_time(
-    compute_forward_time, exposed_tensor_forward_communication_time_per_layer, overlapped_tensor_forward_communication_time_per_layer, bottleneck_stage_layer_passes,
-    hidden_context_communication_time, hidden_expert_communication_time, gradients_have_own_links,
-):  # fmt: skip
+    compute_forward_time,
+    exposed_tensor_forward_communication_time_per_layer,
+    overlapped_tensor_forward_communication_time_per_layer,
+    bottleneck_stage_layer_passes,
+    hidden_context_communication_time,
+    hidden_expert_communication_time,
+    gradients_have_own_links,
+):
     """Time of a step's forward passes in which no layer communicates on the links of gradients; at least this much.
 
     Source: definition. What layers hide forward and backward together is taken from both.
@@ -30,10 +35,16 @@ def free_forward_time(
 
 @quantity("s")
 def free_backward_time(
-    compute_backward_time, weight_update_time, recomputation_time, exposed_tensor_backward_communication_time_per_layer,
-    overlapped_tensor_backward_communication_time_per_layer, bottleneck_stage_layer_passes, hidden_context_communication_time,
-    hidden_expert_communication_time, gradients_have_own_links,
-):  # fmt: skip
+    compute_backward_time,
+    weight_update_time,
+    recomputation_time,
+    exposed_tensor_backward_communication_time_per_layer,
+    overlapped_tensor_backward_communication_time_per_layer,
+    bottleneck_stage_layer_passes,
+    hidden_context_communication_time,
+    hidden_expert_communication_time,
+    gradients_have_own_links,
+):
     """Time of a step's backward passes in which no layer communicates on the links of gradients; at least this much.
 
     Source: definition. What layers hide forward and backward together is taken from both.
@@ -96,9 +107,12 @@ def overlappable_data_fraction(bottleneck_stage_layers, zero_stage, prefetched_s
 
 @quantity("s")
 def overlapped_gradient_communication_time(
-    gradient_communication_time, overlapped_microbatch_fraction, free_backward_time, overlappable_data_fraction,
+    gradient_communication_time,
+    overlapped_microbatch_fraction,
+    free_backward_time,
+    overlappable_data_fraction,
     overlap_data_communication,
-):  # fmt: skip
+):
     """Reduction of gradients beside the backward pass; the last layer's has nothing left to hide behind.
 
     Source: arXiv 2006.15704, section 3.2.
@@ -109,10 +123,16 @@ def overlapped_gradient_communication_time(
 
 @quantity("s")
 def overlapped_weight_communication_time(
-    weight_communication_time, zero_stage, number_of_microbatches_per_minibatch, free_forward_time,
-    free_backward_time, hidden_pipeline_communication_time, overlapped_gradient_communication_time, overlappable_data_fraction,
+    weight_communication_time,
+    zero_stage,
+    number_of_microbatches_per_minibatch,
+    free_forward_time,
+    free_backward_time,
+    hidden_pipeline_communication_time,
+    overlapped_gradient_communication_time,
+    overlappable_data_fraction,
     overlap_data_communication,
-):  # fmt: skip
+):
     """Gathering of weights beside the first forward pass, or beside all passes where ZeRO shards them.
 
     Source: arXiv 2304.11277, section 3.3.

@@ -8,9 +8,13 @@ from amped.theory.records import of_phase
 
 @quantity("s", choice="performance_model", value="operators")
 def compute_forward_time__operators(
-    forward_time_per_layer, embedding_forward_time, output_head_forward_time, bottleneck_stage_layer_passes, bottleneck_stage_embedding_passes,
+    forward_time_per_layer,
+    embedding_forward_time,
+    output_head_forward_time,
+    bottleneck_stage_layer_passes,
+    bottleneck_stage_embedding_passes,
     bottleneck_stage_output_head_passes,
-):  # fmt: skip
+):
     """Forward time of all micro-batches on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
     ends = (
         bottleneck_stage_embedding_passes * embedding_forward_time
@@ -21,9 +25,13 @@ def compute_forward_time__operators(
 
 @quantity("s", choice="performance_model", value="operators")
 def compute_backward_time__operators(
-    input_gradient_time_per_layer, embedding_backward_time, output_head_input_gradient_time, bottleneck_stage_layer_passes,
-    bottleneck_stage_embedding_passes, bottleneck_stage_output_head_passes,
-):  # fmt: skip
+    input_gradient_time_per_layer,
+    embedding_backward_time,
+    output_head_input_gradient_time,
+    bottleneck_stage_layer_passes,
+    bottleneck_stage_embedding_passes,
+    bottleneck_stage_output_head_passes,
+):
     """Time of the gradients of all activations on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
     ends = (
         bottleneck_stage_embedding_passes * embedding_backward_time
@@ -67,9 +75,12 @@ def optimizer_time__operators(optimizer_durations, host_update_time, host_time_p
 
 @quantity("s", choice="performance_model", value="operators")
 def exposed_tensor_communication_time__operators(
-    exposed_tensor_communication_time_per_layer, vocabulary_parallel_communication_time, bottleneck_stage_layer_passes, bottleneck_stage_embedding_passes,
+    exposed_tensor_communication_time_per_layer,
+    vocabulary_parallel_communication_time,
+    bottleneck_stage_layer_passes,
+    bottleneck_stage_embedding_passes,
     bottleneck_stage_output_head_passes,
-):  # fmt: skip
+):
     """Tensor-parallel communication that the bottleneck stage waits for. Source: arXiv 2205.05198, section 4.2.2."""
     ends = (
         bottleneck_stage_embedding_passes + bottleneck_stage_output_head_passes
@@ -82,7 +93,11 @@ def exposed_tensor_communication_time__operators(
 def hidden_KIND_communication_time__operators(
     overlapped_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """KIND-parallel communication beside computation on the bottleneck stage. Source: the page of layers, `overlap.py`."""
+    """KIND-parallel communication beside computation on the bottleneck stage.
+
+    Source: arXiv 2205.05198, section 4.2.2 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2412.19437, section
+    3.2.1 (expert).
+    """
     return bottleneck_stage_layer_passes * overlapped_KIND_communication_time_per_layer
 
 
@@ -91,7 +106,10 @@ def hidden_KIND_communication_time__operators(
 def exposed_KIND_communication_time__operators(
     exposed_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """KIND-parallel communication that the bottleneck stage waits for. Source: the page of layers, `overlap.py`."""
+    """KIND-parallel communication that the bottleneck stage waits for.
+
+    Source: arXiv 2310.01889, section 3 (context); arXiv 2006.16668 (expert).
+    """
     return bottleneck_stage_layer_passes * exposed_KIND_communication_time_per_layer
 
 

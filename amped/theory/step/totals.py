@@ -5,11 +5,19 @@ from amped.theory.quantity import quantity
 
 @quantity("s")
 def step_time(
-    compute_forward_time, compute_backward_time, recomputation_time, weight_update_time, optimizer_time,
-    exposed_tensor_communication_time, exposed_pipeline_communication_time, exposed_data_communication_time,
-    exposed_context_communication_time, exposed_expert_communication_time, exposed_offload_communication_time,
+    compute_forward_time,
+    compute_backward_time,
+    recomputation_time,
+    weight_update_time,
+    optimizer_time,
+    exposed_tensor_communication_time,
+    exposed_pipeline_communication_time,
+    exposed_data_communication_time,
+    exposed_context_communication_time,
+    exposed_expert_communication_time,
+    exposed_offload_communication_time,
     pipeline_bubble_time,
-):  # fmt: skip
+):
     """Time of one optimizer step: the plain sum of its parts. Source: AMPeD, training time."""
     compute = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time + optimizer_time
     communication = exposed_tensor_communication_time + exposed_pipeline_communication_time
@@ -77,9 +85,13 @@ def model_flops_utilization_counting_causal_scores(
 
 @quantity("1")
 def hardware_flops_utilization_counting_all_scores(
-    hardware_flops_utilization, model_flops_utilization, attention_flops_fraction, counted_score_fraction,
-    recomputed_layer_fraction, recomputed_attention_core_fraction,
-):  # fmt: skip
+    hardware_flops_utilization,
+    model_flops_utilization,
+    attention_flops_fraction,
+    counted_score_fraction,
+    recomputed_layer_fraction,
+    recomputed_attention_core_fraction,
+):
     """FLOPs with recomputation as a share of the peak (HFU), whole attention counted. Source: arXiv 2104.04473, eq. 3."""
     passes = 3 + recomputed_layer_fraction + recomputed_attention_core_fraction
     more = passes * attention_flops_fraction * (1 - counted_score_fraction)
@@ -88,9 +100,14 @@ def hardware_flops_utilization_counting_all_scores(
 
 @quantity("1")
 def hardware_flops_utilization_counting_causal_scores(
-    hardware_flops_utilization, model_flops_utilization, attention_flops_fraction, counted_score_fraction,
-    recomputed_layer_fraction, recomputed_attention_core_fraction, causal_score_fraction,
-):  # fmt: skip
+    hardware_flops_utilization,
+    model_flops_utilization,
+    attention_flops_fraction,
+    counted_score_fraction,
+    recomputed_layer_fraction,
+    recomputed_attention_core_fraction,
+    causal_score_fraction,
+):
     """FLOPs with recomputation as a share of the peak (HFU), the causal half of attention counted.
 
     Source: arXiv 2307.08691, section 4.1.

@@ -27,9 +27,17 @@ def fused_backward_products():
 
 @records()
 def fused_attention_operators(
-    attention_gemms, query_bytes, key_bytes, value_bytes, softmax_statistic_precision, computed_score_fraction,
-    fused_backward_products, flops_per_multiply_accumulate, fused_attentions_per_layer, dropout,
-):  # fmt: skip
+    attention_gemms,
+    query_bytes,
+    key_bytes,
+    value_bytes,
+    softmax_statistic_precision,
+    computed_score_fraction,
+    fused_backward_products,
+    flops_per_multiply_accumulate,
+    fused_attentions_per_layer,
+    dropout,
+):
     """Attention as one kernel that keeps no scores; its softmax counts in its efficiency.
 
     Source: arXiv 2205.14135; arXiv 2307.08691.
@@ -55,9 +63,14 @@ def sink_operators():
 
 @records(choice="attention_kernel", value="flex")
 def sink_operators__flex(
-    attention_gemms, query_bytes, activation_precision, softmax_statistic_precision, flops_per_elementary_operation,
-    attention_sinks, fused_attentions_per_layer,
-):  # fmt: skip
+    attention_gemms,
+    query_bytes,
+    activation_precision,
+    softmax_statistic_precision,
+    flops_per_elementary_operation,
+    attention_sinks,
+    fused_attentions_per_layer,
+):
     """The output of an attention without sinks, scaled in full precision by what they leave of each row's sum.
 
     Source: NVIDIA NeMo AutoModel, attention/flex_attention.py, and what PyTorch's autograd makes of it. Forward product

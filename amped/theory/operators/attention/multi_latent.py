@@ -11,9 +11,17 @@ from amped.theory.records import Gemm, contraction
 
 @records(choice="attention_kind", value="multi_latent")
 def projection_gemms__multi_latent(
-    microbatch_tokens, dimensionality, attention_heads, head_dimension, value_head_dimension, query_latent_dimension,
-    key_value_latent_dimension, rotary_head_dimension, tensor_parallel_rows, absorbed_latent_attention,
-):  # fmt: skip
+    microbatch_tokens,
+    dimensionality,
+    attention_heads,
+    head_dimension,
+    value_head_dimension,
+    query_latent_dimension,
+    key_value_latent_dimension,
+    rotary_head_dimension,
+    tensor_parallel_rows,
+    absorbed_latent_attention,
+):
     """Projections of multi-head latent attention; the down projections are not split.
 
     Source: arXiv 2405.04434, eq. 9–19.
@@ -38,9 +46,16 @@ def projection_gemms__multi_latent(
 
 @records(choice="attention_kind", value="multi_latent")
 def projection_operators__multi_latent(
-    projection_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, attentions_per_layer, query_latent_dimension, absorbed_latent_attention,
-):  # fmt: skip
+    projection_gemms,
+    linear_input_bytes,
+    activation_precision,
+    matrix_operand_precision,
+    gradient_precision,
+    flops_per_multiply_accumulate,
+    attentions_per_layer,
+    query_latent_dimension,
+    absorbed_latent_attention,
+):
     """Projections of multi-head latent attention; both down projections keep the same input.
 
     Absorbed, queries meet the keys' up projection and outputs that of the values, head by head.
@@ -66,9 +81,15 @@ def projection_operators__multi_latent(
 
 @quantity("byte", choice="attention_kind", value="multi_latent")
 def key_bytes__multi_latent(
-    microbatch_tokens, attention_heads, head_dimension, tensor_parallel_rows, activation_precision,
-    absorbed_latent_attention, key_value_latent_dimension, rotary_head_dimension,
-):  # fmt: skip
+    microbatch_tokens,
+    attention_heads,
+    head_dimension,
+    tensor_parallel_rows,
+    activation_precision,
+    absorbed_latent_attention,
+    key_value_latent_dimension,
+    rotary_head_dimension,
+):
     """Keys of a micro-batch on one accelerator: of every head, or one latent vector for all. Source: arXiv 2405.04434."""
     latent = key_value_latent_dimension + rotary_head_dimension
     width = np.where(absorbed_latent_attention > 0, latent, attention_heads * head_dimension / tensor_parallel_rows)
@@ -77,9 +98,13 @@ def key_bytes__multi_latent(
 
 @quantity("byte", choice="attention_kind", value="multi_latent")
 def value_bytes__multi_latent(
-    microbatch_tokens, attention_heads, value_head_dimension, tensor_parallel_rows, activation_precision,
+    microbatch_tokens,
+    attention_heads,
+    value_head_dimension,
+    tensor_parallel_rows,
+    activation_precision,
     absorbed_latent_attention,
-):  # fmt: skip
+):
     """Values of a micro-batch on one accelerator: of every head, or none beside the latent vector.
 
     Source: arXiv 2405.04434, section 2.1.2.

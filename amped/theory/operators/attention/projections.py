@@ -10,9 +10,16 @@ from amped.theory.records import Gemm, contraction, streamed
 
 @records()
 def projection_gemms(
-    microbatch_tokens, dimensionality, attention_heads, key_value_heads, head_dimension, tensor_parallel_rows,
-    input_width_split_degree, output_width_split_degree, product_panels,
-):  # fmt: skip
+    microbatch_tokens,
+    dimensionality,
+    attention_heads,
+    key_value_heads,
+    head_dimension,
+    tensor_parallel_rows,
+    input_width_split_degree,
+    output_width_split_degree,
+    product_panels,
+):
     """Projections of attention, split by heads. Source: arXiv 1909.08053, section 3."""
     query_key_value = head_dimension * (attention_heads + 2 * key_value_heads) / tensor_parallel_rows
     inputs, outputs = (
@@ -51,9 +58,14 @@ def attention_output_bytes(microbatch_tokens, attention_heads, value_width, tens
 
 @records()
 def projection_operators(
-    projection_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, attentions_per_layer,
-):  # fmt: skip
+    projection_gemms,
+    linear_input_bytes,
+    activation_precision,
+    matrix_operand_precision,
+    gradient_precision,
+    flops_per_multiply_accumulate,
+    attentions_per_layer,
+):
     """Projection into queries, keys and values, which keeps its input. Source: arXiv 2205.05198, section 4.1."""
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     return contraction(projection_gemms[0], *entry, linear_input_bytes, attentions_per_layer)
@@ -61,9 +73,13 @@ def projection_operators(
 
 @records()
 def projection_bias_operators(
-    microbatch_tokens, projection_gemms, activation_precision, flops_per_elementary_operation, query_key_value_bias,
+    microbatch_tokens,
+    projection_gemms,
+    activation_precision,
+    flops_per_elementary_operation,
+    query_key_value_bias,
     attentions_per_layer,
-):  # fmt: skip
+):
     """Gradients of the biases of queries, keys and values; forward the product itself adds them.
 
     Source: Megatron-LM, fused linear layers.
@@ -77,9 +93,14 @@ def projection_bias_operators(
 
 @records()
 def attention_output_operators(
-    projection_gemms, activation_precision, matrix_operand_precision, gradient_precision, flops_per_multiply_accumulate,
-    output_width_split_degree, attentions_per_layer,
-):  # fmt: skip
+    projection_gemms,
+    activation_precision,
+    matrix_operand_precision,
+    gradient_precision,
+    flops_per_multiply_accumulate,
+    output_width_split_degree,
+    attentions_per_layer,
+):
     """Projection out of attention, which keeps its input. Source: arXiv 2205.05198, section 4.1."""
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     output = projection_gemms[-1]
@@ -89,9 +110,12 @@ def attention_output_operators(
 
 @records()
 def attention_head_permutation_operators(
-    attention_output_bytes, microbatch_tokens, dimensionality, unfused_attentions_per_layer,
+    attention_output_bytes,
+    microbatch_tokens,
+    dimensionality,
+    unfused_attentions_per_layer,
     flops_per_elementary_operation,
-):  # fmt: skip
+):
     """Heads brought together behind an unfused attention, and apart again backward.
 
     Source: Megatron-LM, ParallelAttention (context_layer.permute().contiguous()).
@@ -104,9 +128,18 @@ def attention_head_permutation_operators(
 
 @records()
 def query_key_norm_operators(
-    microbatch_tokens, query_bytes, key_bytes, activation_precision, tensor_parallel_rows, attention_heads,
-    key_value_heads, head_dimension, query_key_norm, attentions_per_layer, flops_per_elementary_operation,
-):  # fmt: skip
+    microbatch_tokens,
+    query_bytes,
+    key_bytes,
+    activation_precision,
+    tensor_parallel_rows,
+    attention_heads,
+    key_value_heads,
+    head_dimension,
+    query_key_norm,
+    attentions_per_layer,
+    flops_per_elementary_operation,
+):
     """Norms of each head's query and key, which keep their inputs: 7 operations an entry, 13 backward.
 
     Source: arXiv 2302.05442, section 3.1.1; arXiv 2007.00072, table 3 (operations of a norm).

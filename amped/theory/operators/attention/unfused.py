@@ -12,9 +12,15 @@ def unfused_attentions_per_layer(attentions_per_layer, flash_attention):
 
 @records()
 def attention_gemms(
-    microbatch_size, context, query_split_degree, attention_heads, query_key_width, value_width,
-    tensor_parallel_rows, ulysses_degree,
-):  # fmt: skip
+    microbatch_size,
+    context,
+    query_split_degree,
+    attention_heads,
+    query_key_width,
+    value_width,
+    tensor_parallel_rows,
+    ulysses_degree,
+):
     """Scores and weighted values, over all pairs of positions. Source: arXiv 1706.03762, eq. 1."""
     batch = microbatch_size * attention_heads / (tensor_parallel_rows * ulysses_degree)
     queries = context / query_split_degree
@@ -26,9 +32,15 @@ def attention_gemms(
 
 @records(choice="grid_attention", value="summa")
 def attention_gemms__summa(
-    microbatch_size, context, token_split_degree, attention_heads, head_dimension, value_head_dimension,
-    tensor_parallel_rows, summa_panels,
-):  # fmt: skip
+    microbatch_size,
+    context,
+    token_split_degree,
+    attention_heads,
+    head_dimension,
+    value_head_dimension,
+    tensor_parallel_rows,
+    summa_panels,
+):
     """Scores and weighted values as SUMMA products of all heads: columns cut the queries, rows the keys.
 
     Source: arXiv 2410.00273, section 3 (its tool's sa_2d).
@@ -43,9 +55,18 @@ def attention_gemms__summa(
 
 @records()
 def unfused_attention_operators(
-    attention_gemms, query_bytes, key_bytes, value_bytes, dropout, dropout_mask_bytes, dropout_recomputation,
-    activation_precision, flops_per_multiply_accumulate, flops_per_elementary_operation, unfused_attentions_per_layer,
-):  # fmt: skip
+    attention_gemms,
+    query_bytes,
+    key_bytes,
+    value_bytes,
+    dropout,
+    dropout_mask_bytes,
+    dropout_recomputation,
+    activation_precision,
+    flops_per_multiply_accumulate,
+    flops_per_elementary_operation,
+    unfused_attentions_per_layer,
+):
     """Scores, masked softmax, dropout and weighted values, each a kernel that writes all scores.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2007.00072, table 3.

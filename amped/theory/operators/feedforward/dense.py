@@ -6,9 +6,15 @@ from amped.theory.records import Gemm, activation_work, contraction, streamed
 
 @records()
 def feedforward_gemms(
-    microbatch_tokens, dimensionality, feedforward_dimension, gated_mlp, tensor_parallel_rows, input_width_split_degree,
-    output_width_split_degree, product_panels,
-):  # fmt: skip
+    microbatch_tokens,
+    dimensionality,
+    feedforward_dimension,
+    gated_mlp,
+    tensor_parallel_rows,
+    input_width_split_degree,
+    output_width_split_degree,
+    product_panels,
+):
     """The dense feed-forward network; a gate lies in one product with the up projection.
 
     Source: arXiv 1909.08053, section 3.
@@ -26,10 +32,20 @@ def feedforward_gemms(
 
 @records()
 def feedforward_operators(
-    feedforward_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_function_input_bytes, dense_fraction,
-    activation_function_recomputation, activation_function_mask_bytes, mlp_bias, output_width_split_degree,
-):  # fmt: skip
+    feedforward_gemms,
+    linear_input_bytes,
+    activation_precision,
+    matrix_operand_precision,
+    gradient_precision,
+    flops_per_multiply_accumulate,
+    flops_per_elementary_operation,
+    kept_activation_function_input_bytes,
+    dense_fraction,
+    activation_function_recomputation,
+    activation_function_mask_bytes,
+    mlp_bias,
+    output_width_split_degree,
+):
     """The dense feed-forward network: up (with gate), activation function with its bias, down.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246 (what is not kept).

@@ -7,7 +7,7 @@ from amped.theory.records import streamed
 @records()
 def expert_bias_operators(
     expert_gemms, activation_precision, flops_per_elementary_operation, expert_bias, MoE_fraction
-):  # fmt: skip
+):
     """Gradients of the biases of routed experts: sums over their rows; forward the grouped products add them.
 
     Source: NVIDIA Transformer Engine, GroupedLinear.

@@ -30,10 +30,19 @@ def dispatched_tokens(routed_tokens, experts_per_token, expert_tensor_parallel_d
 
 @records()
 def expert_gemms(
-    microbatch_tokens, routed_tokens, dispatched_tokens, dimensionality, expert_feedforward_dimension, gated_experts,
-    gated_mlp, number_of_experts, shared_experts_feedforward_dimension, tensor_parallel_rows, expert_parallel_degree,
+    microbatch_tokens,
+    routed_tokens,
+    dispatched_tokens,
+    dimensionality,
+    expert_feedforward_dimension,
+    gated_experts,
+    gated_mlp,
+    number_of_experts,
+    shared_experts_feedforward_dimension,
+    tensor_parallel_rows,
+    expert_parallel_degree,
     expert_tensor_parallel_degree,
-):  # fmt: skip
+):
     """Router, the accelerator's routed experts (each visit of a token is a row), shared experts.
 
     Source: arXiv 2101.03961, section 2; Megatron-Core, expert tensor parallelism.
@@ -58,8 +67,12 @@ def expert_operators():
 
 @records(choice="feedforward_kind", value="mixture")
 def expert_operators__mixture(
-    routing_operators, routed_expert_operators, expert_weighting_operators, expert_bias_operators, shared_expert_operators
-):  # fmt: skip
+    routing_operators,
+    routed_expert_operators,
+    expert_weighting_operators,
+    expert_bias_operators,
+    shared_expert_operators,
+):
     """Router, routed experts between a dispatch and a combination of tokens, weighted, their biases, and shared experts.
 
     Source: arXiv 2101.03961, section 2; arXiv 2401.06066.
@@ -70,9 +83,16 @@ def expert_operators__mixture(
 
 @records()
 def routing_operators(
-    expert_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    routing_precision, flops_per_multiply_accumulate, flops_per_elementary_operation, MoE_fraction,
-):  # fmt: skip
+    expert_gemms,
+    linear_input_bytes,
+    activation_precision,
+    matrix_operand_precision,
+    gradient_precision,
+    routing_precision,
+    flops_per_multiply_accumulate,
+    flops_per_elementary_operation,
+    MoE_fraction,
+):
     """The router, the probabilities of the experts and the choice among them: softmax, top-k, balance loss.
 
     Source: arXiv 2101.03961, section 2.2. Probabilities pass memory once each.
@@ -90,10 +110,20 @@ def routing_operators(
 
 @records()
 def routed_expert_operators(
-    expert_gemms, routed_tokens, experts_per_token, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_expert_activation_function_input_bytes,
-    activation_function_recomputation, expert_activation_function_mask_bytes, MoE_fraction, deduplicated_dispatch,
-):  # fmt: skip
+    expert_gemms,
+    routed_tokens,
+    experts_per_token,
+    activation_precision,
+    matrix_operand_precision,
+    gradient_precision,
+    flops_per_multiply_accumulate,
+    flops_per_elementary_operation,
+    kept_expert_activation_function_input_bytes,
+    activation_function_recomputation,
+    expert_activation_function_mask_bytes,
+    MoE_fraction,
+    deduplicated_dispatch,
+):
     """Own tokens in the order of their experts, the experts' networks in one grouped product each, and the way back.
 
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
@@ -106,35 +136,73 @@ def routed_expert_operators(
     own, there = routed_tokens * experts_per_token * up.k, rows * up.k
     sent, sorted_there = (own * flop, own * e, own * e), (there * flop, there * e, there * e)
     return (
-        *streamed("expert_permutation", "element_wise", routed_tokens, up.k, sent, sent, 0.0 * own * e,
-                  2 * calls * (1 - deduplicated_dispatch)),
+        *streamed(
+            "expert_permutation",
+            "element_wise",
+            routed_tokens,
+            up.k,
+            sent,
+            sent,
+            0.0 * own * e,
+            2 * calls * (1 - deduplicated_dispatch),
+        ),
         *streamed("expert_sorting", "element_wise", rows, up.k, sorted_there, sorted_there, 0.0 * there * e, 2 * calls),
         *contraction(up, *entry, there * matrix_operand_precision, calls, "grouped_contraction"),
-        *streamed("expert_activation", "element_wise", rows, down.k, ahead, back,
-                  hidden * kept_expert_activation_function_input_bytes, calls),
+        *streamed(
+            "expert_activation",
+            "element_wise",
+            rows,
+            down.k,
+            ahead,
+            back,
+            hidden * kept_expert_activation_function_input_bytes,
+            calls,
+        ),
         *contraction(down, *entry, hidden * matrix_operand_precision * kept, calls, "grouped_contraction"),
-    )  # fmt: skip
+    )
 
 
 @records()
 def shared_expert_operators(
-    expert_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_function_input_bytes,
-    activation_function_recomputation, activation_function_mask_bytes, MoE_fraction, shared_expert_fraction,
-):  # fmt: skip
+    expert_gemms,
+    linear_input_bytes,
+    activation_precision,
+    matrix_operand_precision,
+    gradient_precision,
+    flops_per_multiply_accumulate,
+    flops_per_elementary_operation,
+    kept_activation_function_input_bytes,
+    activation_function_recomputation,
+    activation_function_mask_bytes,
+    MoE_fraction,
+    shared_expert_fraction,
+):
     """Shared experts, cut like a dense network; router and experts keep the same input. Source: arXiv 2401.06066."""
     *_, up, down = expert_gemms
     entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
     hidden, again, kept = down.m * down.k, activation_function_recomputation, 1 - activation_function_recomputation
-    work = (hidden, up.m * up.n * activation_precision, activation_precision, activation_function_mask_bytes, again,
-            flops_per_elementary_operation)  # fmt: skip
+    work = (
+        hidden,
+        up.m * up.n * activation_precision,
+        activation_precision,
+        activation_function_mask_bytes,
+        again,
+        flops_per_elementary_operation,
+    )
     calls = MoE_fraction * shared_expert_fraction
     return (
         *contraction(up, *entry, 0.0 * linear_input_bytes, calls),
-        *streamed("shared_activation", "element_wise", down.m, down.k, *activation_work(*work),
-                  hidden * kept_activation_function_input_bytes, calls),
+        *streamed(
+            "shared_activation",
+            "element_wise",
+            down.m,
+            down.k,
+            *activation_work(*work),
+            hidden * kept_activation_function_input_bytes,
+            calls,
+        ),
         *contraction(down, *entry, hidden * matrix_operand_precision * kept, calls),
-    )  # fmt: skip
+    )
 
 
 @quantity("byte")

@@ -18,9 +18,15 @@ def full_precision_copies(weight_precision, optimizer_state_precision):
 
 @records()
 def optimizer_operators(
-    device_updated_parameters, gradient_precision, optimizer_state_precision, weight_precision,
-    optimizer_states_per_parameter, full_precision_copies, flops_per_elementary_operation, gradient_clipping,
-):  # fmt: skip
+    device_updated_parameters,
+    gradient_precision,
+    optimizer_state_precision,
+    weight_precision,
+    optimizer_states_per_parameter,
+    full_precision_copies,
+    flops_per_elementary_operation,
+    gradient_clipping,
+):
     """An optimizer step in mixed precision: scale undone, norm, clipping, update of the states, weights copied, reset.
 
     Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740. Adam takes about 15 operations a parameter;
@@ -39,7 +45,21 @@ def optimizer_operators(
     )
     used, functions = 1.0 * (optimizer_states_per_parameter > 0), {"optimizer_update": UPDATE_FUNCTIONS}
     return tuple(
-        Operator(name, "element_wise", "update", p, 1.0, 0.0, 1.0, flops * p * flop, p * read, p * written, 0.0 * p * g,
-                 1.0, used * calls, functions=functions.get(name, 0.0) * p)
+        Operator(
+            name,
+            "element_wise",
+            "update",
+            p,
+            1.0,
+            0.0,
+            1.0,
+            flops * p * flop,
+            p * read,
+            p * written,
+            0.0 * p * g,
+            1.0,
+            used * calls,
+            functions=functions.get(name, 0.0) * p,
+        )
         for name, flops, read, written, calls in parts
-    )  # fmt: skip
+    )
