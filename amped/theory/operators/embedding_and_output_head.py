@@ -48,23 +48,11 @@ def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor
 
 @records()
 def output_head_operators(
-    output_head_gemms,
-    residual_tokens,
-    residual_bytes,
-    dimensionality,
-    final_norm,
-    norm_vectors,
-    activation_precision,
-    gradient_precision,
-    logits_precision,
-    has_vocabulary,
-    cross_entropy_kernels,
-    fused_cross_entropy,
-    flops_per_multiply_accumulate,
-    flops_per_elementary_operation,
-    multi_token_prediction_layers,
-    multi_token_prediction_operators,
-):
+    output_head_gemms, residual_tokens, residual_bytes, dimensionality, final_norm, norm_vectors,
+    activation_precision, gradient_precision, logits_precision, has_vocabulary, cross_entropy_kernels,
+    fused_cross_entropy, flops_per_multiply_accumulate, flops_per_elementary_operation,
+    multi_token_prediction_layers, multi_token_prediction_operators,
+):  # fmt: skip
     """Final norm, output head, and the cross-entropy over its share of the vocabulary, in full precision.
 
     The head keeps 16 bit where layers have fp8. Source: arXiv 2205.05198, section 4.3; Megatron-LM,

@@ -74,20 +74,11 @@ def unfused_attention_operators__post(
 
 @records(choice="norm_position", value="post")
 def feedforward_operators__post(
-    feedforward_gemms,
-    linear_input_bytes,
-    activation_precision,
-    matrix_operand_precision,
-    gradient_precision,
-    flops_per_multiply_accumulate,
-    flops_per_elementary_operation,
-    kept_activation_function_input_bytes,
-    dense_fraction,
-    activation_function_recomputation,
-    activation_function_mask_bytes,
-    dropout_mask_bytes,
+    feedforward_gemms, linear_input_bytes, activation_precision, matrix_operand_precision, gradient_precision,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_activation_function_input_bytes,
+    dense_fraction, activation_function_recomputation, activation_function_mask_bytes, dropout_mask_bytes,
     output_width_split_degree,
-):
+):  # fmt: skip
     """Up, bias with activation function and dropout [bad, bdrlb], down.
 
     Source: arXiv 2007.00072, table 3. Differs: the mask of this dropout, which BERT does not have, is moved but not kept.

@@ -110,20 +110,10 @@ def routing_operators(
 
 @records()
 def routed_expert_operators(
-    expert_gemms,
-    routed_tokens,
-    experts_per_token,
-    activation_precision,
-    matrix_operand_precision,
-    gradient_precision,
-    flops_per_multiply_accumulate,
-    flops_per_elementary_operation,
-    kept_expert_activation_function_input_bytes,
-    activation_function_recomputation,
-    expert_activation_function_mask_bytes,
-    MoE_fraction,
-    deduplicated_dispatch,
-):
+    expert_gemms, routed_tokens, experts_per_token, activation_precision, matrix_operand_precision, gradient_precision,
+    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_expert_activation_function_input_bytes,
+    activation_function_recomputation, expert_activation_function_mask_bytes, MoE_fraction, deduplicated_dispatch,
+):  # fmt: skip
     """Own tokens in the order of their experts, the experts' networks in one grouped product each, and the way back.
 
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
@@ -136,30 +126,14 @@ def routed_expert_operators(
     own, there = routed_tokens * experts_per_token * up.k, rows * up.k
     sent, sorted_there = (own * flop, own * e, own * e), (there * flop, there * e, there * e)
     return (
-        *streamed(
-            "expert_permutation",
-            "element_wise",
-            routed_tokens,
-            up.k,
-            sent,
-            sent,
-            0.0 * own * e,
-            2 * calls * (1 - deduplicated_dispatch),
-        ),
+        *streamed("expert_permutation", "element_wise", routed_tokens, up.k, sent, sent, 0.0 * own * e,
+                  2 * calls * (1 - deduplicated_dispatch)),
         *streamed("expert_sorting", "element_wise", rows, up.k, sorted_there, sorted_there, 0.0 * there * e, 2 * calls),
         *contraction(up, *entry, there * matrix_operand_precision, calls, "grouped_contraction"),
-        *streamed(
-            "expert_activation",
-            "element_wise",
-            rows,
-            down.k,
-            ahead,
-            back,
-            hidden * kept_expert_activation_function_input_bytes,
-            calls,
-        ),
+        *streamed("expert_activation", "element_wise", rows, down.k, ahead, back,
+                  hidden * kept_expert_activation_function_input_bytes, calls),
         *contraction(down, *entry, hidden * matrix_operand_precision * kept, calls, "grouped_contraction"),
-    )
+    )  # fmt: skip
 
 
 @records()

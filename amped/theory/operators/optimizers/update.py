@@ -18,15 +18,9 @@ def full_precision_copies(weight_precision, optimizer_state_precision):
 
 @records()
 def optimizer_operators(
-    device_updated_parameters,
-    gradient_precision,
-    optimizer_state_precision,
-    weight_precision,
-    optimizer_states_per_parameter,
-    full_precision_copies,
-    flops_per_elementary_operation,
-    gradient_clipping,
-):
+    device_updated_parameters, gradient_precision, optimizer_state_precision, weight_precision,
+    optimizer_states_per_parameter, full_precision_copies, flops_per_elementary_operation, gradient_clipping,
+):  # fmt: skip
     """An optimizer step in mixed precision: scale undone, norm, clipping, update of the states, weights copied, reset.
 
     Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740. Adam takes about 15 operations a parameter;
