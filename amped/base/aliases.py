@@ -33,8 +33,11 @@ class Aliases:
 
     def canonical(self, name: str) -> str:
         """The name inside amped."""
-        known = (self.common, self.former, self.renamed, self.equal_to)
-        return next((names[name] for names in known if name in names), name)
+        return self._canonical.get(name, name)
+
+    @cached_property
+    def _canonical(self) -> dict[str, str]:
+        return self.equal_to | self.renamed | self.former | self.common
 
     def is_old(self, name: str) -> bool:
         """Whether AMPeD's older configs use this name and ours do not."""

@@ -89,7 +89,8 @@ class Estimation:
         Raises:
             ResolveError: for a name that was not computed.
         """
-        name = aliases().former.get(name, name) if isinstance(name, str) else name
+        if name not in self.results and isinstance(name, str):
+            name = aliases().former.get(name, name)
         if name not in self.results:
             computed = [*self.results, *self.choices]
             raise ResolveError(f"there is no result {quoted(name)}", did_you_mean(str(name), computed))
