@@ -47,6 +47,10 @@ class Aliases:
         """All names that are accepted beside the canonical ones."""
         return [*self.common, *self.former, *self.renamed, *self.equal_to, *sorted(self.retired)]
 
+    def suggested(self) -> list[str]:
+        """Of these names those that one may be advised to write: not the former ones."""
+        return [name for name in self.names() if name not in self.former]
+
     def told(self, names: Iterable[str]) -> list[str]:
         """What to say once of the former names among some names that were written."""
         return [f"'{name}' is called {self.former[name]} now" for name in dict.fromkeys(names) if name in self.former]

@@ -190,7 +190,7 @@ def _entry_problems(entry: Entry, catalogue: Catalogue) -> Iterator[Problem]:
         if not _names_kernels(entry):
             yield Problem("is not the name of a row", entry.where, f"give a row of {KERNELS} as value")
     elif entry.name not in catalogue or catalogue[entry.name].mark.constrains:
-        hint = did_you_mean(entry.written_name, [*catalogue, *old.names()]) or "`amped list parameters` shows them"
+        hint = did_you_mean(entry.written_name, [*catalogue, *old.suggested()]) or "`amped list parameters` shows them"
         yield Problem(f"unknown parameter {quoted(entry.written_name)}", entry.where, hint)
     elif entry.kind == "both":
         yield Problem("is to be calculated and to be looked up", entry.where, "set one of the two to false")

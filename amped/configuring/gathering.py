@@ -89,7 +89,7 @@ class _Builder:
         if written_name in aliases().retired:
             return Problem(f"{quoted(written_name)} is a retired name of AMPeD's, and not used", where, "leave it out")
         rules = self.catalogue.constraints
-        names = [*(n for n in self.catalogue if n not in rules), *ROW_NAMES, *aliases().names()]
+        names = [*(n for n in self.catalogue if n not in rules), *ROW_NAMES, *aliases().suggested()]
         rule = ", which is a rule" if written_name in rules else ""
         hint = did_you_mean(written_name, names) or "`amped list parameters` shows them"
         return Problem(f"unknown parameter {quoted(written_name)}{rule}", where, hint)

@@ -82,6 +82,12 @@ class TestTheDoorsReadThem:
             assert named["kernel_launch_time"] == 3e-6
             assert named.notices.count(told) == 1
 
+    def test_nobody_is_advised_to_write_a_former_name(self) -> None:
+        with pytest.raises(amped.AmpedError) as told:
+            amped.estimate("default", kernel_dispatch_tme="3 us")
+        assert "kernel_launch_time" in str(told.value)
+        assert "kernel_dispatch_time" not in str(told.value)
+
     def test_the_former_and_the_new_name_at_once_are_told_as_one(self) -> None:
         with pytest.raises(amped.AmpedError, match="'kernel_launch_time' is set twice"):
             amped.estimate("default", kernel_dispatch_time="3 us", kernel_launch_time="4 us")
