@@ -6,7 +6,7 @@ divided by the degree inside. Nothing overlaps with computation. Gradients leave
 
 import numpy as np
 
-from amped.theory.conditions import ZERO_BUBBLE_H1, ZERO_BUBBLE_V
+from amped.theory.conditions import OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
 from amped.theory.quantity import ACCELERATOR, family, parameter, quantity, records
 from amped.theory.records import Collective, total
 
@@ -581,3 +581,18 @@ def pipeline_bubble_time__amped(
 def hidden_KIND_communication_time__amped(exposed_KIND_communication_time):
     """KIND-parallel communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
     return 0 * exposed_KIND_communication_time
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@quantity("boolean", constrains="performance_model", choice="performance_model", value="amped")
+def the_closed_form_has_one_dimension__amped(tensor_parallel_columns, activations_on_a_grid):
+    """The closed form has tensor parallelism in one dimension only. Source: AMPeD, tensor-parallel communication."""
+    return (tensor_parallel_columns == 1) & (activations_on_a_grid == 0)
+
+
+@quantity("boolean", constrains="optimizer_offload", choice="performance_model", value="amped", **OFFLOADED)
+def the_closed_form_offloads_nothing__amped(optimizer_offload, activation_offload, weight_offload):
+    """The closed form has no host: nothing is offloaded unless performance_model is operators. Source: definition."""
+    return optimizer_offload + activation_offload + weight_offload == 0

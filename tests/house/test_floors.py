@@ -257,6 +257,18 @@ def test_the_public_door_is_what_it_was() -> None:
     assert [name for name in DOOR if not callable(getattr(amped, name))] == []
 
 
+def test_no_room_hides_a_public_function_once_it_is_imported() -> None:
+    assert not set(DOOR) & set(FLOORS)
+    calls: dict[str, tuple[object, ...]] = {
+        "estimate": ("default",), "estimateTrainingTime": ("H100 PCIe",), "explain": ("step_time",),
+        "explore": ("minimal",), "load_config": ("minimal",), "sensitivity": ("minimal",),
+    }  # fmt: skip
+    for name, arguments in calls.items():
+        more = {"explore": {"space": "degrees", "top": 1}}.get(name, {})
+        one, two = (getattr(amped, name)(*arguments, **more) for _ in range(2))
+        assert type(one) is type(two)
+
+
 # --- light doors ----------------------------------------------------------------------------------------------------
 
 

@@ -229,9 +229,3 @@ def the_node_holds_whole_rows_and_columns(
     columns = np.mod(intra_node_tensor_parallel_columns, 1) + np.mod(inter_node_tensor_parallel_columns, 1)
     split = np.mod(tensor_parallel_rows, 1) + np.mod(tensor_parallel_columns, 1)
     return (rows + columns == 0) | (split > 0)
-
-
-@quantity("boolean", constrains="performance_model", choice="performance_model", value="amped")
-def the_closed_form_has_one_dimension__amped(tensor_parallel_columns, activations_on_a_grid):
-    """The closed form has tensor parallelism in one dimension only. Source: AMPeD, tensor-parallel communication."""
-    return (tensor_parallel_columns == 1) & (activations_on_a_grid == 0)

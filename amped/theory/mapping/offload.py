@@ -6,7 +6,6 @@ network travel with the layers, spread evenly over those of their stage; activat
 
 import numpy as np
 
-from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import MAPPING, parameter, quantity
 
 
@@ -72,9 +71,3 @@ def offloaded_weights_are_those_updated__given(weight_offload, zero_stage, state
     Source: DeepSpeed, offload_param (stage 3 alone).
     """
     return (weight_offload == 0) | (zero_stage == 0) | (zero_stage >= 3) | (state_replicas == 1)
-
-
-@quantity("boolean", constrains="optimizer_offload", choice="performance_model", value="amped", **OFFLOADED)
-def the_closed_form_offloads_nothing__amped(optimizer_offload, activation_offload, weight_offload):
-    """The closed form has no host: nothing is offloaded unless performance_model is operators. Source: definition."""
-    return optimizer_offload + activation_offload + weight_offload == 0
