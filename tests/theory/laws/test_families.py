@@ -1,0 +1,44 @@
+"""A formula written once for several: what its members are called, ask for and give."""
+
+import pytest
+
+from amped.theory.quantity import family, mark_of, members_of, quantity
+
+
+@family(SIDE=("left", "right"), OTHER=("right", "left"))
+@quantity("count", replaces=("old_SIDE_share",))
+def SIDE_share(SIDE_part, OTHER_part):  # noqa: N802, N803
+    """The share of the SIDE part."""
+    return {"SIDE": SIDE_part / (SIDE_part + OTHER_part), "all": sum(SIDE_part for _ in range(2))}
+
+
+def test_each_member_has_its_own_name_arguments_and_docstring() -> None:
+    left, right = members_of(SIDE_share)
+    assert (left.__name__, right.__name__) == ("left_share", "right_share")
+    assert left.__code__.co_varnames[:2] == ("left_part", "right_part")
+    assert right.__code__.co_varnames[:2] == ("right_part", "left_part")
+    assert (left.__doc__, right.__doc__) == ("The share of the left part.", "The share of the right part.")
+
+
+def test_each_member_has_its_own_mark_and_leaves_the_pattern_as_it_was() -> None:
+    assert [mark_of(member).replaces for member in members_of(SIDE_share)] == [
+        ("old_left_share",),
+        ("old_right_share",),
+    ]
+    assert mark_of(SIDE_share).replaces == ("old_SIDE_share",)
+
+
+def test_text_and_expressions_inside_a_member_follow() -> None:
+    left, right = members_of(SIDE_share)
+    assert left(left_part=1.0, right_part=3.0) == {"left": 0.25, "all": 2.0}
+    assert right(right_part=3.0, left_part=1.0) == {"right": 0.75, "all": 6.0}
+
+
+def test_a_formula_without_a_family_stands_for_itself() -> None:
+    assert members_of(mark_of) == [mark_of]
+
+
+def test_words_of_unequal_length_are_refused() -> None:
+    uneven = family(SIDE=("left", "right"), OTHER=("right",))(lambda SIDE_part: SIDE_part)  # noqa: N803
+    with pytest.raises(ValueError, match="zip"):
+        members_of(uneven)
