@@ -205,7 +205,7 @@ def read_arguments() -> argparse.Namespace:
         "--tolerance", type=share, default=0.0, metavar="R", help="relative; 0, the default, is bit for bit"
     )
     parser.add_argument("--only", type=sections_of, metavar="LIST", help=f"of {','.join(same_questions.SECTIONS)}")
-    parser.add_argument("--fits", action="store_true", help=f"fits too: their errors within {FIT_TOLERANCE:.0%}")
+    parser.add_argument("--fits", action="store_true", help=f"fits too: their errors within {FIT_TOLERANCE:.0%}%")
     parser.add_argument("--names", action="store_true", help="print the names that were mapped")
     parser.add_argument("--lines", type=int, default=20, metavar="N", help="of a section; 20 by default")
     arguments = parser.parse_args()
