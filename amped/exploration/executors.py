@@ -19,6 +19,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from amped.base.errors import ConfigError
+from amped.base.extras import from_extra
 
 # Read when a numeric library is loaded: as many workers as cores, each with as many threads, would fight for them.
 THREADS = dict.fromkeys(
@@ -156,7 +157,7 @@ def _end_after(parent: BaseProcess) -> None:
 @contextmanager
 def mpi(_: Spread) -> Iterator[Engine | None]:
     """The processes that `mpirun` started: the first leads and gets an engine, the others evaluate and get None."""
-    futures = _extra("mpi4py.futures", "mpi")
+    futures = from_extra("mpi4py.futures", "mpi", "--executor mpi")
     try:
         world = importlib.import_module("mpi4py.MPI").COMM_WORLD
     except (ImportError, RuntimeError) as error:
@@ -179,7 +180,7 @@ def mpi(_: Spread) -> Iterator[Engine | None]:
 @contextmanager
 def dask(asked: Spread) -> Iterator[Engine]:
     """The workers of a dask scheduler, which have amped installed."""
-    distributed = _extra("distributed", "dask")
+    distributed = from_extra("distributed", "dask", "--executor dask")
     if not asked.scheduler:
         raise ConfigError("--executor dask has no scheduler", "give its address: --scheduler tcp://HOST:8786")
     killed = importlib.import_module("distributed.scheduler").KilledWorker
@@ -255,16 +256,3 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _extra(module: str, extra: str) -> Any:
-    """A module that an extra of amped brings.
-
-    Raises:
-        ConfigError: with the command that installs it.
-    """
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"--executor {extra} needs {error.name}, which is not installed",
-                          f"pip install 'amped[{extra}]'") from None  # fmt: skip

@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
 
-from amped.base.errors import ConfigError
+from amped.base.extras import from_extra
 from amped.exploration.all_candidates import Column
 
 # Rows that are gathered before they are written as a row group: enough to compress well, little enough to lie in memory.
@@ -34,26 +33,21 @@ def as_parquet(names: Sequence[str], rows: Sequence[Mapping[str, Any]], named: N
     Raises:
         ConfigError: where pyarrow is not installed.
     """
-    arrow, parquet = pyarrow()
+    arrow = pyarrow()
     table = arrow.table({named(name): [row.get(name) for row in rows] for name in names})
     stream = io.BytesIO()
-    parquet.write_table(table, stream)
+    arrow.parquet.write_table(table, stream)
     return stream.getvalue()
 
 
-def pyarrow() -> tuple[ModuleType, ModuleType]:
+def pyarrow() -> Any:
     """What writes Parquet.
 
     Raises:
         ConfigError: where it is not installed.
     """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        told = f"Parquet is written by pyarrow, which cannot be imported ({error})"
-        raise ConfigError(told, "pip install 'amped[parquet]', or use --format csv") from None
-    return pa, parquet
+    arrow, _ = (from_extra(name, "parquet", "Parquet", "use --format csv") for name in ("pyarrow", "pyarrow.parquet"))
+    return arrow
 
 
 class CsvStream:
@@ -94,7 +88,7 @@ class ParquetStream:
     """Writes every candidate into row groups of a Parquet file, each when enough blocks have come."""
 
     def __init__(self, stream: IO[bytes], named: Named = str) -> None:
-        self.arrow, self.parquet = pyarrow()
+        self.arrow = pyarrow()
         self.stream, self.named = stream, named
         self.writer: Any = None
         self.held: list[Any] = []
@@ -105,7 +99,7 @@ class ParquetStream:
         types = {float: self.arrow.float64(), str: self.arrow.string(), bool: self.arrow.bool_()}
         self.names = list(kinds)
         self.schema = self.arrow.schema([(self.named(name), types[kind]) for name, kind in kinds.items()])
-        self.writer = self.parquet.ParquetWriter(self.stream, self.schema)
+        self.writer = self.arrow.parquet.ParquetWriter(self.stream, self.schema)
 
     def take(self, columns: Mapping[str, Column]) -> None:
         """Holds a block, and writes what is held when it is enough."""

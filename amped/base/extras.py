@@ -1,0 +1,30 @@
+"""Libraries that some of amped needs and most of it does not: each comes with an extra, and is imported where it is used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from amped.base.errors import ConfigError
+
+
+def from_extra(module: str, extra: str, user: str, instead: str = "") -> Any:
+    """A module that an extra of amped brings.
+
+    Args:
+        module: its name, with the dots.
+        extra: the extra of amped that installs it.
+        user: what needs it, for the message.
+        instead: what may be done without it.
+
+    Raises:
+        ConfigError: where it is not installed or cannot be loaded, with the command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        lacks = isinstance(error, ModuleNotFoundError)
+        told = "is not installed" if lacks else f"cannot be loaded: {error}"
+        needed = (error.name if lacks else None) or module
+        advice = ", or ".join(filter(None, (f"pip install 'amped[{extra}]'", instead)))
+        raise ConfigError(f"{user} needs {needed}, which {told}", advice) from None
