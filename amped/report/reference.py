@@ -13,6 +13,8 @@ from amped.report import human
 from amped.theory.catalogue import Catalogue, Formula, Quantity
 from amped.theory.quantity import CATEGORIES, mark_of
 
+MUST_BE_GIVEN = "# must be given"
+
 TITLES = {None: "Results and what leads to them"} | {
     c: c.removesuffix("_parameters").replace("_", " ").capitalize() for c in CATEGORIES
 }
@@ -121,9 +123,11 @@ def _equation(formula: Formula) -> list[str]:
 
 def _body(function: Callable[..., Any]) -> list[str]:
     """The lines of the function after its docstring; what it depends on where it has no lines."""
+    if (row := getattr(function, "__amped_body__", None)) is not None:
+        return [row or MUST_BE_GIVEN]
     lines, _ = inspect.getsourcelines(function)
     text = "".join(lines)
     for word, value in getattr(function, "__amped_words__", {}).items():
         text = text.replace(word, value)
     body = text.split('"""', 2)[2].strip("\n").splitlines()
-    return [line.removeprefix("    ") for line in body] or ["# must be given"]
+    return [line.removeprefix("    ") for line in body] or [MUST_BE_GIVEN]

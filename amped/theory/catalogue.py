@@ -14,6 +14,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import Problem, WiringError, did_you_mean
+from amped.theory.parameter_tables import rows_of
 from amped.theory.quantity import Mark, mark_of, members_of
 
 # The chapters in the order in which a reader meets their nouns: a formula's arguments come from its own or an earlier one.
@@ -157,14 +158,15 @@ class Catalogue(Mapping[str, Quantity]):
 
 
 def collect(module: ModuleType) -> list[Formula]:
-    """The marked functions of a module, in the order they are written."""
+    """The marked functions of a page: the rows of its table, and its formulas in the order they are written."""
     found = []
     own = [f for f in vars(module).values() if mark_of(f) is not None and f.__module__ == module.__name__]
-    for function in (member for each in own for member in members_of(each)):
+    for function in (*rows_of(module), *(member for each in own for member in members_of(each))):
         if (mark := mark_of(function)) is not None:
             name, _, variant = function.__name__.partition("__")
             code = function.__code__
-            arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            arguments = getattr(function, "__amped_arguments__", named)
             page = module.__name__.removeprefix(f"{BOOK}.").replace(".", "/")
             found.append(Formula(name, variant, function, arguments, mark, page))
     return found

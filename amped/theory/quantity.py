@@ -5,7 +5,8 @@
 - `@parameter`: a leaf. It takes no arguments and returns its default, or None where there is none.
 - `@records`: a frozen tuple of records of arrays (GEMMs, collectives); not overridable and not in the results.
 
-`@family` above a mark writes several formulas that are alike once.
+`@family` above a mark writes several formulas that are alike once. Leaves may also stand as rows of a table beside the page
+(`parameter_tables.py`).
 
 A mark only describes the function; marking changes nothing and collects nothing. `catalogue.py` collects.
 """
@@ -75,22 +76,22 @@ class Mark:
 
 def quantity(unit: str, **details: Any) -> Callable[[Function], Function]:
     """Marks a pure function of other quantities; `details` are the attributes of `Mark`."""
-    return _marked(Mark("quantity", unit, **details))
+    return marked(Mark("quantity", unit, **details))
 
 
 def parameter(unit: str, **details: Any) -> Callable[[Function], Function]:
     """Marks a leaf: a function without arguments that returns its default (None: it must be given)."""
-    return _marked(Mark("parameter", unit, **details))
+    return marked(Mark("parameter", unit, **details))
 
 
 def selector(*choices: str, **details: Any) -> Callable[[Function], Function]:
     """Marks a leaf that is one of `choices`: a parameter that selects formulas and is never an argument of one."""
-    return _marked(Mark("parameter", "choice", choices=choices, **details))
+    return marked(Mark("parameter", "choice", choices=choices, **details))
 
 
 def records(**details: Any) -> Callable[[Function], Function]:
     """Marks a function that returns a tuple of records."""
-    return _marked(Mark("records", **details))
+    return marked(Mark("records", **details))
 
 
 def family(**words: tuple[str, ...]) -> Callable[[Function], Function]:
@@ -137,7 +138,7 @@ def _member(function: Any, words: dict[str, str]) -> Any:
     made.__doc__, made.__module__ = named(function.__doc__), function.__module__
     mark = mark_of(function)
     if mark is not None:
-        _marked(replace(mark, **{name: named(value) for name, value in vars(mark).items() if name != "clauses"}))(made)
+        marked(replace(mark, **{name: named(value) for name, value in vars(mark).items() if name != "clauses"}))(made)
     made.__amped_words__ = words  # type: ignore[attr-defined]
     return made
 
@@ -148,7 +149,9 @@ def mark_of(function: object) -> Mark | None:
     return mark if isinstance(mark, Mark) else None
 
 
-def _marked(mark: Mark) -> Callable[[Function], Function]:
+def marked(mark: Mark) -> Callable[[Function], Function]:
+    """Puts a mark on a function."""
+
     def decorate(function: Function) -> Function:
         function.__amped_mark__ = mark  # type: ignore[attr-defined]
         return function

@@ -12,7 +12,6 @@ from amped.configuring.values import read_value
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Tables
 from amped.theory.catalogue import catalogue
-from amped.theory.inputs import efficiencies, software
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from amped.validation.columns import read_table
 from amped.validation.measurements import read_measurements
@@ -72,6 +71,11 @@ def software_rows():
     return [TABLES.row(SOFTWARE, name) for name in TABLES.names(SOFTWARE)]
 
 
+def names_on(page):
+    """The names that have a row or a formula on a page of the theory."""
+    return {name for name, q in KNOWN.items() if page in {f.page for f in q.formulas}}
+
+
 def strings_of(path):
     """Every text in a program that is not a docstring."""
     tree = ast.parse(path.read_text("utf-8"))
@@ -93,7 +97,7 @@ def test_every_coefficient_is_listed_with_what_selects_it():
 
 
 def test_columns_of_kernel_efficiencies_are_the_accelerator_s():
-    page = {name for name, function in inspect.getmembers(efficiencies, inspect.isfunction) if name in KNOWN}
+    page = names_on("inputs/efficiencies")
     columns = {column for row in kernel_rows() for column in row.columns} - ABOUT
     own = SELECTED_BY["accelerator"] | SELECTED_BY["accelerator and precision"]
     assert columns == page - SELECTED_BY["a processor that was measured"] == own
@@ -158,8 +162,7 @@ def test_every_stack_has_a_row_and_every_row_a_stack():
 
 
 def test_what_a_stack_has_beside_defaults_are_the_page_of_software():
-    members = [n for n, _ in inspect.getmembers(software, inspect.isfunction)]
-    page = {n for n in members if n in KNOWN and KNOWN[n].category}
+    page = {n for n in names_on("inputs/software") if KNOWN[n].category}
     columns = {column for row in software_rows() for column in row.columns} - ABOUT
     assert page - columns == {
         "deterministic", "deterministic_attention_fraction", "attention_head_ramp", "flex_attention_fraction",

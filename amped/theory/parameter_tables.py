@@ -1,0 +1,97 @@
+"""Parameters as data: the table `PAGE.json` beside a page of the book, read as marked functions.
+
+    {"category": …, "source": …,
+     "rows": {"memory_capacity": {"unit": "byte", "above": 0, "meaning": "Memory of one accelerator."}, …}}
+
+What stands above the rows holds for each of them that does not say otherwise. The key of a row is a name, or `name__variant`
+for an alternative. Beside `unit`, `meaning`, `source` and `differs` (a text, or a list of its lines) it
+may have:
+
+- `default`: the value where nobody gives one: a number, or the name of another quantity; without it, the value must be given;
+- `value` in its place: a quantity that no config lists, which is this number or has the value of this other quantity;
+- `choices`: the row is a selector, and `default` is one of them;
+- `when`: {selector: choice} for which the alternative applies; `when_given`, `even_with`, … as in `Mark`;
+- `family`: {WORD: [members]}: the row stands for several, in which each member stands where the word does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from amped.theory.quantity import Mark, marked
+
+DOCUMENT = ("meaning", "source", "differs")
+NO_DETAILS = (*DOCUMENT, "default", "value", "when", "family")
+
+
+@cache
+def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
+    """The marked functions of the table beside a page; none where there is no table."""
+    path = Path(getattr(page, "__file__", None) or "formulas").with_suffix(".json")
+    if not page.__name__.startswith(f"{__package__}.") or not path.exists():
+        return ()  # a user's formulas may lie beside a config of the same name
+    table = json.loads(path.read_text("utf-8"))
+    common = {key: value for key, value in table.items() if key != "rows"}
+    members = (member for name, row in table["rows"].items() for member in _members(name, common | row))
+    return tuple(_function(page.__name__, name, row) for name, row in members)
+
+
+def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rows that a row stands for: itself, or the members of its family."""
+    words = row.get("family", {})
+    for values in zip(*words.values(), strict=True) if words else [()]:
+        text = json.dumps([name, row])
+        for word, value in zip(words, values, strict=False):
+            text = text.replace(word, value)
+        yield json.loads(text) if words else (name, row)
+
+
+def _function(page: str, name: str, row: Mapping[str, Any]) -> Callable[..., Any]:
+    """The marked function that a row is."""
+    given = row.get("value", row.get("default"))
+    is_name = isinstance(given, str) and "choices" not in row
+    function = _taking(given) if is_name else _constant(given)
+    function.__name__ = function.__qualname__ = name
+    function.__module__, function.__doc__ = page, _document(row)
+    function.__amped_body__ = "" if given is None else f"return {given if is_name else repr(given)}"  # type: ignore[attr-defined]
+    return marked(_mark(row, "quantity" if is_name or "value" in row else "parameter"))(function)
+
+
+def _constant(value: Any) -> Callable[..., Any]:
+    def function() -> Any:
+        return value
+
+    return function
+
+
+def _taking(name: str) -> Callable[..., Any]:
+    def function(value: Any) -> Any:
+        return value
+
+    function.__amped_arguments__ = (name,)  # type: ignore[attr-defined]
+    return function
+
+
+def _document(row: Mapping[str, Any]) -> str:
+    """A docstring: a text of several lines is a list of them."""
+    texts = {key: " ".join(row[key]) if isinstance(row[key], list) else row[key] for key in DOCUMENT if key in row}
+    differs = f"\n\nDiffers: {texts['differs']}" if "differs" in row else ""
+    return f"{texts['meaning']}\n\nSource: {texts['source']}{differs}"
+
+
+def _mark(row: Mapping[str, Any], kind: str) -> Mark:
+    details: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in row.items() if key not in NO_DETAILS
+    }
+    if "choices" in details:
+        details["unit"] = "choice"
+    if "value" in row:
+        details.pop("category", None)
+    for selector, chosen in row.get("when", {}).items():
+        details |= {"choice": selector, "value": chosen}
+    return Mark(kind, **details)
