@@ -1,6 +1,7 @@
 """Plural things: frozen records whose fields are arrays that broadcast.
 
-A record's text fields are structure, its other fields are float64 arrays; `mapped` applies a function to the arrays.
+A record's text fields, and tuples of text, are structure, its other fields are float64 arrays; `mapped` applies a function to
+the arrays.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Record:
     def mapped(self, function: Callable[[Any], Any]) -> Self:
         """The same record with `function` applied to each array."""
         values = (getattr(self, field.name) for field in fields(self))
-        return type(self)(*(v if isinstance(v, str) else function(v) for v in values))
+        mapped: list[Any] = [v if isinstance(v, (str, tuple)) else function(v) for v in values]
+        return type(self)(*mapped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Collective(Record):
 
     `volume` is the whole payload an accelerator holds before (or after) it; what crosses a link follows from `kind`.
     Of an all-to-all `crossing` is what crosses nodes, as a share of what would without copies for each accelerator there,
-    and `forwarded` 1 where what comes from other nodes passes inside once more.
+    and `forwarded` 1 where what comes from other nodes passes inside once more. `after` are the nodes of the forward pass that
+    it waits for; see `Operator`.
     """
 
     kind: str
@@ -62,6 +65,7 @@ class Collective(Record):
     count: Any
     crossing: Any = 1.0
     forwarded: Any = 0.0
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class Operator(Record):
     `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`. A
     fused attention has heads of a `width`, and 1 as `dropped` where it drops scores out. `functions` are the exponentials,
     roots and quotients that a call evaluates, `drawn` the random numbers it draws.
+    `after` are the nodes of the forward pass that it waits for: operators by name, collectives by name and kind. A node that a
+    network does not have hands on what it waits for.
     """
 
     kind: str
@@ -95,6 +101,7 @@ class Operator(Record):
     dropped: Any = 0.0
     functions: Any = 0.0
     drawn: Any = 0.0
+    after: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> Any:

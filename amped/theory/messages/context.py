@@ -6,6 +6,11 @@ The columns of a tensor-parallel grid have other tokens each, and gather keys an
 from amped.theory.quantity import quantity, records
 from amped.theory.records import Collective
 
+# What turns and normalizes keys; and the exchange between columns of a grid, before that between context groups.
+KEYS = ("rotary_positions", "query_key_norm")
+HEADS = ("value_absorption", "attention_values", "sink_scaling", "fused_attention")
+COLUMNS = ("grid_column_keys_and_values all_gather", *KEYS)
+
 
 @quantity("byte")
 def local_key_value_bytes(key_bytes, value_bytes):
@@ -40,7 +45,7 @@ def context_collectives__ring(
     steps = (context_parallel_degree - 1) * attentions_per_layer * communication_rounds
     home = context_parallel_degree * attentions_per_layer
     return (
-        Collective("keys_and_values", "send_receive", key_value_bytes_per_context_rank, *group, steps),
+        Collective("keys_and_values", "send_receive", key_value_bytes_per_context_rank, *group, steps, after=COLUMNS),
         Collective("key_and_value_gradients", "send_receive", key_value_bytes_per_context_rank, *group, home),
     )
 
@@ -60,8 +65,9 @@ def context_collectives__all_gather(
     """
     group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
     volume = key_value_bytes_per_context_rank * context_parallel_degree
+    calls = attentions_per_layer * communication_rounds
     return (
-        Collective("keys_and_values", "all_gather", volume, *group, attentions_per_layer * communication_rounds),
+        Collective("keys_and_values", "all_gather", volume, *group, calls, after=COLUMNS),
         Collective("key_and_value_gradients", "reduce_scatter", volume, *group, attentions_per_layer),
     )
 
@@ -83,8 +89,8 @@ def context_collectives__all_to_all(
     group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
     calls = attentions_per_layer * communication_rounds
     return (
-        Collective("heads", "all_to_all", query_bytes + local_key_value_bytes, *group, calls),
-        Collective("attended_heads", "all_to_all", attention_output_bytes, *group, calls),
+        Collective("heads", "all_to_all", query_bytes + local_key_value_bytes, *group, calls, after=COLUMNS),
+        Collective("attended_heads", "all_to_all", attention_output_bytes, *group, calls, after=HEADS),
     )
 
 
@@ -122,6 +128,8 @@ def grid_column_collectives(
     group = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
     volume, calls = local_key_value_bytes * tensor_parallel_columns, gathered_attentions_per_layer
     return (
-        Collective("grid_column_keys_and_values", "all_gather", volume, *group, calls * communication_rounds),
+        Collective(
+            "grid_column_keys_and_values", "all_gather", volume, *group, calls * communication_rounds, after=KEYS
+        ),
         Collective("grid_column_key_and_value_gradients", "reduce_scatter", volume, *group, calls),
     )

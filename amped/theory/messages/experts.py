@@ -33,10 +33,18 @@ def expert_collectives(
     ways = (inter_node_dispatch_fraction, deduplicated_dispatch)
     group = (intra_node_expert_parallel_degree, inter_node_expert_parallel_degree)
     calls, sent = MoE_fraction * communication_rounds, dispatch_bytes * deduplicated_dispatch_fraction
-    unneeded = recomputed_layer_fraction * recomputation_stops_early
+    combined = calls - MoE_fraction * recomputed_layer_fraction * recomputation_stops_early
     return (
-        Collective("expert_dispatch", "all_to_all", sent, *group, calls, *ways),
-        Collective("expert_combine", "all_to_all", sent, *group, calls - MoE_fraction * unneeded, *ways),
+        Collective("expert_dispatch", "all_to_all", sent, *group, calls, *ways, after=("expert_permutation",)),
+        Collective(
+            "expert_combine",
+            "all_to_all",
+            sent,
+            *group,
+            combined,
+            *ways,
+            after=("expert_tensor reduce_scatter", "expert_down_bias", "experts_down"),
+        ),
     )
 
 
@@ -59,9 +67,13 @@ def expert_tensor_collectives(
     """
     calls, visits = MoE_fraction * communication_rounds, dispatch_bytes * expert_tensor_parallel_degree
     shares = (intra_node_expert_tensor_parallel_degree, inter_node_expert_tensor_parallel_degree)
-    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    rows, outputs = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows), calls * (1 - sequence_parallel)
     return (
-        Collective("expert_tensor", "all_gather", visits, *shares, calls),
-        Collective("expert_tensor", "reduce_scatter", visits, *shares, calls),
-        Collective("expert_output", "all_gather", microbatch_bytes, *rows, calls * (1 - sequence_parallel)),
+        Collective("expert_tensor", "all_gather", visits, *shares, calls, after=("expert_dispatch all_to_all",)),
+        Collective(
+            "expert_tensor", "reduce_scatter", visits, *shares, calls, after=("expert_down_bias", "experts_down")
+        ),
+        Collective(
+            "expert_output", "all_gather", microbatch_bytes, *rows, outputs, after=("expert_combine all_to_all",)
+        ),
     )

@@ -17,7 +17,7 @@ def pipeline_collectives(
     """
     volume = microbatch_bytes / tensor_parallel_rows
     group = (intra_node_pipeline_parallel_degree, inter_node_pipeline_parallel_degree)
-    return (Collective("stage_send", "send_receive", volume, *group, 1.0),)
+    return (Collective("stage_send", "send_receive", volume, *group, 1.0, after=("feedforward_residual",)),)
 
 
 @records()

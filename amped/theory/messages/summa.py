@@ -9,6 +9,16 @@ import numpy as np
 from amped.theory.quantity import quantity, records
 from amped.theory.records import Collective, total
 
+# What stands before a product, and so before its panels.
+KEYS = ("rotary_positions", "query_key_norm")
+SCORES = ("attention_scores_inputs reduce", "attention_scores")
+BEFORE = {
+    "query_key_value": ("attention_norm", "norm_statistics all_reduce"),
+    "attention_output": ("head_permutation", "attended_heads all_to_all", "attention_values", "fused_attention"),
+    "feedforward_up": ("feedforward_norm", "attention_residual"),
+    "feedforward_down": ("activation_function",),
+}
+
 
 @records(choice="tensor_parallel_strategy", value="2d_summa")
 def tensor_collectives__2d_summa(summa_collectives):
@@ -43,16 +53,19 @@ def summa_collectives(
         for g in projection_gemms + feedforward_gemms
         for message in panel_messages(g, matrix_operand_precision, rows, columns, calls.get(g.name, dense_fraction))
     )
-    sums = Collective("norm_statistics", "all_reduce", norm_statistic_bytes, *rows, norms_per_layer)
+    sums = Collective(
+        "norm_statistics", "all_reduce", norm_statistic_bytes, *rows, norms_per_layer, after=("embedding_dropout",)
+    )
     return (sums, *panels, *score_panels)
 
 
 def panel_messages(g, precision, rows, columns, calls):
     """The panels of a product's two operands: input, then weight. Source: van de Geijn and Watts, 1997 (SUMMA)."""
     inputs, weights = g.m * g.k * g.batch * precision / g.panels, g.k * g.n * g.batch * precision / g.panels
+    calls, after = g.panels * calls, BEFORE.get(g.name, ())
     return (
-        Collective(f"{g.name}_inputs", "broadcast", inputs, rows[0], rows[1], g.panels * calls),
-        Collective(f"{g.name}_weights", "broadcast", weights, columns[0], columns[1], g.panels * calls),
+        Collective(f"{g.name}_inputs", "broadcast", inputs, rows[0], rows[1], calls, after=after),
+        Collective(f"{g.name}_weights", "broadcast", weights, columns[0], columns[1], calls, after=after),
     )
 
 
@@ -88,11 +101,18 @@ def score_panels__summa(
     own = scores.batch * key_value_heads / attention_heads
     keys, value_panels = (g.n * g.k * own * e / g.panels for g in (scores, values))
     return (
-        Collective("attention_scores_inputs", "reduce", whole, *rows, scores.panels * calls),
-        Collective("attention_scores_weights", "broadcast", keys, *columns, scores.panels * calls),
-        Collective("softmax_statistics", "all_reduce", sums, *rows, calls),
-        Collective("attention_values_inputs", "broadcast", whole, *rows, values.panels * calls),
-        Collective("attention_values_weights", "broadcast", value_panels, *columns, values.panels * calls),
+        Collective("attention_scores_inputs", "reduce", whole, *rows, scores.panels * calls, after=KEYS),
+        Collective("attention_scores_weights", "broadcast", keys, *columns, scores.panels * calls, after=KEYS),
+        Collective("softmax_statistics", "all_reduce", sums, *rows, calls, after=SCORES),
+        Collective(
+            "attention_values_inputs",
+            "broadcast",
+            whole,
+            *rows,
+            values.panels * calls,
+            after=("attention_dropout", "softmax"),
+        ),
+        Collective("attention_values_weights", "broadcast", value_panels, *columns, values.panels * calls, after=KEYS),
     )
 
 

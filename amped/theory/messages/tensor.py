@@ -3,6 +3,10 @@
 from amped.theory.quantity import quantity, records
 from amped.theory.records import Collective
 
+# What stands before the collectives of a layer: a norm or, where norms are behind the blocks, what is before it.
+NORMALIZED, SUMMED = ("attention_norm", "embedding_dropout"), ("feedforward_norm", "attention_residual")
+NETWORK = ("feedforward_down", "shared_experts_down")
+
 
 @quantity("1")
 def tensor_parallel_feedforwards_per_layer(dense_fraction, MoE_fraction, shared_expert_fraction):
@@ -29,10 +33,12 @@ def tensor_collectives(
     shape = (microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
     whole, halves, networks = 1 - sequence_parallel, 1.0 * sequence_parallel, tensor_parallel_feedforwards_per_layer
     return (
-        Collective("attention_input", "all_gather", *shape, attentions_per_layer * halves),
-        Collective("attention_output", "reduce_scatter", *shape, attentions_per_layer * halves),
-        Collective("attention_output", "all_reduce", *shape, attentions_per_layer * whole),
-        Collective("feedforward_input", "all_gather", *shape, networks * halves),
-        Collective("feedforward_down", "reduce_scatter", *shape, networks * halves),
-        Collective("feedforward_down", "all_reduce", *shape, networks * whole),
+        Collective("attention_input", "all_gather", *shape, attentions_per_layer * halves, after=NORMALIZED),
+        Collective(
+            "attention_output", "reduce_scatter", *shape, attentions_per_layer * halves, after=("attention_output",)
+        ),
+        Collective("attention_output", "all_reduce", *shape, attentions_per_layer * whole, after=("attention_output",)),
+        Collective("feedforward_input", "all_gather", *shape, networks * halves, after=SUMMED),
+        Collective("feedforward_down", "reduce_scatter", *shape, networks * halves, after=NETWORK),
+        Collective("feedforward_down", "all_reduce", *shape, networks * whole, after=NETWORK),
     )
