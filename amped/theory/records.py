@@ -14,17 +14,23 @@ from typing import Any, Self
 
 import numpy as np
 
+# What is no array of a record: text, and tuples of text.
+STRUCTURE = (str, tuple)
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row of named arrays."""
+    """A row of named arrays, or of records of such."""
 
     name: str
 
     def mapped(self, function: Callable[[Any], Any]) -> Self:
         """The same record with `function` applied to each array."""
         values = (getattr(self, field.name) for field in fields(self))
-        mapped: list[Any] = [v if isinstance(v, (str, tuple)) else function(v) for v in values]
+        mapped: list[Any] = [
+            v if isinstance(v, STRUCTURE) else v.mapped(function) if isinstance(v, Record) else function(v)
+            for v in values
+        ]
         return type(self)(*mapped)
 
 

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from itertools import count
+from typing import Any
 
 import numpy as np
 
 from amped.theory.catalogue import Formula, catalogue
+from amped.theory.records import STRUCTURE, Record
 from tests.helpers.laws import SHAPES, estimate_of, title, used_formulas
 
 FACTORS = (1.0, 2.0, 1.7)
@@ -49,14 +51,15 @@ def stacked(values: list[object]) -> object:
     """One array of several values; for records, records of such arrays."""
     if not isinstance(values[0], tuple):
         return np.concatenate([np.asarray(v, dtype=np.float64).reshape(-1) for v in values])
-    return tuple(
-        type(group[0])(*(
-            getattr(group[0], name) if isinstance(getattr(group[0], name), str)
-            else stacked([getattr(record, name) for record in group])
-            for name in names_of(type(group[0]))
-        ))
-        for group in zip(*values, strict=True)
-    )  # fmt: skip
+    return tuple(stacked_records(group) for group in zip(*values, strict=True))
+
+
+def stacked_records(group: tuple[Any, ...]) -> object:
+    """One record of several: what is structure, such as text, is that of the first; records in it are stacked too."""
+    return type(group[0])(*(
+        of[0] if isinstance(of[0], STRUCTURE) else stacked_records(of) if isinstance(of[0], Record) else stacked(list(of))
+        for of in zip(*map(values_of, group), strict=True)
+    ))  # fmt: skip
 
 
 def structure(row: list[Argument]) -> tuple[object, ...]:
@@ -77,16 +80,22 @@ def texts(record: object) -> tuple[str, ...]:
     return tuple(value for value in values_of(record) if isinstance(value, str))
 
 
+def numbers_of(record: object) -> Iterator[object]:
+    """The numbers of a record, and of the records in it."""
+    for value in values_of(record):
+        if isinstance(value, Record):
+            yield from numbers_of(value)
+        elif not isinstance(value, STRUCTURE):
+            yield value
+
+
 def values_of(record: object) -> list[object]:
     return [getattr(record, name) for name in names_of(type(record))]
 
 
 def flat(result: object, length: int) -> list[bytes]:
     """The results as bytes, one for each of `length` calls."""
-    if isinstance(result, tuple):
-        numbers = [value for r in result for value in values_of(r) if not isinstance(value, str)]
-    else:
-        numbers = [result]
+    numbers = [value for r in result for value in numbers_of(r)] if isinstance(result, tuple) else [result]
     columns = [np.broadcast_to(np.asarray(n, dtype=np.float64).reshape(-1), (length,)) for n in numbers]
     return [b"".join(column[i].tobytes() for column in columns) for i in range(length)]
 
