@@ -1,32 +1,34 @@
 """Few coefficients to many measured times: bounded, drawn to where they start, deaf to outliers, the same on every run.
 
 Wanted is the most probable value of each coefficient: measured times scatter about predicted ones by `NOISE`, tables are
-off by each coefficient's doubt. Found by projected Levenberg-Marquardt steps. Fits that leave some observations out go in
-step with the one that has all, so that each observation is evaluated once for all of them, along one axis. No library is
-needed for these thirty lines, and none takes many fits at once.
+off by each coefficient's doubt. scipy finds it by trust regions within the bounds. Fits that leave some observations out are
+one problem with the fit that has all, whose parts share no coefficient: each observation is evaluated once for all fits.
 
-Source: Kanzow, Yamashita and Fukushima, J. Comput. Appl. Math. 172 (2004), section 3 (projected steps); Huber, Ann. Math.
-Statist. 35 (1964).
+Source: Voglis and Lagaris, WSEAS Conf. Applied Mathematics (2004) (a rectangular trust region); Huber, Ann. Math. Statist. 35
+(1964).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from amped.base.extras import from_extra
 from amped.calibration.coefficients import Coefficient
 from amped.calibration.observations import Observation
 from amped.engine.evaluate import Array
 
 # Two sources that measure the same configuration differ by 2 to 6.5 %; beyond twice that an observation counts linearly.
 NOISE, OUTLYING = 0.05, 2.0
-# In doubts of a coefficient: the step of differences, and the one that no longer matters.
-DIFFERENCE, SETTLED = 0.01, 2e-3
-MOST_STEPS = 30
-DAMPING, EASED, STIFFENED, STIFFEST = 1e-3, 0.3, 8.0, 1e6
+# The step of differences, in doubts of a coefficient; the share of all errors, and of all steps, that no longer matters.
+DIFFERENCE, SETTLED = 0.01, 1e-5
+MOST_STEPS = 100
 Told = Callable[[str], None]
+Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -63,56 +65,64 @@ class Task:
         return np.stack([np.log(o.times(values) / o.measured_time) for o in self.observations], axis=-1)
 
 
+def optimizer() -> Any:
+    """What finds the least sum of squares: scipy, which fits alone need.
+
+    Raises:
+        ConfigError: where it is not installed.
+    """
+    return from_extra("scipy.optimize", "fit", "a fit to measurements")
+
+
 def fitted(task: Task, tell: Told = lambda _: None) -> Array:
-    """The coefficients of each fit: a row for each row of `weights`."""
-    low, high = task.bounds
-    moved = np.zeros((len(task.weights), len(task.coefficients)))
-    errors, slopes = _linearized(task, moved)
-    cost, damping = _cost(task, moved, errors), np.full(len(moved), DAMPING)
-    for number in range(1, MOST_STEPS + 1):
-        tried = np.clip(moved + _steps(task, moved, errors, slopes, damping), low, high)
-        far = np.max(np.abs(tried - moved), axis=1)
-        if np.all((far < SETTLED) | (damping > STIFFEST)):
-            break
-        next_errors, next_slopes = _linearized(task, tried)
-        next_cost = _cost(task, tried, next_errors)
-        better = next_cost < cost
-        moved = np.where(better[:, None], tried, moved)
-        errors = np.where(better[:, None], next_errors, errors)
-        slopes = np.where(better[:, None, None], next_slopes, slopes)
-        cost, damping = np.where(better, next_cost, cost), damping * np.where(better, EASED, STIFFENED)
-        mean = float(np.exp(np.mean(np.abs(errors[0]))) - 1)
-        tell(f"step {number}: mean error {mean:.1%}, moved by {far[0]:.2g} of what is doubted")
-    return task.start + moved * task.doubts
+    """The coefficients of each fit: a row for each row of `weights`.
+
+    Raises:
+        ConfigError: where scipy is not installed.
+    """
+    optimize = optimizer()
+    (fits, seen), number = task.weights.shape, len(task.coefficients)
+    is_error = np.tile(np.arange(seen + number) < seen, fits)
+
+    @lru_cache(maxsize=1)  # the slopes are asked for where the residuals were
+    def linearized(moved: bytes) -> tuple[Array, Array]:
+        return _linearized(task, np.frombuffer(moved).reshape(fits, number))
+
+    def tell_step(intermediate_result: Any) -> None:
+        moved = intermediate_result.x
+        mean = np.exp(np.mean(np.abs(NOISE * linearized(moved.tobytes())[0][:seen]))) - 1
+        far = np.max(np.abs(moved[:number]))
+        tell(f"step {intermediate_result.nit}: mean error {mean:.1%}, moved by {far:.2g} of what is doubted")
+
+    found = optimize.least_squares(
+        lambda moved: linearized(moved.tobytes())[0], np.zeros(fits * number), lambda moved: linearized(moved.tobytes())[1],
+        tuple(np.tile(bound, fits) for bound in task.bounds), method="dogbox", loss=lambda squares: _loss(squares, is_error),
+        ftol=SETTLED, xtol=SETTLED, max_nfev=MOST_STEPS, callback=tell_step,
+    )  # fmt: skip
+    return np.asarray(task.start + found.x.reshape(fits, number) * task.doubts)
 
 
 def _linearized(task: Task, moved: Array) -> tuple[Array, Array]:
-    """Errors of each fit, and how they change with each coefficient: differences inwards, all in one evaluation."""
+    """The residuals and how they change with each coefficient: differences inwards, all in one evaluation.
+
+    The residuals of a fit are the errors that it sees, in units of the noise, and each coefficient's distance from its start.
+    """
     fits, number = moved.shape
     signs = np.where(moved + DIFFERENCE > task.bounds[1], -1.0, 1.0)
     nearby = moved[:, None, :] + DIFFERENCE * signs[:, None, :] * np.eye(number)
-    every = task.errors(np.concatenate([moved, nearby.reshape(-1, number)]))
+    every = task.errors(np.concatenate([moved, nearby.reshape(-1, number)])) / NOISE
     errors, changed = every[:fits], every[fits:].reshape(fits, number, -1)
-    return errors, np.moveaxis((changed - errors[:, None, :]) / (DIFFERENCE * signs[:, :, None]), 1, 2)
+    slopes = task.weights[:, None, :] * (changed - errors[:, None, :]) / (DIFFERENCE * signs[:, :, None])
+    distances = np.broadcast_to(np.eye(number), (fits, number, number))
+    whole = np.zeros((fits, len(task.observations) + number, fits, number))
+    whole[range(fits), :, range(fits)] = np.concatenate([np.moveaxis(slopes, 1, 2), distances], axis=1)
+    return np.concatenate([task.weights * errors, moved], axis=1).ravel(), whole.reshape(-1, fits * number)
 
 
-def _cost(task: Task, moved: Array, errors: Array) -> Array:
-    """Huber's loss of the errors a fit sees, and the square of each coefficient's distance from its start."""
-    size = np.abs(errors) / NOISE
-    loss = np.where(size <= OUTLYING, size * size, OUTLYING * (2 * size - OUTLYING))
-    return np.asarray(np.sum(task.weights * loss, axis=1) + np.sum(moved * moved, axis=1))
-
-
-def _steps(task: Task, moved: Array, errors: Array, slopes: Array, damping: Array) -> Array:
-    """The damped Gauss-Newton step of each fit; a coefficient at a bound that is pushed outwards rests."""
-    low, high = task.bounds
-    reached = np.maximum(np.abs(errors) / NOISE, OUTLYING)
-    weights = task.weights * (OUTLYING / reached) / NOISE**2
-    pull = np.einsum("fo,fon,fo->fn", weights, slopes, errors) + moved
-    curve = np.einsum("fo,fon,fom->fnm", weights, slopes, slopes) + np.eye(moved.shape[1])
-    free = ~(((moved <= low) & (pull > 0)) | ((moved >= high) & (pull < 0)))
-    curve = np.where(free[:, :, None] & free[:, None, :], curve, 0.0)
-    diagonal = np.einsum("fnn->fn", curve)
-    diagonal *= 1 + damping[:, None]
-    diagonal += ~free
-    return np.asarray(-np.linalg.solve(curve, np.where(free, pull, 0.0)[..., None])[..., 0])
+def _loss(squares: Array, is_error: Mask) -> Array:
+    """Huber's loss of errors, the square itself of distances from the start: the value and its two derivatives."""
+    size = np.sqrt(squares)
+    linear = is_error & (size > OUTLYING)
+    value = np.where(linear, OUTLYING * (2 * size - OUTLYING), squares)
+    size = np.maximum(size, OUTLYING)
+    return np.stack([value, np.where(linear, OUTLYING / size, 1.0), np.where(linear, -OUTLYING / (2 * size**3), 0.0)])

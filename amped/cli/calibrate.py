@@ -42,8 +42,13 @@ def calibrate(
     confidence are left out. Each network is also predicted by a fit that has not seen it. amped uses the row wherever
     ./lookup_tables/ has it, or with --lookup-tables.
 
+    It needs scipy: pip install 'amped[fit]'.
+
     Example: amped calibrate --accelerator "H100 SXM" -o my_tables/kernel_efficiencies.json
     """
+    from amped.calibration.fitting import optimizer
+
+    optimizer()  # what is missing is told before anything is read
     path = output / NAME if output.is_dir() else output
     if not dry_run:
         options.refuse_existing(path, "--output")

@@ -1,6 +1,7 @@
 """`amped calibrate`: coefficients of a machine found again, written as a row that amped then uses; refusals."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -232,6 +233,12 @@ def test_a_file_in_the_way_of_the_folder_is_told_before_anything_is_fitted(runs,
     told = refused(tmp_path, "--table", runs, "-o", "taken/rows.json")
     assert "is a file, not a folder" in told
     assert "step 1" not in told
+
+
+def test_without_scipy_the_extra_is_named(monkeypatch, runs):
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(ConfigError, match=r"(?s)scipy.*pip install 'amped\[fit\]'"):
+        verb("calibrate", "--table", runs, "--dry-run")
 
 
 def test_a_table_that_is_not_there(tmp_path):
