@@ -1,6 +1,7 @@
 """Pipeline schedules executed pass by pass, and the closed forms of their time and memory held against that."""
 
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 from random import Random
 
@@ -10,7 +11,7 @@ from amped.base.errors import MappingError
 from amped.theory.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pass, Pipe
 from amped.theory.schedules.orders import scheduled
 from amped.theory.schedules.timeline import BACK, COMPUTE, FORTH, Work, executed, executed_orders
-from tests.helpers.schedules import HELD, Pipeline, computed, computed_time, drawn_of_all
+from tests.helpers.schedules import HELD, Pipeline, computed, drawn_of_all, time_of
 
 SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zero_bubble_h1", 1), ("zero_bubble_v", 2)]
 every_schedule = pytest.mark.parametrize(("schedule", "chunks"), SCHEDULES)
@@ -120,6 +121,30 @@ def test_interleaving_divides_the_bubble_by_the_chunks():
 
 # --- closed forms ----------------------------------------------------------------------------------------------------
 
+SIZES = {
+    "gpipe": [(p, m, 1) for p in range(2, 9) for m in (1, 2, 5, 16)],
+    "1f1b": [(p, m, 1) for p in range(2, 9) for m in (1, p - 1, p, 3 * p + 1)],
+    "interleaved": [(p, rounds * p, v) for p in range(2, 9) for rounds in (1, 2, 5) for v in (2, 3, 4)],
+    "zero_bubble_h1": [(p, m, 1) for p in range(2, 9) for m in (p, p + 1, 4 * p)],
+    "zero_bubble_v": [(p, m, 2) for p in range(2, 9) for m in (2 * p - 1, 4 * p)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_equal_stages_of_every_size_wait_and_hold_as_long_as_executed(kind):
+    """F = 1, B = 1.2, W = 0.9 of a layer, v layers a stage, no ends and no sends: nothing is left out, so all is exact."""
+    layer, none = Work(1.0, 1.2, 0.9), Work(0.0, 0.0, 0.0)
+    schedule = "1f1b" if kind == "interleaved" else kind
+    for p, m, v in SIZES[kind]:
+        pipe = Pipeline(schedule, (v,) * p, v, m, layer, none, none, 0.0, False)
+        line, found = pipe.executed(), computed(pipe)
+        assert found.number("pipeline_idle_time") == pytest.approx(line.idle_times[0], abs=1e-9), (p, m, v)
+        held = [line.most_held(stage, [1 / v] * v) for stage in (0, min(1, p - 1), p - 1)]
+        told = [found.number(name) for name in HELD]
+        assert (told[0], told[2]) == pytest.approx((held[0], held[2])), (p, m, v)
+        assert p == 2 or told[1] == pytest.approx(held[1]), (p, m, v)
+
+
 NUMBER, TOLERANCE = 500, 0.03
 
 
@@ -135,23 +160,31 @@ def is_promised_exact(pipe: Pipeline) -> bool:
     return not uneven and not pipe.send
 
 
+@cache
+def random_schedules():
+    """Each executed, and computed by the closed forms."""
+    return [(pipe, pipe.executed(), computed(pipe)) for pipe in drawn_of_all(Random(20241121), NUMBER)]
+
+
 def test_closed_forms_of_time_hold_over_500_random_schedules():
     """Exact: GPipe whose sends do not hold stages; 1F1B and ZB-H1 of stages alike but for embedding and head, without sends;
     interleaved and V of equal stages, interleaved with overlapping sends too. Elsewhere within 3 % of the step.
     """
-    cases = drawn_of_all(Random(20241121), NUMBER)
-    off = [computed_time(pipe) / pipe.executed().makespan - 1 for pipe in cases]
+    off = [time_of(pipe, found) / line.makespan - 1 for pipe, line, found in random_schedules()]
     assert max(map(abs, off)) < TOLERANCE
     exact = [abs(each) < 1e-9 for each in off]
-    assert [pipe for pipe, is_exact in zip(cases, exact, strict=True) if is_promised_exact(pipe) and not is_exact] == []
-    assert sum(map(is_promised_exact, cases)) == 238
+    assert [
+        pipe
+        for (pipe, *_), is_exact in zip(random_schedules(), exact, strict=True)
+        if is_promised_exact(pipe) and not is_exact
+    ] == []
+    assert sum(is_promised_exact(pipe) for pipe, *_ in random_schedules()) == 238
     assert sum(exact) == 350
 
 
 def test_closed_forms_of_memory_are_exact_over_500_random_schedules():
     """What a stage holds follows from the order of its passes alone, however long they take."""
-    for pipe in drawn_of_all(Random(20241122), NUMBER):
-        line, found = pipe.executed(), computed(pipe)
+    for pipe, line, found in random_schedules():
         place = (
             int(found.number("fullest_middle_stage_index"))
             if "fullest_middle_stage_index" in found

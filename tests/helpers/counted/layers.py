@@ -1,8 +1,10 @@
-"""The slow twin's layers, one by one: their products, nonlinear operations and parameters."""
+"""A network gone through layer by layer: products, nonlinear operations and parameters of each."""
 
 from math import fsum
+from typing import Any
 
-from tests.helpers.twins.values import Values
+# What is known of a training: SI numbers, switches and choices by canonical name.
+Values = dict[str, Any]
 
 
 def is_mixture(p: Values, layer: int) -> bool:

@@ -1,9 +1,14 @@
-"""The slow twin's collectives, call by call, over the links inside a node and those across nodes."""
+"""Collectives of a step of AMPeD's model, call by call, over the links inside a node and those across nodes."""
 
 from math import fsum
 
-from tests.helpers.twins.layers import is_mixture, is_recomputed, microbatch_tokens, parameters_per_accelerator
-from tests.helpers.twins.values import Values
+from tests.helpers.counted.layers import (
+    Values,
+    is_mixture,
+    is_recomputed,
+    microbatch_tokens,
+    parameters_per_accelerator,
+)
 
 REDUCED = 2  # an all-reduce carries the payload twice: reduce-scatter, then all-gather
 SUBLAYERS = 2  # attention and feed-forward; each all-reduces its output over the tensor-parallel group

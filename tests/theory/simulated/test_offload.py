@@ -1,4 +1,4 @@
-"""What offload leaves exposed against a slow twin that moves layer after layer, event by event."""
+"""What offload leaves exposed, against a simulation that moves layer after layer, event by event."""
 
 import pytest
 from hypothesis import given, settings
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import amped
 from amped.theory.quantity import ACCELERATOR, SYSTEM
 from tests.helpers.formulas import sectioned
-from tests.helpers.twins.offload import Work, one_step, seconds, update_seconds
+from tests.helpers.simulated.offload import Work, one_step, seconds, update_seconds
 
 LAYERS, MICROBATCHES = 24, 4
 NETWORK_AND_MAPPING = {
@@ -33,7 +33,7 @@ def copied(e: amped.Estimate, up: float, down: float, added: float = 0.0) -> tup
     return (memory if up else 0.0), (memory if down or not up else 0.0)
 
 
-def of_the_twin(e: amped.Estimate) -> tuple[float, float]:
+def simulated(e: amped.Estimate) -> tuple[float, float]:
     """Seconds of all layers of a step, and of one layer's copies, which may wait where a micro-batch turns round."""
     w, a, g = (e[f"offloaded_{kind}_bytes_per_layer"] for kind in ("weight", "activation", "gradient"))
     coming, going = copied(e, w, a)
@@ -61,14 +61,14 @@ def test_layer_by_layer_takes_as_long(
 ) -> None:
     """As long as the closed form but for the turn from forward to backward, which costs at most a layer's copies.
 
-    The closed form leaves it out: the output head, which the twin has not, is there to hide it.
+    The closed form leaves it out: the output head, which the simulation has not, is there to hide it.
     """
     e = offloaded(
         optimizer_offload=optimizer, activation_offload=activation, weight_offload=weight, host_link_bandwidth=link,
         host_memory_bandwidth=memory, activation_recomputation=recomputation,
     )  # fmt: skip
-    twin, turn = of_the_twin(e)
-    assert of_the_closed_form(e) == pytest.approx(twin, rel=1e-9, abs=MICROBATCHES * turn * (1 + 1e-9))
+    step, turn = simulated(e)
+    assert of_the_closed_form(e) == pytest.approx(step, rel=1e-9, abs=MICROBATCHES * turn * (1 + 1e-9))
 
 
 @pytest.mark.parametrize("link", [2e9, 8e9, 31.5e9])
@@ -84,7 +84,7 @@ def test_gradients_going_down_are_exact(link: float) -> None:
 
 
 @pytest.mark.parametrize("coming", [0.25, 1.0, 4.0])
-def test_the_twin_itself_by_hand(coming: float) -> None:
+def test_the_simulation_itself_by_hand(coming: float) -> None:
     """Ten works of 1 s, each needing 0.25, 1 or 4 s of copying first: the first copy waits, then the longer paces."""
     assert seconds([Work(0, coming, 1.0, 0.0)] * 10) == pytest.approx(coming + 9 * max(coming, 1.0) + 1.0)
 

@@ -1,13 +1,13 @@
-"""A slow twin of the closed-form model: plain floats and loops, written from the specification and not from the code.
+"""A step of AMPeD's closed-form model, counted: micro-batch by micro-batch, layer by layer, call by call.
 
-It counts products layer by layer and collectives call by call, and shares nothing with amped but names. `step` takes
-SI numbers (bytes, seconds, flop/s) by canonical name and returns every part of a step, of the memory, and the rates.
+Written from the paper and from docs/, not from the code, with which it shares nothing but names: `step` takes SI numbers
+(bytes, seconds, flop/s) by canonical name and returns every part of a step and the rates.
 """
 
 from math import ceil, fsum
 
-from tests.helpers.twins.communication import communication
-from tests.helpers.twins.layers import (
+from tests.helpers.counted.layers import (
+    Values,
     attention_core_macs,
     is_recomputed,
     layer_macs,
@@ -17,8 +17,7 @@ from tests.helpers.twins.layers import (
     parameters_per_accelerator,
     softmax_operations,
 )
-from tests.helpers.twins.memory import memory, states
-from tests.helpers.twins.values import Values
+from tests.helpers.counted.messages import communication
 
 
 def computation(p: Values) -> dict[str, float]:
@@ -67,15 +66,29 @@ def flops(p: Values) -> dict[str, float]:
 
 
 def traffic(p: Values) -> float:
-    """Bytes of an optimizer step on the stage that has most: weights and states are read and written, gradients read."""
-    own = states(p, *parameters_per_accelerator(p))
-    return 2 * own["weight_bytes"] + own["gradient_bytes"] + 2 * own["optimizer_state_bytes"]
+    """Bytes of an optimizer step on the stage that has most: weights and states are read and written, gradients read.
+
+    ZeRO shares out states from stage 1 on, gradients from 2 on, weights from 3 on (arXiv 1910.02054, section 5).
+    """
+    shared, routed = parameters_per_accelerator(p)
+    tensor_shares = p["tensor_parallel_degree"] / p["expert_tensor_parallel_degree"]
+    same_experts = max(p["sharding_degree"] * tensor_shares / p["expert_parallel_degree"], 1)
+    bytes_of_each = (
+        (1, 2 * p["optimizer_states_per_parameter"] * p["optimizer_state_precision"]),
+        (2, p["gradient_precision"]),
+        (3, 2 * p["weight_precision"]),
+    )
+    moved = 0.0
+    for stage, width in bytes_of_each:
+        sharded = p["zero_stage"] >= stage
+        moved += width * (shared / p["sharding_degree"] + routed / same_experts if sharded else shared + routed)
+    return moved
 
 
 def step(p: Values) -> dict[str, float]:
     """Every part of one training step."""
     pp = p["pipeline_parallel_degree"]
-    result = memory(p) | computation(p) | communication(p)
+    result = computation(p) | communication(p)
     result["optimizer_time"] = traffic(p) / p["memory_bandwidth"]
     busy = fsum(
         result[name]

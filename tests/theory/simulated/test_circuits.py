@@ -12,7 +12,7 @@ from amped.theory.link_records import Circuits, Links, durations_on
 from amped.theory.links import electrical as collectives
 from amped.theory.links import optical as circuits
 from amped.theory.records import Collective
-from tests.helpers.twins import circuits as twin
+from tests.helpers.simulated import circuits as messages
 
 # Optics of round numbers: 12 wavelengths of 1 GB/s, for up to 3 partners, and links in the node ten times as fast.
 OPTICS = Circuits(
@@ -37,7 +37,7 @@ optics_of = st.builds(
 
 
 def simulated(collective: Callable[..., None], *arguments: float, net: Circuits = OPTICS) -> float:
-    fabric = twin.Fabric(int(net.wavelengths), net.wavelength, net.setting, net.latency, net.ramp)
+    fabric = messages.Fabric(int(net.wavelengths), net.wavelength, net.setting, net.latency, net.ramp)
     collective(fabric, *arguments)
     return fabric.clock
 
@@ -59,9 +59,9 @@ def only(way: str, net: Circuits = OPTICS) -> Circuits:
 @every_number_of_partners
 def test_gathering_takes_what_its_rounds_take(size: int, partners: int) -> None:
     formula = circuits.rounds_time(1.0 * size, VOLUME, 1.0 * partners, OPTICS)
-    assert formula == pytest.approx(simulated(twin.all_gather, size, VOLUME, partners), rel=1e-12)
-    assert formula == pytest.approx(simulated(twin.reduce_scatter, size, VOLUME, partners), rel=1e-12)
-    assert formula == pytest.approx(simulated(twin.scatter, size, VOLUME, partners), rel=1e-12)
+    assert formula == pytest.approx(simulated(messages.all_gather, size, VOLUME, partners), rel=1e-12)
+    assert formula == pytest.approx(simulated(messages.reduce_scatter, size, VOLUME, partners), rel=1e-12)
+    assert formula == pytest.approx(simulated(messages.scatter, size, VOLUME, partners), rel=1e-12)
 
 
 @every_number_of_partners
@@ -70,7 +70,7 @@ def test_there_are_as_many_rounds_as_the_logarithm_says(size: int, partners: int
     rounds = 0
     while (partners + 1) ** rounds < size:
         rounds += 1
-    assert len(twin.gathering(size, partners)) == rounds
+    assert len(messages.gathering(size, partners)) == rounds
     setting_alone = replace(OPTICS, setting=1.0, latency=0.0, ramp=0.0, wavelength=1e300)
     assert circuits.rounds_time(1.0 * size, 0.0, 1.0 * partners, setting_alone) == rounds
 
@@ -78,7 +78,7 @@ def test_there_are_as_many_rounds_as_the_logarithm_says(size: int, partners: int
 @pytest.mark.parametrize("size", [2, 4, 8, 16, 32, 64, 128])
 def test_an_all_reduce_of_a_power_of_two_is_rabenseifners(size: int) -> None:
     formula = called("all_reduce", (1, size), net=replace(only("halving"), overhead=0))
-    assert formula == pytest.approx(simulated(twin.halving_and_doubling, size, VOLUME), rel=1e-12)
+    assert formula == pytest.approx(simulated(messages.halving_and_doubling, size, VOLUME), rel=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [1, 2, 3, 4, 5, 6])
@@ -92,15 +92,15 @@ def test_powers_are_told_from_their_neighbors(radix: int, exponent: int) -> None
 @every_size
 def test_a_ring_sets_its_circuits_once(size: int) -> None:
     formula = circuits.ring_time(1.0 * size, VOLUME, 1, OPTICS)
-    assert formula == pytest.approx(simulated(twin.ring_gather, size, VOLUME), rel=1e-12)
+    assert formula == pytest.approx(simulated(messages.ring_gather, size, VOLUME), rel=1e-12)
 
 
 @every_size
 @every_number_of_partners
 def test_a_broadcast_takes_the_fastest_of_its_ways(size: int, partners: int) -> None:
     net = replace(OPTICS, circuits=1.0 * partners)
-    tree = simulated(twin.tree_broadcast, size, VOLUME, partners)
-    halves = [simulated(twin.scatter, size, VOLUME, p) + simulated(twin.all_gather, size, VOLUME, p)
+    tree = simulated(messages.tree_broadcast, size, VOLUME, partners)
+    halves = [simulated(messages.scatter, size, VOLUME, p) + simulated(messages.all_gather, size, VOLUME, p)
               for p in (1, partners)]  # fmt: skip
     chain = net.setting + (size - 1) * net.latency + (VOLUME + net.ramp) / (net.wavelengths * net.wavelength)
     assert circuits.spread_time(1.0 * size, VOLUME, net) == pytest.approx(min(tree, chain, *halves), rel=1e-12)
@@ -110,8 +110,8 @@ def test_a_broadcast_takes_the_fastest_of_its_ways(size: int, partners: int) -> 
 @every_number_of_partners
 def test_an_exchange_takes_the_fastest_of_its_ways(size: int, partners: int) -> None:
     net = replace(OPTICS, circuits=1.0 * partners)
-    turns = [simulated(twin.exchange_in_turns, size, VOLUME, several) for several in (1, partners)]
-    ways = (*turns, simulated(twin.exchange_round_the_ring, size, VOLUME))
+    turns = [simulated(messages.exchange_in_turns, size, VOLUME, several) for several in (1, partners)]
+    ways = (*turns, simulated(messages.exchange_round_the_ring, size, VOLUME))
     assert circuits.exchange_time(1.0 * size, VOLUME, net) == pytest.approx(min(ways), rel=1e-12)
 
 

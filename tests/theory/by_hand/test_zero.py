@@ -1,0 +1,128 @@
+"""ZeRO on paper: who holds which shard, what is gathered and scattered when, how long that takes, and what of it hides.
+
+Two layers of the GPT of `test_layer.py`, 800 parameters each, and a final norm of 16: 1616. Four accelerators, two in each
+of two nodes: 8 B/s inside, 1 B/s a card across. Rings: of V bytes 3/4 pass each link, over both cards of a node at 2 B/s.
+Source: arXiv 1910.02054 (ZeRO), sections 5 and 7; arXiv 2304.11277 (FSDP).
+"""
+
+import pytest
+
+from tests.helpers.round_machine import ONE_BYTE_A_SECOND, trained
+from tests.theory.by_hand.test_layer import GPT
+
+PARAMETERS, MICROBATCHES = 2 * 800 + 16, 3
+FOUR: dict[str, object] = GPT | {
+    "layers": 2, "number_of_accelerators": 4, "batch_size": 4 * MICROBATCHES, "inter_accelerator_bandwidth": "8 B/s",
+    "bandwidth_per_network_card": "1 B/s", "collective_algorithm": "ring", "overlap_data_communication": False,
+}  # fmt: skip
+# Once round a ring of four: gradients of 4 bytes, weights of 2.
+GRADIENTS, WEIGHTS = 0.75 * PARAMETERS * 4 / 2, 0.75 * PARAMETERS * 2 / 2
+STATES = {0: (2, 4, 12), 1: (2, 4, 12 / 4), 2: (2, 4 / 4, 12 / 4), 3: (2 / 4, 4 / 4, 12 / 4)}
+
+
+@pytest.mark.parametrize(("stage", "bytes_of_each"), STATES.items())
+def test_each_stage_shares_out_one_kind_of_state_more(stage: int, bytes_of_each: tuple[float, ...]) -> None:
+    e = trained(FOUR, zero_stage=stage)
+    held = [e[f"{kind}_bytes"] for kind in ("weight", "gradient", "optimizer_state")]
+    assert held == [PARAMETERS * each for each in bytes_of_each]
+
+
+@pytest.mark.parametrize(("stage", "seconds"), [
+    (0, 2 * GRADIENTS),  # all-reduce once
+    (1, GRADIENTS + WEIGHTS),  # gradients scattered, weights gathered, once
+    (2, MICROBATCHES * GRADIENTS + WEIGHTS),  # gradients of every micro-batch
+    (3, MICROBATCHES * (GRADIENTS + 2 * WEIGHTS)),  # and weights for its forward and backward pass
+])  # fmt: skip
+def test_what_travels_in_a_step(stage: int, seconds: float) -> None:
+    assert trained(FOUR, zero_stage=stage)["exposed_data_communication_time"] == seconds
+
+
+def test_sharded_weights_travel_layer_by_layer_each_with_its_latency() -> None:
+    """Two messages of half the size: once round takes 1 step between nodes of 10 s and 2 inside of 1 s, and 5 s a call."""
+    latencies = {"inter_node_latency": 10, "inter_accelerator_latency": 1, "collective_overhead_time": 5}
+    e, plain = trained(FOUR, latencies, zero_stage=3), trained(FOUR, zero_stage=3)
+    calls = MICROBATCHES * (2 + 2 * 2)
+    assert e["exposed_data_communication_time"] - plain["exposed_data_communication_time"] == calls * (10 + 2 + 5)
+
+
+def test_the_largest_layer_is_whole_while_it_runs() -> None:
+    """800 parameters of 2 bytes (arXiv 1910.02054, section 5.3)."""
+    assert trained(FOUR, zero_stage=3)["gathered_weight_bytes"] == 1600
+    assert trained(FOUR, zero_stage=2)["gathered_weight_bytes"] == 0
+
+
+def test_shards_within_a_node_and_copies_across() -> None:
+    """Hybrid sharding (arXiv 2304.11277, section 3.2.2): two shards at 8 B/s; the copies of a shard add up at 1 B/s.
+
+    Scattered inside 1/2 of the gradients at 8 B/s; a half of them all-reduced by two, as many bytes as it has, at 1 B/s.
+    Weights are gathered inside.
+    """
+    e = trained(FOUR, zero_stage=3, sharding_degree=2)
+    scattered, copied, gathered = PARAMETERS * 4 / 2 / 8, PARAMETERS * 4 / 2, PARAMETERS * 2 / 2 / 8
+    assert e["exposed_data_communication_time"] == MICROBATCHES * (scattered + copied + 2 * gathered)
+    assert e["weight_bytes"] == PARAMETERS * 2 / 2
+
+
+def test_context_shares_hold_the_same_weights_and_share_them_out() -> None:
+    """Two replicas of two shares of a sequence: four that hold the same (arXiv 2407.21783, section 3.3.2)."""
+    shared = trained(FOUR, zero_stage=3, context_parallel_degree=2, batch_size=2 * MICROBATCHES)
+    assert shared["weight_bytes"] == PARAMETERS * 2 / 4
+
+
+# --- beside computation ----------------------------------------------------------------------------------------------
+
+# Where a second moves one byte a layer takes 4416 s forward and 5568 + 7168 = 12 736 s backward, for each micro-batch. The
+# final norm of the last layer's output takes 160 s forward and 384 s backward.
+BYTES = FOUR | ONE_BYTE_A_SECOND
+FORWARD, BACKWARD = 2 * 4416, 2 * 12_736
+
+
+def hidden(**given: object) -> float:
+    e = trained(BYTES, overlap_data_communication=True, **given)
+    alone = trained(BYTES, **given)
+    assert (
+        e["exposed_data_communication_time"]
+        == alone["exposed_data_communication_time"] - e["hidden_data_communication_time"]
+    )
+    return e["hidden_data_communication_time"]
+
+
+def test_the_last_layers_gradients_have_nothing_left_to_hide_behind() -> None:
+    """Two layers: a half of the gradients, and of the weights gathered before the next step, go beside others.
+
+    Source: arXiv 2006.15704, section 3.2.
+    """
+    assert hidden(zero_stage=0) == 2 * GRADIENTS / 2
+    assert hidden(zero_stage=1) == (GRADIENTS + WEIGHTS) / 2
+    assert hidden(zero_stage=3) == MICROBATCHES * (GRADIENTS + 2 * WEIGHTS) / 2
+    # Of shards only what is prefetched in time.
+    assert hidden(zero_stage=3, prefetched_sharding_fraction=0.5) == MICROBATCHES * (GRADIENTS + 2 * WEIGHTS) / 4
+
+
+def test_gradients_of_a_step_hide_beside_the_last_backward_pass_only() -> None:
+    """Cards a hundred times as slow: half of the gradients take longer than a backward pass with that of the norm.
+
+    Weights that one step's update leaves are gathered beside the first forward pass.
+    """
+    slow = {"bandwidth_per_network_card": "0.01 B/s"}
+    norm_back = 384
+    assert BACKWARD + norm_back < 100 * GRADIENTS / 2
+    assert hidden(**slow, zero_stage=0) == pytest.approx(BACKWARD + norm_back)
+    assert FORWARD + 160 < 100 * WEIGHTS / 2
+    assert hidden(**slow, zero_stage=1) == pytest.approx(BACKWARD + norm_back + FORWARD + 160)
+
+
+def test_what_every_micro_batch_sends_hides_beside_every_pass() -> None:
+    """ZeRO 2: beside the backward passes of all three, and weights beside the first forward; ZeRO 3: beside all passes."""
+    slow = {"bandwidth_per_network_card": "0.01 B/s"}
+    forward, backward = FORWARD + 160, BACKWARD + 384
+    assert hidden(**slow, zero_stage=2) == pytest.approx(MICROBATCHES * backward + forward)
+    assert hidden(**slow, zero_stage=3) == pytest.approx(MICROBATCHES * (backward + forward))
+
+
+def test_what_runs_beside_computation_slows_it() -> None:
+    e, slowed = (
+        trained(BYTES, overlap_data_communication=True, overlap_slowdown_fraction=share) for share in (0, 0.25)
+    )
+    lost = slowed["exposed_data_communication_time"] - e["exposed_data_communication_time"]
+    assert lost == 0.25 * e["hidden_data_communication_time"]
