@@ -44,7 +44,7 @@ def calibrate(
 
     It needs scipy: pip install 'amped[fit]'.
 
-    Example: amped calibrate --accelerator "H100 SXM" -o my_tables/kernel_efficiencies.json
+    Example: amped calibrate --accelerator "V100 SXM2 16GB" -o my_tables/kernel_efficiencies.json
     """
     from amped.calibration.fitting import optimizer
 

@@ -146,15 +146,16 @@ def test_amped_uses_the_row_in_that_folder_and_wherever_it_is_named(done, runs, 
     assert "fitted" in amped("show", MACHINE, folder=done[1]).stdout
 
 
-def test_the_table_fits_the_page(runs, tmp_path):
-    printed = amped("calibrate", "--table", runs, "--dry-run", folder=tmp_path)
+def test_the_table_fits_the_page(tmp_path, tmp_path_factory):
+    two_networks = measured(tmp_path_factory.mktemp("few"), 0.01, RUNS[:8], **TRUTH)
+    printed = amped("calibrate", "--table", two_networks, "--dry-run", folder=tmp_path)
     assert max(map(len, printed.stdout.splitlines())) <= 100
     assert "leaving one network out" in printed.stdout
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_fit_at_its_bound_and_far_from_what_was_known_says_so(tmp_path):
-    slow = measured(tmp_path, gemm_sustained_fraction=0.2)
+    slow = measured(tmp_path, runs=RUNS[:8], gemm_sustained_fraction=0.2)
     printed = amped("calibrate", "--table", slow, "--dry-run", folder=tmp_path).stdout
     assert "warning: held by its bound: gemm_sustained_fraction" in printed
     assert "warning: moved by more than 2 standard deviations" in printed

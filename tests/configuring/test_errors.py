@@ -135,9 +135,9 @@ class TestOneParameterThatIsWrong:
         )
 
     def test_a_value_of_megabytes_is_told_in_a_line(self):
-        for written in ("x" * 10**7, "9" * 10**7):
+        for written in ("x" * 2_000_000, "9" * 2_000_000):
             assert len(str(the_problem(config(batch_size=written)))) < 400
-        assert len(str(the_problem(config(MAPPING, activation_recomputation="x" * 10**7)))) < 400
+        assert len(str(the_problem(config(MAPPING, activation_recomputation="x" * 2_000_000)))) < 400
 
     def test_what_has_no_formula_cannot_be_calculated(self):
         problem = the_problem(config(layers={"calculated": True}))

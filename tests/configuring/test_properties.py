@@ -65,17 +65,17 @@ class TestProperties:
         assert read_or_told(lambda: read_config(whole, KNOWN))
 
     @given(configs)
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=100, deadline=None)
     def test_anything_that_looks_like_a_config(self, written):
         assert read_or_told(lambda: read_scenario(written))
 
     @given(names, entries)
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=100, deadline=None)
     def test_any_parameter_in_a_sound_config(self, name, entry):
         assert read_or_told(lambda: read_scenario(config(**{name: entry})))
 
     @given(st.sampled_from([n for n, q in KNOWN.items() if q.category]), json_values)
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=100, deadline=None)
     def test_any_value_from_the_caller(self, name, value):
         assert read_or_told(lambda: read_scenario(config(), {name: value}))
 

@@ -21,7 +21,7 @@ from tests.helpers.formulas import module_of, page
 from tests.helpers.joint import BANDWIDTH, OPEN, TUPLES, alone, joint_columns, planned
 from tests.helpers.places import ROOT
 
-SAMPLED = 200
+SAMPLED = 60
 # Not a result, but it depends on tensor and pipeline degrees alone.
 PARAMETERS = "non_expert_parameters_per_accelerator"
 
