@@ -11,6 +11,7 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.base.errors import FileError, Problem, TableError, quoted
 from amped.base.files import parse_json, read_json
+from amped.tables.table_schema import columns, row_problems
 
 ACCELERATORS = "accelerator_specifications"
 MODELS = "transformer_network_parameters"
@@ -118,20 +119,6 @@ def _problems(table: object, rows: object) -> Iterator[Problem]:
     """What is wrong with the shape of a table."""
     if not isinstance(table, str):
         yield Problem(f"the table's name {quoted(table)} is not text")
-    elif not isinstance(rows, dict):
-        yield Problem("is not a table of rows", where=table, advice="expected {ROW: {COLUMN: VALUE}}")
     else:
-        for name, row in rows.items():
-            where = f"{table}, row '{name}'"
-            if not isinstance(row, dict):
-                yield Problem(f"is {quoted(row)}, not a row", where, "expected {COLUMN: VALUE}")
-                continue
-            for column in LISTS:
-                if not _is_list_of_text(row.get(column)):
-                    yield Problem(f"{quoted(row[column])} is not a list of text", f"{where}, column '{column}'")
-            if not isinstance(row.get("extends", ""), str):
-                yield Problem(f"{quoted(row['extends'])} is not the name of a row", f"{where}, column 'extends'")
-
-
-def _is_list_of_text(value: object) -> bool:
-    return value is None or (isinstance(value, list) and all(isinstance(each, str) for each in value))
+        shape = {name: kind for name, kind in columns(table).items() if name in (*LISTS, "extends")}
+        yield from row_problems(table, rows, shape)

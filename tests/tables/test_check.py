@@ -46,6 +46,8 @@ def test_all_reference_rows_are_there():
         ({"memory_capacity": "80 GB/s"}, "memory_capacity", "is not a unit of memory"),
         ({"memory_bandwith": "2 TB/s"}, "memory_bandwith", "did you mean 'memory_bandwidth'"),
         ({"l2_cache": "40 MHz"}, "l2_cache", "is not a unit of memory"),
+        ({"release_year": "soon"}, "release_year", "'soon' is not a whole number"),
+        ({"kernel_efficiencies": 3}, "kernel_efficiencies", "3 is not the name of a row"),
         ({"unverified": ["nothing"]}, "unverified", "'nothing' is doubted and not there"),
         ({"aliases": ["A100"]}, "aliases", "is a name of 'A100 SXM 80GB' too"),
         ({"aliases": ["Mine too", "mine-too"]}, "aliases", "stands 2 times"),
