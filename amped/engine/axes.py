@@ -92,12 +92,6 @@ class JointAxis:
         rows = self._distinct[mask][0]
         return (self.columns[name] if rows is None else self.columns[name][rows]), mask
 
-    def gathered(self, data: Any, held: int, wanted: int) -> Any:
-        """An array with mask `held`, spread over the rows of mask `wanted` (which contains it)."""
-        if held in (0, wanted):
-            return data
-        return spread(data, self.index(held, wanted))
-
     def index(self, held: int, wanted: int) -> Index:
         """For each row of `wanted`, the row of `held` that belongs to it."""
         key = (held, wanted)
@@ -171,9 +165,12 @@ def _combined(one: tuple[Index, int], other: tuple[Index, int]) -> tuple[Index, 
     return fitting * fitting.dtype.type(width) + second, width * space
 
 
-def spread(data: Any, rows: Index) -> Any:
-    """The rows of an array, in that order; they are there, so nothing is clipped, which is twice as fast as to check."""
-    return data.take(rows, axis=-1, mode="clip")
+def gathered(joint: JointAxis | JointBlock, data: Any, held: int, wanted: int) -> Any:
+    """An array with mask `held`, spread over the rows of mask `wanted` (which contains it).
+
+    The rows are there, so nothing is clipped, which is twice as fast as to check.
+    """
+    return data if held in (0, wanted) else data.take(joint.index(held, wanted), axis=-1, mode="clip")
 
 
 def distinct(code: Index, space: int) -> tuple[Index, Index]:
@@ -193,13 +190,9 @@ def _levels(column: NDArray[np.float64]) -> tuple[Index, int]:
     """The number of each value among the distinct ones, and how many there are; whole numbers need no sorting."""
     largest = int(column.max(initial=0.0))
     whole: Index = column.astype(np.intp) if 0 <= largest <= 8 * len(column) + 1024 else np.empty(0, dtype=np.intp)
-    if len(whole) and column.min() >= 0 and np.array_equal(whole, column):
-        present = np.zeros(largest + 1, dtype=bool)
-        present[whole] = True
-        number = np.cumsum(present, dtype=np.int32) - 1
-        return number[whole], int(number[-1]) + 1
-    levels, inverse = np.unique(column, return_inverse=True)
-    return inverse.astype(np.int32), len(levels)
+    is_whole = len(whole) and column.min() >= 0 and np.array_equal(whole, column)
+    rows, number = distinct(whole, largest + 1) if is_whole else np.unique(column, return_inverse=True)
+    return number.astype(np.int32), len(rows)
 
 
 class JointBlock:
@@ -207,29 +200,13 @@ class JointBlock:
 
     def __init__(self, whole: JointAxis, start: int, stop: int) -> None:
         self.whole, self.rows = whole, slice(start, min(stop, whole.size))
-        self.size = self.rows.stop - start
-        self.columns, self.tied, self.full = whole.columns, whole.tied, whole.full
-        self._between: dict[int, Index] = {}
-
-    def settled(self, mask: int) -> int:
-        """The mask to compute with: as on the whole axis."""
-        return self.whole.settled(mask)
+        self.size, self.full, self.settled = self.rows.stop - start, whole.full, whole.settled
 
     def length(self, mask: int) -> int:
         """Rows of a quantity with this mask."""
         return self.size if mask == self.full else self.whole.length(mask)
 
-    def column(self, name: str) -> tuple[NDArray[np.float64], int]:
-        """The values of one joint variable, and their mask."""
-        column, mask = self.whole.column(name)
-        return (column[self.rows] if mask == self.full else column), mask
-
-    def gathered(self, data: Any, held: int, wanted: int) -> Any:
-        """An array with mask `held`, spread over the rows of mask `wanted` (which contains it)."""
-        if held in (0, wanted):
-            return data
-        if wanted != self.full:
-            return self.whole.gathered(data, held, wanted)
-        if held not in self._between:
-            self._between[held] = self.whole.index(held, wanted)[self.rows]
-        return spread(data, self._between[held])
+    def index(self, held: int, wanted: int) -> Index:
+        """For each row of `wanted`, the row of `held` that belongs to it."""
+        index = self.whole.index(held, wanted)
+        return index[self.rows] if wanted == self.full else index

@@ -8,73 +8,93 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 
 from amped.base.errors import Problem, ResolveError, did_you_mean
 from amped.configuring.sources import Sources
-from amped.theory.catalogue import Catalogue, Formula
-
-
-@dataclass(frozen=True)
-class Step:
-    """One quantity and the formula that was chosen for it."""
-
-    name: str
-    formula: Formula
+from amped.theory.catalogue import Catalogue, Formula, Quantity
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The formulas that lead from sources to targets, each after those it needs.
+    """The formulas that lead from sources to targets.
 
     Attributes:
-        steps: in the order of evaluation.
+        by_name: the chosen formula of each quantity, in the order of evaluation: each after those it needs.
         leaves: the sources that are used, by name.
         targets: what was asked for and can be computed.
         lacking: optional targets that cannot be computed, with the inputs they lack.
         choices: the value of each selector.
     """
 
-    steps: tuple[Step, ...]
+    by_name: Mapping[str, Formula] = field(repr=False)
     leaves: tuple[str, ...]
     targets: tuple[str, ...]
     lacking: Mapping[str, tuple[str, ...]]
     choices: Mapping[str, str]
-    by_name: Mapping[str, Formula] = field(repr=False)
 
 
-class Planner:
-    """Depth-first walk over the formulas from the targets to the sources."""
+class _Walk:
+    """From names to the formulas that give them, down to the sources.
 
-    def __init__(self, catalogue: Catalogue, given: frozenset[str], choices: Mapping[str, str]) -> None:
-        self.catalogue, self.given, self.choices = catalogue, given, choices
-        self.steps: dict[str, Formula] = {}
-        self.leaves: dict[str, None] = {}
+    Attributes:
+        formulas: the formula of each name that has one.
+        leaves: the names that are given.
+        lacking: for each name that cannot be computed, the inputs that nobody gives.
+        needed_by: every name, and the one that first needed it; none for what was asked for.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, given: frozenset[str], choices: Mapping[str, str], names: Sequence[str]
+    ) -> None:
+        self.formulas: dict[str, Formula] = {}
+        self.leaves: list[str] = []
         self.lacking: dict[str, tuple[str, ...]] = {}
-        self.problems: dict[str, Problem] = {}
+        self.needed_by: dict[str, str] = {}
+        waiting = [(name, "") for name in reversed(names)]
+        while waiting:
+            name, needer = waiting.pop()
+            if name in self.needed_by:
+                continue
+            self.needed_by[name] = needer
+            if name in given:
+                self.leaves.append(name)
+                continue
+            formula = catalogue[name].chosen(given, choices)
+            if formula is None or (formula.mark.kind == "parameter" and formula.function() is None):
+                self.lacking[name] = (name,)
+                continue
+            self.formulas[name] = formula
+            waiting += [(argument, name) for argument in reversed(formula.arguments)]
 
-    def lacks(self, name: str, chain: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Plans a quantity; returns the inputs that nobody gives, none if it can be computed."""
-        if name in self.steps or name in self.leaves:
-            return ()
-        if name in self.lacking:
-            return self.lacking[name]
-        if name in self.given:
-            self.leaves[name] = None
-            return ()
-        if name in chain:
-            circle = " ← ".join([*chain[chain.index(name) :], name])
-            raise ResolveError(f"these need each other: {circle}", advice="give the value of one of them")
-        formula = self.catalogue[name].chosen(self.given, self.choices)
-        if formula is None or (formula.mark.kind == "parameter" and formula.function() is None):
-            self.problems[name] = _missing(self.catalogue, name, chain, formula is None, self.choices)
-            self.lacking[name] = (name,)
-            return (name,)
-        lacking = [lack for argument in formula.arguments for lack in self.lacks(argument, (*chain, name))]
-        if lacking:
-            self.lacking[name] = tuple(dict.fromkeys(lacking))
-            return self.lacking[name]
-        self.steps[name] = formula
-        return ()
+    def ordered(self) -> dict[str, Formula]:
+        """The formulas of what can be computed, each after those it needs; what the others lack is noted.
+
+        Raises:
+            ResolveError: for a cycle, with its chain.
+        """
+        found = {}
+        try:
+            order = [*TopologicalSorter({n: formula.arguments for n, formula in self.formulas.items()}).static_order()]
+        except CycleError as error:
+            _, *circle = reversed(error.args[1])
+            first = circle.index(next(name for name in self.needed_by if name in circle))
+            told = " ← ".join([*circle[first:], *circle[: first + 1]])
+            raise ResolveError(f"these need each other: {told}", advice="give the value of one of them") from None
+        for name in filter(self.formulas.__contains__, order):
+            lacks = [lack for argument in self.formulas[name].arguments for lack in self.lacking.get(argument, ())]
+            if lacks:
+                self.lacking[name] = tuple(dict.fromkeys(lacks))
+            else:
+                found[name] = self.formulas[name]
+        return found
+
+    def chain(self, name: str) -> str:
+        """Who needed a name, who needed that one, and so on, in words."""
+        needers = []
+        while name := self.needed_by[name]:
+            needers.append(name)
+        return f", needed by {' ← '.join(needers)}" if needers else ""
 
 
 def plan(catalogue: Catalogue, targets: Iterable[str], sources: Sources, optional: Sequence[str] = ()) -> Plan:
@@ -89,23 +109,26 @@ def plan(catalogue: Catalogue, targets: Iterable[str], sources: Sources, optiona
     Raises:
         ResolveError: an unknown target, inputs that nobody gives (all at once), or a cycle with its chain.
     """
-    given = frozenset(sources.given)
-    choices = chosen_values(catalogue, sources)
-    walk = Planner(catalogue, given, choices)
+    given, choices = frozenset(sources.given), chosen_values(catalogue, sources)
     unknown = [name for name in targets if name not in catalogue]
     if unknown:
         raise ResolveError(
             Problem(f"there is no quantity '{name}'", advice=did_you_mean(name, catalogue)) for name in unknown
         )
-    wanted = [n for n in targets if not catalogue[n].mark.constrains or catalogue[n].chosen(given, choices)]
-    lacking = dict.fromkeys(lack for name in wanted for lack in walk.lacks(name))
-    if lacking:
-        raise ResolveError(walk.problems[name] for name in lacking)
-    possible = [n for n in optional if not catalogue[n].mark.constrains or catalogue[n].chosen(given, choices)]
-    missing = {name: lacks for name in possible if (lacks := walk.lacks(name))}
+    wanted, possible = (
+        [n for n in names if not catalogue[n].mark.constrains or catalogue[n].chosen(given, choices)]
+        for names in (targets, optional)
+    )
+    walk = _Walk(catalogue, given, choices, [*wanted, *possible])
+    by_name = walk.ordered()
+    refused = dict.fromkeys(lack for name in wanted for lack in walk.lacking.get(name, ()))
+    if refused:
+        raise ResolveError(
+            _missing(catalogue[n], walk.chain(n), catalogue[n].chosen(given, choices), choices) for n in refused
+        )
+    missing = {name: walk.lacking[name] for name in possible if name in walk.lacking}
     found = (*wanted, *(name for name in possible if name not in missing))
-    steps = tuple(Step(name, formula) for name, formula in walk.steps.items())
-    return Plan(steps, tuple(walk.leaves), found, missing, choices, dict(walk.steps))
+    return Plan(by_name, tuple(walk.leaves), found, missing, choices)
 
 
 def chosen_values(catalogue: Catalogue, sources: Sources) -> dict[str, str]:
@@ -121,13 +144,10 @@ def chosen_values(catalogue: Catalogue, sources: Sources) -> dict[str, str]:
     return values
 
 
-def _missing(
-    catalogue: Catalogue, name: str, chain: tuple[str, ...], no_formula: bool, choices: Mapping[str, str]
-) -> Problem:
+def _missing(quantity: Quantity, needed: str, formula: Formula | None, choices: Mapping[str, str]) -> Problem:
     """The problem of an input that nobody gives: who needed it, and where to give it."""
-    quantity = catalogue[name]
-    needed = f", needed by {' ← '.join(reversed(chain))}" if chain else ""
-    if no_formula and quantity.formulas and all(f.mark.choice for f in quantity.formulas):
+    name = quantity.name
+    if formula is None and quantity.formulas and all(f.mark.choice for f in quantity.formulas):
         selector = quantity.formulas[0].mark.choice or ""
         others = " or ".join(dict.fromkeys(f.mark.value or "" for f in quantity.formulas))
         given = "" if quantity.mark.kind == "records" else f", or give {name}"

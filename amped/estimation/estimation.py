@@ -130,7 +130,7 @@ class Estimation:
     @cached_property
     def defaults(self) -> dict[str, Formula]:
         """The coefficients that nobody gave: those with a default and a source that is not plain definition."""
-        used = {step.name: step.formula for step in self.plan.steps if step.formula.mark.kind == "parameter"}
+        used = {name: formula for name, formula in self.plan.by_name.items() if formula.mark.kind == "parameter"}
         return {
             name: formula
             for name, formula in used.items()

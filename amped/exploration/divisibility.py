@@ -84,6 +84,6 @@ def _needs(rules: Plan, family: Family, variables: set[str]) -> dict[str, set[st
     needs: dict[str, set[str]] = {}
     for leaf in rules.leaves:
         needs[leaf] = {CASE} if leaf in family.tied else {leaf} & variables
-    for step in rules.steps:
-        needs[step.name] = set().union(*(needs[name] for name in step.formula.arguments))
+    for name, formula in rules.by_name.items():
+        needs[name] = set().union(*(needs[argument] for argument in formula.arguments))
     return {name: needs[name] for name in rules.targets}

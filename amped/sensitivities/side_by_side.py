@@ -9,7 +9,7 @@ import numpy as np
 
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Results, run
-from amped.engine.resolve import Plan, Step
+from amped.engine.resolve import Plan
 from amped.sensitivities.variations import Variation
 from amped.theory.catalogue import Formula
 
@@ -54,10 +54,10 @@ def _leaf(variation: Variation) -> str:
 def _opened(chosen: Plan, varied: Sequence[Variation]) -> Plan:
     """The plan with leaves in place of the formulas of what is varied; a calculated switch keeps its formula."""
     own = {variation.name: variation for variation in varied}
-    leaves = [_leaf(own[step.name]) for step in chosen.steps if step.name in own]
-    steps = [Step(s.name, _flippable(s.formula)) if s.name in own else s
-             for s in chosen.steps if s.name not in own or own[s.name].calculated]  # fmt: skip
-    return replace(chosen, steps=tuple(steps), leaves=(*chosen.leaves, *leaves))
+    leaves = [_leaf(own[name]) for name in chosen.by_name if name in own]
+    by_name = {name: _flippable(formula) if name in own else formula
+               for name, formula in chosen.by_name.items() if name not in own or own[name].calculated}  # fmt: skip
+    return replace(chosen, by_name=by_name, leaves=(*chosen.leaves, *leaves))
 
 
 def _flippable(formula: Formula) -> Formula:

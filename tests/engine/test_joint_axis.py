@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amped
-from amped.engine.axes import JointAxis
+from amped.engine.axes import JointAxis, gathered
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import Plan
 from amped.estimation.estimation import RESULTS
@@ -152,7 +152,7 @@ def weighed(axis: JointAxis, names: list[str]) -> tuple[np.ndarray, int]:
     for _, own in held:
         mask |= own
     mask = axis.settled(mask)
-    values = [axis.gathered(data, own, mask) for data, own in held]
+    values = [gathered(axis, data, own, mask) for data, own in held]
     return sum(data * 10.0**place for place, data in enumerate(values)), mask  # type: ignore[return-value]
 
 
@@ -165,12 +165,12 @@ def test_what_is_computed_for_distinct_combinations_is_gathered_as_by_direct_ind
     names = data.draw(st.lists(st.sampled_from(sorted(axis.columns)), min_size=1, unique=True))
     values, mask = weighed(axis, names)
     direct = sum(axis.columns[name] * 10.0**place for place, name in enumerate(names))
-    np.testing.assert_array_equal(axis.gathered(values, mask, axis.full), direct)
+    np.testing.assert_array_equal(gathered(axis, values, mask, axis.full), direct)
     more = data.draw(st.sets(st.sampled_from(sorted(axis.columns)))) | set(names)
     wider, wide = weighed(axis, sorted(more))
-    gathered = axis.gathered(values, mask, wide)
-    assert np.broadcast_shapes(gathered.shape, wider.shape) == wider.shape
-    np.testing.assert_array_equal(axis.gathered(gathered, wide, axis.full), direct)
+    spread = gathered(axis, values, mask, wide)
+    assert np.broadcast_shapes(spread.shape, wider.shape) == wider.shape
+    np.testing.assert_array_equal(gathered(axis, spread, wide, axis.full), direct)
 
 
 @given(ROWS, st.data())
@@ -201,7 +201,7 @@ def test_more_variables_than_one_integer_can_tell_apart_are_told_apart(levels: i
     values, mask = weighed(axis, [str(place) for place in range(16)])
     assert axis.length(mask) == len(np.unique(few[:, np.unique(rows)], axis=1).T)
     direct = sum(few[place][rows] * 10.0**place for place in range(16))
-    np.testing.assert_array_equal(axis.gathered(values, mask, axis.full), direct)
+    np.testing.assert_array_equal(gathered(axis, values, mask, axis.full), direct)
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def used_formulas() -> set[Formula]:
     used: set[Formula | None] = set()
     for shape in SHAPES:
         estimate = estimate_of(shape)
-        used |= {step.formula for step in estimate.plan.steps}
+        used |= {*estimate.plan.by_name.values()}
         known, given = estimate.scenario.catalogue, frozenset(estimate.scenario.sources.given)
         for name in set(known.selectors) - set(estimate.scenario.sources.choices):
             used |= {known[name].chosen(given, {})}

@@ -37,13 +37,13 @@ def calls_of(shapes: Iterator[str]) -> dict[Formula, list[list[Argument]]]:
     known, turn = catalogue(), count()
     for shape in shapes:
         cells = estimate_of(shape).results.cells
-        for step in estimate_of(shape).plan.steps:
-            for factor in FACTORS if step.formula.arguments else ():
+        for formula in estimate_of(shape).plan.by_name.values():
+            for factor in FACTORS if formula.arguments else ():
                 row = []
-                for argument in step.formula.arguments:  # neighbors vary by different factors
+                for argument in formula.arguments:  # neighbors vary by different factors
                     own = 1.0 if factor == 1.0 else FACTORS[(next(turn) + FACTORS.index(factor)) % len(FACTORS)]
                     row.append((cells[argument][0], known[argument].mark.unit, own))
-                calls.setdefault(step.formula, []).append(row)
+                calls.setdefault(formula, []).append(row)
     return calls
 
 

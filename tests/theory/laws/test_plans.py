@@ -67,10 +67,10 @@ def test_every_plan_is_closed_and_acyclic(shape: str) -> None:
     plan, given = estimate_of(shape).plan, estimate_of(shape).scenario.sources.given
     assert set(plan.leaves) <= set(given)
     known = set(plan.leaves)
-    for step in plan.steps:
-        assert set(step.formula.arguments) <= known, step.name
-        assert step.name not in known
-        known.add(step.name)
+    for name, formula in plan.by_name.items():
+        assert set(formula.arguments) <= known, name
+        assert name not in known
+        known.add(name)
     assert set(plan.targets) <= known
 
 

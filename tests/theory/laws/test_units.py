@@ -26,10 +26,10 @@ def test_every_formula_called_with_units_returns_its_declared_unit(shape: str) -
     for name in results.plan.leaves:
         united[name] = with_unit(results.cells[name][0], known[name].mark.unit)
     wrong = []
-    for step in results.plan.steps:
-        formula, data = step.formula, results.cells[step.name][0]
+    for name, formula in results.plan.by_name.items():
+        data = results.cells[name][0]
         if formula.mark.kind == "records":
-            united[step.name] = formula.function(*(united[a] for a in formula.arguments))
+            united[name] = formula.function(*(united[a] for a in formula.arguments))
             continue
         unit = formula.mark.unit
         if formula.arguments:
@@ -38,7 +38,7 @@ def test_every_formula_called_with_units_returns_its_declared_unit(shape: str) -
                 np.testing.assert_allclose(in_unit(result, unit), data, rtol=1e-12)
             except (DimensionalityError, AssertionError) as error:
                 wrong.append(f"{title(formula)}: {error}")
-        united[step.name] = with_unit(data, unit)
+        united[name] = with_unit(data, unit)
     assert wrong == []
 
 
