@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,14 +17,15 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
-from amped.exploration.all_candidates import FEASIBLE, FITS, whole_of
-from amped.exploration.divisibility import CASE
+from amped.exploration.all_candidates import FEASIBLE, FITS
+from amped.exploration.cases import CASE
 from amped.exploration.histogram import bins
 from amped.exploration.infeasibility import what_it_needs
 from amped.exploration.request import Options, Request
 from amped.exploration.results import ALL, Found, Ranked, Row
 from amped.exploration.running import ALONE, Run, found_in
-from amped.exploration.search import COLUMNS, Search
+from amped.exploration.search import COLUMNS, Branch, Search
+from amped.exploration.search_space import wholes_of
 
 # Candidates above which it is asked whether that is meant.
 MOST = 20_000_000_000
@@ -121,12 +122,14 @@ def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[o
 def kinds_of_every(search: Search) -> dict[str, type]:
     """The columns that a search hands out: swept values, results, and whether all is kept."""
     kinds: dict[str, type] = {}
-    for family in search.families:
-        kinds |= dict.fromkeys(family.told, float) | {n: type(v) for n, v in family.cases[0].outer.items()}
-    kinds |= dict.fromkeys((*search.sweeps.beside, *(n for axes in search.axes for n in axes)), float)
-    kinds |= {whole: float for name in kinds if (whole := whole_of(name))}
-    results = (name for chosen in search.plans for name in chosen.targets)
-    kinds |= {n: float for n in results if n not in kinds and not search.catalogue[n].mark.constrains}
+    for branch in search.branches:
+        kinds |= dict.fromkeys(branch.swept, float)
+        kinds |= {name: type(value) for name, value in branch.family.cases[0].outer.items()}
+    kinds |= dict.fromkeys(
+        (*search.sweeps.beside, *(name for branch in search.branches for name in branch.axes)), float
+    )
+    kinds |= dict.fromkeys(wholes_of(kinds), float)
+    kinds |= {name: float for branch in search.branches for name in branch.wanted.told if name not in kinds}
     return kinds | {FITS: bool, FEASIBLE: bool}
 
 
@@ -147,20 +150,22 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
     groups = {group: list(found.best[group]) for group in sorted(found.best, key=_in_order)}
     best = groups.pop(ALL, None)
     if best is None:
-        best = sorted((each for ranked in groups.values() for each in ranked), key=lambda each: each.key)[: found.top]
-    better = [each for each in found.unfit[:1] if not best or each.key[0] < best[0].key[0]]
+        best = sorted(each for ranked in groups.values() for each in ranked)[: found.top]
+    better = [each for each in found.unfit[:1] if not best or each.objective < best[0].objective]
     nearest = [*found.near[-1:], *better][:1]
     told = best or list(found.unfit)
-    rows = iter(_completed(search, [*told, *found.front, *nearest, *(r for ranked in groups.values() for r in ranked)]))
-    filled = [[next(rows) for _ in each] for each in (told, found.front, nearest)]
-    axes = [name for axes in search.axes for name in axes]
-    own = [name for family in search.families for name in (*family.told, *family.cases[0].outer)]
-    names = (*own, *search.sweeps.beside, *axes)
-    units = {n: search.catalogue[n].mark.unit for n in names if n in search.catalogue}
+    rows = _completed(search, [*told, *found.front, *nearest, *(each for ranked in groups.values() for each in ranked)])
+
+    def of(ranked: Iterable[Ranked]) -> list[Row]:
+        return [rows[each.part, each.cell] for each in ranked]
+
+    swept = (*(name for branch in search.branches for name in branch.swept), *search.sweeps.beside,
+             *(name for branch in search.branches for name in branch.axes))  # fmt: skip
+    units = {n: search.catalogue[n].mark.unit for n in swept if n in search.catalogue}
     return Exploration(
-        found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, filled[0],
-        tuple(dict.fromkeys(names)), units, {group: [next(rows) for _ in ranked] for group, ranked in groups.items()},
-        filled[1], filled[2][0] if nearest else None, search.objective.name, search.objective.sign < 0,
+        found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, of(told),
+        tuple(dict.fromkeys(swept)), units, {group: of(ranked) for group, ranked in groups.items()}, of(found.front),
+        next(iter(of(nearest)), None), search.objective.name, search.objective.sign < 0,
         tuple(wish.written for wish in search.wishes), bins(found.histogram), search,
     )  # fmt: skip
 
@@ -170,43 +175,30 @@ def _in_order(group: str) -> list[tuple[bool, Any]]:
     return [(isinstance(value, str), value) for value in json.loads(group or "[]")]
 
 
-def _completed(search: Search, ranked: Sequence[Ranked]) -> list[Row]:
-    """The rows with every result, computed for all of a family at once by the same formulas."""
-    family_of = {part.number: part.family for part in search.parts}
-    rows: list[Row] = [{} for _ in ranked]
-    for number in range(len(search.families)):
-        places = [place for place, each in enumerate(ranked) if family_of[each.key[2]] == number]
-        for place, row in zip(places, _results(search, number, [ranked[place] for place in places]), strict=True):
-            rows[place] = row
+def _completed(search: Search, ranked: Sequence[Ranked]) -> dict[tuple[int, int], Row]:
+    """By part and cell the rows with every result, computed for all of a branch at once by the same formulas."""
+    branch_of = {part.number: part.branch for part in search.parts}
+    rows: dict[tuple[int, int], Row] = {}
+    for number, branch in enumerate(search.branches):
+        own = [each for each in ranked if branch_of[each.part] == number]
+        if own:
+            rows |= zip([(each.part, each.cell) for each in own], _results(search, branch, own), strict=True)
     return rows
 
 
-def _results(search: Search, number: int, ranked: Sequence[Ranked]) -> Iterable[Row]:
-    if not ranked:
-        return
-    family, known = search.families[number], search.catalogue
+def _results(search: Search, branch: Branch, ranked: Sequence[Ranked]) -> Iterator[Row]:
+    family, known = branch.family, search.catalogue
     names = (*family.joint, *search.sweeps.beside, *search.sweeps.axes)
-    swept = [n for n in names if n in ranked[0].row]
-    columns = {name: np.array([each.row[name] for each in ranked]) for name in swept}
-    columns |= _wholes(columns)
+    columns = {name: np.array([each.row[name] for each in ranked]) for name in names if name in ranked[0].row}
+    columns |= {whole: columns[one] * columns[other] for whole, (one, other) in wholes_of(columns).items()}
     columns[CASE] = np.array([float(each.case) for each in ranked])
-    own = (
-        search.objective.name,
-        *(o.name for o in search.front),
-        *(n for w in search.wishes for n in (w.name, *w.quantities)),
-    )
-    wanted = dict.fromkeys((*COLUMNS, *RESULTS, *MAPPING_ECHO, *(n for n in own if not known[n].is_selector)))
+    own = [o.name for o in (search.objective, *search.front)]
+    own += [name for wish in search.wishes for name in (wish.name, *wish.quantities) if not known[name].is_selector]
+    wanted = dict.fromkeys((*COLUMNS, *RESULTS, *MAPPING_ECHO, *own))
     given = {n: v for n, v in family.sources.given.items() if n in columns or n not in names}
     chosen = plan(known, wanted, replace(family.sources, given=given), OPTIONAL_RESULTS)
     results = run(chosen, given, JointAxis(columns, tied=family.tied), keep=frozenset(chosen.targets))
-    truths = {name for name in chosen.targets if known[name].mark.unit == "boolean"}
-    found = {n: results.whole(n) for n in chosen.targets}
-    told = [(column > 0 if name in truths else column).tolist() for name, column in found.items()]
+    found = {name: results.whole(name) for name in chosen.targets}
+    told = [(column > 0 if known[name].mark.unit == "boolean" else column).tolist() for name, column in found.items()]
     for each, *values in zip(ranked, *told, strict=True):
         yield each.row | dict(zip(found, values, strict=True))
-
-
-def _wholes(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Whole degrees beside their parts, where the mapping has them."""
-    parts = [name for name in columns if name.startswith("intra_node_") and f"inter{name[5:]}" in columns]
-    return {name[11:]: columns[name] * columns[f"inter{name[5:]}"] for name in parts}

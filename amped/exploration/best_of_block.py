@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 
 import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import EvaluationError
 from amped.engine.evaluate import Array, Results
-from amped.exploration.all_candidates import Column, Keep, every_row
+from amped.exploration.all_candidates import FEASIBLE, FITS, Column, Keep
 from amped.exploration.constraints import Wish
-from amped.exploration.grouping import Groups
+from amped.exploration.grouping import Cells, Places
 from amped.exploration.histogram import BINS, counted
 from amped.exploration.objectives import Objective
 from amped.exploration.results import Found, Ranked, best_of, better_than, front_of
+from amped.exploration.search_space import wholes_of
 
 Mask = NDArray[np.bool_]
-Cells = NDArray[np.intp]
-MEMORY, FITS = "memory_per_accelerator_bytes", "fits_in_memory"
+MEMORY = "memory_per_accelerator_bytes"
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Wanted:
     """What is kept, and by what.
 
     Attributes:
-        rules: that a mapping must keep; `dividing` those whose breaking makes it no candidate.
+        rules: that a mapping must keep; `dividing` the others, whose breaking makes it no candidate.
         told: columns of a kept row.
         front: the two objectives of a Pareto front, or none.
     """
@@ -37,162 +40,140 @@ class Wanted:
     front: tuple[Objective, ...]
     wishes: tuple[Wish, ...]
     rules: tuple[str, ...]
-    dividing: frozenset[str]
+    dividing: tuple[str, ...]
     told: tuple[str, ...]
 
 
-@dataclass
 class Keeper:
-    """What was kept so far of one part."""
+    """What was kept so far of one part; any time is good enough at first."""
 
-    wanted: Wanted
-    part: int
-    groups: Groups
-    columns_of: Callable[[Cells, Cells], dict[str, Column]]
-    candidates: int = 0
-    feasible: int = 0
-    removed: dict[str, int] = field(default_factory=dict)
-    unfit: list[Ranked] = field(default_factory=list)
-    near: tuple[Ranked, ...] = ()
-    front: tuple[Ranked, ...] = ()
-    keep: Keep | None = None
-
-    def __post_init__(self) -> None:
-        """Nothing is kept yet: any time is good enough."""
-        self.best: dict[int, list[Ranked]] = {}
+    def __init__(self, wanted: Wanted, cells: Cells, keep: Keep | None) -> None:
+        self.wanted, self.cells, self.keep = wanted, cells, keep
+        self.candidates = self.feasible = 0
+        self.removed = Counter[str]()
+        self.best: dict[int, tuple[Ranked, ...]] = {}
+        self.unfit: tuple[Ranked, ...] = ()
+        self.near: tuple[Ranked, ...] = ()
+        self.front: tuple[Ranked, ...] = ()
         self.counts = np.zeros(BINS, dtype=np.int64)
-        self.bounds = np.full(len(self.groups.names), np.inf)
+        self.bounds = np.full(len(cells.groups), np.inf)
         self.least = np.inf
 
     def take(self, results: Results, first: int) -> None:
         """Takes in a block whose joint rows are counted from `first`."""
-        block = Block(results, self.wanted)
+        block, wanted = Block(results, self.wanted, self.cells, first), self.wanted
         self.candidates += block.candidates
-        for name, count in block.removed.items():
-            self.removed[name] = self.removed.get(name, 0) + count
+        self.removed.update(block.removed)
         self.feasible += block.count(block.feasible)
-        objective = block.values(self.wanted.objective)
-        self.counts += counted(self.wanted.objective.sign * objective[block.feasible])
-        self._keep_best(block, objective, first)
-        self._keep_unfit(block, objective, first)
-        self._keep_near(block, objective, first)
-        if self.wanted.front:
-            one, other = (block.values(each) for each in self.wanted.front)
-            self.front = self._fronted(self.front, block, block.feasible, one, other, first)
+        self.counts += counted(wanted.objective.sign * block.objective[block.feasible])
+        self._keep_best(block)
+        bound = self.unfit[-1].objective if len(self.unfit) == wanted.top else np.inf
+        unfit = block.best(block.unfit & (block.objective <= bound), None)
+        self.unfit = best_of([*self.unfit, *(ranked for _, ranked in unfit)], wanted.top)
+        near = block.too_large & (block.objective < self.least)
+        if near.any():
+            self.near = block.fronted(self.near, near, block.objective, block.whole(MEMORY))
+        if wanted.front:
+            self.front = block.fronted(self.front, block.feasible, *(block.values(each) for each in wanted.front))
         if self.keep is not None:
-            self.keep.take(self._every(block, first))
+            self.keep.take(block.every())
+
+    def _keep_best(self, block: Block) -> None:
+        group = block.group() if len(self.bounds) > 1 else None
+        touched: dict[int, list[Ranked]] = {}
+        for which, ranked in block.best(
+            block.feasible & (block.objective <= self.bounds[0 if group is None else group]), group
+        ):
+            touched.setdefault(which, [*self.best.get(which, ())]).append(ranked)
+        for which, known in touched.items():
+            kept = self.best[which] = best_of(known, self.wanted.top)
+            self.least = min(self.least, kept[0].objective)
+            if len(kept) == self.wanted.top:
+                self.bounds[which] = kept[-1].objective
 
     def found(self) -> Found:
         """The finding of the part."""
-        names = self.groups.names
-        best = {names[group]: tuple(ranked) for group, ranked in sorted(self.best.items())}
+        best = {self.cells.groups[group]: self.best[group] for group in sorted(self.best)}
         histogram = {place: int(self.counts[place]) for place in np.flatnonzero(self.counts).tolist()}
-        return Found(self.wanted.top, self.candidates, self.feasible, self.removed, best, tuple(self.unfit),
+        return Found(self.wanted.top, self.candidates, self.feasible, dict(self.removed), best, self.unfit,
                      better_than(best, self.near), self.front, histogram)  # fmt: skip
 
-    def _keep_best(self, block: Block, objective: Array, first: int) -> None:
-        group = self._group(block, first) if len(self.bounds) > 1 else None
-        good = block.feasible & (objective <= self.bounds[0 if group is None else group])
+
+class Block:
+    """One block, the joint axis last: the masks of its cells, and the cells as rows."""
+
+    def __init__(self, results: Results, wanted: Wanted, cells: Cells, first: int) -> None:
+        self.results, self.wanted, self.cells, self.first = results, wanted, cells, first
+        self.shape = (*results.shape[1:], results.shape[0])
+        self.size = int(np.prod(self.shape, dtype=np.int64))
+        self.objective = self.values(wanted.objective)
+        self.removed: dict[str, int] = {}
+        valid = self.valid = self._all(results.spread(name) > 0 for name in wanted.dividing)
+        self.candidates = self.count(valid)
+        keeps = valid
+        for name in wanted.rules:
+            keeps = self._lose(name, valid, results.spread(name) > 0) & keeps
+        self._check(keeps)
+        fits = self._lose(FITS, keeps, results.spread(FITS) > 0) & keeps
+        held = [(wish, self._lose(wish.written, fits, self._fulfilled(wish))) for wish in wanted.wishes]
+        self.feasible: Mask = np.broadcast_to(self._all(mask for _, mask in held) & fits, self.shape)
+        self.unfit: Mask = np.broadcast_to(keeps, self.shape) & ~self.feasible
+        self.too_large: Mask = self.unfit & self._all(mask for wish, mask in held if MEMORY not in wish.quantities)
+
+    def group(self) -> Places:
+        """The group of each cell."""
+        return self.cells.group(slice(self.first, self.first + self.shape[-1]), self.shape)
+
+    def best(self, good: Mask, group: Places | None) -> Iterable[tuple[int, Ranked]]:
+        """The best few of the good cells, of each group where there are some, and the group of each."""
         cells = np.flatnonzero(good)
         if not len(cells):
-            return
-        values, memory = objective.reshape(-1)[cells], block.flat(MEMORY)[cells]
+            return ()
+        values, memory = self.objective.reshape(-1)[cells], self.flat(MEMORY)[cells]
         own = np.zeros(len(cells), dtype=np.intp) if group is None else group.reshape(-1)[cells]
         order = _first_of_each(own, values, memory, cells, self.wanted.top)
-        touched = set()
-        for ranked, which in zip(self._ranked(block, cells[order], values[order], memory[order], first), own[order],
-                                 strict=True):  # fmt: skip
-            self.best.setdefault(int(which), []).append(ranked)
-            touched.add(int(which))
-        for which in touched:
-            kept = list(best_of(self.best[which], self.wanted.top))
-            self.best[which] = kept
-            self.least = min(self.least, kept[0].key[0])
-            if len(kept) == self.wanted.top:
-                self.bounds[which] = kept[-1].key[0]
+        return zip(own[order].tolist(), self._ranked(cells[order], values[order], memory[order]), strict=True)
 
-    def _keep_unfit(self, block: Block, objective: Array, first: int) -> None:
-        bound = self.unfit[-1].key[0] if len(self.unfit) == self.wanted.top else np.inf
-        cells = np.flatnonzero(block.unfit & (objective <= bound))
-        if not len(cells):
-            return
-        values, memory = objective.reshape(-1)[cells], block.flat(MEMORY)[cells]
-        order = _first_of_each(np.zeros(len(cells), dtype=np.intp), values, memory, cells, self.wanted.top)
-        ranked = self._ranked(block, cells[order], values[order], memory[order], first)
-        self.unfit = list(best_of([*self.unfit, *ranked], self.wanted.top))
-
-    def _keep_near(self, block: Block, objective: Array, first: int) -> None:
-        good = block.too_large & (objective < self.least)
-        if good.any():
-            memory = np.broadcast_to(block.results.spread(MEMORY), block.shape)
-            self.near = self._fronted(self.near, block, good, objective, memory, first)
-
-    def _fronted(
-        self, front: tuple[Ranked, ...], block: Block, among: Mask, one: Array, other: Array, first: int
-    ) -> tuple[Ranked, ...]:
-        """A front of two values with the cells of a block: what a known one is as good as goes first."""
+    def fronted(self, front: tuple[Ranked, ...], among: Mask, one: Array, other: Array) -> tuple[Ranked, ...]:
+        """A front of two values with the cells of this block: what a known one is as good as goes first."""
         cells = np.flatnonzero(among)
         x, y = one.reshape(-1)[cells], other.reshape(-1)[cells]
         if front:
-            known = np.array([each.key[:2] for each in front])
+            known = np.array([each[:2] for each in front])
             place = np.searchsorted(known[:, 0], x, side="right") - 1
             better = (place < 0) | (known[place, 1] > y)
             cells, x, y = cells[better], x[better], y[better]
         order = np.lexsort((cells, y, x))
         least = np.minimum.accumulate(np.concatenate([[np.inf], y[order]]))
         order = order[y[order] < least[:-1]]
-        return front_of([*front, *self._ranked(block, cells[order], x[order], y[order], first)])
+        return front_of([*front, *self._ranked(cells[order], x[order], y[order])])
 
-    def _group(self, block: Block, first: int) -> NDArray[np.intp]:
-        """The group of each cell, the joint axis last."""
-        rows = self.groups.of_rows[first : first + block.shape[-1]]
-        return self.groups.of_cells.reshape(*block.shape[:-1], 1) + rows
+    def every(self) -> dict[str, Column]:
+        """Every candidate, the joint axis running fastest: swept values, results, and whether all is kept."""
+        beside, row = np.divmod(np.arange(self.size), self.shape[-1])
+        found = self.cells.columns(row + self.first, beside)
+        found |= {whole: found[one] * found[other] for whole, (one, other) in wholes_of(found).items()}
+        found |= {name: self.flat(name) for name in self.wanted.told if name not in found}
+        found |= {FITS: found[FITS] > 0, FEASIBLE: self.feasible.reshape(-1)}
+        valid = np.broadcast_to(self.valid, self.shape).reshape(-1)
+        return found if valid.all() else {name: column[valid] for name, column in found.items()}
 
-    def _every(self, block: Block, first: int) -> dict[str, Column]:
-        """Every candidate of the block, the joint axis running fastest."""
-        cells = np.arange(block.size)
-        swept = self.columns_of(cells % block.shape[-1] + first, cells // block.shape[-1])
-        swept.pop("case")
-        return every_row(swept, block, self.wanted.told)
-
-    def _ranked(self, block: Block, cells: Cells, x: Array, y: Array, first: int) -> Iterator[Ranked]:
-        """The cells as rows with keys; a cell's number counts joint rows, and within them open cells."""
+    def _ranked(self, cells: Places, x: Array, y: Array) -> Iterable[Ranked]:
+        """The cells as rows, ranked by two values; a cell's number counts joint rows, and within them open cells."""
         if not len(cells):
             return
-        row = cells % block.shape[-1]
-        number = (row + first) * (block.size // block.shape[-1]) + cells // block.shape[-1]
-        told = {name: block.flat(name)[cells].tolist() for name in self.wanted.told}
-        columns = self.columns_of(row + first, cells // block.shape[-1])
-        swept = zip(*(column.tolist() for column in columns.values()), strict=True)
-        for place, values in enumerate(swept):
-            own = dict(zip(columns, values, strict=True))
-            case = int(own.pop("case"))
-            filled = own | {name: column[place] for name, column in told.items() if name not in own}
-            yield Ranked((float(x[place]), float(y[place]), self.part, int(number[place])), case, filled)
-
-
-class Block:
-    """The masks of one block, the joint axis last."""
-
-    def __init__(self, results: Results, wanted: Wanted) -> None:
-        self.results = results
-        self.shape = (*results.shape[1:], results.shape[0])
-        self.size = int(np.prod(self.shape, dtype=np.int64))
-        self.removed: dict[str, int] = {}
-        dividing = [results.spread(name) > 0 for name in wanted.rules if name in wanted.dividing]
-        valid = self.valid = self._all(dividing)
-        self.candidates = self.count(valid)
-        keeps = valid
-        for name in wanted.rules:
-            if name not in wanted.dividing:
-                keeps = self._lose(name, valid, results.spread(name) > 0) & keeps
-        self._check(wanted, keeps)
-        fits = self._lose(FITS, keeps, results.spread(FITS) > 0) & keeps
-        held = [(wish, self._lose(wish.written, fits, self._fulfilled(wish))) for wish in wanted.wishes]
-        wished = self._all([mask for _, mask in held])
-        self.feasible: Mask = np.broadcast_to(wished & fits, self.shape)
-        self.unfit: Mask = np.broadcast_to(keeps, self.shape) & ~self.feasible
-        self.too_large: Mask = self.unfit & self._all([mask for wish, mask in held if MEMORY not in wish.quantities])
+        beside, row = np.divmod(cells, self.shape[-1])
+        row += self.first
+        swept = self.cells.columns(row, beside)
+        told = {name: self.flat(name)[cells] for name in self.wanted.told if name not in swept}
+        columns = swept | told
+        number, case = row * self.cells.beside + beside, self.cells.case[row]
+        rows = (
+            dict(zip(columns, values, strict=True))
+            for values in zip(*(c.tolist() for c in columns.values()), strict=True)
+        )
+        places = zip(x.tolist(), y.tolist(), number.tolist(), case.tolist(), rows, strict=True)
+        yield from (Ranked(one, other, self.cells.part, *rest) for one, other, *rest in places)
 
     def _fulfilled(self, wish: Wish) -> Mask:
         if isinstance(wish.value, str):
@@ -203,19 +184,20 @@ class Block:
         """The objective, smaller where it is better."""
         return np.broadcast_to(objective.sign * self.results.spread(objective.name), self.shape)
 
+    def whole(self, name: str) -> Array:
+        """A result of each cell."""
+        return np.broadcast_to(self.results.spread(name), self.shape)
+
     def flat(self, name: str) -> Array:
-        """A result of each cell in a row."""
-        return np.broadcast_to(self.results.spread(name), self.shape).reshape(-1)
+        """The same in a row."""
+        return self.whole(name).reshape(-1)
 
     def count(self, mask: Mask) -> int:
         """How many cells a mask has."""
         return int(np.count_nonzero(mask)) * (self.size // mask.size)
 
-    def _all(self, masks: list[Mask]) -> Mask:
-        every: Mask = np.ones((1,) * len(self.shape), dtype=bool)
-        for mask in masks:
-            every = every & mask
-        return every
+    def _all(self, masks: Iterable[Mask]) -> Mask:
+        return reduce(and_, masks, np.ones((1,) * len(self.shape), dtype=bool))
 
     def _lose(self, name: str, among: Mask, holds: Mask) -> Mask:
         """Counts those among others that a mask removes."""
@@ -225,13 +207,13 @@ class Block:
                 self.removed[name] = broken
         return holds
 
-    def _check(self, wanted: Wanted, keeps: Mask) -> None:
+    def _check(self, keeps: Mask) -> None:
         """Refuses results that are no numbers where every rule is kept.
 
         Raises:
             EvaluationError: names the first result at fault.
         """
-        for name in wanted.told:
+        for name in self.wanted.told:
             data, _ = self.results.cells[name]
             if np.isfinite(data).all():
                 continue
@@ -243,7 +225,7 @@ class Block:
                                       "`amped explain` one of them to see which input leads there")  # fmt: skip
 
 
-def _first_of_each(group: Cells, values: Array, memory: Array, cells: Cells, top: int) -> Cells:
+def _first_of_each(group: Places, values: Array, memory: Array, cells: Places, top: int) -> Places:
     """The places of the best few of each group, in order."""
     if len(values) > top and not group.any():
         least = np.partition(values, top - 1)[top - 1]

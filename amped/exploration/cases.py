@@ -19,6 +19,7 @@ from amped.exploration.factorizations import divisors
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, PLACED, Space, parts, wholes
 from amped.exploration.sweep_axes import SEARCHED, Swept
 
+CASE = "case"
 SIZES = ("number_of_accelerators", "scale_up_domain_size", "context_parallel_degree")
 
 
@@ -60,10 +61,14 @@ class Family:
     chunks: tuple[float, ...]
 
     @property
+    def degrees(self) -> tuple[str, ...]:
+        """The degrees of a mapping, in the order of its columns."""
+        return (*parts(self.kinds), *wholes(self.kinds)) if self.every else wholes(self.kinds)
+
+    @property
     def joint(self) -> tuple[str, ...]:
         """The variables of the joint axis that are inputs of formulas."""
-        degrees = (*parts(self.kinds), *wholes(self.kinds)) if self.every else wholes(self.kinds)
-        return (*degrees, BATCH, *((CHUNKS,) if self.chunks else ()), MICROBATCH)
+        return (*self.degrees, BATCH, *((CHUNKS,) if self.chunks else ()), MICROBATCH)
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -139,7 +144,7 @@ def _family(cases: tuple[Case, ...], sweeps: Swept, space: Space, every: bool) -
     kinds = PLACED if any(case.context_degrees != (1,) for case in cases) else PLACED[:3]
     first = cases[0].sources
     values = {name: np.array([case.sources.given[name] for case in cases]) for name in first.given}
-    tied = {name: ("case", column) for name, column in values.items() if np.any(column != column[0])}
+    tied = {name: (CASE, column) for name, column in values.items() if np.any(column != column[0])}
     chunks = tuple(sweeps.listed.get(CHUNKS) or (_chunks(cases, sweeps) if space.chunks else ()))
     family = Family(cases, kinds, every, first, tied, chunks)
     planned = dict.fromkeys((*family.joint, *sweeps.axes, *sweeps.beside), 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -10,14 +11,13 @@ from numpy.typing import NDArray
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run
 from amped.engine.resolve import Plan, plan
-from amped.exploration.cases import Family
+from amped.exploration.cases import CASE, Family
 from amped.exploration.search_space import BATCH, CHUNKS
 from amped.exploration.sweep_axes import BESIDE, SEARCHED
 from amped.theory.catalogue import Catalogue
 
 # Rules on these say that degrees multiply and that things divide: what breaks one is no candidate.
 DIVIDES = frozenset((*SEARCHED, *BESIDE, BATCH, CHUNKS))
-CASE = "case"
 
 
 class Sieve:
@@ -32,7 +32,7 @@ class Sieve:
             name for name, needed in self.needs.items()
             if catalogue[name].mark.constrains in DIVIDES and not needed & axes.keys()
         )  # fmt: skip
-        self.dropped: dict[str, int] = {}
+        self.dropped = Counter[str]()
         self._plans: dict[tuple[str, ...], Plan] = {}
 
     def late(self) -> tuple[str, ...]:
@@ -56,8 +56,8 @@ class Sieve:
 
     def drop(self, name: str, rows: NDArray[np.bool_]) -> None:
         """Counts rows that something drops, to tell why a space is empty."""
-        if dropped := int(np.count_nonzero(rows)):
-            self.dropped[name] = self.dropped.get(name, 0) + dropped
+        if rows.any():
+            self.dropped[name] += int(np.count_nonzero(rows))
 
     def kept_values(self, columns: Mapping[str, Array], name: str) -> Array:
         """The values of an axis with which some row keeps the rules that depend on that axis alone."""

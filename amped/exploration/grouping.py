@@ -1,72 +1,97 @@
-"""Which group each candidate is in: each combination of the values of some swept names has its own best."""
+"""The cells of a part: their swept values, and the group of each. Each combination of some swept values has its own best."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from amped.base.errors import ConfigError
 from amped.engine.axes import distinct
 from amped.engine.evaluate import Array
+from amped.exploration.all_candidates import Column
 from amped.exploration.results import ALL
+
+Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class OfCases:
     """A column of which all rows of a case have the same value: the value of each case, and the case of each row."""
 
-    values: NDArray[Any]
-    case: NDArray[np.intp]
+    values: Column
+    case: Places
 
-    def __getitem__(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+    def __getitem__(self, rows: Places) -> Column:
         return self.values[self.case[rows]]
 
 
-@dataclass
-class Groups:
-    """Which group each cell is in: one number for each joint row and one for each cell of the open axes."""
+class Cells:
+    """The cells of a part: joint rows, and beside each row a cell for each combination of the open axes.
 
-    names: list[str]
-    of_rows: NDArray[np.intp]
-    of_cells: NDArray[np.intp]
+    Attributes:
+        groups: their names; the group of a cell is the sum of that of its row and that of its open cell.
+    """
 
-    @classmethod
-    def of(cls, rows: Mapping[str, Any], axes: Mapping[str, Array], each: tuple[str, ...], size: int) -> Groups:
-        """The groups of a part: `rows` are the columns of joint rows by name, texts too."""
-        own = [name for name in each if name in rows]
-        kinds, of_rows = _distinct([rows[name] for name in own], size)
-        other = [name for name in each if name not in rows]
-        grids = np.meshgrid(*axes.values(), indexing="ij") if axes else []
-        grid = {name: g.reshape(-1) for name, g in zip(axes, grids, strict=True)}
-        cells = int(np.prod([len(axis) for axis in axes.values()], dtype=np.int64))
-        more, of_cells = _distinct([grid[name] for name in other], cells)
-        names = []
-        for cell in more:
-            for row in kinds:
-                values = dict(zip((*own, *other), (*row, *cell), strict=True))
-                names.append(json.dumps([values[name] for name in each]) if each else ALL)
-        return cls(names, of_rows, of_cells * len(kinds))
+    def __init__(
+        self,
+        part: int,
+        rows: Mapping[str, Any],
+        case: Places,
+        axes: Mapping[str, Array],
+        each: Sequence[str],
+        grouping: Mapping[str, Any],
+    ) -> None:
+        """Takes the columns of joint rows, the case of each row, and the open axes.
+
+        `each` are names of open axes or of the columns `grouping`, whose values make the groups.
+
+        Raises:
+            ConfigError: for groups by what is not swept.
+        """
+        unknown = [name for name in each if name not in grouping and name not in axes]
+        if unknown:
+            raise ConfigError(f"--each {unknown[0]} is not swept", f"swept are {', '.join([*grouping, *axes])}")
+        self.part, self.rows, self.case, self.axes = part, rows, case, axes
+        self.grid = [len(axis) for axis in axes.values()]
+        self.beside = math.prod(self.grid)
+        own, other = ([name for name in each if (name in grouping) is of_rows] for of_rows in (True, False))
+        kinds, self.of_rows = _distinct([grouping[name] for name in own], len(case))
+        more, of_open = _distinct([self._open(np.arange(self.beside))[name] for name in other], self.beside)
+        self.of_open = of_open * len(kinds)
+        values = (dict(zip((*own, *other), (*row, *cell), strict=True)) for cell in more for row in kinds)
+        self.groups = [json.dumps([value[name] for name in each]) if each else ALL for value in values]
+
+    def _open(self, places: Places) -> dict[str, Column]:
+        """The values of the open axes in cells of theirs."""
+        where = np.unravel_index(places, self.grid) if self.grid else ()
+        return {name: axis[at] for (name, axis), at in zip(self.axes.items(), where, strict=True)}
+
+    def columns(self, rows: Places, places: Places) -> dict[str, Column]:
+        """The swept values of cells, each by its joint row and its place among the open cells."""
+        return {name: column[rows] for name, column in self.rows.items()} | self._open(places)
+
+    def group(self, rows: slice, shape: tuple[int, ...]) -> Places:
+        """The group of each cell of some joint rows, which are the last axis."""
+        return self.of_open.reshape(*shape[:-1], 1) + self.of_rows[rows]
 
 
-def _distinct(columns: list[Any], size: int) -> tuple[list[tuple[Any, ...]], NDArray[np.intp]]:
+def _distinct(columns: list[Any], size: int) -> tuple[list[tuple[Any, ...]], Places]:
     """The distinct combinations of a few columns, and which each row has."""
-    codes, levels = np.zeros(size, dtype=np.intp), []
+    if not columns:
+        return [()], np.zeros(size, dtype=np.intp)
+    levels, codes = [], []
     for column in columns:
-        few = column.values if isinstance(column, OfCases) else column
-        values, own = np.unique(few, return_inverse=True)
+        values, own = np.unique(column.values if isinstance(column, OfCases) else column, return_inverse=True)
         levels.append(values.tolist())
-        codes = codes * len(values) + (own[column.case] if isinstance(column, OfCases) else own)
-    first, which = distinct(codes, math.prod(map(len, levels)))
-    kinds = []
-    for code in codes[first].tolist():
-        kind = []
-        for values in reversed(levels):
-            code, place = divmod(code, len(values))
-            kind.append(values[place])
-        kinds.append(tuple(reversed(kind)))
-    return kinds, which.astype(np.intp)
+        codes.append(own[column.case] if isinstance(column, OfCases) else own)
+    widths = [*map(len, levels)]
+    code = np.ravel_multi_index(codes, widths)
+    first, which = distinct(code, math.prod(widths))
+    places = zip(*np.unravel_index(code[first], widths), strict=True)
+    return [tuple(v[p] for v, p in zip(levels, own, strict=True)) for own in places], which.astype(np.intp)

@@ -22,8 +22,8 @@ def what_it_needs(search: Search, row: Row) -> str:
 
 def settings(search: Search, row: Row) -> dict[str, object]:
     """What to set in the config to have the candidate of a row alone."""
-    family = search.families[0]
-    names = (*search.families[0].told, *search.sweeps.beside, *search.axes[0], *family.cases[0].outer)
+    branch = search.branches[0]
+    names = (*branch.swept, *search.sweeps.beside, *branch.axes)
     return {name: row[name] for name in dict.fromkeys(names) if name in row}
 
 

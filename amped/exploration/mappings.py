@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.engine.evaluate import Array
-from amped.exploration.cases import Case, Family
-from amped.exploration.divisibility import CASE, Sieve
+from amped.exploration.cases import CASE, Case, Family
+from amped.exploration.divisibility import Sieve
 from amped.exploration.factorizations import sizes, splits
-from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
+from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, PLACED, Space
 from amped.exploration.sweep_axes import MICROBATCHES, Swept
 
 Columns = dict[str, Array]
@@ -50,11 +50,8 @@ class Mappings:
         units = self.units[first:stop]
         found = [self._degrees(case, inner) for case, inner in units]
         number = {id(case): float(place) for place, case in enumerate(self.family.cases)}
-        names = (
-            (*parts(self.family.kinds), *wholes(self.family.kinds)) if self.family.every else wholes(self.family.kinds)
-        )
         table = np.concatenate(found, axis=1)
-        columns = dict(zip(names, np.ascontiguousarray(table), strict=True))
+        columns = dict(zip(self.family.degrees, np.ascontiguousarray(table), strict=True))
         cases = [np.full(each.shape[1], number[id(case)]) for each, (case, _) in zip(found, units, strict=True)]
         columns[CASE] = np.concatenate(cases)
         columns = self._sifted(columns, ())
@@ -102,7 +99,7 @@ class Mappings:
             outer = splits(case.accelerators // int(np.prod(inner[0])), kinds)
             inside, across = np.repeat(inner, len(outer), axis=0).T, np.tile(outer, (len(inner), 1)).T
             found = np.concatenate([np.stack([inside, across], axis=1).reshape(2 * kinds, -1), inside * across])
-        if kinds == len(parts()) // 2:
+        if kinds == len(PLACED):
             found = found[:, np.isin(found[-1], case.context_degrees)]
         return found
 

@@ -7,23 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 # Names to numbers, booleans, rows and choices.
 Row = dict[str, Any]
-# What a finding is ranked by: the objective (smaller is better), the memory, the part and the cell in it.
-Key = tuple[float, float, int, int]
 ALL = ""
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """A candidate, and the key by which it is ranked; part and cell make the key unlike any other.
+class Ranked(NamedTuple):
+    """A candidate, as it is ranked: by the objective, the memory, and its place, which no other has.
 
-    `case` is its case in the family of its part.
+    Attributes:
+        objective: smaller where it is better; of a Pareto front the first of its two, and `memory` the other.
+        part, cell: its place in the space.
+        case: its case in the family of its part.
+        row: what is told of it.
     """
 
-    key: Key
+    objective: float
+    memory: float
+    part: int
+    cell: int
     case: int
     row: Row
 
@@ -56,19 +60,17 @@ class Found:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data for JSON, which loses no bit of a float."""
-        return {
-            "top": self.top, "candidates": self.candidates, "feasible": self.feasible, "removed": dict(self.removed),
-            "best": {group: _plain(ranked) for group, ranked in self.best.items()}, "unfit": _plain(self.unfit), "near": _plain(self.near),
-            "front": _plain(self.front), "histogram": {str(place): count for place, count in self.histogram.items()},
-        }  # fmt: skip
+        return dict(vars(self))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Found:
-        """What `to_dict` gave."""
+        """What JSON made of it."""
+        lists = {name: _ranked(plain[name]) for name in ("unfit", "near", "front")}
         best = {group: _ranked(ranked) for group, ranked in plain["best"].items()}
         histogram = {int(place): count for place, count in plain["histogram"].items()}
-        return cls(plain["top"], plain["candidates"], plain["feasible"], plain["removed"], best,
-                   _ranked(plain["unfit"]), _ranked(plain["near"]), _ranked(plain["front"]), histogram)  # fmt: skip
+        return cls(
+            plain["top"], plain["candidates"], plain["feasible"], plain["removed"], best, **lists, histogram=histogram
+        )
 
 
 def merged(one: Found, other: Found) -> Found:
@@ -89,31 +91,27 @@ def merged(one: Found, other: Found) -> Found:
 
 def best_of(ranked: Iterable[Ranked], top: int) -> tuple[Ranked, ...]:
     """The best few; ties go to the smaller memory, then to the earlier candidate."""
-    return tuple(sorted(ranked, key=lambda each: each.key)[:top])
+    return tuple(sorted(ranked)[:top])
 
 
 def front_of(ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
-    """Those than which no other is as good in the first two places of the key, one of each pair of values."""
+    """Those than which no other is as good in objective and memory, one of each pair of values."""
     front: list[Ranked] = []
-    for each in sorted(ranked, key=lambda each: each.key):
-        if not front or each.key[1] < front[-1].key[1]:
+    for each in sorted(ranked):
+        if not front or each.memory < front[-1].memory:
             front.append(each)
     return tuple(front)
 
 
 def better_than(best: Mapping[str, tuple[Ranked, ...]], ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
     """Those that beat the best of every group."""
-    least = min((kept[0].key[0] for kept in best.values() if kept), default=float("inf"))
-    return tuple(each for each in ranked if each.key[0] < least)
+    least = min((kept[0].objective for kept in best.values() if kept), default=float("inf"))
+    return tuple(each for each in ranked if each.objective < least)
 
 
 def _added(one: Mapping[Any, int], other: Mapping[Any, int]) -> dict[Any, int]:
     return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}
 
 
-def _plain(ranked: Iterable[Ranked]) -> list[list[Any]]:
-    return [[list(each.key), each.case, each.row] for each in ranked]
-
-
 def _ranked(plain: Iterable[Any]) -> tuple[Ranked, ...]:
-    return tuple(Ranked((key[0], key[1], key[2], key[3]), case, row) for key, case, row in plain)
+    return tuple(Ranked(*each) for each in plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,12 +18,12 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run_in_blocks
 from amped.engine.resolve import Plan, plan
 from amped.estimation.estimation import STEP_PARTS
-from amped.exploration.all_candidates import Column, Keep
-from amped.exploration.best_of_block import FITS, MEMORY, Keeper, Wanted
-from amped.exploration.cases import Family, families
+from amped.exploration.all_candidates import FITS, Keep
+from amped.exploration.best_of_block import MEMORY, Keeper, Wanted
+from amped.exploration.cases import CASE, Family, families
 from amped.exploration.constraints import read_wishes
-from amped.exploration.divisibility import CASE, DIVIDES, Sieve
-from amped.exploration.grouping import Groups, OfCases
+from amped.exploration.divisibility import DIVIDES, Sieve
+from amped.exploration.grouping import Cells, OfCases
 from amped.exploration.mappings import Columns, Mappings, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
@@ -50,14 +51,14 @@ class Part:
 
     Attributes:
         number: place in the list of parts, from 0.
-        family: which cases; first, last: which of its units.
+        branch: which cases; first, last: which of its units.
         region: which rows of those units, by the degrees that are 1; start, stop: which of these rows.
         slices: for each open axis, which of its values.
         candidates: how many cells there are.
     """
 
     number: int
-    family: int
+    branch: int
     first: int
     last: int
     region: int
@@ -77,6 +78,28 @@ class _Region:
     @property
     def rows(self) -> int:
         return len(self.columns[CASE])
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The cases of one structure, and how they are searched.
+
+    Attributes:
+        plan: the formulas of what is computed of every candidate.
+        axes: the open axes; of policies those that the formulas use.
+        wanted: what is kept.
+    """
+
+    family: Family
+    mappings: Mappings
+    plan: Plan
+    axes: Mapping[str, Array]
+    wanted: Wanted
+
+    @property
+    def swept(self) -> tuple[str, ...]:
+        """What describes a mapping, and the rows, choices and machines of its case."""
+        return (*self.family.told, *self.family.cases[0].outer)
 
 
 class Search:
@@ -101,26 +124,26 @@ class Search:
         self.objective = read_objective(options.objective, options.largest, known)
         self.front = tuple(read_objective(name, None, known) for name in options.pareto or ())
         self.sweeps = swept(self.scenario, request.vary, space)
-        self.families = families(self.scenario, self.sweeps, space)
-        self.plans: list[Plan] = []
-        self.axes: list[dict[str, Array]] = []
-        self.mappings: list[Mappings] = []
-        for family in self.families:
-            self._plan(family)
+        self.branches = [self._branch(family) for family in families(self.scenario, self.sweeps, space)]
         self._known: dict[tuple[int, int, int], list[_Region]] = {}
 
-    def _plan(self, family: Family) -> None:
-        """The plan of a family; policies of the space that its formulas do not use are not searched."""
+    def _branch(self, family: Family) -> Branch:
+        """How a family is searched; policies of the space that its formulas do not use are not."""
+        known, options = self.catalogue, self.request.options
         axes = {name: np.array(values, dtype=np.float64) for name, values in self.sweeps.axes.items()}
         family.sources.given.update(dict.fromkeys((*axes, *self.sweeps.beside), 1.0))
-        sieve = Sieve(self.catalogue, family, axes, self.sweeps.beside)
+        sieve = Sieve(known, family, axes, self.sweeps.beside)
         names = [o.name for o in (self.objective, *self.front)]
         names += [name for wish in self.wishes for name in wish.quantities]
-        chosen = plan(self.catalogue, dict.fromkeys((*COLUMNS, *names, *sieve.late())), family.sources)
+        chosen = plan(known, dict.fromkeys((*COLUMNS, *names, *sieve.late())), family.sources)
         idle = self.sweeps.policies - set(chosen.leaves)
-        self.plans.append(chosen)
-        self.axes.append({name: values for name, values in axes.items() if name not in idle})
-        self.mappings.append(Mappings(family, self.sweeps, space_of(self.request.options.space), sieve))
+        changed = {name: known[name].mark.constrains for name in chosen.targets}
+        told = tuple(name for name in changed if not changed[name])
+        dividing = tuple(name for name in changed if changed[name] in DIVIDES)
+        rules = tuple(name for name in changed if changed[name] and name not in dividing)
+        return Branch(family, Mappings(family, self.sweeps, space_of(options.space), sieve), chosen,
+                      {name: values for name, values in axes.items() if name not in idle},
+                      Wanted(options.top, self.objective, self.front, self.wishes, rules, dividing, told))  # fmt: skip
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -149,52 +172,50 @@ class Search:
         Raises:
             ConfigError: if no mapping multiplies and divides.
         """
-        rows = [
-            (r.rows, r.axes)
-            for f, m in enumerate(self.mappings)
-            for chunk in m.chunks()
-            for r in self._regions(f, *chunk)
-        ]
-        if not rows:
+        found = sum(
+            region.rows * prod(len(axis) for axis in region.axes.values())
+            for number, branch in enumerate(self.branches)
+            for chunk in branch.mappings.chunks()
+            for region in self._regions(number, *chunk)
+        )
+        if not found:
             raise ConfigError("the space is empty: no mapping multiplies and divides", self._why_empty())
-        return sum(number * prod(len(axis) for axis in axes.values()) for number, axes in rows)
+        return found
 
     def _parts(self) -> Iterator[tuple[Any, ...]]:
-        for family, mappings in enumerate(self.mappings):
-            for first, last in mappings.chunks():
-                for number, region in enumerate(self._regions(family, first, last)):
+        for number, branch in enumerate(self.branches):
+            for first, last in branch.mappings.chunks():
+                for place, region in enumerate(self._regions(number, first, last)):
                     for slices in _slices(region.axes, self._most_cells(region)):
-                        cells = int(np.prod([stop - start for start, stop in slices], dtype=np.int64))
+                        cells = prod(stop - start for start, stop in slices)
                         rows = max(1, PART_CELLS // cells)
                         for start in range(0, region.rows, rows):
                             stop = min(start + rows, region.rows)
-                            yield family, first, last, number, start, stop, slices, (stop - start) * cells
+                            yield number, first, last, place, start, stop, slices, (stop - start) * cells
 
     def _most_cells(self, region: _Region) -> int:
         """Open cells of one part: where they are groups of their own, so few that all mappings of a group lie in it."""
         return max(1, PART_CELLS // region.rows) if set(self.request.options.each) & region.axes.keys() else PART_CELLS
 
     def _why_empty(self) -> str:
-        dropped: dict[str, int] = {}
-        for mappings in self.mappings:
-            for name, count in mappings.sieve.dropped.items():
-                dropped[name] = dropped.get(name, 0) + count
+        dropped = sum((branch.mappings.sieve.dropped for branch in self.branches), Counter[str]())
         held = f"; held are {', '.join(self.sweeps.held)}" if self.sweeps.held else ""
-        rules = "; ".join(f"{name} drops {count:,}" for name, count in sorted(dropped.items(), key=lambda i: -i[1]))
+        rules = "; ".join(f"{name} drops {count:,}" for name, count in dropped.most_common())
         return (rules or "the batch must divide by a data-parallel degree") + held
 
-    def _regions(self, family: int, first: int, last: int) -> list[_Region]:
+    def _regions(self, branch: int, first: int, last: int) -> list[_Region]:
         """The rows of some units, by which of the degrees that switch a policy are 1; the latest are remembered."""
-        wanted = (family, first, last)
+        wanted = (branch, first, last)
         if wanted not in self._known:
-            regions = list(self._split(family, self.mappings[family].columns(first, last)))
+            regions = list(self._split(self.branches[branch], first, last))
             held = sum(region.rows for known in (*self._known.values(), regions) for region in known)
             self._known = {} if held > REMEMBERED_ROWS else self._known
             self._known[wanted] = regions
         return self._known[wanted]
 
-    def _split(self, family: int, columns: Columns) -> Iterator[_Region]:
-        axes, own = self.axes[family], self.sweeps.policies & self.axes[family].keys()
+    def _split(self, branch: Branch, first: int, last: int) -> Iterator[_Region]:
+        columns, axes = branch.mappings.columns(first, last), branch.axes
+        own = self.sweeps.policies & axes.keys()
         degrees = sorted({IDLE_WITHOUT.get(name, "pipeline_parallel_degree") for name in own})
         alone = [columns[degree] == 1 for degree in degrees]
         codes = np.zeros(len(columns[CASE]), dtype=np.intp)
@@ -205,8 +226,7 @@ class Search:
             idle = {degree for place, degree in enumerate(degrees) if code >> place & 1}
             values = {name: axis[:1] if name in own and IDLE_WITHOUT.get(name) in idle else axis
                       for name, axis in axes.items()}  # fmt: skip
-            sieve = self.mappings[family].sieve
-            values |= {n: sieve.kept_values(rows, n) for n in own if len(values[n]) > 1}
+            values |= {n: branch.mappings.sieve.kept_values(rows, n) for n in own if len(values[n]) > 1}
             if all(len(axis) for axis in values.values()):
                 yield _Region(rows, values)
 
@@ -216,54 +236,33 @@ class Search:
         Raises:
             EvaluationError: for a result that is no number.
         """
-        family, chosen = self.families[part.family], self.plans[part.family]
-        region = self._regions(part.family, part.first, part.last)[part.region]
+        branch = self.branches[part.branch]
+        family, chosen = branch.family, branch.plan
+        region = self._regions(part.branch, part.first, part.last)[part.region]
         columns = of_rows(region.columns, slice(part.start, part.stop))
         axes = {name: axis[slice(*cut)] for (name, axis), cut in zip(region.axes.items(), part.slices, strict=True)}
-        cells = int(np.prod([len(axis) for axis in axes.values()], dtype=np.int64))
-        joint, rows = JointAxis(columns, WORTHWHILE, family.tied), max(1, BLOCK_CELLS // cells)
-        keeper = self._keeper(part, family, chosen, columns, axes)
-        keeper.keep = keep
-        targets = frozenset(chosen.targets)
-        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, targets, rows)
+        cells = self._cells(part.number, family, columns, axes)
+        keeper = Keeper(branch.wanted, cells, keep)
+        joint, rows = JointAxis(columns, WORTHWHILE, family.tied), max(1, BLOCK_CELLS // cells.beside)
+        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, frozenset(chosen.targets), rows)
         for start, results in zip(range(0, joint.size, rows), blocks, strict=True):
             keeper.take(results, start)
         return keeper.found()
 
-    def _keeper(self, part: Part, family: Family, chosen: Plan, columns: Columns, axes: Mapping[str, Array]) -> Keeper:
-        rules = tuple(n for n in chosen.targets if self.catalogue[n].mark.constrains)
-        dividing = frozenset(name for name in rules if self.catalogue[name].mark.constrains in DIVIDES)
-        told = tuple(name for name in chosen.targets if name not in rules)
-        wanted = Wanted(self.request.options.top, self.objective, self.front, self.wishes, rules, dividing, told)
+    def _cells(self, part: int, family: Family, columns: Columns, axes: Mapping[str, Array]) -> Cells:
+        """The cells of a part; they may be grouped by whole degrees too where their parts are told."""
         rows: dict[str, Any] = {name: columns[name] for name in (*family.told, *self.sweeps.beside)}
-        place = columns[CASE].astype(np.intp)
+        case = columns[CASE].astype(np.intp)
         for name in family.cases[0].outer:
-            rows[name] = OfCases(np.array([case.outer[name] for case in family.cases]), place)
-        own = {name: columns[name] for name in wholes() if name in columns} | rows
-        groups = Groups.of(own, axes, self._each(own, axes), len(place))
-        grid = [len(axis) for axis in axes.values()]
-
-        def columns_of(joint: Any, open_cells: Any) -> dict[str, Column]:
-            """The swept values of cells, and their case."""
-            where = dict(zip(axes, np.unravel_index(open_cells, grid) if grid else (), strict=True))
-            own = {name: column[joint] for name, column in rows.items()}
-            return own | {name: axes[name][places] for name, places in where.items()} | {"case": place[joint]}
-
-        return Keeper(wanted, part.number, groups, columns_of)
-
-    def _each(self, rows: Mapping[str, Any], axes: Mapping[str, Array]) -> tuple[str, ...]:
-        each = self.request.options.each
-        unknown = [name for name in each if name not in rows and name not in axes]
-        if unknown:
-            raise ConfigError(f"--each {unknown[0]} is not swept", f"swept are {', '.join([*rows, *axes])}")
-        return each
+            rows[name] = OfCases(np.array([each.outer[name] for each in family.cases]), case)
+        wider = {name: columns[name] for name in wholes() if name in columns} | rows
+        return Cells(part, rows, case, axes, self.request.options.each, wider)
 
 
 def _slices(axes: Mapping[str, Array], most: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """The open axes in pieces of which no product has more cells than that: the first are cut first."""
     lengths, pieces = [len(axis) for axis in axes.values()], []
     for place, length in enumerate(lengths):
-        behind = int(np.prod(lengths[place + 1 :], dtype=np.int64))
-        step = min(length, max(1, most // behind))
+        step = min(length, max(1, most // prod(lengths[place + 1 :])))
         pieces.append([(start, min(start + step, length)) for start in range(0, length, step)])
     return product(*pieces)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from amped.base.errors import ConfigError, did_you_mean
@@ -62,7 +62,13 @@ def parts(kinds: tuple[str, ...] = PLACED) -> tuple[str, ...]:
     return tuple(f"{place}_node_{kind}_parallel_degree" for kind in kinds for place in ("intra", "inter"))
 
 
-PARTS, WHOLES = parts(PLACED[:3]), wholes(PLACED[:3])
+def wholes_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """The degrees of which both parts are among the names, and these parts."""
+    found = {whole: (f"intra_node_{whole}", f"inter_node_{whole}") for whole in wholes((*PLACED, "expert"))}
+    return {whole: two for whole, two in found.items() if {*two} <= {*names}}
+
+
+PARTS = parts(PLACED[:3])
 
 
 def space_of(name: str) -> Space:
