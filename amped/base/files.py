@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,19 @@ from amped.base.errors import FileError, Problem, quoted
 LARGEST_JSON_BYTES = 64_000_000
 MOST_DIGITS = 400
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def refusals_told(verb: str, path: Path, advice: str = "") -> Iterator[None]:
+    """What the system refuses meanwhile is told as an error of a file that cannot be read, written, ….
+
+    Raises:
+        FileError: for it.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise FileError(f"cannot be {verb}: {_reason(error)}", advice, str(path)) from None
 
 
 def read_text(path: Path) -> str:

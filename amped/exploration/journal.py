@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from amped.base.errors import FileError, Problem
+from amped.base.files import refusals_told
 from amped.exploration.identity import differences, identity, plain, told
 from amped.exploration.request import Request
 from amped.exploration.results import Found
@@ -50,11 +51,8 @@ def read_findings(path: Path) -> Findings:
     Raises:
         FileError: if it cannot be read, is no such file, or is damaged before its last line.
     """
-    try:
-        with path.open("rb") as stream:
-            return _read(stream, str(path))
-    except OSError as error:
-        raise FileError(f"cannot be read: {(error.strerror or str(error)).lower()}", file=str(path)) from None
+    with refusals_told("read", path), path.open("rb") as stream:
+        return _read(stream, str(path))
 
 
 def _read(stream: IO[bytes], file: str) -> Findings:
@@ -87,6 +85,11 @@ def _line(line: bytes) -> Any:
         return None
 
 
+def _written(entry: Mapping[str, Any]) -> bytes:
+    """An entry as a line."""
+    return (json.dumps(entry, separators=(",", ":")) + "\n").encode()
+
+
 class Journal:
     """An open file of findings, to which finished parts are added."""
 
@@ -101,22 +104,21 @@ class Journal:
             FileError: if the disk is full; the file then ends with the part before.
         """
         self.write({"part": part, "seconds": seconds, "found": found.to_dict()})
-        self.found[part] = found
 
     def write(self, entry: Mapping[str, Any]) -> None:
         """Adds a line, whole or not at all."""
-        line = (json.dumps(entry, separators=(",", ":")) + "\n").encode()
-        try:
-            written = 0
-            while written < len(line):
-                written += self._stream.write(line[written:]) or 0
-            if time.monotonic() - self._synced > SYNC_INTERVAL:
-                self.sync()
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self._stream.truncate(self._end)
-            raise FileError(f"cannot be written: {(error.strerror or str(error)).lower()}",
-                            "what was finished before is in it: make room, then --resume it", str(self.path)) from None  # fmt: skip
+        line = _written(entry)
+        with refusals_told("written", self.path, "what was finished before is in it: make room, then --resume it"):
+            try:
+                written = 0
+                while written < len(line):
+                    written += self._stream.write(line[written:]) or 0
+                if time.monotonic() - self._synced > SYNC_INTERVAL:
+                    self.sync()
+            except OSError:
+                with contextlib.suppress(OSError):
+                    self._stream.truncate(self._end)
+                raise
         self._end += len(line)
 
     def sync(self) -> None:
@@ -132,13 +134,9 @@ def journal(path: Path, top: Mapping[str, Any]) -> Iterator[Journal]:
     Raises:
         FileError: if it cannot be written, another run writes to it, or it answers something else.
     """
-    try:
+    with refusals_told("written", path, "choose another file"):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-    except OSError as error:
-        raise FileError(
-            f"cannot be written: {(error.strerror or str(error)).lower()}", "choose another file", str(path)
-        ) from None
     with os.fdopen(handle, "r+b", buffering=0) as stream:
         _lock(stream, path)
         opened = _continued(stream, path, top)
@@ -150,8 +148,7 @@ def journal(path: Path, top: Mapping[str, Any]) -> Iterator[Journal]:
 
 
 def _continued(stream: IO[bytes], path: Path, top: Mapping[str, Any]) -> Journal:
-    begun = stream.read(1 << 20)
-    first = (json.dumps(top, separators=(",", ":")) + "\n").encode()
+    begun, first = stream.read(1 << 20), _written(top)
     if len(begun) < len(first) and first.startswith(begun):  # empty, or killed while it began
         stream.seek(0)
         stream.truncate(0)

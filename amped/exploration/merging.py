@@ -8,7 +8,7 @@ from pathlib import Path
 from amped.base.errors import ConfigError, FileError
 from amped.exploration.identity import request_of
 from amped.exploration.journal import Findings, header, read_findings, refuse_other
-from amped.exploration.results import Found, merged
+from amped.exploration.results import Found, all_of
 from amped.exploration.search import Search
 
 MOST_MISSING = 10
@@ -52,10 +52,7 @@ def put_together(paths: Sequence[Path], formulas: Path | None = None) -> tuple[S
     refuse_other(_whole(files[first]), _whole(Findings(header(request, len(search.parts), (1, 1)))), first)
     found = _union(files)
     _refuse_gaps(len(search.parts), found, files)
-    every = Found(request.options.top)
-    for number in sorted(found):
-        every = merged(every, found[number])
-    return search, every, sum(file.seconds for file in files.values())
+    return search, all_of(found, request.options.top), sum(file.seconds for file in files.values())
 
 
 def _whole(findings: Findings) -> dict[str, dict[str, object]]:

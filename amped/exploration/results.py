@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, NamedTuple
 
 # Names to numbers, booleans, rows and choices.
@@ -87,6 +88,11 @@ def merged(one: Found, other: Found) -> Found:
         front_of([*one.front, *other.front]),
         _added(one.histogram, other.histogram),
     )
+
+
+def all_of(parts: Mapping[int, Found], top: int) -> Found:
+    """What was found in several parts, in their order."""
+    return reduce(merged, (parts[number] for number in sorted(parts)), Found(top))
 
 
 def best_of(ranked: Iterable[Ranked], top: int) -> tuple[Ranked, ...]:

@@ -9,18 +9,16 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from amped.base.errors import ConfigError, EvaluationError
-from amped.exploration.all_candidates import Keep
+from amped.exploration.all_candidates import Keep, Spool, spool, written
 from amped.exploration.executors import Engine, Serial
 from amped.exploration.identity import fingerprint, portable
-from amped.exploration.journal import Journal, header, journal
-from amped.exploration.results import Found, merged
-from amped.exploration.row_files import Spool, spool, written
+from amped.exploration.journal import header, journal
+from amped.exploration.results import Found, all_of, merged
 from amped.exploration.search import Part, Search
 
 # How often a worker may die over a part before the part is given up.
@@ -75,11 +73,14 @@ def found_in(search: Search, run: Run = ALONE) -> Found:
     """
     share, shares = run.shard
     parts = search.parts[share - 1 :: shares]
-    with _kept(search, run) as kept, _spooled(run, parts) as spooled:
+    with contextlib.ExitStack() as opened:
+        kept = spooled = None
+        if run.findings is not None:
+            kept = opened.enter_context(journal(run.findings, header(search.request, len(search.parts), run.shard)))
+        if run.keep is not None and run.engine.elsewhere:
+            spooled = opened.enter_context(spool(run.beside, run.keep, [part.number for part in parts]))
         done = kept.found if kept else {}
-        found = Found(search.request.options.top)
-        for number in sorted(done):
-            found = merged(found, done[number])
+        found = all_of(done, search.request.options.top)
         run.watch.began(found.candidates, sum(part.candidates for part in parts))
         for part, (own, seconds) in _evaluated(search, run, [p for p in parts if p.number not in done], spooled):
             if kept:
@@ -89,18 +90,6 @@ def found_in(search: Search, run: Run = ALONE) -> Found:
             found = merged(found, own)
             run.watch.advanced(part.candidates)
     return found
-
-
-def _kept(search: Search, run: Run) -> AbstractContextManager[Journal | None]:
-    if run.findings is None:
-        return contextlib.nullcontext()
-    return journal(run.findings, header(search.request, len(search.parts), run.shard))
-
-
-def _spooled(run: Run, parts: Iterable[Part]) -> AbstractContextManager[Spool | None]:
-    if run.keep is None or not run.engine.elsewhere:
-        return contextlib.nullcontext()
-    return spool(run.beside, run.keep, [part.number for part in parts])
 
 
 def _evaluated(
@@ -150,8 +139,7 @@ def _task(search: Search, run: Run, spooled: Spool | None) -> Callable[[Part], E
 
 def _timed(search: Search, keep: Keep | None, part: Part) -> Evaluated:
     started = time.perf_counter()
-    found = search.evaluate(part) if keep is None else search.evaluate(part, keep)
-    return found, time.perf_counter() - started
+    return search.evaluate(part, keep), time.perf_counter() - started
 
 
 def load() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from amped.base.errors import ConfigError, FileError
+from amped.exploration.all_candidates import spool, written
 from amped.exploration.answer import kinds_of_every
 from amped.exploration.executors import Spread, opened
-from amped.exploration.row_files import spool, written
 from amped.exploration.running import Run, found_in
 from amped.report.rows_formats import STREAMS
 from tests.helpers.cli import verb
