@@ -11,22 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from amped.base.errors import ConfigError
-from amped.configuring.scenario import Scenario
+from amped.base.errors import AmpedError, ConfigError
+from amped.configuring.scenario import Scenario, asked_again
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS
+from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS, Estimation, estimated
+from amped.estimation.remedies import smallest_change
 from amped.exploration.all_candidates import FEASIBLE, FITS
 from amped.exploration.cases import CASE
+from amped.exploration.constraints import Wish
 from amped.exploration.histogram import bins
-from amped.exploration.infeasibility import what_it_needs
 from amped.exploration.request import Options, Request
 from amped.exploration.results import ALL, Found, Ranked, Row
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Branch, Search
 from amped.exploration.search_space import wholes_of
 
+GIGABYTE = 1e9
 # Candidates above which it is asked whether that is meant.
 MOST = 20_000_000_000
 
@@ -134,8 +136,8 @@ def kinds_of_every(search: Search) -> dict[str, type]:
 
 
 def _too_many(search: Search) -> str:
-    """The size of a space, and the time it would take by that of a piece of it."""
-    started, part = time.perf_counter(), search.sample()
+    """The size of a space, and the time it would take by that of its first part."""
+    started, part = time.perf_counter(), next(search.listed())
     search.evaluate(part)
     hours = search.candidates / part.candidates * (time.perf_counter() - started) / 3600
     return f"the space has {search.candidates:,} candidates, which take about {hours:,.1f} hours on one core"
@@ -202,3 +204,39 @@ def _results(search: Search, branch: Branch, ranked: Sequence[Ranked]) -> Iterat
     told = [(column > 0 if known[name].mark.unit == "boolean" else column).tolist() for name, column in found.items()]
     for each, *values in zip(ranked, *told, strict=True):
         yield each.row | dict(zip(found, values, strict=True))
+
+
+def what_it_needs(search: Search, row: Row) -> str:
+    """What the candidate of a row would need, in words."""
+    return "; ".join([*_memory(search, row), *(_broken(w, row) for w in search.wishes if not _fulfilled(w, row))])
+
+
+def settings(search: Search, row: Row) -> dict[str, object]:
+    """What to set in the config to have the candidate of a row alone."""
+    branch = search.branches[0]
+    names = (*branch.swept, *search.sweeps.beside, *branch.axes)
+    return {name: row[name] for name in dict.fromkeys(names) if name in row}
+
+
+def _memory(search: Search, row: Row) -> Iterator[str]:
+    if row["fits_in_memory"]:
+        return
+    try:
+        e = estimated(asked_again(search.scenario.question, settings(search, row)), Estimation)
+    except AmpedError:  # a mapping that only an exploration can say
+        yield "needs more memory"
+        return
+    lacking = e["memory_per_accelerator_bytes"] - e["available_memory_bytes"]
+    told = f"{lacking / GIGABYTE:.3g} GB more memory for each accelerator" if lacking > 0 else "more memory on the host"
+    yield f"It needs {told}, or {smallest_change(e)}"
+
+
+def _fulfilled(wish: Wish, row: Row) -> bool:
+    if isinstance(wish.value, str):
+        return wish.chosen(str(row.get(wish.name, wish.value)))
+    return bool(wish.holds(row.__getitem__))
+
+
+def _broken(wish: Wish, row: Row) -> str:
+    told = (f"its {n} is {v if isinstance(v := row[n], str) else f'{v:.6g}'}" for n in wish.quantities or (wish.name,))
+    return f"{', '.join(told)}, and {wish.written} was asked for"

@@ -109,13 +109,10 @@ def _cases_of(
     known = asked.catalogue
     replaced = {other for name in numbers for other in known[name].replaces}
     given = {n: v for n, v in asked.sources.given.items() if n not in replaced} | dict.fromkeys(numbers, 0.0)
-    gone = {name for n in sweeps.names for name in known[n].replaces} - numbers.keys()
-    away = (sweeps.names | gone) - numbers.keys()
-    dropped = {*SEARCHED, *away} - numbers.keys()
-    sizing = {name: value for name, value in given.items() if name not in away - set(SEARCHED)}
-    joint = JointAxis(numbers)
-    sized = run(plan(known, SIZES, replace(asked.sources, given=sizing)), sizing, joint)
-    kept = {name: value for name, value in given.items() if name not in dropped}
+    away = sweeps.names.union(*(known[name].replaces for name in sweeps.names)) - numbers.keys()
+    sizing = {name: value for name, value in given.items() if name in SEARCHED or name not in away}
+    sized = run(plan(known, SIZES, replace(asked.sources, given=sizing)), sizing, JointAxis(numbers))
+    kept = {name: value for name, value in sizing.items() if name not in SEARCHED}
     batches = tuple(int(batch) for batch in sweeps.listed.get(BATCH) or _batch(given))
     sizes = zip(*(sized.whole(name).astype(int).tolist() for name in SIZES), strict=True)
     for place, (accelerators, domain, context) in enumerate(sizes):

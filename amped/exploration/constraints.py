@@ -17,8 +17,8 @@ from amped.theory.catalogue import Catalogue
 
 COMPARISONS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater,
                "==": np.equal, "!=": np.not_equal}  # fmt: skip
-# The same with its sides exchanged.
-TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "==": "==", "!=": "!="}
+# What makes a comparison that of its sides exchanged.
+TURNED = str.maketrans("<>", "><")
 _WISH = re.compile(r"\s*([^<>=!]*[^<>=!\s])\s*(<=|>=|==|!=|=|<|>)\s*([^<>=!\s][^<>=!]*?)\s*")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _AND = re.compile(r"\s+and\s+|\s*&&\s*", re.IGNORECASE)
@@ -82,7 +82,7 @@ def _read(text: str, catalogue: Catalogue) -> Wish:
     names = [n for n, q in catalogue.items() if q.mark.kind != "records"]
     one, other = (aliases().canonical(side) for side in (left, right))
     if one not in names and other in names:
-        left, right, one, other, comparison = right, left, other, one, TURNED[comparison]
+        left, right, one, other, comparison = right, left, other, one, comparison.translate(TURNED)
     if one not in names:
         raise ConfigError(f"there is no quantity '{left}'", did_you_mean(left, names))
     if other in names:

@@ -1,5 +1,7 @@
 """The valid mappings of a family, as columns: degrees that multiply to the machine, and what divides.
 
+Divisibility comes before anything else: which tuples keep the rules is asked of the rules' own formulas.
+
 A unit is what one case places across domains in one way, or in a few ways inside the fast domain; a chunk is a run of
 units, so that the space is never held whole. Each step multiplies the rows by one more variable and drops those that
 break a rule.
@@ -7,25 +9,90 @@ break a rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from math import gcd, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.engine.evaluate import Array
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import Array, Results, run
+from amped.engine.resolve import Plan, plan
 from amped.exploration.cases import CASE, Case, Family
-from amped.exploration.divisibility import Sieve
 from amped.exploration.factorizations import sizes, splits
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, PLACED, Space
-from amped.exploration.sweep_axes import MICROBATCHES, Swept
+from amped.exploration.sweep_axes import BESIDE, MICROBATCHES, SEARCHED, Swept
+from amped.theory.catalogue import Catalogue
 
-Columns = dict[str, Array]
+Columns = Mapping[str, Array]
+Mask = NDArray[np.bool_]
 # Rows that one chunk starts from, before the micro-batches and the rules.
 CHUNK_ROWS = 32_768
-# A case, and the ways to split its fast domain: a row each.
-Unit = tuple[Case, Array | None]
+# The number of a case, and the ways to split its fast domain: a row each.
+Unit = tuple[int, Array | None]
+# Rules on these say that degrees multiply and that things divide: what breaks one is no candidate.
+DIVIDES = frozenset((*SEARCHED, *BESIDE, BATCH, CHUNKS))
+
+
+class Sieve:
+    """The rules of a family that say what divides, each asked as soon as its variables are there."""
+
+    def __init__(self, catalogue: Catalogue, family: Family, axes: Columns, beside: Iterable[str]) -> None:
+        self.catalogue, self.family, self.axes = catalogue, family, axes
+        self.needs = _needs(
+            plan(catalogue, catalogue.constraints, family.sources), family, {*family.joint, *beside, *axes}
+        )
+        self.early = tuple(
+            name for name, needed in self.needs.items()
+            if catalogue[name].mark.constrains in DIVIDES and not needed & axes.keys()
+        )  # fmt: skip
+        self.dropped = Counter[str]()
+        self._plans: dict[tuple[str, ...], Plan] = {}
+
+    def late(self) -> tuple[str, ...]:
+        """The rules that are left for the evaluation."""
+        return tuple(name for name in self.needs if name not in self.early)
+
+    def keeps(self, columns: Columns, before: Iterable[str]) -> Mask:
+        """Which rows keep the rules that can be asked now and could not with the columns there were before."""
+        held, known = set(before), columns.keys() | {CASE}
+        ready = tuple(n for n in self.early if self.needs[n] <= known and not (held and self.needs[n] <= held | {CASE}))
+        keeps = np.ones(len(columns[CASE]), dtype=bool)
+        if not ready or not len(keeps):
+            return keeps
+        results = self._asked(ready, columns, {})
+        for name in ready:
+            holds = np.broadcast_to(results.spread(name) > 0, keeps.shape)
+            self.drop(name, ~holds)
+            keeps &= holds
+        return keeps
+
+    def drop(self, name: str, rows: Mask) -> None:
+        """Counts rows that something drops, to tell why a space is empty."""
+        if rows.any():
+            self.dropped[name] += int(np.count_nonzero(rows))
+
+    def kept_values(self, columns: Columns, name: str) -> Array:
+        """The values of an axis with which some row keeps the rules that depend on that axis alone."""
+        values = self.axes[name]
+        rules = tuple(
+            n for n, needed in self.needs.items() if name in needed and not (needed & self.axes.keys()) - {name}
+        )
+        if not rules:
+            return values
+        results = self._asked(rules, columns, {name: values})
+        keeps = np.logical_and.reduce([results.whole(rule) > 0 for rule in rules])
+        kept: Array = values[keeps.any(axis=0)]
+        return kept
+
+    def _asked(self, rules: tuple[str, ...], columns: Columns, axes: Columns) -> Results:
+        """What the formulas of some rules say of rows, beside an open axis."""
+        if rules not in self._plans:
+            self._plans[rules] = plan(self.catalogue, rules, self.family.sources)
+        joint = JointAxis(columns, tied=self.family.tied)
+        return run(self._plans[rules], self.family.sources.given, joint, axes, frozenset(rules))
 
 
 class Mappings:
@@ -47,18 +114,14 @@ class Mappings:
 
     def columns(self, first: int, stop: int) -> Columns:
         """The mappings of the units from `first` to `stop`."""
-        units = self.units[first:stop]
-        found = [self._degrees(case, inner) for case, inner in units]
-        number = {id(case): float(place) for place, case in enumerate(self.family.cases)}
-        table = np.concatenate(found, axis=1)
-        columns = dict(zip(self.family.degrees, np.ascontiguousarray(table), strict=True))
-        cases = [np.full(each.shape[1], number[id(case)]) for each, (case, _) in zip(found, units, strict=True)]
-        columns[CASE] = np.concatenate(cases)
-        columns = self._sifted(columns, ())
-        batches = [np.array(case.batches, dtype=np.float64) for case in self.family.cases]
+        units, family = self.units[first:stop], self.family
+        found = [self._degrees(family.cases[case], inner) for case, inner in units]
+        degrees = dict(zip(family.degrees, np.ascontiguousarray(np.concatenate(found, axis=1)), strict=True))
+        degrees[CASE] = np.repeat([float(case) for case, _ in units], [each.shape[1] for each in found])
+        columns = self._sifted(degrees, ())
+        batches = [np.array(case.batches, dtype=np.float64) for case in family.cases]
         columns = self._times(columns, BATCH, columns[CASE].astype(np.intp), batches)
-        chunks = {CHUNKS: self.family.chunks} if self.family.chunks else {}
-        for name, values in (self.sweeps.beside | chunks).items():
+        for name, values in (self.sweeps.beside | ({CHUNKS: family.chunks} if family.chunks else {})).items():
             alike = np.zeros(len(columns[CASE]), dtype=np.intp)
             columns = self._times(columns, name, alike, [np.array(values, dtype=np.float64)])
         shares, which = np.unique(columns[BATCH] / columns["data_parallel_degree"], return_inverse=True)
@@ -67,23 +130,22 @@ class Mappings:
     @cached_property
     def units(self) -> list[Unit]:
         """Each case with some ways to split its fast domain; where formulas place the degrees, each case."""
-        return [unit for case in self.family.cases for unit in self._units(case)]
+        return [(number, inner) for number, case in enumerate(self.family.cases) for inner in self._inner(case)]
 
-    def _units(self, case: Case) -> Iterator[Unit]:
+    def _inner(self, case: Case) -> Iterator[Array | None]:
         if not self.family.every:
-            yield case, None
+            yield None
             return
         kinds, domain = len(self.family.kinds), gcd(case.accelerators, case.domain)
         inner, outer = splits(domain, kinds), splits(case.accelerators // domain, kinds)
         step = max(1, CHUNK_ROWS // (len(outer) * self._beside(case)))
-        yield from ((case, inner[start : start + step]) for start in range(0, len(inner), step))
+        yield from (inner[start : start + step] for start in range(0, len(inner), step))
 
     def _most_rows(self, unit: Unit) -> int:
         """Rows of a unit before any rule is asked."""
-        case, inner = unit
-        inside = 1 if inner is None else int(np.prod(inner[0]))
-        ways = len(splits(case.accelerators // inside, len(self.family.kinds))) * (1 if inner is None else len(inner))
-        return ways * self._beside(case)
+        case, inner = self.family.cases[unit[0]], unit[1]
+        inside, ways = (1, 1) if inner is None else (int(np.prod(inner[0])), len(inner))
+        return ways * len(splits(case.accelerators // inside, len(self.family.kinds))) * self._beside(case)
 
     def _beside(self, case: Case) -> int:
         """Values that each way to place the degrees is tried with."""
@@ -110,7 +172,7 @@ class Mappings:
         rows = np.repeat(np.arange(len(which)), counts)
         place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = np.cumsum(lengths) - lengths
-        grown = {known: column[rows] for known, column in columns.items()}
+        grown = of_rows(columns, rows)
         grown[name] = np.concatenate([*values, np.empty(0)])[starts[which][rows] + place]
         return self._sifted(grown, tuple(columns))
 
@@ -121,7 +183,7 @@ class Mappings:
                 holds = np.isin(columns[name], values)
                 self.sieve.drop(f"{name} = {', '.join(f'{v:g}' for v in values)}", keeps & ~holds)
                 keeps = keeps & holds
-        return columns if keeps.all() else {name: column[keeps] for name, column in columns.items()}
+        return columns if keeps.all() else of_rows(columns, keeps)
 
     def _sizes(self, shares: Array) -> list[Array]:
         """The micro-batches that divide each share of the batch, or of them those listed."""
@@ -134,10 +196,19 @@ class Mappings:
         if MICROBATCHES not in self.sweeps.listed:
             return columns
         number = columns[BATCH] / columns["data_parallel_degree"] / columns[MICROBATCH]
-        keeps = np.isin(number, self.sweeps.listed[MICROBATCHES])
-        return {name: column[keeps] for name, column in columns.items()}
+        return of_rows(columns, np.isin(number, self.sweeps.listed[MICROBATCHES]))
 
 
-def of_rows(columns: Mapping[str, Array], rows: slice) -> Columns:
+def of_rows(columns: Columns, rows: slice | Mask | NDArray[np.intp]) -> dict[str, Array]:
     """Some rows of columns."""
     return {name: column[rows] for name, column in columns.items()}
+
+
+def _needs(rules: Plan, family: Family, variables: set[str]) -> dict[str, set[str]]:
+    """For each rule, the variables that it follows from."""
+    needs: dict[str, set[str]] = {}
+    for leaf in rules.leaves:
+        needs[leaf] = {CASE} if leaf in family.tied else {leaf} & variables
+    for name, formula in rules.by_name.items():
+        needs[name] = set().union(*(needs[argument] for argument in formula.arguments))
+    return {name: needs[name] for name in rules.targets}

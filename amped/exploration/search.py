@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import count, product
 from math import prod
 from typing import Any
 
@@ -15,16 +15,15 @@ import numpy as np
 from amped.base.errors import ConfigError
 from amped.configuring.scenario import asked_again
 from amped.engine.axes import JointAxis
-from amped.engine.evaluate import Array, run_in_blocks
+from amped.engine.evaluate import run_in_blocks
 from amped.engine.resolve import Plan, plan
 from amped.estimation.estimation import STEP_PARTS
 from amped.exploration.all_candidates import FITS, Keep
 from amped.exploration.best_of_block import MEMORY, Keeper, Wanted
 from amped.exploration.cases import CASE, Family, families
 from amped.exploration.constraints import read_wishes
-from amped.exploration.divisibility import DIVIDES, Sieve
 from amped.exploration.grouping import Cells, OfCases
-from amped.exploration.mappings import Columns, Mappings, of_rows
+from amped.exploration.mappings import DIVIDES, Columns, Mappings, Sieve, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
 from amped.exploration.results import Found
@@ -34,8 +33,6 @@ from amped.exploration.sweep_axes import swept
 # Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
 # part. Share of rows worth telling apart.
 BLOCK_CELLS, PART_CELLS, WORTHWHILE = 65_536, 1_048_576, 0.3
-# Cells from whose time that of the whole is told.
-SAMPLE_CELLS = 262_144
 # Mappings that are remembered from the listing of the parts to their evaluation.
 REMEMBERED_ROWS = 262_144
 # What is computed of every candidate.
@@ -73,7 +70,7 @@ class _Region:
     """Rows that try the same values of every axis: where a degree is 1, what it switches is not tried."""
 
     columns: Columns
-    axes: Mapping[str, Array]
+    axes: Columns
 
     @property
     def rows(self) -> int:
@@ -93,7 +90,7 @@ class Branch:
     family: Family
     mappings: Mappings
     plan: Plan
-    axes: Mapping[str, Array]
+    axes: Columns
     wanted: Wanted
 
     @property
@@ -152,18 +149,7 @@ class Search:
         Raises:
             ConfigError: if no mapping multiplies and divides.
         """
-        return [Part(n, *rest) for n, rest in enumerate(self._parts())] if self.candidates else []
-
-    def sample(self) -> Part:
-        """A piece of the first part, to see how long the whole takes."""
-        part = Part(0, *next(self._parts()))
-        cuts = [(part.start, part.stop), *part.slices]
-        for place, (start, stop) in enumerate(cuts):
-            others = prod(last - first for first, last in (*cuts[:place], *cuts[place + 1 :]))
-            cuts[place] = start, min(stop, start + max(1, SAMPLE_CELLS // others))
-        (start, stop), *slices = cuts
-        cells = prod(last - first for first, last in cuts)
-        return replace(part, start=start, stop=stop, slices=tuple(slices), candidates=cells)
+        return list(self.listed()) if self.candidates else []
 
     @cached_property
     def candidates(self) -> int:
@@ -182,7 +168,9 @@ class Search:
             raise ConfigError("the space is empty: no mapping multiplies and divides", self._why_empty())
         return found
 
-    def _parts(self) -> Iterator[tuple[Any, ...]]:
+    def listed(self) -> Iterator[Part]:
+        """The parts as they come, without counting the candidates of the whole space before."""
+        numbers = count()
         for number, branch in enumerate(self.branches):
             for first, last in branch.mappings.chunks():
                 for place, region in enumerate(self._regions(number, first, last)):
@@ -191,7 +179,8 @@ class Search:
                         rows = max(1, PART_CELLS // cells)
                         for start in range(0, region.rows, rows):
                             stop = min(start + rows, region.rows)
-                            yield number, first, last, place, start, stop, slices, (stop - start) * cells
+                            size = (stop - start) * cells
+                            yield Part(next(numbers), number, first, last, place, start, stop, slices, size)
 
     def _most_cells(self, region: _Region) -> int:
         """Open cells of one part: where they are groups of their own, so few that all mappings of a group lie in it."""
@@ -249,7 +238,7 @@ class Search:
             keeper.take(results, start)
         return keeper.found()
 
-    def _cells(self, part: int, family: Family, columns: Columns, axes: Mapping[str, Array]) -> Cells:
+    def _cells(self, part: int, family: Family, columns: Columns, axes: Columns) -> Cells:
         """The cells of a part; they may be grouped by whole degrees too where their parts are told."""
         rows: dict[str, Any] = {name: columns[name] for name in (*family.told, *self.sweeps.beside)}
         case = columns[CASE].astype(np.intp)
@@ -259,7 +248,7 @@ class Search:
         return Cells(part, rows, case, axes, self.request.options.each, wider)
 
 
-def _slices(axes: Mapping[str, Array], most: int) -> Iterator[tuple[tuple[int, int], ...]]:
+def _slices(axes: Columns, most: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """The open axes in pieces of which no product has more cells than that: the first are cut first."""
     lengths, pieces = [len(axis) for axis in axes.values()], []
     for place, length in enumerate(lengths):

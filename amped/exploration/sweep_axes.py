@@ -25,6 +25,13 @@ BESIDE = (
     "expert_tensor_parallel_degree", "tensor_parallel_rows", "tensor_parallel_columns",
     "intra_node_tensor_parallel_rows",
 )  # fmt: skip
+# Where the names lie that have a place of their own.
+PLACES = {
+    **dict.fromkeys(MACHINE, "machines"), **dict.fromkeys((*SEARCHED, CHUNKS, BATCH), "listed"),
+    **dict.fromkeys(BESIDE, "beside"),
+}  # fmt: skip
+# The values of some names.
+Values = dict[str, tuple[float, ...]]
 
 
 @dataclass
@@ -41,10 +48,10 @@ class Swept:
 
     rows: dict[str, tuple[object, ...]] = field(default_factory=dict)
     choices: dict[str, tuple[object, ...]] = field(default_factory=dict)
-    machines: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    listed: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    beside: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    axes: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    machines: Values = field(default_factory=dict)
+    listed: Values = field(default_factory=dict)
+    beside: Values = field(default_factory=dict)
+    axes: Values = field(default_factory=dict)
     policies: frozenset[str] = frozenset()
     held: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
@@ -82,7 +89,8 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
     found.written = (*found.rows, *sweeps)
     policies = {n: values for n, values in space.policies.items() if n not in sweeps and not _is_set(scenario, n)}
     for name, values in (sweeps | policies).items():
-        _place(scenario.catalogue, found, name, values)
+        place = "choices" if scenario.catalogue[name].is_selector else PLACES.get(name, "axes")
+        getattr(found, place)[name] = values
     found.policies = frozenset(found.axes.keys() & policies.keys())
     held = {n: (own.given[n],) for n in (*SEARCHED, CHUNKS) if n not in found.listed and _is_set(scenario, n)}
     found.listed |= held
@@ -90,19 +98,6 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
     if problems:
         raise ConfigError(problems, file=scenario.label)
     return found
-
-
-def _place(known: Catalogue, found: Swept, name: str, values: tuple[Any, ...]) -> None:
-    if known[name].is_selector:
-        found.choices[name] = values
-    elif name in MACHINE:
-        found.machines[name] = values
-    elif name in SEARCHED or name in (CHUNKS, BATCH):
-        found.listed[name] = values
-    elif name in BESIDE:
-        found.beside[name] = values
-    else:
-        found.axes[name] = values
 
 
 def _read(known: Catalogue, vary: Mapping[str, object]) -> tuple[dict[str, tuple[Any, ...]], list[Problem]]:

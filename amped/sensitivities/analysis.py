@@ -5,20 +5,20 @@ All variations are rows of one broadcast run; parameters that, once given, selec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from amped.base.aliases import aliases
-from amped.base.errors import ConfigError, EvaluationError, Problem, did_you_mean, quoted
+from amped.base.errors import ConfigError, EvaluationError, Problem, ResolveError, did_you_mean, quoted
 from amped.configuring.scenario import Scenario
+from amped.configuring.sources import Sources
 from amped.engine.resolve import Plan, plan
 from amped.estimation.comparison import KINDS
 from amped.estimation.estimation import Estimation, estimated
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
-from amped.sensitivities.neighbors import with_neighbors
-from amped.sensitivities.side_by_side import Rows, side_by_side
-from amped.sensitivities.structure import Group, grouped
+from amped.sensitivities.side_by_side import Rows, side_by_side, with_neighbors
 from amped.sensitivities.variations import Variation, first_of_lists, on_the_same_machine, variations
 from amped.theory.catalogue import Catalogue
 
@@ -27,6 +27,22 @@ HARDWARE_AND_MAPPING = ("mapping", "system", "accelerator")
 STEP = 0.001
 LARGEST_STEP = 0.5
 FITS = "fits_in_memory"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Variations that the same formulas evaluate.
+
+    Attributes:
+        sources: what is given.
+        chosen: the formulas of the result and of the rules.
+        replaced: given values in whose place theirs stands, as with `--set`.
+    """
+
+    sources: Sources
+    chosen: Plan
+    replaced: tuple[str, ...]
+    variations: list[Variation] = field(default_factory=list)
 
 
 def analyzed(
@@ -51,7 +67,7 @@ def analyzed(
     known = base.scenario.catalogue
     targets = (wanted, FITS, *known.constraints)
     formulas = {**base.plan.by_name, **plan(known, (wanted,), sources).by_name}
-    groups = grouped(known, targets, sources, variations(base, formulas, sources, lists, kinds, step))
+    groups = _grouped(known, targets, sources, variations(base, formulas, sources, lists, kinds, step))
     runs = [(group, *_run(known, group)) for group in groups]
     value, fits = (float(runs[0][1].results.whole(name)[0]) for name in (wanted, FITS))
     if not np.isfinite(value):
@@ -94,6 +110,39 @@ def _problems(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> I
             )
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= LARGEST_STEP:
         yield Problem(f"{quoted(step)} is no step", "--step", f"it is a share, above 0 and at most {LARGEST_STEP:g}")
+
+
+def _grouped(known: Catalogue, targets: Iterable[str], sources: Sources, every: Iterable[Variation]) -> list[Group]:
+    """The variations in groups of one structure each; the first is that of the configuration as it is."""
+    wanted = tuple(targets)
+    main = Group(sources, plan(known, wanted, sources), ())
+    groups, selecting = {frozenset(sources.given): main}, _selecting(known)
+    for variation in every:
+        group = main
+        replaced = known[variation.name].replaces & set(main.chosen.leaves)
+        if replaced or (variation.name in selecting and variation.name not in sources.given):
+            own = _given(known, sources, variation)
+            key = frozenset(own.given)
+            if key not in groups:
+                try:
+                    groups[key] = Group(own, plan(known, wanted, own), tuple(sorted(replaced)))
+                except ResolveError:  # what it replaces cannot be calculated: that stays as it is
+                    groups[key] = main
+            group = groups[key]
+        given = variation.name in group.sources.given
+        group.variations.append(replace(variation, calculated=variation.calculated and not given))
+    return [main, *(g for g in groups.values() if g is not main)]
+
+
+def _given(known: Catalogue, sources: Sources, variation: Variation) -> Sources:
+    """The sources as `--set` would make them, with the parameter's own value."""
+    kept = {n: v for n, v in sources.given.items() if n not in known[variation.name].replaces}
+    return replace(sources, given=kept | {variation.name: variation.value})
+
+
+def _selecting(known: Catalogue) -> set[str]:
+    """The names whose being given selects formulas."""
+    return {name for q in known.values() for f in q.formulas for clause in f.mark.clauses for name in clause}
 
 
 def _run(known: Catalogue, group: Group) -> tuple[Rows, list[Variation]]:

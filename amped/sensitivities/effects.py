@@ -64,19 +64,17 @@ class Effect:
     @cached_property
     def elasticity(self) -> float | None:
         """How d ln result goes with d ln parameter; None where a logarithm does not exist, or the result jumps."""
-        return (
-            None if self.jumps else self._slope([p for p in (self._below, (self.value, self.base), self._above) if p])
-        )
+        return None if self.jumps else self._slope(*self._below, (self.value, self.base), *self._above)
 
     @cached_property
     def elasticity_below(self) -> float | None:
         """The same toward smaller values only."""
-        return self._slope([self._below, (self.value, self.base)]) if self._below else None
+        return self._slope(*self._below, (self.value, self.base))
 
     @cached_property
     def elasticity_above(self) -> float | None:
         """The same toward larger values only."""
-        return self._slope([(self.value, self.base), self._above]) if self._above else None
+        return self._slope((self.value, self.base), *self._above)
 
     @property
     def jumps(self) -> bool:
@@ -102,14 +100,16 @@ class Effect:
         return difference / abs(self.base) if self.base else difference
 
     @property
-    def _below(self) -> tuple[float, float] | None:
-        return next(((t.value, t.result) for t in self.told if t.value < self.value and t.result is not None), None)
+    def _below(self) -> list[tuple[float, float]]:
+        """The first trial with a result below the value, where there is one."""
+        return [(t.value, t.result) for t in self.trials if t.result is not None and t.value < self.value][:1]
 
     @property
-    def _above(self) -> tuple[float, float] | None:
-        return next(((t.value, t.result) for t in self.told if t.value > self.value and t.result is not None), None)
+    def _above(self) -> list[tuple[float, float]]:
+        """The first trial with a result above the value, where there is one."""
+        return [(t.value, t.result) for t in self.trials if t.result is not None and t.value > self.value][:1]
 
-    def _slope(self, points: list[tuple[float, float]]) -> float | None:
+    def _slope(self, *points: tuple[float, float]) -> float | None:
         """From the first point to the last, in logarithms."""
         (low, before), (high, after) = points[0], points[-1]
         if self.varied != "relative" or low == high or min(before, after) <= 0:
@@ -119,10 +119,9 @@ class Effect:
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, in canonical names and units."""
         return {
-            "name": self.name, "kind": self.kind, "unit": self.unit, "value": self.value, "varied": self.varied,
+            **_told(self, "name", "kind", "unit", "value", "varied"),
             "replaces": list(self.replaces), "result": self.base,
-            "elasticity": self.elasticity, "elasticity_below": self.elasticity_below,
-            "elasticity_above": self.elasticity_above, "smooth": self.smooth, "jumps": self.jumps, "largest_change": self.largest_change,
+            **_told(self, "elasticity", "elasticity_below", "elasticity_above", "smooth", "jumps", "largest_change"),
             "trials": [asdict(trial) for trial in self.trials],
         }  # fmt: skip
 
@@ -184,8 +183,13 @@ class Sensitivity:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {"of": self.of, "unit": self.unit, "value": self.value, "fits_in_memory": self.fits_in_memory,
-                "step": self.step, "parameters": [effect.to_dict() for effect in self]}  # fmt: skip
+        told = _told(self, "of", "unit", "value", "fits_in_memory", "step")
+        return told | {"parameters": [effect.to_dict() for effect in self]}
 
     def __iter__(self) -> Iterator[Effect]:
         return iter((*self.elasticities, *self.changes, *self.without_effect, *self.stuck))
+
+
+def _told(record: Effect | Sensitivity, *names: str) -> dict[str, Any]:
+    """Some of what a record says, by name."""
+    return {name: getattr(record, name) for name in names}
