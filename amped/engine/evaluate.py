@@ -24,6 +24,9 @@ from amped.theory.records import Duration, Record
 from amped.theory.stage_records import Share
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+# Arrays by name: the values of variables.
+Columns = Mapping[str, Array]
 Joint = JointAxis | JointBlock
 # The axis of a scalar run: one row, which has no variables.
 NO_TUPLES = JointAxis({})
@@ -72,7 +75,7 @@ def run(
     plan: Plan,
     values: Mapping[str, Any],
     joint: JointAxis = NO_TUPLES,
-    axes: Mapping[str, Array] | None = None,
+    axes: Columns | None = None,
     keep: frozenset[str] | None = None,
 ) -> Results:
     """Evaluates the plan.
@@ -97,7 +100,7 @@ def run_in_blocks(
     plan: Plan,
     values: Mapping[str, Any],
     joint: JointAxis,
-    axes: Mapping[str, Array],
+    axes: Columns,
     keep: frozenset[str],
     rows: int,
 ) -> Iterator[Results]:
@@ -124,7 +127,7 @@ def run_in_blocks(
         yield results
 
 
-def _of_leaves(plan: Plan, values: Mapping[str, Any], joint: JointAxis, axes: Mapping[str, Array]) -> Results:
+def _of_leaves(plan: Plan, values: Mapping[str, Any], joint: JointAxis, axes: Columns) -> Results:
     """A run that has its sources and nothing else yet."""
     results = Results(plan, joint, (joint.size, *map(len, axes.values())))
     results.cells.update({name: _leaf(name, values, joint, axes) for name in plan.leaves})
@@ -197,7 +200,7 @@ def _numbers(name: str, data: Any) -> Iterator[tuple[str, float]]:
         yield from ((f"the time of '{d.name}' in '{name}'", float(np.asarray(d.time).item())) for d in data)
 
 
-def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Mapping[str, Array]) -> tuple[Any, int]:
+def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Columns) -> tuple[Any, int]:
     extent = [1] * (1 + len(axes))
     if isinstance(layout := values.get(name), Layout):
         shares = enumerate(layout.layers)

@@ -123,13 +123,8 @@ def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[o
 
 def kinds_of_every(search: Search) -> dict[str, type]:
     """The columns that a search hands out: swept values, results, and whether all is kept."""
-    kinds: dict[str, type] = {}
-    for branch in search.branches:
-        kinds |= dict.fromkeys(branch.swept, float)
-        kinds |= {name: type(value) for name, value in branch.family.cases[0].outer.items()}
-    kinds |= dict.fromkeys(
-        (*search.sweeps.beside, *(name for branch in search.branches for name in branch.axes)), float
-    )
+    outer = {name: value for branch in search.branches for name, value in branch.family.cases[0].outer.items()}
+    kinds: dict[str, type] = {name: type(outer.get(name, 0.0)) for name in search.swept}
     kinds |= dict.fromkeys(wholes_of(kinds), float)
     kinds |= {name: float for branch in search.branches for name in branch.wanted.told if name not in kinds}
     return kinds | {FITS: bool, FEASIBLE: bool}
@@ -161,12 +156,10 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
     def of(ranked: Iterable[Ranked]) -> list[Row]:
         return [rows[each.part, each.cell] for each in ranked]
 
-    swept = (*(name for branch in search.branches for name in branch.swept), *search.sweeps.beside,
-             *(name for branch in search.branches for name in branch.axes))  # fmt: skip
-    units = {n: search.catalogue[n].mark.unit for n in swept if n in search.catalogue}
+    units = {n: search.catalogue[n].mark.unit for n in search.swept if n in search.catalogue}
     return Exploration(
         found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, of(told),
-        tuple(dict.fromkeys(swept)), units, {group: of(ranked) for group, ranked in groups.items()}, of(found.front),
+        search.swept, units, {group: of(ranked) for group, ranked in groups.items()}, of(found.front),
         next(iter(of(nearest)), None), search.objective.name, search.objective.sign < 0,
         tuple(wish.written for wish in search.wishes), bins(found.histogram), search,
     )  # fmt: skip
@@ -213,9 +206,7 @@ def what_it_needs(search: Search, row: Row) -> str:
 
 def settings(search: Search, row: Row) -> dict[str, object]:
     """What to set in the config to have the candidate of a row alone."""
-    branch = search.branches[0]
-    names = (*branch.swept, *search.sweeps.beside, *branch.axes)
-    return {name: row[name] for name in dict.fromkeys(names) if name in row}
+    return {name: row[name] for name in search.swept if name in row}
 
 
 def _memory(search: Search, row: Row) -> Iterator[str]:

@@ -9,19 +9,17 @@ from functools import reduce
 from operator import and_
 
 import numpy as np
-from numpy.typing import NDArray
 
 from amped.base.errors import EvaluationError
-from amped.engine.evaluate import Array, Results
+from amped.engine.evaluate import Array, Mask, Results
 from amped.exploration.all_candidates import FEASIBLE, FITS, Column, Keep
 from amped.exploration.constraints import Wish
 from amped.exploration.grouping import Cells, Places
 from amped.exploration.histogram import BINS, counted
 from amped.exploration.objectives import Objective
-from amped.exploration.results import Found, Ranked, best_of, better_than, front_of
+from amped.exploration.results import Found, Ranked, Ranking, best_of, better_than, front_of
 from amped.exploration.search_space import wholes_of
 
-Mask = NDArray[np.bool_]
 MEMORY = "memory_per_accelerator_bytes"
 
 
@@ -51,10 +49,10 @@ class Keeper:
         self.wanted, self.cells, self.keep = wanted, cells, keep
         self.candidates = self.feasible = 0
         self.removed = Counter[str]()
-        self.best: dict[int, tuple[Ranked, ...]] = {}
-        self.unfit: tuple[Ranked, ...] = ()
-        self.near: tuple[Ranked, ...] = ()
-        self.front: tuple[Ranked, ...] = ()
+        self.best: dict[int, Ranking] = {}
+        self.unfit: Ranking = ()
+        self.near: Ranking = ()
+        self.front: Ranking = ()
         self.counts = np.zeros(BINS, dtype=np.int64)
         self.bounds = np.full(len(cells.groups), np.inf)
         self.least = np.inf
@@ -134,7 +132,7 @@ class Block:
         order = _first_of_each(own, values, memory, cells, self.wanted.top)
         return zip(own[order].tolist(), self._ranked(cells[order], values[order], memory[order]), strict=True)
 
-    def fronted(self, front: tuple[Ranked, ...], among: Mask, one: Array, other: Array) -> tuple[Ranked, ...]:
+    def fronted(self, front: Ranking, among: Mask, one: Array, other: Array) -> Ranking:
         """A front of two values with the cells of this block: what a known one is as good as goes first."""
         cells = np.flatnonzero(among)
         x, y = one.reshape(-1)[cells], other.reshape(-1)[cells]

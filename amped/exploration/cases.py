@@ -13,7 +13,7 @@ from amped.configuring.scenario import Scenario, asked_again
 from amped.configuring.sources import Sources
 from amped.configuring.values import Value
 from amped.engine.axes import JointAxis
-from amped.engine.evaluate import Array, run
+from amped.engine.evaluate import Array, Columns, run
 from amped.engine.resolve import plan
 from amped.exploration.factorizations import divisors
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, PLACED, Space, parts, wholes
@@ -103,7 +103,7 @@ def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:
 
 
 def _cases_of(
-    asked: Scenario, own: Mapping[str, Value], numbers: Mapping[str, Array], sweeps: Swept, space: Space
+    asked: Scenario, own: Mapping[str, Value], numbers: Columns, sweeps: Swept, space: Space
 ) -> Iterator[Case]:
     """The cases of all machines, whose sizes are computed together."""
     known = asked.catalogue

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError, Problem, did_you_mean
 from amped.base.units import parse
+from amped.engine.evaluate import Mask
 from amped.theory.catalogue import Catalogue
 
 COMPARISONS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater,
@@ -40,11 +40,9 @@ class Wish:
         """The names of the numbers that it compares."""
         return () if isinstance(self.value, str) else tuple(name for name in (self.name, self.other) if name)
 
-    def holds(self, of: Callable[[str], Any]) -> NDArray[np.bool_]:
+    def holds(self, of: Callable[[str], Any]) -> Mask:
         """Where it is fulfilled; `of` gives the values of a quantity."""
-        holds: NDArray[np.bool_] = COMPARISONS[self.comparison](
-            of(self.name), of(self.other) if self.other else self.value
-        )
+        holds: Mask = COMPARISONS[self.comparison](of(self.name), of(self.other) if self.other else self.value)
         return holds
 
     def chosen(self, choice: str) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from amped.base.errors import ConfigError
 from amped.engine.axes import distinct
-from amped.engine.evaluate import Array
+from amped.engine.evaluate import Columns
 from amped.exploration.all_candidates import Column
 from amped.exploration.results import ALL
 
@@ -43,7 +43,7 @@ class Cells:
         part: int,
         rows: Mapping[str, Any],
         case: Places,
-        axes: Mapping[str, Array],
+        axes: Columns,
         each: Sequence[str],
         grouping: Mapping[str, Any],
     ) -> None:

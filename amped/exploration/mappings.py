@@ -10,7 +10,7 @@ break a rule.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from math import gcd, prod
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.engine.axes import JointAxis
-from amped.engine.evaluate import Array, Results, run
+from amped.engine.evaluate import Array, Columns, Mask, Results, run
 from amped.engine.resolve import Plan, plan
 from amped.exploration.cases import CASE, Case, Family
 from amped.exploration.factorizations import sizes, splits
@@ -26,8 +26,6 @@ from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, PLACED, Sp
 from amped.exploration.sweep_axes import BESIDE, MICROBATCHES, SEARCHED, Swept
 from amped.theory.catalogue import Catalogue
 
-Columns = Mapping[str, Array]
-Mask = NDArray[np.bool_]
 # Rows that one chunk starts from, before the micro-batches and the rules.
 CHUNK_ROWS = 32_768
 # The number of a case, and the ways to split its fast domain: a row each.

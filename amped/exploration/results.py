@@ -33,6 +33,9 @@ class Ranked(NamedTuple):
     row: Row
 
 
+Ranking = tuple[Ranked, ...]
+
+
 @dataclass(frozen=True)
 class Found:
     """What was found in some parts.
@@ -53,10 +56,10 @@ class Found:
     candidates: int = 0
     feasible: int = 0
     removed: Mapping[str, int] = field(default_factory=dict)
-    best: Mapping[str, tuple[Ranked, ...]] = field(default_factory=dict)
-    unfit: tuple[Ranked, ...] = ()
-    near: tuple[Ranked, ...] = ()
-    front: tuple[Ranked, ...] = ()
+    best: Mapping[str, Ranking] = field(default_factory=dict)
+    unfit: Ranking = ()
+    near: Ranking = ()
+    front: Ranking = ()
     histogram: Mapping[int, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,12 +98,12 @@ def all_of(parts: Mapping[int, Found], top: int) -> Found:
     return reduce(merged, (parts[number] for number in sorted(parts)), Found(top))
 
 
-def best_of(ranked: Iterable[Ranked], top: int) -> tuple[Ranked, ...]:
+def best_of(ranked: Iterable[Ranked], top: int) -> Ranking:
     """The best few; ties go to the smaller memory, then to the earlier candidate."""
     return tuple(sorted(ranked)[:top])
 
 
-def front_of(ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
+def front_of(ranked: Iterable[Ranked]) -> Ranking:
     """Those than which no other is as good in objective and memory, one of each pair of values."""
     front: list[Ranked] = []
     for each in sorted(ranked):
@@ -109,7 +112,7 @@ def front_of(ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
     return tuple(front)
 
 
-def better_than(best: Mapping[str, tuple[Ranked, ...]], ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
+def better_than(best: Mapping[str, Ranking], ranked: Iterable[Ranked]) -> Ranking:
     """Those that beat the best of every group."""
     least = min((kept[0].objective for kept in best.values() if kept), default=float("inf"))
     return tuple(each for each in ranked if each.objective < least)
@@ -119,5 +122,5 @@ def _added(one: Mapping[Any, int], other: Mapping[Any, int]) -> dict[Any, int]:
     return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}
 
 
-def _ranked(plain: Iterable[Any]) -> tuple[Ranked, ...]:
+def _ranked(plain: Iterable[Any]) -> Ranking:
     return tuple(Ranked(*each) for each in plain)

@@ -15,7 +15,7 @@ import numpy as np
 from amped.base.errors import ConfigError
 from amped.configuring.scenario import asked_again
 from amped.engine.axes import JointAxis
-from amped.engine.evaluate import run_in_blocks
+from amped.engine.evaluate import Columns, run_in_blocks
 from amped.engine.resolve import Plan, plan
 from amped.estimation.estimation import STEP_PARTS
 from amped.exploration.all_candidates import FITS, Keep
@@ -23,7 +23,7 @@ from amped.exploration.best_of_block import MEMORY, Keeper, Wanted
 from amped.exploration.cases import CASE, Family, families
 from amped.exploration.constraints import read_wishes
 from amped.exploration.grouping import Cells, OfCases
-from amped.exploration.mappings import DIVIDES, Columns, Mappings, Sieve, of_rows
+from amped.exploration.mappings import DIVIDES, Mappings, Sieve, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
 from amped.exploration.results import Found
@@ -93,11 +93,6 @@ class Branch:
     axes: Columns
     wanted: Wanted
 
-    @property
-    def swept(self) -> tuple[str, ...]:
-        """What describes a mapping, and the rows, choices and machines of its case."""
-        return (*self.family.told, *self.family.cases[0].outer)
-
 
 class Search:
     """The space of a request as a list of independent parts, and the evaluation of each.
@@ -141,6 +136,13 @@ class Search:
         return Branch(family, Mappings(family, self.sweeps, space_of(options.space), sieve), chosen,
                       {name: values for name, values in axes.items() if name not in idle},
                       Wanted(options.top, self.objective, self.front, self.wishes, rules, dividing, told))  # fmt: skip
+
+    @cached_property
+    def swept(self) -> tuple[str, ...]:
+        """The names of all columns that are swept, as they are told."""
+        own = [name for branch in self.branches for name in (*branch.family.told, *branch.family.cases[0].outer)]
+        axes = [name for branch in self.branches for name in branch.axes]
+        return tuple(dict.fromkeys((*own, *self.sweeps.beside, *axes)))
 
     @cached_property
     def parts(self) -> list[Part]:
