@@ -99,20 +99,23 @@ class Mappings:
     def __init__(self, family: Family, sweeps: Swept, space: Space, sieve: Sieve) -> None:
         self.family, self.sweeps, self.space, self.sieve = family, sweeps, space, sieve
 
-    def chunks(self) -> Iterator[tuple[int, int]]:
-        """The first unit of each chunk and the one behind its last."""
-        first, rows = 0, 0
-        for number, unit in enumerate(self.units):
-            rows += self._most_rows(unit)
-            if rows >= CHUNK_ROWS:
-                yield first, number + 1
-                first, rows = number + 1, 0
-        if rows:
-            yield first, len(self.units)
+    @cached_property
+    def chunks(self) -> list[list[Unit]]:
+        """The units of each chunk: each case with some ways to split its fast domain, or where formulas place, each case."""
+        found: list[list[Unit]] = []
+        rows = CHUNK_ROWS
+        for number, case in enumerate(self.family.cases):
+            for inner in self._inner(case):
+                if rows >= CHUNK_ROWS:
+                    rows = 0
+                    found.append([])
+                found[-1].append((number, inner))
+                rows += self._most_rows(case, inner)
+        return found
 
-    def columns(self, first: int, stop: int) -> Columns:
-        """The mappings of the units from `first` to `stop`."""
-        units, family = self.units[first:stop], self.family
+    def columns(self, chunk: int) -> Columns:
+        """The mappings of a chunk."""
+        units, family = self.chunks[chunk], self.family
         found = [self._degrees(family.cases[case], inner) for case, inner in units]
         degrees = dict(zip(family.degrees, np.ascontiguousarray(np.concatenate(found, axis=1)), strict=True))
         degrees[CASE] = np.repeat([float(case) for case, _ in units], [each.shape[1] for each in found])
@@ -125,11 +128,6 @@ class Mappings:
         shares, which = np.unique(columns[BATCH] / columns["data_parallel_degree"], return_inverse=True)
         return self._counted(self._times(columns, MICROBATCH, which, self._sizes(shares)))
 
-    @cached_property
-    def units(self) -> list[Unit]:
-        """Each case with some ways to split its fast domain; where formulas place the degrees, each case."""
-        return [(number, inner) for number, case in enumerate(self.family.cases) for inner in self._inner(case)]
-
     def _inner(self, case: Case) -> Iterator[Array | None]:
         if not self.family.every:
             yield None
@@ -139,9 +137,8 @@ class Mappings:
         step = max(1, CHUNK_ROWS // (len(outer) * self._beside(case)))
         yield from (inner[start : start + step] for start in range(0, len(inner), step))
 
-    def _most_rows(self, unit: Unit) -> int:
+    def _most_rows(self, case: Case, inner: Array | None) -> int:
         """Rows of a unit before any rule is asked."""
-        case, inner = self.family.cases[unit[0]], unit[1]
         inside, ways = (1, 1) if inner is None else (int(np.prod(inner[0])), len(inner))
         return ways * len(splits(case.accelerators // inside, len(self.family.kinds))) * self._beside(case)
 

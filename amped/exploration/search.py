@@ -48,16 +48,15 @@ class Part:
 
     Attributes:
         number: place in the list of parts, from 0.
-        branch: which cases; first, last: which of its units.
-        region: which rows of those units, by the degrees that are 1; start, stop: which of these rows.
+        branch: which cases; chunk: which of its mappings.
+        region: which rows of the chunk, by the degrees that are 1; start, stop: which of these rows.
         slices: for each open axis, which of its values.
         candidates: how many cells there are.
     """
 
     number: int
     branch: int
-    first: int
-    last: int
+    chunk: int
     region: int
     start: int
     stop: int
@@ -117,13 +116,12 @@ class Search:
         self.front = tuple(read_objective(name, None, known) for name in options.pareto or ())
         self.sweeps = swept(self.scenario, request.vary, space)
         self.branches = [self._branch(family) for family in families(self.scenario, self.sweeps, space)]
-        self._known: dict[tuple[int, int, int], list[_Region]] = {}
+        self._known: dict[tuple[int, int], list[_Region]] = {}
 
     def _branch(self, family: Family) -> Branch:
         """How a family is searched; policies of the space that its formulas do not use are not."""
         known, options = self.catalogue, self.request.options
         axes = {name: np.array(values, dtype=np.float64) for name, values in self.sweeps.axes.items()}
-        family.sources.given.update(dict.fromkeys((*axes, *self.sweeps.beside), 1.0))
         sieve = Sieve(known, family, axes, self.sweeps.beside)
         names = [o.name for o in (self.objective, *self.front)]
         names += [name for wish in self.wishes for name in wish.quantities]
@@ -163,8 +161,8 @@ class Search:
         found = sum(
             region.rows * prod(len(axis) for axis in region.axes.values())
             for number, branch in enumerate(self.branches)
-            for chunk in branch.mappings.chunks()
-            for region in self._regions(number, *chunk)
+            for chunk in range(len(branch.mappings.chunks))
+            for region in self._regions(number, chunk)
         )
         if not found:
             raise ConfigError("the space is empty: no mapping multiplies and divides", self._why_empty())
@@ -174,15 +172,15 @@ class Search:
         """The parts as they come, without counting the candidates of the whole space before."""
         numbers = count()
         for number, branch in enumerate(self.branches):
-            for first, last in branch.mappings.chunks():
-                for place, region in enumerate(self._regions(number, first, last)):
+            for chunk in range(len(branch.mappings.chunks)):
+                for place, region in enumerate(self._regions(number, chunk)):
                     for slices in _slices(region.axes, self._most_cells(region)):
                         cells = prod(stop - start for start, stop in slices)
                         rows = max(1, PART_CELLS // cells)
                         for start in range(0, region.rows, rows):
                             stop = min(start + rows, region.rows)
                             size = (stop - start) * cells
-                            yield Part(next(numbers), number, first, last, place, start, stop, slices, size)
+                            yield Part(next(numbers), number, chunk, place, start, stop, slices, size)
 
     def _most_cells(self, region: _Region) -> int:
         """Open cells of one part: where they are groups of their own, so few that all mappings of a group lie in it."""
@@ -194,18 +192,18 @@ class Search:
         rules = "; ".join(f"{name} drops {count:,}" for name, count in dropped.most_common())
         return (rules or "the batch must divide by a data-parallel degree") + held
 
-    def _regions(self, branch: int, first: int, last: int) -> list[_Region]:
-        """The rows of some units, by which of the degrees that switch a policy are 1; the latest are remembered."""
-        wanted = (branch, first, last)
+    def _regions(self, branch: int, chunk: int) -> list[_Region]:
+        """The rows of a chunk, by which of the degrees that switch a policy are 1; the latest are remembered."""
+        wanted = (branch, chunk)
         if wanted not in self._known:
-            regions = list(self._split(self.branches[branch], first, last))
+            regions = list(self._split(self.branches[branch], chunk))
             held = sum(region.rows for known in (*self._known.values(), regions) for region in known)
             self._known = {} if held > REMEMBERED_ROWS else self._known
             self._known[wanted] = regions
         return self._known[wanted]
 
-    def _split(self, branch: Branch, first: int, last: int) -> Iterator[_Region]:
-        columns, axes = branch.mappings.columns(first, last), branch.axes
+    def _split(self, branch: Branch, chunk: int) -> Iterator[_Region]:
+        columns, axes = branch.mappings.columns(chunk), branch.axes
         own = self.sweeps.policies & axes.keys()
         degrees = sorted({IDLE_WITHOUT.get(name, "pipeline_parallel_degree") for name in own})
         alone = [columns[degree] == 1 for degree in degrees]
@@ -229,7 +227,7 @@ class Search:
         """
         branch = self.branches[part.branch]
         family, chosen = branch.family, branch.plan
-        region = self._regions(part.branch, part.first, part.last)[part.region]
+        region = self._regions(part.branch, part.chunk)[part.region]
         columns = of_rows(region.columns, slice(part.start, part.stop))
         axes = {name: axis[slice(*cut)] for (name, axis), cut in zip(region.axes.items(), part.slices, strict=True)}
         cells = self._cells(part.number, family, columns, axes)
