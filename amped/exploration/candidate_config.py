@@ -106,25 +106,20 @@ def _section(own: Scenario, category: str) -> dict[str, Any]:
 
 
 def _entries(own: Scenario) -> dict[str, dict[str, object]]:
-    """Every parameter that does not come with a row of itself."""
+    """Every parameter that does not come with a row of itself; the mapping of the row takes the place of the config's."""
     written, sources = own.question.config.entries, own.sources
+    gone = {"performance_model", *(set(SEARCHED) - own.question.overrides.keys())}
     found: dict[str, dict[str, object]] = {}
     for name, origin in sources.origins.items():
-        if isinstance(origin, Given) and name != "performance_model" and name not in _dropped(own):
+        if isinstance(origin, Given) and name not in gone:
             found[name] = {"value": as_written(own.catalogue[name], origin.value, origin.written)}
         elif isinstance(origin, LookedUp) and name in written and written[name].kind == "table":
             other = {} if origin.column == name else {"lookup_name": origin.column}
             found[name] = {"value": None, "from_lookup_table": True, **other}
-    left = (name for name in sources.calculated if name not in _dropped(own))
-    found |= {name: {"value": None, "calculated": True} for name in left}
+    found |= {name: {"value": None, "calculated": True} for name in sources.calculated if name not in gone}
     if KERNELS in written or KERNELS in own.question.overrides:
         found[KERNELS] = {"value": sources.rows[KERNELS].name}
     return found
-
-
-def _dropped(own: Scenario) -> set[str]:
-    """What is searched, and the config has: the mapping of the row takes its place."""
-    return set(SEARCHED) - own.question.overrides.keys()
 
 
 def _category(own: Scenario, name: str) -> str:

@@ -98,8 +98,7 @@ def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:
     for values in product(*outer.values()):
         own = dict(zip(outer, values, strict=True))
         asked = asked_again(scenario.question, own) if own else scenario
-        told: dict[str, Value] = {n: v if isinstance(v, str) else str(v) for n, v in own.items()}
-        yield from _cases_of(asked, told, numbers, sweeps, space)
+        yield from _cases_of(asked, {name: str(value) for name, value in own.items()}, numbers, sweeps, space)
 
 
 def _cases_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +64,12 @@ def read_wishes(texts: Iterable[str], catalogue: Catalogue) -> tuple[Wish, ...]:
                 found.append(_read(each, catalogue))
             except AmpedError as error:
                 problems += error.at(f"--where {text[:60]!r}")
+    by_name: dict[str, list[Wish]] = {}
+    for wish in found:
+        if not wish.other:
+            by_name.setdefault(wish.name, []).append(wish)
     problems += [Problem(f"{', '.join(w.written for w in wishes)} contradict one another", "--where", "drop one of them")
-                 for wishes in _by_name(found).values() if _contradict(wishes)]  # fmt: skip
+                 for wishes in by_name.values() if _contradict(wishes)]  # fmt: skip
     if problems:
         raise ConfigError(problems)
     return tuple(dict.fromkeys(found))
@@ -109,14 +113,6 @@ def _value(catalogue: Catalogue, name: str, comparison: str, text: str) -> float
     if text.casefold() in ("true", "false"):
         return float(text.casefold() == "true")
     return parse(text, mark.unit, mark.bare)
-
-
-def _by_name(wishes: Iterable[Wish]) -> Mapping[str, list[Wish]]:
-    named: dict[str, list[Wish]] = {}
-    for wish in wishes:
-        if not wish.other:
-            named.setdefault(wish.name, []).append(wish)
-    return named
 
 
 def _contradict(wishes: list[Wish]) -> bool:

@@ -156,7 +156,7 @@ def _continued(stream: IO[bytes], path: Path, top: Mapping[str, Any]) -> Journal
         new.write(top)
         return new
     known = read_findings(path)
-    refuse_other(known.header, top, path)
+    refuse_other(known.header["asked"], top["asked"], path)
     stream.seek(known.end)
     stream.truncate(known.end)
     return Journal(path, stream, known)
@@ -168,7 +168,7 @@ def refuse_other(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) 
     Raises:
         FileError: with what differs.
     """
-    unequal = differences(there["asked"], here["asked"])
+    unequal = differences(there, here)
     if unequal:
         more = [f"and {len(unequal) - MOST_DIFFERENCES} more"] if len(unequal) > MOST_DIFFERENCES else []
         lines = "".join(f"\n    {line}" for line in [*unequal[:MOST_DIFFERENCES], *more])

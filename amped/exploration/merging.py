@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from amped.base.errors import ConfigError, FileError
 from amped.exploration.identity import request_of
@@ -40,7 +41,7 @@ def put_together(paths: Sequence[Path], formulas: Path | None = None) -> tuple[S
     files = {path: read_findings(path) for path in paths}
     first, *others = files
     for other in others:
-        refuse_other(_whole(files[other]), _whole(files[first]), other)
+        refuse_other(_whole(files[other].header), _whole(files[first].header), other)
     asked, told = files[first].header["asked"], files[first].header["told"]
     if asked["formulas"] and formulas is None:
         raise ConfigError("the exploration used formulas of your own", "name their file: --formulas FILE")
@@ -49,15 +50,15 @@ def put_together(paths: Sequence[Path], formulas: Path | None = None) -> tuple[S
         search = Search(request)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise FileError("has a damaged first line", "explore again, into another file", str(first)) from None
-    refuse_other(_whole(files[first]), _whole(Findings(header(request, len(search.parts), (1, 1)))), first)
+    refuse_other(_whole(files[first].header), _whole(header(request, len(search.parts), (1, 1))), first)
     found = _union(files)
     _refuse_gaps(len(search.parts), found, files)
     return search, all_of(found, request.options.top), sum(file.seconds for file in files.values())
 
 
-def _whole(findings: Findings) -> dict[str, dict[str, object]]:
-    """The first line without the shard, in which shards differ."""
-    return {"asked": {name: value for name, value in findings.header["asked"].items() if name != "shard"}}
+def _whole(top: Mapping[str, Any]) -> dict[str, object]:
+    """What a first line says was asked, without the shard, in which shards differ."""
+    return {name: value for name, value in top["asked"].items() if name != "shard"}
 
 
 def _union(files: dict[Path, Findings]) -> dict[int, Found]:
