@@ -70,17 +70,21 @@ class _Walk:
     def ordered(self) -> dict[str, Formula]:
         """The formulas of what can be computed, each after those it needs; what the others lack is noted.
 
+        Those that need nothing, as defaults, come first, in the order in which they are met.
+
         Raises:
             ResolveError: for a cycle, with its chain.
         """
-        found = {}
+        names = sorted(self.formulas, key=lambda name: bool(self.formulas[name].arguments))
+        graph = {name: self.formulas[name].arguments for name in names}
         try:
-            order = [*TopologicalSorter({n: formula.arguments for n, formula in self.formulas.items()}).static_order()]
+            order = [*TopologicalSorter(graph).static_order()]
         except CycleError as error:
             _, *circle = reversed(error.args[1])
             first = circle.index(next(name for name in self.needed_by if name in circle))
             told = " ← ".join([*circle[first:], *circle[: first + 1]])
             raise ResolveError(f"these need each other: {told}", advice="give the value of one of them") from None
+        found = {}
         for name in filter(self.formulas.__contains__, order):
             lacks = [lack for argument in self.formulas[name].arguments for lack in self.lacking.get(argument, ())]
             if lacks:
