@@ -185,6 +185,19 @@ def test_what_is_computed_again(recomputation: str, again: int) -> None:
     assert e["recomputation_time_per_layer"] == again
 
 
+@pytest.mark.parametrize(
+    ("recomputation", "kept", "again"), [("none", 1088, 0), ("selective", 1024, 64), ("full", 64, 1088)]
+)
+def test_what_is_kept_and_what_is_there_while_it_is_computed_again(recomputation: str, kept: int, again: int) -> None:
+    """All 1088 bytes; all but 64 of the softmax's output; or the input. While a layer is computed again, it has the rest.
+
+    Beside the largest gradient, of the hidden units, and the one it comes from: 2 · 256 bytes.
+    """
+    e = trained(GPT, activation_recomputation=recomputation)
+    assert e["kept_activation_bytes_per_layer"] == kept
+    assert e["temporary_bytes"] == 2 * 256 + again
+
+
 def test_a_pass_stops_at_the_last_product_that_is_needed() -> None:
     """Nothing in the layer needs the output of down, 832 bytes (PyTorch, set_checkpoint_early_stop)."""
     e = trained(GPT, ONE_BYTE_A_SECOND, activation_recomputation="full", recomputation_stops_early=True)
