@@ -129,6 +129,15 @@ def test_the_steps_of_a_ring_are_its_members_less_one() -> None:
     assert both == pytest.approx(3 * 1e-5 + 28 * 3e-6, rel=1e-12)
 
 
+def test_the_steps_of_a_chain_are_its_links() -> None:
+    """Along 8 in each of 4 nodes: 3 steps from node to node, and 7 in each."""
+    bare = replace(SLOW_TO_START, slow_ramp=0.0, overhead=0.0)
+    steps = 3 * 1e-5 + 4 * 7 * 3e-6
+    assert called("broadcast", (8, 4), 1.0, bare) == pytest.approx(
+        steps + 1 / min(8 * LINKS.slow, LINKS.fast), rel=1e-12
+    )
+
+
 def test_the_steps_of_a_tree_are_its_levels() -> None:
     bare = replace(SLOW_TO_START, slow_ramp=0.0)
     across = [collectives.tree_time(collective((1, n), 0), bare)[0] for n in (2, 4, 16, 256)]
