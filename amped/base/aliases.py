@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib import resources
 from typing import Any
 
-from amped.base.files import parse_json
+from amped.base.files import shipped_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +70,9 @@ class Aliases:
 @lru_cache(maxsize=1)
 def aliases() -> Aliases:
     """The shipped aliases."""
-    folder = resources.files("amped.schema")
-    common = parse_json(folder.joinpath("common_aliases.json").read_text("utf-8"))
-    older = parse_json(folder.joinpath("amped_aliases.json").read_text("utf-8"))
-    former = parse_json(folder.joinpath("former_names.json").read_text("utf-8"))
+    common, older, former = (
+        shipped_json("schema", name) for name in ("common_aliases.json", "amped_aliases.json", "former_names.json")
+    )
     return Aliases(
         common, former["names"], former["words"], older["renamed"], older["equal_to"], frozenset(older["retired"])
     )

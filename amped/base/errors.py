@@ -17,7 +17,8 @@ An error carries every problem found, not only the first.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 LONGEST_QUOTE = 60
@@ -92,6 +93,15 @@ class MappingError(AmpedError):
 
 class EvaluationError(AmpedError):
     """A formula that failed or whose result is no finite number."""
+
+
+@contextmanager
+def collected(problems: list[Problem], where: str = "") -> Iterator[None]:
+    """Takes in what is told inside, at the place `where`, so that what follows is looked at too."""
+    try:
+        yield
+    except AmpedError as error:
+        problems += error.at(where)
 
 
 def quoted(value: object) -> str:

@@ -13,6 +13,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from datetime import datetime
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,16 @@ def _broken(error: json.JSONDecodeError) -> Problem:
 def read_json(path: Path) -> Any:
     """The JSON value of a file; see `parse_json`."""
     return parse_json(read_text(path), str(path))
+
+
+def shipped_text(room: str, name: str) -> str:
+    """The text of a file that comes with amped, in one of its rooms of data; an installed package need not be a folder on disk."""
+    return resources.files(f"amped.{room}").joinpath(name).read_text("utf-8")
+
+
+def shipped_json(room: str, name: str) -> Any:
+    """The JSON value of such a file."""
+    return parse_json(shipped_text(room, name), name)
 
 
 def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) -> Path:

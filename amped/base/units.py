@@ -9,10 +9,10 @@ import math
 import re
 from decimal import Decimal
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 from amped.base.errors import UnitError, quoted
+from amped.base.files import shipped_text
 
 PREFIXES = {
     "k": 1e3,
@@ -43,9 +43,12 @@ LONGEST_TEXT = 80
 _QUANTITY = re.compile(
     r"\s*([+-]?(?:\d+(?:_\d{3})*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?)\s*([A-Za-zµμ]+(?:/[A-Za-z]+)?)?\s*"
 )
-_EXAMPLES = {
-    "byte": "80 GB", "byte/s": "900 GB/s", "Hz": "1.41 GHz", "s": "5 us", "flop/s": "312 TFLOP/s",
-    "flop": "2 flop", "W": "400 W", "J": "1 kJ", "dollar": "1000 USD", "dollar/s": "2.5 USD/hour", "1/s": "5 k",
+# What a unit measures, in words, and what to write for it.
+_KINDS = {
+    "byte": ("memory (byte)", "80 GB"), "byte/s": ("bandwidth (byte/s)", "900 GB/s"), "Hz": ("frequency (Hz)", "1.41 GHz"),
+    "s": ("time (s)", "5 us"), "flop/s": ("compute rate (flop/s)", "312 TFLOP/s"), "W": ("power (W)", "400 W"),
+    "dollar/s": ("price for a time (dollar/hour)", "2.5 USD/hour"), "flop": ("flop", "2 flop"), "J": ("J", "1 kJ"),
+    "dollar": ("dollar", "1000 USD"), "1/s": ("1/s", "5 k"), "count": ("a plain count", "8"), "1": ("a plain number", "8"),
 }  # fmt: skip
 
 
@@ -54,10 +57,8 @@ def registry() -> Any:
     """The pint registry of `units.txt`; built once, in milliseconds."""
     import pint
 
-    # A list of lines, not a path: an installed package need not be a folder on disk.
-    lines = resources.files("amped.base").joinpath("units.txt").read_text("utf-8").splitlines()
     built: Any = pint.UnitRegistry(None, cache_folder=None, autoconvert_offset_to_baseunit=False)
-    built.load_definitions(lines)
+    built.load_definitions(shipped_text("base", "units.txt").splitlines())
     return built
 
 
@@ -78,7 +79,8 @@ def factor(unit: str, canonical: str) -> float:
     except pint.UndefinedUnitError:
         raise UnitError(f"unknown unit '{unit}'", advice=expected(canonical)) from None
     except pint.DimensionalityError:
-        raise UnitError(f"'{unit}' is not a unit of {_kind(canonical)}", advice=expected(canonical)) from None
+        kind, _ = _KINDS.get(canonical, (canonical, ""))
+        raise UnitError(f"'{unit}' is not a unit of {kind}", advice=expected(canonical)) from None
     except Exception:  # pint parses with Python's tokenizer, whose complaints are many
         raise UnitError(f"'{unit}' is no unit", advice=expected(canonical)) from None
 
@@ -119,14 +121,9 @@ def _split(value: object, canonical: str) -> tuple[Decimal, str]:
     return (Decimal(value) if isinstance(value, int) else Decimal(repr(value))), ""
 
 
-def _kind(canonical: str) -> str:
-    kinds = {"byte": "memory (byte)", "byte/s": "bandwidth (byte/s)", "s": "time (s)", "Hz": "frequency (Hz)",
-             "flop/s": "compute rate (flop/s)", "dollar/s": "price for a time (dollar/hour)", "W": "power (W)", "count": "a plain count", "1": "a plain number"}  # fmt: skip
-    return kinds.get(canonical, canonical)
-
-
 def expected(canonical: str) -> str:
     """What to write for a value in that unit."""
     if canonical in DIMENSIONLESS:
         return "expected a plain number" + (', such as 8 or "8 k"' if canonical == "count" else "")
-    return f'expected {_kind(canonical)}, for example "{_EXAMPLES.get(canonical, "1 " + canonical)}"'
+    kind, example = _KINDS.get(canonical, (canonical, f"1 {canonical}"))
+    return f'expected {kind}, for example "{example}"'

@@ -11,7 +11,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError, FileError, Problem, did_you_mean, quoted
-from amped.base.files import parse_json, read_json
+from amped.base.files import read_json, shipped_json
 from amped.configuring.config_schema import structure_problems
 from amped.configuring.values import read_value
 from amped.tables.table_files import KERNELS
@@ -39,8 +39,8 @@ class Entry:
     where: str
     kind: str
     value: Any
-    column: str
-    category: str
+    column: str = ""
+    category: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,7 @@ def _raw(source: object) -> tuple[Any, str]:
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"no such file: {str(reason).lower()}", file=quoted(str(source))) from None
     if name in shipped_configs() and not is_file:
-        text = resources.files("amped.configs").joinpath(f"{name}.json").read_text("utf-8")
-        return parse_json(text, name), name
+        return shipped_json("configs", f"{name}.json"), name
     if not exists:
         hint = did_you_mean(path.stem, shipped_configs()) or f"shipped are {', '.join(shipped_configs())}"
         raise FileError("no such file, and no shipped config of that name", hint, str(source))
@@ -141,7 +140,7 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
         problems.append(Problem("has text that is no Unicode", "description", "half a pair of UTF-16 stands alone"))
     if "performance_model" in raw:
         name = "performance_model"
-        entries[name] = Entry(name, name, name, "value", raw[name], "", "")
+        entries[name] = Entry(name, name, name, "value", raw[name])
     lookups = {c: _lookup(raw[c]["lookup_config"]) for c in CATEGORIES if "lookup_config" in raw.get(c, {})}
     equals = tuple(e for e in found if e.written_name in aliases().equal_to and e.kind == "value" and _sound(e))
     old = any(aliases().is_old(e.written_name) for e in found)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from amped.base.aliases import aliases
-from amped.base.errors import AmpedError, ConfigError, Problem, TableError, did_you_mean, quoted
+from amped.base.errors import AmpedError, ConfigError, Problem, TableError, collected, did_you_mean, quoted
 from amped.configuring.config import Config, Entry
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
 from amped.configuring.values import read_value, read_values
@@ -61,6 +61,7 @@ class _Builder:
         self.config, self.tables, self.catalogue = config, tables, catalogue
         self.entries = dict(config.entries)
         self.sources = Sources(notices=[*config.notices, *tables.notices])
+        self.notices = self.sources.notices
         self.problems: list[Problem] = list(config.problems)
         self.replaced: set[str] = set()
         self.equals = list(config.equals)
@@ -69,20 +70,20 @@ class _Builder:
     def override(self, overrides: Mapping[str, object]) -> None:
         """Values from the command line or a call: they take away every source that they determine."""
         own: dict[str, Entry] = {}
-        self.sources.notices += aliases().told(overrides)
+        self.notices += aliases().told(overrides)
         for written_name, written in overrides.items():
             name, where = aliases().canonical(written_name), f"--set {written_name}"
             if name not in self.catalogue or self.catalogue[name].mark.constrains:
                 self.problems.append(self._unknown(written_name, where))
             elif written_name in aliases().equal_to:
-                self.equals.append(Entry(name, written_name, where, "value", written, "", ""))
+                self.equals.append(Entry(name, written_name, where, "value", written))
             elif name in own:
                 self.problems.append(Problem(f"'{name}' is set twice", where, f"the other is {own[name].where}"))
             else:
-                own[name] = Entry(name, written_name, where, "value", written, "", "")
+                own[name] = Entry(name, written_name, where, "value", written)
         for name, entry in own.items():
             for other in sorted(self.catalogue[name].replaces & set(self.entries)):
-                self.sources.notices.append(f"{entry.where} takes the place of {self.entries.pop(other).where}")
+                self.notices.append(f"{entry.where} takes the place of {self.entries.pop(other).where}")
         self.entries |= own
 
     def _unknown(self, written_name: str, where: str) -> Problem:
@@ -118,7 +119,7 @@ class _Builder:
             self.problems.append(Problem(f"{quoted(own)} is not the name of an accelerator", where))
             return configured
         if own and configured and own != configured:
-            self.sources.notices.append(f"the accelerator is {own}, as system '{system.name if system else ''}' has it")
+            self.notices.append(f"the accelerator is {own}, as system '{system.name if system else ''}' has it")
         return own or configured
 
     def _row(self, category: str, table: str, name: str, overriding: bool) -> Row | None:
@@ -140,11 +141,11 @@ class _Builder:
             for entry in dropped:
                 del self.entries[entry.name]
             names = ", ".join(e.name for e in dropped)
-            self.sources.notices.append(f"row '{row.name}' takes the place of what the config has for {names}")
+            self.notices.append(f"row '{row.name}' takes the place of what the config has for {names}")
         kept = self.entries.get("tokens_to_train")
         published = row.columns.get("training_tokens")
         if overriding and kept is not None and kept.where.startswith(NETWORK) and published:
-            self.sources.notices.append(
+            self.notices.append(
                 f"tokens_to_train stays {kept.value}, as the config has it; '{row.name}' was trained on {published:g}"
             )
 
@@ -169,32 +170,26 @@ class _Builder:
         if named is not None:
             self._take_row(KERNELS, KERNELS, named, True)
         elif entry is not None:
-            try:
+            with collected(self.problems, entry.where):
                 self.sources.rows[KERNELS] = self.tables.row(KERNELS, str(entry.value))
-            except TableError as error:
-                self.problems += error.at(entry.where)
 
     def _tell_of_other_accelerator(self) -> None:
         system, accelerator = self.sources.rows.get(SYSTEM), self.sources.rows.get(ACCELERATOR)
         built_with = system.columns.get("accelerator") if system else None
         if system and accelerator and isinstance(built_with, str) and built_with != accelerator.name:
-            self.sources.notices.append(
+            self.notices.append(
                 f"system '{system.name}' is built with {built_with}; its network is kept for {accelerator.name}"
             )
 
     def take_entries(self) -> None:
         """Everything that the config and the overrides say."""
         for name, entry in self.entries.items():
-            try:
+            with collected(self.problems, entry.where):
                 self._take(name, entry)
-            except AmpedError as error:
-                self.problems += error.at(entry.where)
         for entry in self.equals:
-            try:
+            with collected(self.problems, entry.where):
                 value = read_value(self.catalogue[entry.name], entry.value, True)
                 self.sources.equals[entry.name] = (float(value), entry.where)
-            except AmpedError as error:
-                self.problems += error.at(entry.where)
 
     def _take(self, name: str, entry: Entry) -> None:
         quantity, old = self.catalogue[name], self.config.old_style and bool(entry.category)
@@ -212,7 +207,7 @@ class _Builder:
             self.sources.add(name, Given(value, entry.value, entry.where))
             self.replaced |= quantity.replaces
             if old and quantity.mark.unit == "byte/s" and isinstance(value, float) and not _in_bytes(entry.value):
-                self.sources.notices.append(
+                self.notices.append(
                     f"{entry.written_name}: {quoted(entry.value)} is read as bits in a second, {value / 1e9:g} GB/s"
                 )
 
@@ -232,13 +227,11 @@ class _Builder:
             silenced = [c for c in _known_columns(row, self.catalogue) if c in self.replaced and c not in taken]
             if silenced:
                 told = f"what is given takes the place of {', '.join(silenced)} of row '{row.name}'"
-                self.sources.notices.append(told)
+                self.notices.append(told)
             for column in _known_columns(row, self.catalogue):
                 if column not in taken and column not in self.replaced:
-                    try:
+                    with collected(self.problems):
                         self.sources.add(column, _looked_up(self.catalogue[column], row, column))
-                    except AmpedError as error:
-                        self.problems += error.problems
 
 
 def _words(architecture: object) -> list[str]:

@@ -15,8 +15,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from importlib import resources
 from typing import Any
+
+from amped.base.files import shipped_text
 
 FILE = "validation_residuals.csv"
 COVERED = 0.8
@@ -92,8 +93,7 @@ class ErrorBand:
 @lru_cache(maxsize=1)
 def validated() -> tuple[Validated, ...]:
     """The validated runs that come with amped."""
-    text = resources.files("amped.lookup_tables").joinpath(FILE).read_text("utf-8")
-    return tuple(_run(line) for line in csv.DictReader(io.StringIO(text)))
+    return tuple(_run(line) for line in csv.DictReader(io.StringIO(shipped_text("lookup_tables", FILE))))
 
 
 def _run(line: dict[str, str]) -> Validated:

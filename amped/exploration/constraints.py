@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from amped.base.aliases import aliases
-from amped.base.errors import AmpedError, ConfigError, Problem, did_you_mean
+from amped.base.errors import ConfigError, Problem, collected, did_you_mean
 from amped.base.units import parse
 from amped.engine.evaluate import Mask
 from amped.theory.catalogue import Catalogue
@@ -60,10 +60,8 @@ def read_wishes(texts: Iterable[str], catalogue: Catalogue) -> tuple[Wish, ...]:
     problems: list[Problem] = []
     for text in texts:
         for each in _AND.split(text[:LONGEST]):
-            try:
+            with collected(problems, f"--where {text[:60]!r}"):
                 found.append(_read(each, catalogue))
-            except AmpedError as error:
-                problems += error.at(f"--where {text[:60]!r}")
     by_name: dict[str, list[Wish]] = {}
     for wish in found:
         if not wish.other:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amped.base.aliases import aliases
-from amped.base.errors import AmpedError, ConfigError, Problem, did_you_mean, quoted
+from amped.base.errors import ConfigError, Problem, collected, did_you_mean, quoted
 from amped.configuring.gathering import ROW_NAMES
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given
@@ -114,10 +114,8 @@ def _read(known: Catalogue, vary: Mapping[str, object]) -> tuple[dict[str, tuple
         elif name in sweeps:
             problems.append(Problem(f"'{name}' is swept twice", f"--vary {written}", "give all its values at once"))
         else:
-            try:
+            with collected(problems, f"--vary {written}"):
                 sweeps[name] = _rows(values) if name in ROW_NAMES else read_values(known[name], values)
-            except AmpedError as error:
-                problems += error.at(f"--vary {written}")
     return sweeps, problems
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import FileError, Problem, TableError, quoted
-from amped.base.files import parse_json, read_json
+from amped.base.files import read_json, shipped_json
 from amped.tables.table_schema import columns, row_problems
 
 ACCELERATORS = "accelerator_specifications"
@@ -58,8 +58,7 @@ def canonical_column(name: str) -> str:
 @lru_cache(maxsize=8)
 def shipped(table: str) -> Rows:
     """The rows of a table that comes with amped."""
-    text = resources.files("amped.lookup_tables").joinpath(f"{table}.json").read_text("utf-8")
-    rows: Rows = parse_json(text, table)["rows"]
+    rows: Rows = shipped_json("lookup_tables", f"{table}.json")["rows"]
     return rows
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, reduce
-from importlib import resources
 from operator import getitem
 from typing import Any
 
 from amped.base.errors import Problem, quoted
-from amped.base.files import parse_json
+from amped.base.files import shipped_json
 
 
 @lru_cache(maxsize=1)
 def definitions() -> Mapping[str, Any]:
     """The kinds of cells, the columns of every row, and those of each table."""
-    text = resources.files("amped.schema").joinpath("lookup_tables.schema.json").read_text("utf-8")
-    found: Mapping[str, Any] = parse_json(text)["$defs"]
+    found: Mapping[str, Any] = shipped_json("schema", "lookup_tables.schema.json")["$defs"]
     return found
 
 

@@ -120,12 +120,11 @@ def test_every_step_is_there_and_no_single_layer():
     assert {"layer", "training_step"} == set(kinds.values())
 
 
-def test_the_file_reads_back_as_it_was_written(tmp_path, monkeypatch):
+def test_the_file_reads_back_as_it_was_written(monkeypatch):
     from amped.estimation import uncertainty
 
     text = as_file(runs([0.1, -0.2]))
-    monkeypatch.setattr(uncertainty.resources, "files", lambda _: tmp_path)
-    (tmp_path / uncertainty.FILE).write_text(text, "utf-8")
+    monkeypatch.setattr(uncertainty, "shipped_text", lambda *_: text)
     assert list(validated.__wrapped__()) == runs([0.1, -0.2])
 
 
@@ -134,8 +133,7 @@ def test_the_shipped_errors_are_those_that_validate_gives_now(tmp_path, monkeypa
     from amped.estimation import uncertainty
 
     printed = amped("validate", "--residuals", folder=tmp_path).stdout
-    monkeypatch.setattr(uncertainty.resources, "files", lambda _: tmp_path)
-    (tmp_path / uncertainty.FILE).write_text(printed, "utf-8")
+    monkeypatch.setattr(uncertainty, "shipped_text", lambda *_: printed)
     now = validated.__wrapped__()
     assert [(r.id, r.confidence) for r in validated()] == [(r.id, r.confidence) for r in now]
     for kept, run_now in zip(validated(), now, strict=True):
