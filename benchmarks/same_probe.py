@@ -49,7 +49,7 @@ def plain(value: Any, tree: str) -> Any:
             value = value[0]
         return value
     if dataclasses.is_dataclass(value):
-        return [plain(_field(value, field.name), tree) for field in dataclasses.fields(value)]
+        return [plain(each, tree) for each in _fields(value)]
     if isinstance(value, Mapping):
         return {str(name): plain(each, tree) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -57,10 +57,11 @@ def plain(value: Any, tree: str) -> Any:
     return f"a {type(value).__name__}"
 
 
-def _field(record: Any, name: str) -> Any:
-    """A record's field; what it allows is told as what it does not allow, as older trees have it."""
-    value = getattr(record, name)
-    return 1 - value if name.startswith("allows_") else value
+def _fields(record: Any) -> Iterator[Any]:
+    """The fields of a record; those of a record in it stand in its place, without its name."""
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        yield from list(_fields(value))[1:] if dataclasses.is_dataclass(value) else (value,)
 
 
 def answered(question: Callable[[], Any], tree: str) -> Any:

@@ -136,15 +136,16 @@ def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
 
 def collectives() -> Any:
     """The time of a collective inside a node, as estimates compute it: kind, payload, group, rate of a ring, latency."""
-    from amped.theory.link_records import Links
-    from amped.theory.links.electrical import TIMES
-    from amped.theory.records import Collective
+    from amped.theory.link_records import Link, Links
+    from amped.theory.links.electrical import RING, TIMES
+    from amped.theory.records import Collective, Group
 
     times: Any = TIMES
 
     def seconds(kind: str, volume: Any, ranks: float, rate: Any, latency: Any) -> Any:
-        links = Links("measured", rate, rate, latency, latency, 0.0, 0.0, 0.0, 1.0, 1.0, *(1.0, 0.0, 0.0, 0.0))
-        return times[kind](Collective("measured", kind, volume, ranks, 1.0, 1.0), links)
+        link, processes = Link("measured", rate, latency), Group("processes", intra=ranks, inter=1.0)
+        links = Links("measured", times, (RING,), overhead=0.0, inside=link, across=link, tree=1.0, switch=1.0)
+        return times[kind](Collective("measured", kind, group=processes, volume=volume, count=1.0), links)
 
     return seconds
 

@@ -82,7 +82,7 @@ def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, 
         records: tuple[Collective, ...] = estimation.results.records(name)
         times = [d.time for d in estimation.results.records(timed)] if timed in known else [0.0] * len(records)
         for record, time in zip(records, times, strict=False):
-            if record.intra * record.inter > 1 and record.count > 0 and not record.name.endswith("gradients"):
+            if record.group.degree > 1 and record.count > 0 and not record.name.endswith("gradients"):
                 detail = f"{record.volume / 1e6:.4g} MB among {record.intra:g} x {record.inter:g}"
                 yield f"{record.name} {record.kind}", (record.kind, detail, calls, time)
 

@@ -248,53 +248,53 @@ def tensor_parallel_feedforwards_per_layer__amped():
     return 1
 
 
+# --- messages --------------------------------------------------------------------------------------------------------
+
 # Times that the payload goes round: gathered, scattered, or both.
 ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1, "reduce": 1}
+# Where rings run, and over which link.
+LINKS = {"intra_node": "inter_accelerator_link", "inter_node": "inter_node_link"}
 
 
-@quantity("s", choice="performance_model", value="amped")
-def intra_node_tensor_communication_time__amped(
-    tensor_collectives,
-    inter_accelerator_bandwidth,
-    inter_accelerator_efficiency,
-    inter_accelerator_latency,
-    layer_passes,
-    communication_rounds,
-):
-    """Time of tensor parallelism inside the node: ring all-reduces.
+def ring_time(c, place, link, steps=1):
+    """Time to go round the ring inside the node, or the ring across nodes with what the node left to each.
 
-    Source: AMPeD, tensor-parallel communication inside nodes.
+    `steps` is 0 where latency is left out. Source: Thakur et al., IJHPCA 19(1).
     """
-    rate = inter_accelerator_bandwidth * inter_accelerator_efficiency
-    once = total(
-        c.count
-        * ROUNDS[c.kind]
-        * ((c.intra - 1) / c.intra * c.volume / rate + (c.intra - 1) * inter_accelerator_latency)
-        for c in tensor_collectives
-    )
-    return once * layer_passes * communication_rounds
+    size, sharing = {"intra_node": (c.intra, 1.0), "inter_node": (c.inter, c.intra)}[place]
+    return ROUNDS[c.kind] * link.time((size - 1) / size * c.volume / sharing, steps * (size - 1))
 
 
-@quantity("s", choice="performance_model", value="amped")
-def inter_node_tensor_communication_time__amped(
-    tensor_collectives,
-    inter_node_bandwidth_per_accelerator,
-    inter_node_efficiency,
-    inter_node_latency,
-    layer_passes,
-    communication_rounds,
-):
-    """Time of tensor parallelism across nodes: ring all-reduces of what the node left to do.
+def rings_time(c, inside, across, steps=1):
+    """Time to go round both rings, one after the other. Source: Thakur et al., IJHPCA 19(1)."""
+    return ring_time(c, "intra_node", inside, steps) + ring_time(c, "inter_node", across, steps)
 
-    Source: AMPeD, tensor-parallel communication across nodes.
+
+def all_to_all_time(c, inside, across):
+    """Time of an all-to-all: the share for other nodes leaves over the cards, the rest stays inside.
+
+    Source: AMPeD, mixture-of-experts communication.
     """
-    rate = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    once = total(
-        c.count
-        * ROUNDS[c.kind]
-        * ((c.inter - 1) / c.inter * c.volume / c.intra / rate + (c.inter - 1) * inter_node_latency)
-        for c in tensor_collectives
-    )
+    near = inside.time((c.intra - 1) / c.group.degree * c.volume, c.intra - 1)
+    return near + across.time((c.inter - 1) / c.inter * c.volume * c.crossing, c.inter - 1)
+
+
+def send_time(c, inside, across, steps=1):
+    """Time to hand a block to a neighbor, across nodes if any neighbor is there. Source: Hockney, 1994 (α–β)."""
+    return np.where(c.inter > 1, across.time(c.volume, steps), inside.time(c.volume, steps) * (c.intra > 1))
+
+
+TIMES = dict.fromkeys(ROUNDS, rings_time) | {"all_to_all": all_to_all_time, "send_receive": send_time}
+
+
+@family(PLACE=tuple(LINKS), LINK=tuple(LINKS.values()), WHERE=("inside the node", "across nodes"))
+@quantity("s", choice="performance_model", value="amped")
+def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passes, communication_rounds):
+    """Time of tensor parallelism WHERE: ring all-reduces, across nodes of what the node left to do.
+
+    Source: AMPeD, tensor-parallel communication WHERE.
+    """
+    once = total(c.count * ring_time(c, "PLACE", LINK[0]) for c in tensor_collectives)
     return once * layer_passes * communication_rounds
 
 
@@ -308,97 +308,27 @@ def exposed_tensor_communication_time__amped(
 
 @quantity("s", choice="performance_model", value="amped")
 def exposed_pipeline_communication_time__amped(
-    pipeline_collectives,
-    inter_accelerator_bandwidth,
-    inter_accelerator_efficiency,
-    inter_node_bandwidth_per_accelerator,
-    inter_node_efficiency,
-    number_of_microbatches_per_minibatch,
+    pipeline_collectives, inter_accelerator_link, inter_node_link, number_of_microbatches_per_minibatch
 ):
     """Time to hand activations and gradients over one stage boundary, across nodes if any boundary is.
 
     Source: AMPeD, pipeline communication. Differs: interleaving sends as often as there are chunks, which is left out.
     """
-    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
-    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    once = total(
-        c.count * c.volume * ((c.inter > 1) / across + (c.inter <= 1) * (c.intra > 1) / inside)
-        for c in pipeline_collectives
-    )
+    (inside,), (across,) = inter_accelerator_link, inter_node_link
+    once = total(c.count * send_time(c, inside, across, steps=0) for c in pipeline_collectives)
     return 2 * number_of_microbatches_per_minibatch * once
 
 
+@family(KIND=("context", "expert"))
 @quantity("s", choice="performance_model", value="amped")
-def exposed_expert_communication_time__amped(
-    expert_collectives,
-    inter_accelerator_bandwidth,
-    inter_accelerator_efficiency,
-    inter_accelerator_latency,
-    inter_node_bandwidth_per_accelerator,
-    inter_node_efficiency,
-    inter_node_latency,
-    layer_passes,
-):
-    """Time of the all-to-alls: the share for other nodes leaves over the cards, the rest stays inside.
+def exposed_KIND_communication_time__amped(KIND_collectives, inter_accelerator_link, inter_node_link, layer_passes):
+    """Time of KIND parallelism: its exchanges inside the node and across nodes, one after the other.
 
-    Source: AMPeD, mixture-of-experts communication.
+    Source: AMPeD, mixture-of-experts communication; arXiv 2310.01889; arXiv 2309.14509. Differs: AMPeD has no context
+    parallelism.
     """
-    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
-    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    return layer_passes * total(
-        c.count * ((c.intra - 1) / (c.intra * c.inter) * c.volume / inside + (c.intra - 1) * inter_accelerator_latency)
-        + c.count * ((c.inter - 1) / c.inter * c.volume * c.crossing / across + (c.inter - 1) * inter_node_latency)
-        for c in expert_collectives
-    )
-
-
-# --- context parallelism ---------------------------------------------------------------------------------------------
-
-
-@quantity("s", choice="performance_model", value="amped")
-def exposed_context_communication_time__amped(
-    context_collectives,
-    inter_accelerator_bandwidth,
-    inter_accelerator_efficiency,
-    inter_accelerator_latency,
-    inter_node_bandwidth_per_accelerator,
-    inter_node_efficiency,
-    inter_node_latency,
-    layer_passes,
-):
-    """Time of context parallelism: its exchanges inside the node and across nodes, one after the other.
-
-    Source: arXiv 2310.01889; arXiv 2309.14509. Differs: AMPeD has none.
-    """
-    inside = (inter_accelerator_bandwidth * inter_accelerator_efficiency, inter_accelerator_latency)
-    across = (inter_node_bandwidth_per_accelerator * inter_node_efficiency, inter_node_latency)
-    return layer_passes * total(c.count * CLOSED_TIMES[c.kind](c, inside, across) for c in context_collectives)
-
-
-def closed_gather_time(c, inside, across):
-    """Time to gather or scatter round rings, inside and then across nodes. Source: Thakur et al., IJHPCA 19(1)."""
-    near = (c.intra - 1) / c.intra * c.volume / inside[0] + (c.intra - 1) * inside[1]
-    return near + (c.inter - 1) / c.inter * c.volume / c.intra / across[0] + (c.inter - 1) * across[1]
-
-
-def closed_all_to_all_time(c, inside, across):
-    """Time of an all-to-all: the share for other nodes, then the rest inside. Source: AMPeD, expert communication."""
-    near = (c.intra - 1) / (c.intra * c.inter) * c.volume / inside[0] + (c.intra - 1) * inside[1]
-    return near + (c.inter - 1) / c.inter * c.volume / across[0] + (c.inter - 1) * across[1]
-
-
-def closed_send_time(c, inside, across):
-    """Time to hand a block to a neighbor, across nodes if any neighbor is there. Source: Hockney, 1994 (α–β)."""
-    near, far = c.volume / inside[0] + inside[1], c.volume / across[0] + across[1]
-    return np.where(c.inter > 1, far, near * (c.intra > 1))
-
-
-CLOSED_TIMES = {
-    "all_gather": closed_gather_time,
-    "reduce_scatter": closed_gather_time,
-    "all_to_all": closed_all_to_all_time,
-    "send_receive": closed_send_time,
-}
+    (inside,), (across,) = inter_accelerator_link, inter_node_link
+    return layer_passes * total(c.count * TIMES[c.kind](c, inside, across) for c in KIND_collectives)
 
 
 # --- data parallelism ------------------------------------------------------------------------------------------------
@@ -413,94 +343,61 @@ def gradient_all_reduce_fraction(zero_stage):
     return np.where(zero_stage >= 3, 0.5, 1.0)
 
 
-@records()
-def data_collectives(
-    non_expert_parameters_per_accelerator,
-    expert_parameters_per_accelerator,
-    gradient_precision,
-    gradient_all_reduce_fraction,
-    intra_node_replicas,
-    inter_node_replicas,
-    intra_node_expert_replicas,
-    inter_node_expert_replicas,
-):
-    """One all-reduce of the worst stage's gradients a step, and one of its experts'.
-
-    Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage, and hybrid
-    sharding, are left out.
-    """
-    shared = non_expert_parameters_per_accelerator * gradient_precision
-    experts = expert_parameters_per_accelerator * gradient_precision
-    replicas = (intra_node_replicas, inter_node_replicas)
-    expert_replicas = (intra_node_expert_replicas, inter_node_expert_replicas)
-    return (
-        Collective("gradients", "all_reduce", shared, *replicas, gradient_all_reduce_fraction),
-        Collective("expert_gradients", "all_reduce", experts, *expert_replicas, gradient_all_reduce_fraction),
-    )
-
-
-@records()
-def weight_collectives(
-    non_expert_parameters_per_accelerator,
-    expert_parameters_per_accelerator,
-    weight_precision,
-    zero_stage,
-    intra_node_replicas,
-    inter_node_replicas,
-    intra_node_expert_replicas,
-    inter_node_expert_replicas,
-):
-    """Sharded weights, to be gathered for each pass of each micro-batch.
+@quantity("1")
+def gathered_weight_fraction(zero_stage):
+    """Share of the weights that each pass of each micro-batch gathers: all where they are sharded.
 
     Source: arXiv 1910.02054, section 7.2.2; arXiv 2304.11277 (FSDP). Differs: AMPeD multiplies the other communication
     by 1 + M, M = 0.5, which is nothing where there is none and the same for one micro-batch as for a hundred.
     """
-    calls = 1.0 * (zero_stage >= 3)
-    shared = non_expert_parameters_per_accelerator * weight_precision
-    experts = expert_parameters_per_accelerator * weight_precision
+    return np.where(zero_stage >= 3, 1.0, 0.0)
+
+
+@family(
+    STATE=("gradient", "weight"),
+    KIND=("all_reduce", "all_gather"),
+    FRACTION=("gradient_all_reduce_fraction", "gathered_weight_fraction"),
+)
+@records()
+def STATE_collectives(
+    non_expert_parameters_per_accelerator,
+    expert_parameters_per_accelerator,
+    STATE_precision,
+    FRACTION,
+    replica_group,
+    expert_replica_group,
+):
+    """One KIND of the worst stage's STATE entries, and one of its experts'.
+
+    Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage, and hybrid
+    sharding, are left out.
+    """
+    shared = non_expert_parameters_per_accelerator * STATE_precision
+    experts = expert_parameters_per_accelerator * STATE_precision
     return (
-        Collective("weights", "all_gather", shared, intra_node_replicas, inter_node_replicas, calls),
-        Collective(
-            "expert_weights", "all_gather", experts, intra_node_expert_replicas, inter_node_expert_replicas, calls
-        ),
+        Collective("STATEs", "KIND", group=replica_group[0], volume=shared, count=FRACTION),
+        Collective("expert_STATEs", "KIND", group=expert_replica_group[0], volume=experts, count=FRACTION),
     )
 
 
+@family(PLACE=tuple(LINKS), LINK=tuple(LINKS.values()), WHERE=("inside the node", "across nodes"))
 @quantity("s", choice="performance_model", value="amped")
-def intra_node_gradient_communication_time__amped(
-    data_collectives, inter_accelerator_bandwidth, inter_accelerator_efficiency
-):
-    """Time of the gradient all-reduce inside the node. Source: AMPeD, gradient all-reduce."""
-    rate = inter_accelerator_bandwidth * inter_accelerator_efficiency
-    return total(c.count * 2 * (c.intra - 1) / c.intra * c.volume / rate for c in data_collectives)
-
-
-@quantity("s", choice="performance_model", value="amped")
-def inter_node_gradient_communication_time__amped(
-    data_collectives, inter_node_bandwidth_per_accelerator, inter_node_efficiency
-):
-    """Time of the gradient all-reduce across nodes. Source: AMPeD, gradient all-reduce."""
-    rate = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    return total(c.count * 2 * (c.inter - 1) / c.inter * c.volume / c.intra / rate for c in data_collectives)
+def PLACE_gradient_communication_time__amped(gradient_collectives, LINK):
+    """Time of the gradient all-reduce WHERE. Source: AMPeD, gradient all-reduce."""
+    return total(c.count * ring_time(c, "PLACE", LINK[0], steps=0) for c in gradient_collectives)
 
 
 @quantity("s", choice="performance_model", value="amped")
 def weight_gathering_time__amped(
     weight_collectives,
-    inter_accelerator_bandwidth,
-    inter_accelerator_efficiency,
-    inter_node_bandwidth_per_accelerator,
-    inter_node_efficiency,
+    inter_accelerator_link,
+    inter_node_link,
     number_of_microbatches_per_minibatch,
     communication_rounds,
 ):
     """Time to gather sharded weights, inside and then across nodes. Source: arXiv 1910.02054, section 7.2.2."""
-    inside = inter_accelerator_bandwidth * inter_accelerator_efficiency
-    across = inter_node_bandwidth_per_accelerator * inter_node_efficiency
-    once = total(
-        c.count * ((c.intra - 1) / c.intra * c.volume / inside + (c.inter - 1) / c.inter * c.volume / c.intra / across)
-        for c in weight_collectives
-    )
+    (inside,), (across,) = inter_accelerator_link, inter_node_link
+    once = total(c.count * rings_time(c, inside, across, steps=0) for c in weight_collectives)
     return once * number_of_microbatches_per_minibatch * communication_rounds
 
 

@@ -1,99 +1,114 @@
-"""Records of networks: what one accelerator has of links and optical circuits, and which algorithms are considered."""
+"""Records of networks: links, algorithms, and what turns a collective into a duration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from amped.theory.records import Collective, Duration, Record
+from amped.theory.records import Collective, Duration, Record, fastest
+
+# The time of a collective on a network.
+Equation = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Algorithms(Record):
-    """Which algorithms of an all-reduce are considered: 1 for each."""
+class Link(Record):
+    """What one accelerator has of a network: byte/s of large messages per direction, and seconds of one step.
 
-    allows_ring: Any
-    allows_tree: Any
-    allows_hierarchy: Any
-    allows_switch: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Links(Record):
-    """What one accelerator has of the fast network inside the node and of the slow one across nodes.
-
-    Attributes:
-        fast, slow: byte/s of large messages, per direction.
-        fast_latency, slow_latency: seconds of one step of a collective.
-        fast_ramp, slow_ramp: bytes lost to reaching that bandwidth; overhead: seconds of a call.
-        tree: bandwidth of a tree as a share of a ring's; switch: share of `fast` that a reducing switch reaches.
-        allows_ring, allows_tree, allows_hierarchy, allows_switch: 1 for each algorithm of an all-reduce that is considered.
+    A message has the bandwidth once it is longer than `ramp`: so many bytes are lost until then.
     """
 
-    fast: Any
-    slow: Any
-    fast_latency: Any
-    slow_latency: Any
-    fast_ramp: Any
-    slow_ramp: Any
+    bandwidth: Any
+    latency: Any
+    ramp: Any = 0.0
+
+    def time(self, volume: Any, steps: Any = 1.0) -> Any:
+        """The time to send so many bytes in so many steps. Source: Hockney, 1994 (α–β)."""
+        return (volume + self.ramp) / self.bandwidth + steps * self.latency
+
+    def losing(self, ramp: Any) -> Link:
+        """The same link with so many bytes as its ramp."""
+        return replace(self, ramp=ramp)
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm(Record):
+    """A way to gather a payload, to scatter it, or to do both, which is to reduce it to all.
+
+    Attributes:
+        time: from the collective, the times that its payload goes round (1 to gather or to scatter, 2 for both), and the network.
+        gathers: whether it is considered to gather or scatter too; else it only reduces to all.
+        allowed: 1 where it is considered.
+    """
+
+    time: Callable[[Any, Any, Any], Any]
+    gathers: bool = True
+    allowed: Any = 1.0
+
+    def where(self, allowed: Any) -> Algorithm:
+        """The same algorithm, considered only where `allowed` is 1."""
+        return replace(self, allowed=allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Network(Record):
+    """What the time of a collective depends on beside its group and payload.
+
+    Attributes:
+        times: the equation of each kind of collective.
+        algorithms: those that are considered; the fastest counts.
+        overhead: seconds of a call.
+        inside: the link inside the node.
+    """
+
+    times: Mapping[str, Equation]
+    algorithms: tuple[Algorithm, ...]
     overhead: Any
+    inside: Link
+
+    def durations(self, collectives: Iterable[Collective]) -> tuple[Duration, ...]:
+        """The time of one call of each collective, with the overhead of a call.
+
+        Source: NCCL src/graph/tuning.cc (a base latency for each call).
+        """
+        return tuple(Duration(c.name, c.kind, "communication", self.time(c), 1.0, c.count) for c in collectives)
+
+    def time(self, c: Collective) -> Any:
+        """The time of one call; none in a group of one, or of nothing."""
+        return ((c.group.degree > 1) & (c.volume > 0 * c.volume)) * (self.overhead + self.times[c.kind](c, self))
+
+    def fastest(self, c: Collective, passes: int, algorithms: Iterable[Algorithm]) -> Any:
+        """The time of the fastest of several algorithms."""
+        return fastest(*((each.allowed, each.time(c, passes, self)) for each in algorithms))
+
+
+@dataclass(frozen=True, slots=True)
+class Links(Network):
+    """Electrical networks: a fast one inside the node and a slow one across nodes.
+
+    Attributes:
+        across: the link across nodes.
+        tree: bandwidth of a tree as a share of a ring's; switch: share of the fast bandwidth that a reducing switch reaches.
+    """
+
+    across: Link
     tree: Any
     switch: Any
-    allows_ring: Any
-    allows_tree: Any
-    allows_hierarchy: Any
-    allows_switch: Any
 
 
 @dataclass(frozen=True, slots=True)
-class CircuitAlgorithms(Record):
-    """Which ways over optical circuits are considered: 1 for each."""
-
-    allows_ring: Any
-    allows_halving: Any
-    allows_k_nomial: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Circuits(Record):
-    """What one accelerator has of a network of optical circuits, and of the electrical links inside its node.
+class Circuits(Network):
+    """Optical circuits across nodes, and electrical links inside.
 
     Attributes:
-        wavelength: byte/s of each of `wavelengths`, which at most `circuits` circuits at once share out.
-        setting: seconds of a step until its circuits are there; latency: of the step itself; ramp, overhead: as of `Links`.
-        fast, fast_latency, fast_ramp: as of `Links`; flat: 1 where circuits join the accelerators of a node too.
-        allows_ring, allows_halving, allows_k_nomial: 1 for each algorithm that is considered.
+        wavelength: the link that one of `wavelengths` is, which at most `circuits` circuits at once share out.
+        setting: seconds of a step until its circuits are there.
+        flat: 1 where circuits join the accelerators of a node too.
     """
 
-    wavelength: Any
+    wavelength: Link
     wavelengths: Any
     circuits: Any
     setting: Any
-    latency: Any
-    ramp: Any
-    overhead: Any
-    fast: Any
-    fast_latency: Any
-    fast_ramp: Any
     flat: Any
-    allows_ring: Any
-    allows_halving: Any
-    allows_k_nomial: Any
-
-
-def durations_on(
-    network: Links | Circuits, times: Mapping[str, Callable[[Any, Any], Any]], collectives: Iterable[Collective]
-) -> tuple[Duration, ...]:
-    """The time of one call of each collective, with the overhead of a call; none in a group of one or of nothing."""
-    return tuple(
-        Duration(
-            c.name,
-            c.kind,
-            "communication",
-            ((c.intra * c.inter > 1) & (c.volume > 0 * c.volume)) * (network.overhead + times[c.kind](c, network)),
-            1.0,
-            c.count,
-        )
-        for c in collectives
-    )

@@ -1,21 +1,22 @@
 """Plural things: frozen records whose fields are arrays that broadcast.
 
-A record's text fields, and tuples of text, are structure, its other fields are float64 arrays; `mapped` applies a function to
-the arrays.
+A record's texts, switches, tables and equations are structure, its other fields are float64 arrays, or records and tuples of
+such; `mapped` applies a function to the arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import add
+from types import FunctionType
 from typing import Any, Self
 
 import numpy as np
 
-# What is no array of a record: text, and tuples of text.
-STRUCTURE = (str, tuple)
+# What is no array of a record: texts, switches, tables and equations.
+STRUCTURE = (str, bool, Mapping, FunctionType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,16 @@ class Record:
 
     def mapped(self, function: Callable[[Any], Any]) -> Self:
         """The same record with `function` applied to each array."""
-        values = (getattr(self, field.name) for field in fields(self))
-        mapped: list[Any] = [
-            v if isinstance(v, STRUCTURE) else v.mapped(function) if isinstance(v, Record) else function(v)
-            for v in values
-        ]
-        return type(self)(*mapped)
+        return type(self)(*(_mapped(getattr(self, field.name), function) for field in fields(self)))
+
+
+def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    """A field of a record with `function` applied to its arrays, and to those of records and tuples in it."""
+    if isinstance(value, Record):
+        return value.mapped(function)
+    if isinstance(value, tuple):
+        return tuple(_mapped(each, function) for each in value)
+    return value if isinstance(value, STRUCTURE) else function(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,21 @@ class Gemm(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Group(Record):
+    """Accelerators that communicate with one another: `intra` inside each of `inter` fast domains ("nodes")."""
+
+    intra: Any
+    inter: Any
+
+    @property
+    def degree(self) -> Any:
+        """Accelerators of the group."""
+        return self.intra * self.inter
+
+
+@dataclass(frozen=True, slots=True)
 class Collective(Record):
-    """A communication of `volume` bytes in a group of `intra` × `inter` accelerators, called `count` times.
+    """A communication of `volume` bytes in a group, called `count` times.
 
     `volume` is the whole payload an accelerator holds before (or after) it; what crosses a link follows from `kind`.
     Of an all-to-all `crossing` is what crosses nodes, as a share of what would without copies for each accelerator there,
@@ -66,12 +84,25 @@ class Collective(Record):
 
     kind: str
     volume: Any
-    intra: Any
-    inter: Any
+    group: Group
     count: Any
     crossing: Any = 1.0
     forwarded: Any = 0.0
     after: tuple[str, ...] = ()
+
+    @property
+    def intra(self) -> Any:
+        """Accelerators of the group inside each node."""
+        return self.group.intra
+
+    @property
+    def inter(self) -> Any:
+        """Nodes of the group."""
+        return self.group.inter
+
+    def of(self, group: Group, volume: Any) -> Collective:
+        """The same collective in another group and with another payload."""
+        return replace(self, group=group, volume=volume)
 
 
 @dataclass(frozen=True, slots=True)

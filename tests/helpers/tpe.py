@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import pytest
 
 import amped
-from amped.theory.link_records import Links
-from amped.theory.links.electrical import collective_durations
-from amped.theory.records import Collective
+from amped.theory.link_records import Link, Links
+from amped.theory.links.electrical import RING, TIMES
+from amped.theory.records import Collective, Group
 from tests.helpers.formulas import sectioned
 from tests.helpers.places import DATA
 
@@ -160,22 +160,17 @@ def records(configuration: str, name: str) -> list[Any]:
 def links(name: str) -> Links:
     """The networks of a system without ramps and overhead, and rings alone."""
     tool = SYSTEMS[name]
-    return Links(
-        name=name, fast=tool["nvlink_bandwidth"] * 1e9 * tool["nvlink_eff"], fast_latency=tool["nvlink_latency"],
-        slow=tool["ib_bandwidth"] * 1e9 * tool["ib_eff"] * tool["nic_factor"], slow_latency=tool["ib_latency"],
-        fast_ramp=0.0, slow_ramp=0.0, overhead=0.0, tree=1.0, switch=1.0,
-        allows_ring=1.0, allows_tree=0.0, allows_hierarchy=0.0, allows_switch=0.0,
-    )  # fmt: skip
+    inside = Link("inside", tool["nvlink_bandwidth"] * 1e9 * tool["nvlink_eff"], tool["nvlink_latency"])
+    across = Link("across", tool["ib_bandwidth"] * 1e9 * tool["ib_eff"] * tool["nic_factor"], tool["ib_latency"])
+    return Links(name, TIMES, (RING,), overhead=0.0, inside=inside, across=across, tree=1.0, switch=1.0)
 
 
 def time_of(golden: Values, kind: str | None = None) -> float:
     """What amped says a message of the tool takes; `kind`: had it been of another kind."""
     inside = min(golden["gpus_in_fast_domain"], golden["gpus"])
-    group = (float(golden["bytes"]), float(inside), golden["gpus"] / inside)
-    (duration,) = collective_durations(  # type: ignore[no-untyped-call]  # a formula
-        (Collective("", kind or KINDS[golden["type"]], *group, 1.0),), (links(golden["system"]),)
-    )
-    return float(duration.time)
+    group = Group("", float(inside), golden["gpus"] / inside)
+    sent = Collective("", kind or KINDS[golden["type"]], volume=float(golden["bytes"]), group=group, count=1.0)
+    return float(links(golden["system"]).time(sent))
 
 
 def by_operator(

@@ -6,84 +6,11 @@ has its own optics, and what stays inside the node goes over the electrical link
 
 import numpy as np
 
-from amped.theory.link_records import CircuitAlgorithms, Circuits, durations_on
+from amped.theory.link_records import Algorithm, Circuits, Link
 from amped.theory.quantity import family, quantity, records
-from amped.theory.records import fastest
+from amped.theory.records import Group
 
-# --- what a network has ----------------------------------------------------------------------------------------------
-
-
-@quantity("s")
-def exposed_reconfiguration_time(
-    reconfiguration_time, number_of_messages_per_reconfiguration, overlapped_reconfiguration_fraction
-):
-    """Time that a step waits for its circuits: shared by the slots that use them, and less what is hidden.
-
-    Source: arXiv 2510.19322; definition.
-    """
-    return reconfiguration_time * (1 - overlapped_reconfiguration_fraction) / number_of_messages_per_reconfiguration
-
-
-@records(choice="collective_algorithm", value="automatic")
-def circuit_algorithms__automatic():
-    """Rings, halving and doubling, and k-nomial rounds, whichever is fastest. Source: definition."""
-    return (CircuitAlgorithms("automatic", 1, 1, 1),)
-
-
-@family(NAME=("ring", "halving_doubling", "k_nomial"))
-@records(choice="collective_algorithm", value="NAME")
-def circuit_algorithms__NAME():
-    """One algorithm alone: rings, whose circuits stay; halving and doubling; or as many partners at once as circuits.
-
-    Source: Rabenseifner, ICCS 2004; Bruck et al., IEEE TPDS 8(11), 1997.
-    """
-    return (CircuitAlgorithms("NAME", *(1 * (name == "NAME") for name in ("ring", "halving_doubling", "k_nomial"))),)
-
-
-@records()
-def network_circuits(
-    bandwidth_per_wavelength,
-    number_of_wavelengths,
-    number_of_circuits_per_accelerator,
-    exposed_reconfiguration_time,
-    inter_node_efficiency,
-    inter_node_latency,
-    inter_node_ramp_bytes,
-    collective_overhead_time,
-    inter_accelerator_bandwidth,
-    inter_accelerator_efficiency,
-    inter_accelerator_latency,
-    inter_accelerator_ramp_bytes,
-    circuits_inside_node,
-    circuit_algorithms,
-):
-    """All that the time of a collective over circuits depends on beside its group and payload. Source: definition.
-
-    Efficiency, latency of a step and ramp are those of the network across nodes.
-    """
-    (algorithms,) = circuit_algorithms
-    return (
-        Circuits(
-            name="network_circuits",
-            wavelength=bandwidth_per_wavelength * inter_node_efficiency,
-            wavelengths=number_of_wavelengths,
-            circuits=number_of_circuits_per_accelerator,
-            setting=exposed_reconfiguration_time,
-            latency=inter_node_latency,
-            ramp=inter_node_ramp_bytes,
-            overhead=collective_overhead_time,
-            fast=inter_accelerator_bandwidth * inter_accelerator_efficiency,
-            fast_latency=inter_accelerator_latency,
-            fast_ramp=inter_accelerator_ramp_bytes,
-            flat=circuits_inside_node,
-            allows_ring=algorithms.allows_ring,
-            allows_halving=algorithms.allows_halving,
-            allows_k_nomial=algorithms.allows_k_nomial,
-        ),
-    )
-
-
-# --- equations -------------------------------------------------------------------------------------------------------
+# --- rounds ----------------------------------------------------------------------------------------------------------
 
 
 # A logarithm that rounding left this much under a whole number is that number; 1 / size of a group is far more.
@@ -92,7 +19,7 @@ ROUNDING = 1e-9
 
 def bandwidth_of(partners, net):
     """What each of so many circuits has: whole wavelengths only. Source: definition."""
-    return np.floor(net.wavelengths / partners) * net.wavelength
+    return np.floor(net.wavelengths / partners) * net.wavelength.bandwidth
 
 
 def round_time(volume, partners, net):
@@ -100,7 +27,7 @@ def round_time(volume, partners, net):
 
     Source: Hockney, 1994 (α–β); arXiv 2211.15226 (reconfiguration).
     """
-    return net.setting + net.latency + (volume + net.ramp) / bandwidth_of(partners, net)
+    return net.setting + net.wavelength.latency + (volume + net.wavelength.ramp) / bandwidth_of(partners, net)
 
 
 def rounds_time(size, volume, partners, net):
@@ -114,35 +41,55 @@ def rounds_time(size, volume, partners, net):
     full = np.floor(np.log(size) / np.log(radix) + ROUNDING)
     held = np.rint(radix**full)
     last = np.maximum(np.ceil((size - held) / held), 1)
-    sent = full * net.ramp + part * (held - 1) / partners
-    regular = full * (net.setting + net.latency) + sent / bandwidth_of(partners, net)
+    sent = full * net.wavelength.ramp + part * (held - 1) / partners
+    regular = full * (net.setting + net.wavelength.latency) + sent / bandwidth_of(partners, net)
     return regular + round_time(part * np.ceil((size - held) / last), last, net) * (size > held)
 
 
-def ring_time(size, volume, passes, net):
+# --- algorithms to gather or to scatter, and to do both --------------------------------------------------------------
+
+
+def ring_time(c, passes, net):
     """Time to send shares of a payload so often round a ring whose circuits stay. Source: Thakur et al., IJHPCA 19(1)."""
-    moved = (size - 1) / size * volume + net.ramp
-    return net.setting + passes * ((size - 1) * net.latency + moved / bandwidth_of(1, net))
+    size = c.group.degree
+    moved = (size - 1) / size * c.volume + net.wavelength.ramp
+    return net.setting + passes * ((size - 1) * net.wavelength.latency + moved / bandwidth_of(1, net))
 
 
-def shared_time(size, volume, passes, net):
-    """Time to gather or scatter, in one pass, or to do both, by the fastest way that is considered. Source: definition."""
-    halving, nomial = (passes * rounds_time(size, volume, partners, net) for partners in (1, net.circuits))
-    ring = (net.allows_ring, ring_time(size, volume, passes, net))
-    return fastest(ring, (net.allows_halving, halving), (net.allows_k_nomial, nomial))
+def halving_and_doubling_time(c, passes, net):
+    """Time to share with one partner after another, as often as passes say. Source: Rabenseifner, ICCS 2004."""
+    return passes * rounds_time(c.group.degree, c.volume, 1, net)
+
+
+def k_nomial_time(c, passes, net):
+    """Time to share with as many partners at once as there are circuits. Source: Bruck et al., IEEE TPDS 8(11), 1997."""
+    return passes * rounds_time(c.group.degree, c.volume, net.circuits, net)
+
+
+ALGORITHMS = {
+    each.name: each
+    for each in (
+        Algorithm("ring", ring_time),
+        Algorithm("halving_doubling", halving_and_doubling_time),
+        Algorithm("k_nomial", k_nomial_time),
+    )
+}
+
+# --- collectives -----------------------------------------------------------------------------------------------------
 
 
 def tiers(c, net):
     """Accelerators of the group inside a node that electrical links join, and those that circuits do. Source: definition."""
     inside = np.where(net.flat > 0, 1, c.intra)
-    return inside, c.intra * c.inter / inside
+    return inside, c.group.degree / inside
 
 
 def in_tiers(c, passes, net):
     """Time to gather or scatter in the node by a ring, and by circuits what that leaves to each. Source: arXiv 1807.11205."""
     inside, across = tiers(c, net)
-    near = ((inside - 1) / inside * c.volume + net.fast_ramp) / net.fast + (inside - 1) * net.fast_latency
-    return passes * near * (inside > 1) + shared_time(across, c.volume / inside, passes, net) * (across > 1)
+    near = net.inside.time((inside - 1) / inside * c.volume, inside - 1)
+    left = c.of(Group("joined by circuits", intra=1, inter=across), c.volume / inside)
+    return passes * near * (inside > 1) + net.fastest(left, passes, net.algorithms) * (across > 1)
 
 
 def all_reduce_time(c, net):
@@ -160,7 +107,7 @@ def spread_time(size, volume, net):
 
     Source: Thakur et al., IJHPCA 19(1), 2005; van de Geijn's scatter and gather there.
     """
-    chain = net.setting + (size - 1) * net.latency + (volume + net.ramp) / bandwidth_of(1, net)
+    chain = net.setting + (size - 1) * net.wavelength.latency + (volume + net.wavelength.ramp) / bandwidth_of(1, net)
     partners = np.maximum(np.minimum(net.circuits, size - 1), 1)
     tree = np.ceil(np.log(size) / np.log(partners + 1) - ROUNDING) * round_time(volume, partners, net)
     halves = 2 * np.minimum(rounds_time(size, volume, 1, net), rounds_time(size, volume, net.circuits, net))
@@ -173,7 +120,7 @@ def broadcast_time(c, net):
     Source: Thakur et al., IJHPCA 19(1), 2005.
     """
     inside, across = tiers(c, net)
-    near = (inside - 1) * net.fast_latency + (c.volume + net.fast_ramp) / net.fast
+    near = net.inside.time(c.volume, inside - 1)
     return near * (inside > 1) + spread_time(across, c.volume, net) * (across > 1)
 
 
@@ -192,8 +139,8 @@ def exchange_time(size, volume, net):
     Differs: its smaller radices, with fewer rounds that pass on more, are left out.
     """
     turns = np.minimum(turns_time(size, volume, 1, net), turns_time(size, volume, net.circuits, net))
-    passed = (size - 1) / 2 * volume + (size - 1) * net.ramp
-    return np.minimum(turns, net.setting + (size - 1) * net.latency + passed / bandwidth_of(1, net))
+    passed = (size - 1) / 2 * volume + (size - 1) * net.wavelength.ramp
+    return np.minimum(turns, net.setting + (size - 1) * net.wavelength.latency + passed / bandwidth_of(1, net))
 
 
 def all_to_all_time(c, net):
@@ -202,16 +149,14 @@ def all_to_all_time(c, net):
     Source: arXiv 2006.16668, section 3.
     """
     inside, across = tiers(c, net)
-    share = (inside - 1) / (inside * across) * c.volume
-    near = (share + net.fast_ramp) / net.fast + (inside - 1) * net.fast_latency
+    near = net.inside.time((inside - 1) / (inside * across) * c.volume, inside - 1)
     return np.maximum(near * (inside > 1), exchange_time(across, c.volume, net) * (across > 1))
 
 
 def send_time(c, net):
     """Time to hand a payload to a neighbor, over a circuit if any neighbor is across. Source: Hockney, 1994 (α–β)."""
     _, across = tiers(c, net)
-    near = net.fast_latency + (c.volume + net.fast_ramp) / net.fast
-    return np.where(across > 1, round_time(c.volume, 1, net), near)
+    return np.where(across > 1, round_time(c.volume, 1, net), net.inside.time(c.volume))
 
 
 TIMES = {
@@ -224,27 +169,66 @@ TIMES = {
     "send_receive": send_time,
 }
 
+# --- the network -----------------------------------------------------------------------------------------------------
 
-@family(KIND=("tensor", "context", "grid_column", "expert", "expert_tensor"))
+
+@quantity("s")
+def exposed_reconfiguration_time(
+    reconfiguration_time, number_of_messages_per_reconfiguration, overlapped_reconfiguration_fraction
+):
+    """Time that a step waits for its circuits: shared by the slots that use them, and less what is hidden.
+
+    Source: arXiv 2510.19322; definition.
+    """
+    return reconfiguration_time * (1 - overlapped_reconfiguration_fraction) / number_of_messages_per_reconfiguration
+
+
+@records(choice="collective_algorithm", value="automatic")
+def circuit_algorithms__automatic():
+    """Rings, halving and doubling, and k-nomial rounds, whichever is fastest. Source: definition."""
+    return tuple(ALGORITHMS.values())
+
+
+@family(NAME=tuple(ALGORITHMS))
+@records(choice="collective_algorithm", value="NAME")
+def circuit_algorithms__NAME():
+    """One algorithm alone: rings, whose circuits stay; halving and doubling; or as many partners at once as circuits.
+
+    Source: Rabenseifner, ICCS 2004; Bruck et al., IEEE TPDS 8(11), 1997.
+    """
+    return (ALGORITHMS["NAME"],)
+
+
+@records()
+def wavelength_link(bandwidth_per_wavelength, inter_node_efficiency, inter_node_latency, inter_node_ramp_bytes):
+    """One wavelength as a link: efficiency, latency and ramp are those of the network across nodes. Source: definition."""
+    bandwidth = bandwidth_per_wavelength * inter_node_efficiency
+    return (Link("wavelength_link", bandwidth, inter_node_latency, inter_node_ramp_bytes),)
+
+
 @records(choice="network_kind", value="optical_circuit_switched")
-def KIND_durations__circuits(KIND_collectives, network_circuits):
-    """Time of each collective of a parallelism in a layer. Source: the equations of its kinds on this page."""
-    return durations_on(network_circuits[0], TIMES, KIND_collectives)
-
-
-@records(choice="network_kind", value="optical_circuit_switched")
-def pipeline_durations__circuits(pipeline_collectives, stage_send_gather_collectives, network_circuits):
-    """Time to hand a micro-batch over a stage boundary, and to gather its parts. Source: `round_time`, `shared_time`."""
-    return durations_on(network_circuits[0], TIMES, pipeline_collectives + stage_send_gather_collectives)
-
-
-@records(choice="network_kind", value="optical_circuit_switched")
-def data_durations__circuits(sharding_collectives, expert_sharding_collectives, network_circuits):
-    """Time of each collective of data parallelism. Source: `all_reduce_time`, `shared_time`."""
-    return durations_on(network_circuits[0], TIMES, sharding_collectives + expert_sharding_collectives)
-
-
-@records(choice="network_kind", value="optical_circuit_switched")
-def output_head_panel_durations__circuits(output_head_panels, network_circuits):
-    """Time of what SUMMA sends for the output head. Source: `spread_time`."""
-    return durations_on(network_circuits[0], TIMES, output_head_panels)
+def network__circuits(
+    wavelength_link,
+    number_of_wavelengths,
+    number_of_circuits_per_accelerator,
+    exposed_reconfiguration_time,
+    collective_overhead_time,
+    inter_accelerator_link,
+    inter_accelerator_ramp_bytes,
+    circuits_inside_node,
+    circuit_algorithms,
+):
+    """All that the time of a collective depends on beside its group and payload. Source: definition."""
+    circuits = Circuits(
+        name="circuits",
+        times=TIMES,
+        algorithms=circuit_algorithms,
+        overhead=collective_overhead_time,
+        inside=inter_accelerator_link[0].losing(inter_accelerator_ramp_bytes),
+        wavelength=wavelength_link[0],
+        wavelengths=number_of_wavelengths,
+        circuits=number_of_circuits_per_accelerator,
+        setting=exposed_reconfiguration_time,
+        flat=circuits_inside_node,
+    )
+    return (circuits,)

@@ -7,8 +7,21 @@ micro-batches of a replica, shards, grids, switches for overlap and offload, and
     a degree               = its part inside the fast domain × its part across nodes
 
 `degrees` and `placement` have these equations; `grid` cuts tensor parallelism into rows × columns, `sharding` cuts states by
-ZeRO, `experts` says how many accelerators and nodes a token's experts are on. A rule is a boolean that must hold. It
-stands in the chapter of its last argument, so `rules` has those that need no more than inputs and mapping.
+ZeRO, `groups` has the groups that messages go through, `experts` says how many accelerators and nodes a token's experts are
+on. A rule is a boolean that must hold. It stands in the chapter of its last argument, so `rules` has those that need no more
+than inputs and mapping.
 """
 
-PAGES = ("degrees", "placement", "grid", "context", "sharding", "pipeline", "offload", "overlap", "experts", "rules")
+PAGES = (
+    "degrees",
+    "placement",
+    "grid",
+    "context",
+    "sharding",
+    "groups",
+    "pipeline",
+    "offload",
+    "overlap",
+    "experts",
+    "rules",
+)

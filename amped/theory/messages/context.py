@@ -29,46 +29,35 @@ def key_value_bytes_per_context_rank(local_key_value_bytes, tensor_parallel_colu
 
 @records(choice="context_parallel_kind", value="ring")
 def context_collectives__ring(
-    key_value_bytes_per_context_rank,
-    context_parallel_degree,
-    intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree,
-    attentions_per_layer,
-    communication_rounds,
+    key_value_bytes_per_context_rank, context_parallel_degree, context_group, attentions_per_layer, communication_rounds
 ):
     """Keys and values passed round a ring in each pass; backward their gradients beside them, all the way home.
 
     Source: arXiv 2310.01889, section 3. Assumes that layers with a window pass on everything too, and that attention to
     block after block takes as long as to all at once.
     """
-    group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
+    (group,), sent = context_group, key_value_bytes_per_context_rank
     steps = (context_parallel_degree - 1) * attentions_per_layer * communication_rounds
     home = context_parallel_degree * attentions_per_layer
     return (
-        Collective("keys_and_values", "send_receive", key_value_bytes_per_context_rank, *group, steps, after=COLUMNS),
-        Collective("key_and_value_gradients", "send_receive", key_value_bytes_per_context_rank, *group, home),
+        Collective("keys_and_values", "send_receive", volume=sent, group=group, count=steps, after=COLUMNS),
+        Collective("key_and_value_gradients", "send_receive", volume=sent, group=group, count=home),
     )
 
 
 @records(choice="context_parallel_kind", value="all_gather")
 def context_collectives__all_gather(
-    key_value_bytes_per_context_rank,
-    context_parallel_degree,
-    intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree,
-    attentions_per_layer,
-    communication_rounds,
+    key_value_bytes_per_context_rank, context_parallel_degree, context_group, attentions_per_layer, communication_rounds
 ):
     """Keys and values gathered from all shares in each pass, their gradients scattered in the backward one.
 
     Source: arXiv 2407.21783, section 3.3.2.
     """
-    group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
-    volume = key_value_bytes_per_context_rank * context_parallel_degree
+    (group,), sent = context_group, key_value_bytes_per_context_rank * context_parallel_degree
     calls = attentions_per_layer * communication_rounds
     return (
-        Collective("keys_and_values", "all_gather", volume, *group, calls, after=COLUMNS),
-        Collective("key_and_value_gradients", "reduce_scatter", volume, *group, attentions_per_layer),
+        Collective("keys_and_values", "all_gather", volume=sent, group=group, count=calls, after=COLUMNS),
+        Collective("key_and_value_gradients", "reduce_scatter", volume=sent, group=group, count=attentions_per_layer),
     )
 
 
@@ -77,8 +66,7 @@ def context_collectives__all_to_all(
     query_bytes,
     attention_output_bytes,
     local_key_value_bytes,
-    intra_node_context_parallel_degree,
-    inter_node_context_parallel_degree,
+    context_group,
     attentions_per_layer,
     communication_rounds,
 ):
@@ -86,11 +74,13 @@ def context_collectives__all_to_all(
 
     Source: arXiv 2309.14509, section 3.
     """
-    group = (intra_node_context_parallel_degree, inter_node_context_parallel_degree)
-    calls = attentions_per_layer * communication_rounds
+    (group,), calls = context_group, attentions_per_layer * communication_rounds
+    exchanged = query_bytes + local_key_value_bytes
     return (
-        Collective("heads", "all_to_all", query_bytes + local_key_value_bytes, *group, calls, after=COLUMNS),
-        Collective("attended_heads", "all_to_all", attention_output_bytes, *group, calls, after=HEADS),
+        Collective("heads", "all_to_all", volume=exchanged, group=group, count=calls, after=COLUMNS),
+        Collective(
+            "attended_heads", "all_to_all", volume=attention_output_bytes, group=group, count=calls, after=HEADS
+        ),
     )
 
 
@@ -114,22 +104,19 @@ def gathered_attentions_per_layer__summa():
 
 @records()
 def grid_column_collectives(
-    local_key_value_bytes,
-    tensor_parallel_columns,
-    gathered_attentions_per_layer,
-    communication_rounds,
-    intra_node_tensor_parallel_columns,
-    inter_node_tensor_parallel_columns,
+    local_key_value_bytes, tensor_parallel_columns, column_group, gathered_attentions_per_layer, communication_rounds
 ):
     """Keys and values of all columns gathered in each pass, their gradients scattered backward.
 
     Source: arXiv 2410.00273, section 3 (2D context).
     """
-    group = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
-    volume, calls = local_key_value_bytes * tensor_parallel_columns, gathered_attentions_per_layer
+    (group,), sent, gradients = (
+        column_group,
+        local_key_value_bytes * tensor_parallel_columns,
+        gathered_attentions_per_layer,
+    )
+    every = gradients * communication_rounds
     return (
-        Collective(
-            "grid_column_keys_and_values", "all_gather", volume, *group, calls * communication_rounds, after=KEYS
-        ),
-        Collective("grid_column_key_and_value_gradients", "reduce_scatter", volume, *group, calls),
+        Collective("grid_column_keys_and_values", "all_gather", volume=sent, group=group, count=every, after=KEYS),
+        Collective("grid_column_key_and_value_gradients", "reduce_scatter", volume=sent, group=group, count=gradients),
     )

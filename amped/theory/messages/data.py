@@ -6,7 +6,7 @@ From ZeRO 2 on gradients are scattered for each micro-batch, from ZeRO 3 on weig
 import numpy as np
 
 from amped.theory.quantity import quantity, records
-from amped.theory.records import Collective
+from amped.theory.records import Collective, Group
 
 
 @quantity("count")
@@ -23,10 +23,8 @@ def sharding_collectives(
     zero_stage,
     sharding_messages,
     sharding_degree,
-    intra_node_replicas,
-    inter_node_replicas,
-    intra_node_shards,
-    inter_node_shards,
+    replica_group,
+    shard_group,
 ):
     """Gradients reduced to all replicas, or scattered over the shards and reduced over their copies; weights gathered.
 
@@ -35,31 +33,24 @@ def sharding_collectives(
     gradients = non_expert_parameters_per_accelerator * gradient_precision / sharding_messages
     weights = non_expert_parameters_per_accelerator * weight_precision / sharding_messages
     whole, sharded = sharding_messages * (zero_stage < 1), sharding_messages * (zero_stage >= 1)
-    shards = (intra_node_shards, inter_node_shards)
-    copies = (intra_node_replicas / intra_node_shards, inter_node_replicas / inter_node_shards)
+    (replicas,), (shards,) = replica_group, shard_group
+    copies = Group("copies of a shard", replicas.intra / shards.intra, replicas.inter / shards.inter)
     return (
-        Collective("gradients", "all_reduce", gradients, intra_node_replicas, inter_node_replicas, whole),
-        Collective("gradients", "reduce_scatter", gradients, *shards, sharded),
-        Collective("gradient_copies", "all_reduce", gradients / sharding_degree, *copies, sharded),
-        Collective("weights", "all_gather", weights, *shards, sharded),
+        Collective("gradients", "all_reduce", group=replicas, volume=gradients, count=whole),
+        Collective("gradients", "reduce_scatter", group=shards, volume=gradients, count=sharded),
+        Collective("gradient_copies", "all_reduce", group=copies, volume=gradients / sharding_degree, count=sharded),
+        Collective("weights", "all_gather", group=shards, volume=weights, count=sharded),
     )
 
 
 @records()
-def expert_sharding_collectives():
-    """Collectives of the routed experts' states: none in a dense network. Source: definition."""
-    return ()
-
-
-@records(choice="feedforward_kind", value="mixture")
-def expert_sharding_collectives__mixture(
+def expert_sharding_collectives(
     expert_parameters_per_accelerator,
     gradient_precision,
     weight_precision,
     zero_stage,
     sharding_messages,
-    intra_node_expert_replicas,
-    inter_node_expert_replicas,
+    expert_replica_group,
 ):
     """Gradients and weights of the routed experts, over the accelerators that hold the same.
 
@@ -68,9 +59,9 @@ def expert_sharding_collectives__mixture(
     gradients = expert_parameters_per_accelerator * gradient_precision / sharding_messages
     weights = expert_parameters_per_accelerator * weight_precision / sharding_messages
     whole, sharded = sharding_messages * (zero_stage < 1), sharding_messages * (zero_stage >= 1)
-    group = (intra_node_expert_replicas, inter_node_expert_replicas)
+    (replicas,) = expert_replica_group
     return (
-        Collective("expert_gradients", "all_reduce", gradients, *group, whole),
-        Collective("expert_gradients", "reduce_scatter", gradients, *group, sharded),
-        Collective("expert_weights", "all_gather", weights, *group, sharded),
+        Collective("expert_gradients", "all_reduce", group=replicas, volume=gradients, count=whole),
+        Collective("expert_gradients", "reduce_scatter", group=replicas, volume=gradients, count=sharded),
+        Collective("expert_weights", "all_gather", group=replicas, volume=weights, count=sharded),
     )

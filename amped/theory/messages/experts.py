@@ -19,8 +19,7 @@ def expert_collectives(
     deduplicated_dispatch_fraction,
     inter_node_dispatch_fraction,
     deduplicated_dispatch,
-    intra_node_expert_parallel_degree,
-    inter_node_expert_parallel_degree,
+    expert_group,
     MoE_fraction,
     communication_rounds,
     recomputed_layer_fraction,
@@ -30,21 +29,22 @@ def expert_collectives(
 
     Nothing needs what is combined again, where recomputation stops early. Source: AMPeD, mixture-of-experts communication.
     """
-    ways = (inter_node_dispatch_fraction, deduplicated_dispatch)
-    group = (intra_node_expert_parallel_degree, inter_node_expert_parallel_degree)
     calls, sent = MoE_fraction * communication_rounds, dispatch_bytes * deduplicated_dispatch_fraction
     combined = calls - MoE_fraction * recomputed_layer_fraction * recomputation_stops_early
-    return (
-        Collective("expert_dispatch", "all_to_all", sent, *group, calls, *ways, after=("expert_permutation",)),
+    computed = ("expert_tensor reduce_scatter", "expert_down_bias", "experts_down")
+    messages = (("expert_dispatch", calls, ("expert_permutation",)), ("expert_combine", combined, computed))
+    return tuple(
         Collective(
-            "expert_combine",
+            name,
             "all_to_all",
-            sent,
-            *group,
-            combined,
-            *ways,
-            after=("expert_tensor reduce_scatter", "expert_down_bias", "experts_down"),
-        ),
+            volume=sent,
+            group=expert_group[0],
+            count=count,
+            crossing=inter_node_dispatch_fraction,
+            forwarded=deduplicated_dispatch,
+            after=after,
+        )
+        for name, count, after in messages
     )
 
 
@@ -53,10 +53,8 @@ def expert_tensor_collectives(
     dispatch_bytes,
     microbatch_bytes,
     expert_tensor_parallel_degree,
-    intra_node_expert_tensor_parallel_degree,
-    inter_node_expert_tensor_parallel_degree,
-    intra_node_tensor_parallel_rows,
-    inter_node_tensor_parallel_rows,
+    expert_tensor_group,
+    row_group,
     sequence_parallel,
     MoE_fraction,
     communication_rounds,
@@ -66,14 +64,14 @@ def expert_tensor_collectives(
     Without sequence parallelism the outputs are gathered too. Source: Megatron-Core, MoE token dispatcher.
     """
     calls, visits = MoE_fraction * communication_rounds, dispatch_bytes * expert_tensor_parallel_degree
-    shares = (intra_node_expert_tensor_parallel_degree, inter_node_expert_tensor_parallel_degree)
-    rows, outputs = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows), calls * (1 - sequence_parallel)
+    (shares,), (rows,), whole = expert_tensor_group, row_group, calls * (1 - sequence_parallel)
+    sent, computed, combined = (
+        ("expert_dispatch all_to_all",),
+        ("expert_down_bias", "experts_down"),
+        ("expert_combine all_to_all",),
+    )
     return (
-        Collective("expert_tensor", "all_gather", visits, *shares, calls, after=("expert_dispatch all_to_all",)),
-        Collective(
-            "expert_tensor", "reduce_scatter", visits, *shares, calls, after=("expert_down_bias", "experts_down")
-        ),
-        Collective(
-            "expert_output", "all_gather", microbatch_bytes, *rows, outputs, after=("expert_combine all_to_all",)
-        ),
+        Collective("expert_tensor", "all_gather", volume=visits, group=shares, count=calls, after=sent),
+        Collective("expert_tensor", "reduce_scatter", volume=visits, group=shares, count=calls, after=computed),
+        Collective("expert_output", "all_gather", volume=microbatch_bytes, group=rows, count=whole, after=combined),
     )

@@ -12,6 +12,7 @@ from amped.theory.records import Collective, total
 # What stands before a product, and so before its panels.
 KEYS = ("rotary_positions", "query_key_norm")
 SCORES = ("attention_scores_inputs reduce", "attention_scores")
+PROBABILITIES = ("attention_dropout", "softmax")
 BEFORE = {
     "query_key_value": ("attention_norm", "norm_statistics all_reduce"),
     "attention_output": ("head_permutation", "attended_heads all_to_all", "attention_values", "fused_attention"),
@@ -36,26 +37,22 @@ def summa_collectives(
     matrix_operand_precision,
     attentions_per_layer,
     dense_fraction,
-    intra_node_tensor_parallel_rows,
-    inter_node_tensor_parallel_rows,
-    intra_node_tensor_parallel_columns,
-    inter_node_tensor_parallel_columns,
+    row_group,
+    column_group,
 ):
     """Panels of inputs along the rows and of weights along the columns, and the sums of norms.
 
     Source: arXiv 2410.00273, section 3. A product's whole depth passes by every accelerator.
     """
-    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
-    columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
+    (rows,), (columns,) = row_group, column_group
     calls = {"query_key_value": attentions_per_layer, "attention_output": attentions_per_layer}
     panels = tuple(
         message
         for g in projection_gemms + feedforward_gemms
         for message in panel_messages(g, matrix_operand_precision, rows, columns, calls.get(g.name, dense_fraction))
     )
-    sums = Collective(
-        "norm_statistics", "all_reduce", norm_statistic_bytes, *rows, norms_per_layer, after=("embedding_dropout",)
-    )
+    sent, calls, after = norm_statistic_bytes, norms_per_layer, ("embedding_dropout",)
+    sums = Collective("norm_statistics", "all_reduce", volume=sent, group=rows, count=calls, after=after)
     return (sums, *panels, *score_panels)
 
 
@@ -64,8 +61,8 @@ def panel_messages(g, precision, rows, columns, calls):
     inputs, weights = g.m * g.k * g.batch * precision / g.panels, g.k * g.n * g.batch * precision / g.panels
     calls, after = g.panels * calls, BEFORE.get(g.name, ())
     return (
-        Collective(f"{g.name}_inputs", "broadcast", inputs, rows[0], rows[1], calls, after=after),
-        Collective(f"{g.name}_weights", "broadcast", weights, columns[0], columns[1], calls, after=after),
+        Collective(f"{g.name}_inputs", "broadcast", volume=inputs, group=rows, count=calls, after=after),
+        Collective(f"{g.name}_weights", "broadcast", volume=weights, group=columns, count=calls, after=after),
     )
 
 
@@ -84,35 +81,26 @@ def score_panels__summa(
     attention_heads,
     key_value_heads,
     context,
-    intra_node_tensor_parallel_rows,
-    inter_node_tensor_parallel_rows,
-    intra_node_tensor_parallel_columns,
-    inter_node_tensor_parallel_columns,
+    row_group,
+    column_group,
 ):
     """Panels of keys and values along the columns, of scores along the rows, reduced or broadcast; sums of the softmax.
 
     Source: arXiv 2410.00273, section 3 (its tool's sa_2d).
     """
     (scores, values), calls, e = attention_gemms, attentions_per_layer, activation_precision
-    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
-    columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
+    (rows,), (columns,) = row_group, column_group
     sums = microbatch_tokens * attention_heads * e
     whole = scores.m * context * scores.batch * e / scores.panels
     own = scores.batch * key_value_heads / attention_heads
     keys, value_panels = (g.n * g.k * own * e / g.panels for g in (scores, values))
+    sent, passed = scores.panels * calls, values.panels * calls
     return (
-        Collective("attention_scores_inputs", "reduce", whole, *rows, scores.panels * calls, after=KEYS),
-        Collective("attention_scores_weights", "broadcast", keys, *columns, scores.panels * calls, after=KEYS),
-        Collective("softmax_statistics", "all_reduce", sums, *rows, calls, after=SCORES),
-        Collective(
-            "attention_values_inputs",
-            "broadcast",
-            whole,
-            *rows,
-            values.panels * calls,
-            after=("attention_dropout", "softmax"),
-        ),
-        Collective("attention_values_weights", "broadcast", value_panels, *columns, values.panels * calls, after=KEYS),
+        Collective("attention_scores_inputs", "reduce", whole, group=rows, count=sent, after=KEYS),
+        Collective("attention_scores_weights", "broadcast", keys, group=columns, count=sent, after=KEYS),
+        Collective("softmax_statistics", "all_reduce", sums, group=rows, count=calls, after=SCORES),
+        Collective("attention_values_inputs", "broadcast", whole, group=rows, count=passed, after=PROBABILITIES),
+        Collective("attention_values_weights", "broadcast", value_panels, group=columns, count=passed, after=KEYS),
     )
 
 
@@ -130,14 +118,11 @@ def output_head_panels(
     output_head_gemms,
     matrix_operand_precision,
     has_vocabulary,
-    intra_node_tensor_parallel_rows,
-    inter_node_tensor_parallel_rows,
-    intra_node_tensor_parallel_columns,
-    inter_node_tensor_parallel_columns,
+    row_group,
+    column_group,
 ):
     """What SUMMA sends for the output head forward: all of its input and of its weight. Source: arXiv 2410.00273."""
-    rows = (intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
-    columns = (intra_node_tensor_parallel_columns, inter_node_tensor_parallel_columns)
+    (rows,), (columns,) = row_group, column_group
     return panel_messages(output_head_gemms[0], matrix_operand_precision, rows, columns, has_vocabulary)
 
 
@@ -158,7 +143,7 @@ def communication_buffer_bytes__2d_summa(summa_collectives, residual_bytes, pipe
     """
     largest = 0.0 * residual_bytes
     for message in summa_collectives:
-        largest = np.maximum(largest, message.volume * (message.intra * message.inter > 1))
+        largest = np.maximum(largest, message.volume * (message.group.degree > 1))
     return 4 * largest + 2 * residual_bytes * (pipeline_parallel_degree > 1)
 
 

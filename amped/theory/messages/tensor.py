@@ -19,26 +19,20 @@ def tensor_parallel_feedforwards_per_layer(dense_fraction, MoE_fraction, shared_
 
 @records()
 def tensor_collectives(
-    microbatch_bytes,
-    intra_node_tensor_parallel_rows,
-    inter_node_tensor_parallel_rows,
-    sequence_parallel,
-    attentions_per_layer,
-    tensor_parallel_feedforwards_per_layer,
+    microbatch_bytes, row_group, sequence_parallel, attentions_per_layer, tensor_parallel_feedforwards_per_layer
 ):
     """Two all-reduces a layer forward; with sequence parallelism, their two halves around each block.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2. Backward has as many.
     """
-    shape = (microbatch_bytes, intra_node_tensor_parallel_rows, inter_node_tensor_parallel_rows)
+    (rows,), sent = row_group, microbatch_bytes
     whole, halves, networks = 1 - sequence_parallel, 1.0 * sequence_parallel, tensor_parallel_feedforwards_per_layer
+    own, attentions = ("attention_output",), attentions_per_layer
     return (
-        Collective("attention_input", "all_gather", *shape, attentions_per_layer * halves, after=NORMALIZED),
-        Collective(
-            "attention_output", "reduce_scatter", *shape, attentions_per_layer * halves, after=("attention_output",)
-        ),
-        Collective("attention_output", "all_reduce", *shape, attentions_per_layer * whole, after=("attention_output",)),
-        Collective("feedforward_input", "all_gather", *shape, networks * halves, after=SUMMED),
-        Collective("feedforward_down", "reduce_scatter", *shape, networks * halves, after=NETWORK),
-        Collective("feedforward_down", "all_reduce", *shape, networks * whole, after=NETWORK),
+        Collective("attention_input", "all_gather", sent, group=rows, count=attentions * halves, after=NORMALIZED),
+        Collective("attention_output", "reduce_scatter", sent, group=rows, count=attentions * halves, after=own),
+        Collective("attention_output", "all_reduce", sent, group=rows, count=attentions * whole, after=own),
+        Collective("feedforward_input", "all_gather", sent, group=rows, count=networks * halves, after=SUMMED),
+        Collective("feedforward_down", "reduce_scatter", sent, group=rows, count=networks * halves, after=NETWORK),
+        Collective("feedforward_down", "all_reduce", sent, group=rows, count=networks * whole, after=NETWORK),
     )

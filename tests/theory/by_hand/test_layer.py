@@ -89,21 +89,6 @@ def test_a_kernel_takes_the_longer_of_its_work_and_its_bytes() -> None:
     assert passes(GPT, ONE_PRODUCT_A_SECOND, memory_bandwidth=1)[0] == by_hand
 
 
-def test_what_kernels_lose() -> None:
-    """13 kernels forward: a second between them, and 10 bytes until memory has its bandwidth, of each.
-
-    Norms and softmax, 320 + 128 bytes, reach half of the bandwidth. Where little is fused, what only streams, 1472 bytes,
-    moves twice; the gradients of weights do not.
-    """
-    plain = passes(GPT, ONE_BYTE_A_SECOND)
-    assert passes(GPT, ONE_BYTE_A_SECOND, kernel_overhead_time=1)[0] == plain[0] + 13
-    assert passes(GPT, ONE_BYTE_A_SECOND, bandwidth_ramp_bytes=10)[0] == plain[0] + 130
-    assert passes(GPT, ONE_BYTE_A_SECOND, normalization_bandwidth_fraction=0.5)[0] == plain[0] + 448
-    assert passes(GPT, ONE_BYTE_A_SECOND, memory_bandwidth_efficiency=0.5) == [2 * seconds for seconds in plain]
-    again = passes(GPT, ONE_BYTE_A_SECOND, streaming_traffic_factor=2)
-    assert (again[0], again[2]) == (plain[0] + 320 + 128 + 128 + 384 + 512, plain[2])
-
-
 def test_operations_of_a_vector_unit() -> None:
     """One operation a second: norms 7 an entry, softmax 4, sums 2, GELU 9; backward 13, 4, 1 and 14 (arXiv 2007.00072)."""
     stream, hidden, scores = 4 * 8, 4 * 32, 2 * 4 * 4
@@ -198,19 +183,6 @@ def test_what_is_computed_again(recomputation: str, again: int) -> None:
     """Scores, softmax and values, or the whole forward pass (arXiv 2205.05198, section 5)."""
     e = trained(GPT, ONE_BYTE_A_SECOND, activation_recomputation=recomputation)
     assert e["recomputation_time_per_layer"] == again
-
-
-@pytest.mark.parametrize(
-    ("recomputation", "kept", "again"), [("none", 1088, 0), ("selective", 1024, 64), ("full", 64, 1088)]
-)
-def test_what_is_kept_and_what_is_there_while_it_is_computed_again(recomputation: str, kept: int, again: int) -> None:
-    """All 1088 bytes; all but 64 of the softmax's output; or the input. While a layer is computed again, it has the rest.
-
-    Beside the largest gradient, of the hidden units, and the one it comes from: 2 · 256 bytes.
-    """
-    e = trained(GPT, activation_recomputation=recomputation)
-    assert e["kept_activation_bytes_per_layer"] == kept
-    assert e["temporary_bytes"] == 2 * 256 + again
 
 
 def test_a_pass_stops_at_the_last_product_that_is_needed() -> None:

@@ -143,24 +143,3 @@ def test_hand_overs_are_waited_for_unless_they_go_beside_passes(overlapped: bool
     """The last stage hands over two micro-batches of 64 bytes at 64 B/s."""
     links = {"inter_accelerator_bandwidth": "64 B/s", "overlap_pipeline_communication": overlapped}
     assert trained(TWO_STAGES, ONE_BYTE_A_SECOND, links)["exposed_pipeline_communication_time"] == exposed
-
-
-# --- chunks of layers ------------------------------------------------------------------------------------------------
-
-
-def test_two_chunks_a_stage_halve_the_bubble_and_hold_half_a_micro_batch_more() -> None:
-    """Four layers on two stages, in chunks of one: F = 4416, B = 12 736 s. Four micro-batches. No ends.
-
-    The bubble is the other stage's work on one micro-batch, two layers of 17 152 s, divided by the chunks (arXiv 2104.04473,
-    section 2.2.2). The first stage warms up with 2 · 1 + 2 chunks and goes on with one more: five of one layer are in
-    flight; the last with 2, and one more: three. One layer keeps 1088 bytes.
-    """
-    world = TWO_STAGES | {"layers": 4, "vocabulary_size": 0, "final_norm": False, "batch_size": 4}
-    plain, chunks = (trained(world, ONE_BYTE_A_SECOND, virtual_pipeline_stages=v) for v in (1, 2))
-    assert (plain["pipeline_bubble_time"], chunks["pipeline_bubble_time"]) == (2 * 17_152, 17_152)
-    assert (plain["first_stage_activation_bytes"], chunks["first_stage_activation_bytes"]) == (2 * 2 * 1088, 5 * 1088)
-    assert (plain["last_stage_activation_bytes"], chunks["last_stage_activation_bytes"]) == (2 * 1088, 3 * 1088)
-    # Each micro-batch is handed over by both chunks, there and back.
-    links = {"inter_accelerator_bandwidth": "64 B/s"}
-    sent = [trained(world, links, virtual_pipeline_stages=v)["exposed_pipeline_communication_time"] for v in (1, 2)]
-    assert sent == [4 * 1, 4 * 2 * 2]

@@ -25,7 +25,6 @@ def test_each_stage_shares_out_one_kind_of_state_more(stage: int, bytes_of_each:
     e = trained(FOUR, zero_stage=stage)
     held = [e[f"{kind}_bytes"] for kind in ("weight", "gradient", "optimizer_state")]
     assert held == [PARAMETERS * each for each in bytes_of_each]
-    assert e["first_stage_state_bytes"] == sum(held)
 
 
 @pytest.mark.parametrize(("stage", "seconds"), [

@@ -47,24 +47,21 @@ def calls_of(shapes: Iterator[str]) -> dict[Formula, list[list[Argument]]]:
     return calls
 
 
-def stacked(values: list[object]) -> object:
+def stacked(values: list[Any]) -> Any:
     """One array of several values; for records, records of such arrays."""
-    if not isinstance(values[0], tuple):
-        return np.concatenate([np.asarray(v, dtype=np.float64).reshape(-1) for v in values])
-    return tuple(stacked_records(group) for group in zip(*values, strict=True))
-
-
-def stacked_records(group: tuple[Any, ...]) -> object:
-    """One record of several: what is structure, such as text, is that of the first; records in it are stacked too."""
-    return type(group[0])(*(
-        of[0] if isinstance(of[0], STRUCTURE) else stacked_records(of) if isinstance(of[0], Record) else stacked(list(of))
-        for of in zip(*map(values_of, group), strict=True)
-    ))  # fmt: skip
+    first = values[0]
+    if isinstance(first, tuple):
+        return tuple(stacked(list(group)) for group in zip(*values, strict=True))
+    if isinstance(first, Record):
+        return type(first)(*(stacked([getattr(record, name) for record in values]) for name in names_of(type(first))))
+    if isinstance(first, STRUCTURE):
+        return first
+    return np.concatenate([np.asarray(v, dtype=np.float64).reshape(-1) for v in values])
 
 
 def structure(row: list[Argument]) -> tuple[object, ...]:
     """The kinds and texts of records, which no variation changes."""
-    return tuple(tuple(texts(r) for r in value) if isinstance(value, tuple) else None for value, *_ in row)
+    return tuple(tuple(leaf for leaf in leaves(value) if isinstance(leaf, str)) for value, *_ in row)
 
 
 def made(row: list[Argument]) -> list[object]:
@@ -76,26 +73,20 @@ def names_of(kind: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))
 
 
-def texts(record: object) -> tuple[str, ...]:
-    return tuple(value for value in values_of(record) if isinstance(value, str))
-
-
-def numbers_of(record: object) -> Iterator[object]:
-    """The numbers of a record, and of the records in it."""
-    for value in values_of(record):
-        if isinstance(value, Record):
-            yield from numbers_of(value)
-        elif not isinstance(value, STRUCTURE):
-            yield value
-
-
-def values_of(record: object) -> list[object]:
-    return [getattr(record, name) for name in names_of(type(record))]
+def leaves(value: object) -> Iterator[object]:
+    """A value; of records, the fields of each and of the records in it."""
+    if isinstance(value, Record):
+        value = tuple(getattr(value, name) for name in names_of(type(value)))
+    if isinstance(value, tuple):
+        for each in value:
+            yield from leaves(each)
+    else:
+        yield value
 
 
 def flat(result: object, length: int) -> list[bytes]:
     """The results as bytes, one for each of `length` calls."""
-    numbers = [value for r in result for value in numbers_of(r)] if isinstance(result, tuple) else [result]
+    numbers: list[Any] = [leaf for leaf in leaves(result) if not isinstance(leaf, STRUCTURE)]
     columns = [np.broadcast_to(np.asarray(n, dtype=np.float64).reshape(-1), (length,)) for n in numbers]
     return [b"".join(column[i].tobytes() for column in columns) for i in range(length)]
 

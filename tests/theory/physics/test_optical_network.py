@@ -8,16 +8,16 @@ from amped.configuring.scenario import read_scenario
 from amped.estimation.comparison import inputs_that_differ
 from amped.estimation.estimation import Estimation, estimated
 from amped.theory.catalogue import catalogue
+from amped.theory.links import electrical, optical
 
 OPTICAL = {"network_kind": "optical_circuit_switched"}
 
 # --- in the house ---------------------------------------------------------------------------------------------------
 
 
-def test_whatever_has_a_time_on_links_has_one_on_circuits() -> None:
-    for quantity in catalogue().values():
-        asks = {f.mark.value for f in quantity.formulas if {"network_links", "network_circuits"} & set(f.arguments)}
-        assert asks in (set(), {None, "optical_circuit_switched"}), f"{quantity.name} has no formula for circuits"
+def test_both_networks_have_a_time_for_every_kind_of_collective() -> None:
+    assert {f.mark.value for f in catalogue()["network"].formulas} == set(catalogue()["network_kind"].mark.choices)
+    assert electrical.TIMES.keys() == optical.TIMES.keys()
 
 
 def test_an_electrical_network_knows_nothing_of_circuits() -> None:

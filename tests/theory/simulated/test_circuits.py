@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amped.theory.link_records import Circuits, Links, durations_on
+from amped.theory.link_records import Circuits, Link, Links
 from amped.theory.links import electrical as collectives
 from amped.theory.links import optical as circuits
-from amped.theory.records import Collective
+from amped.theory.records import Collective, Group
 from tests.helpers.simulated import circuits as messages
 
 # Optics of round numbers: 12 wavelengths of 1 GB/s, for up to 3 partners, and links in the node ten times as fast.
 OPTICS = Circuits(
-    "optics", wavelength=1e9, wavelengths=12.0, circuits=3.0, setting=1e-4, latency=1e-5, ramp=1e4, overhead=5e-6,
-    fast=120e9, fast_latency=1e-6, fast_ramp=1e3, flat=0.0, allows_ring=1, allows_halving=1, allows_k_nomial=1,
+    "optics", circuits.TIMES, tuple(circuits.ALGORITHMS.values()), overhead=5e-6, inside=Link("inside", 120e9, 1e-6, 1e3),
+    wavelength=Link("wavelength", 1e9, 1e-5, 1e4), wavelengths=12.0, circuits=3.0, setting=1e-4, flat=0.0,
 )  # fmt: skip
-WAYS = ("ring", "halving", "k_nomial")
+WAYS = tuple(circuits.ALGORITHMS)
 SIZES = [*range(2, 21), 25, 27, 31, 32, 33, 48, 63, 64, 65, 81, 100]
 VOLUME = 3.6e7
 few = settings(max_examples=40, deadline=None, derandomize=True)
@@ -27,29 +27,39 @@ every_size = pytest.mark.parametrize("size", SIZES)
 every_number_of_partners = pytest.mark.parametrize("partners", [1, 2, 3, 4, 7, 12])
 every_kind = pytest.mark.parametrize("kind", circuits.TIMES)
 groups = st.tuples(st.sampled_from([1, 2, 3, 4, 8, 16]), st.sampled_from([1, 2, 3, 5, 8, 64]))
+links_of = st.builds(Link, st.just("inside"), st.floats(1e10, 1e12), st.floats(0, 1e-5), st.floats(0, 1e7))
+wavelengths_of = st.builds(Link, st.just("one"), st.floats(1e8, 1e10), st.floats(0, 1e-4), st.floats(0, 1e7))
 optics_of = st.builds(
-    Circuits, st.just("optics"), wavelength=st.floats(1e8, 1e10), wavelengths=st.integers(8, 64).map(float),
-    circuits=st.integers(1, 8).map(float), setting=st.floats(0, 1e-2), latency=st.floats(0, 1e-4),
-    ramp=st.floats(0, 1e7), overhead=st.floats(0, 1e-5), fast=st.floats(1e10, 1e12), fast_latency=st.floats(0, 1e-5),
-    fast_ramp=st.floats(0, 1e7), flat=st.sampled_from([0.0, 1.0]), allows_ring=st.just(1), allows_halving=st.just(1),
-    allows_k_nomial=st.just(1),
+    Circuits, st.just("optics"), st.just(circuits.TIMES), st.just(OPTICS.algorithms), overhead=st.floats(0, 1e-5),
+    inside=links_of, wavelength=wavelengths_of, wavelengths=st.integers(8, 64).map(float),
+    circuits=st.integers(1, 8).map(float), setting=st.floats(0, 1e-2), flat=st.sampled_from([0.0, 1.0]),
 )  # fmt: skip
 
 
+def waved(net: Circuits, **changed: float) -> Circuits:
+    return replace(net, wavelength=replace(net.wavelength, **changed))
+
+
+def message(kind: str, group: tuple[float, float], volume: float = VOLUME) -> Collective:
+    members = Group("it", np.array([1.0 * group[0]]), np.array([1.0 * group[1]]))
+    return Collective("it", kind, volume=np.array([volume]), group=members, count=1.0)
+
+
 def simulated(collective: Callable[..., None], *arguments: float, net: Circuits = OPTICS) -> float:
-    fabric = messages.Fabric(int(net.wavelengths), net.wavelength, net.setting, net.latency, net.ramp)
+    fabric = messages.Fabric(
+        int(net.wavelengths), net.wavelength.bandwidth, net.setting, net.wavelength.latency, net.wavelength.ramp
+    )
     collective(fabric, *arguments)
     return fabric.clock
 
 
 def called(kind: str, group: tuple[int, int], volume: float = VOLUME, net: Circuits = OPTICS) -> float:
-    it = Collective("it", kind, np.array([volume]), np.array([1.0 * group[0]]), np.array([1.0 * group[1]]), 1.0)
-    (duration,) = durations_on(net, circuits.TIMES, [it])
+    (duration,) = net.durations([message(kind, group, volume)])
     return float(duration.time[0])
 
 
 def only(way: str, net: Circuits = OPTICS) -> Circuits:
-    return replace(net, **{f"allows_{name}": int(name == way) for name in WAYS})
+    return replace(net, algorithms=(circuits.ALGORITHMS[way],))
 
 
 # --- message by message ---------------------------------------------------------------------------------------------
@@ -71,27 +81,27 @@ def test_there_are_as_many_rounds_as_the_logarithm_says(size: int, partners: int
     while (partners + 1) ** rounds < size:
         rounds += 1
     assert len(messages.gathering(size, partners)) == rounds
-    setting_alone = replace(OPTICS, setting=1.0, latency=0.0, ramp=0.0, wavelength=1e300)
+    setting_alone = replace(OPTICS, setting=1.0, wavelength=Link("endless", 1e300, 0.0))
     assert circuits.rounds_time(1.0 * size, 0.0, 1.0 * partners, setting_alone) == rounds
 
 
 @pytest.mark.parametrize("size", [2, 4, 8, 16, 32, 64, 128])
 def test_an_all_reduce_of_a_power_of_two_is_rabenseifners(size: int) -> None:
-    formula = called("all_reduce", (1, size), net=replace(only("halving"), overhead=0))
+    formula = called("all_reduce", (1, size), net=replace(only("halving_doubling"), overhead=0))
     assert formula == pytest.approx(simulated(messages.halving_and_doubling, size, VOLUME), rel=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize("radix", [2, 3, 5, 6, 7, 10, 12])
 def test_powers_are_told_from_their_neighbors(radix: int, exponent: int) -> None:
-    net = replace(OPTICS, setting=1.0, latency=0.0, ramp=0.0, wavelength=1e300)
+    net = replace(OPTICS, setting=1.0, wavelength=Link("endless", 1e300, 0.0))
     rounds = [circuits.rounds_time(1.0 * radix**exponent + more, 0.0, radix - 1.0, net) for more in (0, 1)]
     assert rounds == [exponent, exponent + 1]
 
 
 @every_size
 def test_a_ring_sets_its_circuits_once(size: int) -> None:
-    formula = circuits.ring_time(1.0 * size, VOLUME, 1, OPTICS)
+    formula = circuits.ring_time(message("all_gather", (1, size)), 1, OPTICS)
     assert formula == pytest.approx(simulated(messages.ring_gather, size, VOLUME), rel=1e-12)
 
 
@@ -102,7 +112,8 @@ def test_a_broadcast_takes_the_fastest_of_its_ways(size: int, partners: int) -> 
     tree = simulated(messages.tree_broadcast, size, VOLUME, partners)
     halves = [simulated(messages.scatter, size, VOLUME, p) + simulated(messages.all_gather, size, VOLUME, p)
               for p in (1, partners)]  # fmt: skip
-    chain = net.setting + (size - 1) * net.latency + (VOLUME + net.ramp) / (net.wavelengths * net.wavelength)
+    chain = net.setting + (size - 1) * net.wavelength.latency
+    chain += (VOLUME + net.wavelength.ramp) / (net.wavelengths * net.wavelength.bandwidth)
     assert circuits.spread_time(1.0 * size, VOLUME, net) == pytest.approx(min(tree, chain, *halves), rel=1e-12)
 
 
@@ -117,7 +128,7 @@ def test_an_exchange_takes_the_fastest_of_its_ways(size: int, partners: int) -> 
 
 def test_by_hand() -> None:
     """8 accelerators, 12 MB, one partner at a time over 12 GB/s: 6, 3 and 1.5 MB, three times 110 µs, 3 ramps."""
-    net = replace(OPTICS, ramp=0.0)
+    net = waved(OPTICS, ramp=0.0)
     assert circuits.rounds_time(8.0, 12e6, 1.0, net) == pytest.approx(3 * 110e-6 + 10.5e6 / 12e9, rel=1e-12)
     # Three partners at 4 GB/s each: 1.5 MB from each of 3, then the 4 parts that lack, 6 MB from one over all.
     assert circuits.rounds_time(8.0, 12e6, 3.0, net) == pytest.approx(2 * 110e-6 + 1.5e6 / 4e9 + 6e6 / 12e9, rel=1e-12)
@@ -143,9 +154,9 @@ def test_where_circuits_reach_inside_the_node_it_makes_no_difference(kind: str) 
 
 @pytest.mark.parametrize("kind", ["broadcast", "all_to_all", "send_receive"])
 def test_a_group_inside_a_node_needs_no_circuit(kind: str) -> None:
-    links = Links("links", 120e9, 1e9, 1e-6, 1.0, 1e3, 0.0, 5e-6, 1.0, 1.0, 0, 0, 0, 1)
-    it = Collective("it", kind, np.array([VOLUME]), np.array([8.0]), np.array([1.0]), 1.0)
-    (electrical,) = collectives.collective_durations([it], [links])
+    slow, switch = Link("across", 1e9, 1.0), (collectives.ALGORITHMS["in_switch"],)
+    links = Links("links", collectives.TIMES, switch, 5e-6, OPTICS.inside, across=slow, tree=1.0, switch=1.0)
+    (electrical,) = links.durations([message(kind, (8, 1))])
     assert called(kind, (8, 1)) == pytest.approx(float(electrical.time[0]), rel=1e-12)
 
 
@@ -154,7 +165,7 @@ def test_a_group_inside_a_node_needs_no_circuit(kind: str) -> None:
 
 @every_size
 def test_circuits_that_cost_nothing_leave_the_bandwidth(size: int) -> None:
-    free = replace(OPTICS, setting=0.0, latency=0.0, ramp=0.0, overhead=0.0)
+    free = replace(waved(OPTICS, latency=0.0, ramp=0.0), setting=0.0, overhead=0.0)
     least = (size - 1) / size * VOLUME / 12e9
     assert called("all_gather", (1, size), net=free) == pytest.approx(least, rel=1e-12)
     assert called("all_reduce", (1, size), net=free) == pytest.approx(2 * least, rel=1e-12)
@@ -205,8 +216,8 @@ def test_one_alone_and_nothing_to_say_take_no_time(kind: str) -> None:
 @every_kind
 def test_many_at_once_are_what_each_is_alone(kind: str) -> None:
     sizes = np.arange(1.0, 300.0)
-    it = Collective("it", kind, VOLUME * sizes, np.ones_like(sizes), sizes, 1.0)
-    (duration,) = durations_on(OPTICS, circuits.TIMES, [it])
+    group = Group("it", np.ones_like(sizes), sizes)
+    (duration,) = OPTICS.durations([Collective("it", kind, volume=VOLUME * sizes, group=group, count=1.0)])
     alone = [called(kind, (1, int(size)), VOLUME * size) for size in sizes]
     assert duration.time.tolist() == alone
 

@@ -1,0 +1,27 @@
+"""Groups: the accelerators that communicate with one another, with their parts inside the fast domain and across.
+
+Each kind of message goes through one of them (`messages/`). Their parts are quantities of `placement`, `grid` and `sharding`.
+"""
+
+from amped.theory.quantity import family, records
+from amped.theory.records import Group
+
+# The groups by kind, each with the quantity whose parts inside and across nodes it has.
+GROUPS = {
+    "row": "tensor_parallel_rows",
+    "column": "tensor_parallel_columns",
+    "context": "context_parallel_degree",
+    "pipeline": "pipeline_parallel_degree",
+    "expert": "expert_parallel_degree",
+    "expert_tensor": "expert_tensor_parallel_degree",
+    "replica": "replicas",
+    "expert_replica": "expert_replicas",
+    "shard": "shards",
+}
+
+
+@family(KIND=tuple(GROUPS), DEGREE=tuple(GROUPS.values()))
+@records()
+def KIND_group(intra_node_DEGREE, inter_node_DEGREE):
+    """The KIND group: its part inside the node and its part across nodes. Source: definition."""
+    return (Group("KIND", intra=intra_node_DEGREE, inter=inter_node_DEGREE),)
