@@ -17,9 +17,9 @@ from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import ErrorBand, Ground, error_band
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
+from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import ACCELERATOR, MAPPING
 
-PARALLELISMS = ("tensor", "pipeline", "data", "context", "expert")
 STEP_PARTS = (
     "compute_forward_time", "compute_backward_time", "recomputation_time", "weight_update_time", "optimizer_time",
     *(f"exposed_{kind}_communication_time" for kind in (*PARALLELISMS, "offload")), "pipeline_bubble_time",

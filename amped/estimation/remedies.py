@@ -12,6 +12,7 @@ from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import Estimation
 from amped.theory.conditions import OFFLOADS
+from amped.theory.parallelisms import SHARDINGS
 
 Change = Mapping[str, float | str]
 LARGEST_DEGREE = 4096
@@ -42,7 +43,7 @@ def _changes(e: Estimation) -> Iterator[list[Change]]:
     recomputing: list[Change] = [
         {"activation_recomputation": mode} for mode in modes.get(e.choices["activation_recomputation"], ())
     ]
-    sharding: list[Change] = [{"zero_stage": float(stage)} for stage in range(int(e["zero_stage"]) + 1, 4)]
+    sharding: list[Change] = [{"zero_stage": float(stage)} for stage in range(int(e["zero_stage"]) + 1, len(SHARDINGS))]
     switches: list[Change] = [{name: 1.0} for name in SWITCHES if not e[name]]
     share = float(e["fits_in_host_memory"])  # all, or where the host is full nothing
     offloading: list[Change] = [{name: share} for name in OFFLOADS if e[name] != share]

@@ -16,8 +16,9 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, run
 from amped.engine.resolve import plan
 from amped.exploration.factorizations import divisors
-from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, PLACED, Space, parts, wholes
+from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
 from amped.exploration.sweep_axes import SEARCHED, Swept
+from amped.theory.parallelisms import PLACED
 
 CASE = "case"
 SIZES = ("number_of_accelerators", "scale_up_domain_size", "context_parallel_degree")

@@ -22,9 +22,10 @@ from amped.engine.evaluate import Array, Columns, Mask, Results, run
 from amped.engine.resolve import Plan, plan
 from amped.exploration.cases import CASE, Case, Family
 from amped.exploration.factorizations import sizes, splits
-from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, PLACED, Space
+from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space
 from amped.exploration.sweep_axes import BESIDE, MICROBATCHES, SEARCHED, Swept
 from amped.theory.catalogue import Catalogue
+from amped.theory.parallelisms import PLACED
 
 # Rows that one chunk starts from, before the micro-batches and the rules.
 CHUNK_ROWS = 32_768

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from amped.base.errors import ConfigError, did_you_mean
+from amped.theory.parallelisms import PLACED, SHARDINGS
 
-# In the order in which their parts are written; context parallelism only where its degree is not 1.
-PLACED = ("data", "tensor", "pipeline", "context")
 MICROBATCH, BATCH, CHUNKS = "microbatch_size", "batch_size", "virtual_pipeline_stages"
 SWITCH = (0.0, 1.0)
 RECOMPUTATION = ("none", "selective", "full")
@@ -39,7 +38,7 @@ SPACES = {
         "activation_recomputation": RECOMPUTATION, "zero_stage": (0.0, 1.0), "sequence_parallel": SWITCH,
     }),
     "full": Space(True, 16, 16, True, {
-        "activation_recomputation": RECOMPUTATION, "zero_stage": (0.0, 1.0, 2.0, 3.0), "sequence_parallel": SWITCH,
+        "activation_recomputation": RECOMPUTATION, "zero_stage": tuple(map(float, range(len(SHARDINGS)))), "sequence_parallel": SWITCH,
         "overlap_tensor_communication": SWITCH, "overlap_pipeline_communication": SWITCH,
         "overlap_data_communication": SWITCH, "activation_function_recomputation": SWITCH,
     }),
@@ -68,6 +67,7 @@ def wholes_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     return {whole: two for whole, two in found.items() if {*two} <= {*names}}
 
 
+# Context parallelism is searched and told only where its degree is not 1.
 PARTS = parts(PLACED[:3])
 
 

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from amped.exploration.answer import Exploration
 from amped.exploration.results import Row
-from amped.exploration.search_space import PLACED as PLACED_KINDS
 from amped.exploration.search_space import parts, wholes
 from amped.report import human
+from amped.theory.parallelisms import PLACED as PLACED_KINDS
 
 # Columns that stand in the table under a short head, and so not again among what is swept.
 SHORT = {"activation_recomputation": "recompute", "zero_stage": "ZeRO", "sequence_parallel": "seq. par.",

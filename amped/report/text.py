@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from amped.configuring.sources import LookedUp
 from amped.estimation.breakdown import OperatorLine
-from amped.estimation.estimation import PARALLELISMS, Estimation
+from amped.estimation.estimation import Estimation
 from amped.report import human
+from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import CATEGORIES
 
 

@@ -7,7 +7,8 @@ divided by the degree inside. Nothing overlaps with computation. Gradients leave
 import numpy as np
 
 from amped.theory.conditions import OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
-from amped.theory.quantity import ACCELERATOR, family, parameter, quantity, records
+from amped.theory.parallelisms import PARALLELISMS, shares
+from amped.theory.quantity import ACCELERATOR, family, quantity, records
 from amped.theory.records import Collective, total
 
 # --- computation -----------------------------------------------------------------------------------------------------
@@ -39,27 +40,6 @@ def nonlinear_operation_rate__of_units(
     """Exponentials and the like in a second, from the units that compute them. Source: AMPeD, nonlinear operations."""
     units = number_of_cores * nonlinear_functional_units_per_core
     return frequency * units * nonlinear_operations_per_cycle_per_unit
-
-
-@parameter("1", category=ACCELERATOR, above=0, at_most=1)
-def matrix_efficiency():
-    """Share of the matrix peak that a training sustains in its products.
-
-    Source: fitted to MLM21 Table 1, rows 18.4B, 76.1B and 310.1B on A100.
-    """
-    return 0.58
-
-
-@parameter("byte", category=ACCELERATOR, bare="bit", above=0)
-def multiply_accumulate_unit_width():
-    """Widest operand that a matrix unit takes in one pass. Source: AMPeD's default, 32 bit."""
-    return 4
-
-
-@parameter("byte", category=ACCELERATOR, bare="bit", above=0)
-def nonlinear_unit_width():
-    """Widest operand that a nonlinear unit takes in one pass. Source: AMPeD's default, 32 bit."""
-    return 4
 
 
 @quantity("count")
@@ -242,12 +222,6 @@ def optimizer_time__amped(
 # --- tensor parallelism ----------------------------------------------------------------------------------------------
 
 
-@quantity("1", choice="performance_model", value="amped")
-def tensor_parallel_feedforwards_per_layer__amped():
-    """Feed-forward networks of a layer that are cut like attention: one. Source: AMPeD, tensor-parallel communication."""
-    return 1
-
-
 # --- messages --------------------------------------------------------------------------------------------------------
 
 # Times that the payload goes round: gathered, scattered, or both.
@@ -340,7 +314,7 @@ def gradient_all_reduce_fraction(zero_stage):
 
     Source: arXiv 1910.02054, section 7. Differs: stage 2 may scatter gradients every micro-batch; here once a step.
     """
-    return np.where(zero_stage >= 3, 0.5, 1.0)
+    return np.where(shares("weight", zero_stage), 0.5, 1.0)
 
 
 @quantity("1")
@@ -350,7 +324,7 @@ def gathered_weight_fraction(zero_stage):
     Source: arXiv 1910.02054, section 7.2.2; arXiv 2304.11277 (FSDP). Differs: AMPeD multiplies the other communication
     by 1 + M, M = 0.5, which is nothing where there is none and the same for one micro-batch as for a hundred.
     """
-    return np.where(zero_stage >= 3, 1.0, 0.0)
+    return np.where(shares("weight", zero_stage), 1.0, 0.0)
 
 
 @family(
@@ -429,12 +403,6 @@ def pipelined_work_time(
     return work + exposed_tensor_communication_time
 
 
-@quantity("s")
-def bubble_work_time(pipelined_work_time):
-    """What a stage waits for, once for each other stage, as if for all micro-batches: all passes. Source: AMPeD, pipeline bubbles."""
-    return pipelined_work_time
-
-
 @quantity("s", **ZERO_BUBBLE_H1)
 def bubble_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, weight_update_time):
     """What a stage waits for in ZB-H1: weight gradients fill what they can, F + B − W.
@@ -473,11 +441,11 @@ def pipeline_bubble_time__amped(
 # --- what runs beside computation ------------------------------------------------------------------------------------
 
 
-@family(KIND=("tensor", "pipeline", "data", "context", "expert"))
+@family(KIND=PARALLELISMS)
 @quantity("s", choice="performance_model", value="amped")
-def hidden_KIND_communication_time__amped(exposed_KIND_communication_time):
+def hidden_KIND_communication_time__amped():
     """KIND-parallel communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
-    return 0 * exposed_KIND_communication_time
+    return 0
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

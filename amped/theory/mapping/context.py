@@ -2,37 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, parameter, quantity, selector
-
-
-@selector("ring", "all_gather", "all_to_all", category=MAPPING)
-def context_parallel_kind():
-    """How shares of a sequence exchange keys and values: passed round, gathered, or for heads (Ulysses).
-
-    Source: arXiv 2310.01889 (ring); arXiv 2407.21783, section 3.3.2 (all_gather); arXiv 2309.14509 (all_to_all).
-    """
-    return "ring"
-
-
-@parameter("boolean", category=MAPPING)
-def balanced_context_work():
-    """Whether each share of a causal sequence has an early and a late block, so that all have as many scores.
-
-    Source: arXiv 2311.09431; Megatron-Core, context parallelism.
-    """
-    return 1
-
-
-@quantity("count")
-def ulysses_degree():
-    """Accelerators among which heads are exchanged for tokens: one. Source: arXiv 2310.01889."""
-    return 1
-
-
-@quantity("count", choice="context_parallel_kind", value="all_to_all")
-def ulysses_degree__all_to_all(context_parallel_degree):
-    """Accelerators among which heads are exchanged for tokens: the context group. Source: arXiv 2309.14509, section 3."""
-    return context_parallel_degree
+from amped.theory.quantity import quantity
 
 
 @quantity("count")

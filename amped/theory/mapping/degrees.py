@@ -6,34 +6,25 @@ by both parts or by one (the other is then 1); `placement.py` finds the parts of
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, SYSTEM, family, parameter, quantity
-
-KINDS = ("tensor", "context", "data", "pipeline", "expert")
-
-
-@quantity(
-    "count", category=MAPPING, replaces=("intra_node_tensor_parallel_degree", "inter_node_tensor_parallel_degree")
-)
-def tensor_parallel_degree():
-    """Accelerators that each take a share of every weight matrix; 1 unless given. Source: arXiv 1909.08053."""
-    return 1
+from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.quantity import MAPPING, SYSTEM, family, quantity
 
 
-@family(KIND=KINDS)
+@family(KIND=PARALLELISMS)
 @quantity("count", when_given=("intra_node_KIND_parallel_degree",))
 def KIND_parallel_degree__inside(intra_node_KIND_parallel_degree):
     """The degree inside the node, where that is all that is given. Source: definition."""
     return intra_node_KIND_parallel_degree
 
 
-@family(KIND=KINDS)
+@family(KIND=PARALLELISMS)
 @quantity("count", when_given=("inter_node_KIND_parallel_degree",))
 def KIND_parallel_degree__across(inter_node_KIND_parallel_degree):
     """The degree across nodes, where that is all that is given. Source: definition."""
     return inter_node_KIND_parallel_degree
 
 
-@family(KIND=KINDS)
+@family(KIND=PARALLELISMS)
 @quantity("count", when_given=("intra_node_KIND_parallel_degree", "inter_node_KIND_parallel_degree"))
 def KIND_parallel_degree__of_parts(intra_node_KIND_parallel_degree, inter_node_KIND_parallel_degree):
     """The product of the degrees inside and across nodes. Source: AMPeD, table of mapping parameters."""
@@ -50,51 +41,6 @@ def tensor_parallel_degree__of_grid(tensor_parallel_rows, tensor_parallel_column
     return tensor_parallel_rows * tensor_parallel_columns
 
 
-@quantity(
-    "count", category=MAPPING, replaces=("intra_node_context_parallel_degree", "inter_node_context_parallel_degree")
-)
-def context_parallel_degree():
-    """Accelerators that each take a share of a sequence; 1 unless given. Source: arXiv 2310.01889."""
-    return 1
-
-
-@quantity("count", category=MAPPING, replaces=("intra_node_data_parallel_degree", "inter_node_data_parallel_degree"))
-def data_parallel_degree(remaining_degree):
-    """Accelerators that each take a share of the batch: what the other degrees leave.
-
-    Source: arXiv 2104.04473, section 2.
-    """
-    return remaining_degree
-
-
-@quantity(
-    "count", category=MAPPING, replaces=("intra_node_pipeline_parallel_degree", "inter_node_pipeline_parallel_degree")
-)
-def pipeline_parallel_degree():
-    """Accelerators that each take a share of the layers; 1 unless given. Source: arXiv 2104.04473, section 2.2."""
-    return 1
-
-
-@quantity(
-    "count", category=MAPPING, replaces=("intra_node_expert_parallel_degree", "inter_node_expert_parallel_degree")
-)
-def expert_parallel_degree():
-    """Accelerators that each take a share of the experts; 1 unless given. Source: arXiv 2006.16668."""
-    return 1
-
-
-@quantity("count", category=MAPPING)
-def expert_tensor_parallel_degree(tensor_parallel_rows):
-    """Accelerators that share one expert's matrices: as in the dense layers. Source: Megatron-Core, MoE arguments."""
-    return tensor_parallel_rows
-
-
-@quantity("count")
-def remaining_degree():
-    """The data-parallel degree where neither it nor the machine's size is given. Source: definition."""
-    return 1
-
-
 @quantity("count", when_any_given=("number_of_accelerators", "number_of_nodes"), even_with=("number_of_nodes",))
 def remaining_degree__of_machine(
     number_of_accelerators, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree
@@ -109,12 +55,6 @@ def minibatch_size(batch_size, data_parallel_degree):
     return batch_size / data_parallel_degree
 
 
-@quantity("count", category=MAPPING, replaces=("microbatch_size",))
-def number_of_microbatches_per_minibatch(pipeline_parallel_degree):
-    """Micro-batches of a replica in a step: as many as pipeline stages unless given. Source: AMPeD."""
-    return pipeline_parallel_degree
-
-
 @quantity("count", category=MAPPING, when_given=("microbatch_size",))
 def number_of_microbatches_per_minibatch__of_size(minibatch_size, microbatch_size):
     """Micro-batches of a replica in a step, from their size. Source: definition."""
@@ -125,15 +65,6 @@ def number_of_microbatches_per_minibatch__of_size(minibatch_size, microbatch_siz
 def microbatch_size(minibatch_size, number_of_microbatches_per_minibatch):
     """Sequences that go through the network together. Source: AMPeD, table of parameters."""
     return minibatch_size / number_of_microbatches_per_minibatch
-
-
-@parameter("count", category=MAPPING)
-def virtual_pipeline_stages():
-    """Chunks of layers that one pipeline stage holds; above 1 the schedule is interleaved.
-
-    Source: arXiv 2104.04473, section 2.2.
-    """
-    return 1
 
 
 # --- the machine that the degrees need -------------------------------------------------------------------------------

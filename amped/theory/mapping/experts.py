@@ -2,16 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, family, parameter, quantity
-
-
-@parameter("1", category=MAPPING, at_least=1)
-def expert_imbalance_factor():
-    """Tokens of the busiest accelerator's experts for each that it would have if all had as many; the others wait.
-
-    Source: arXiv 2006.16668, section 2.2 (load balance). Forced or perfect balance is 1.
-    """
-    return 1
+from amped.theory.quantity import family, quantity
 
 
 @quantity("1")

@@ -6,40 +6,8 @@ network travel with the layers, spread evenly over those of their stage; activat
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, parameter, quantity
-
-
-@parameter("1", category=MAPPING, at_most=1, or_boolean=True)
-def optimizer_offload():
-    """Share of the optimizer states that the host keeps and updates (true: all).
-
-    Source: arXiv 2101.06840; Megatron-Core, --optimizer-offload-fraction.
-    """
-    return 0
-
-
-@parameter("1", category=MAPPING, at_most=1, or_boolean=True)
-def activation_offload():
-    """Share of what layers keep for the backward pass that waits on the host (true: all).
-
-    Source: arXiv 2104.07857, section 5.1.2; Megatron-Core, --cpu-offloading-num-layers.
-    """
-    return 0
-
-
-@parameter("1", category=MAPPING, at_most=1, or_boolean=True)
-def weight_offload():
-    """Share of the weights that the host keeps and sends for every pass (true: all).
-
-    Source: arXiv 2104.07857, section 5.1.1; DeepSpeed, offload_param.
-    """
-    return 0
-
-
-@quantity("1", category=MAPPING, at_most=1, or_boolean=True)
-def gradient_offload():
-    """Share of the gradients that the host keeps and adds up: none without an offloaded optimizer. Source: definition."""
-    return 0
+from amped.theory.parallelisms import shares
+from amped.theory.quantity import MAPPING, quantity
 
 
 @quantity("1", category=MAPPING, at_most=1, or_boolean=True, when_given=("optimizer_offload",))
@@ -48,7 +16,7 @@ def gradient_offload__with_the_states(optimizer_offload, zero_stage, state_repli
 
     Source: arXiv 2101.06840, section 4. Megatron-Core leaves them on the accelerator, which is gradient_offload = 0.
     """
-    return np.where((zero_stage >= 2) | (state_replicas == 1), optimizer_offload, 0)
+    return np.where(shares("gradient", zero_stage) | (state_replicas == 1), optimizer_offload, 0)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
@@ -60,7 +28,7 @@ def gradients_leave_with_their_states__given(gradient_offload, optimizer_offload
 
     Source: arXiv 2101.06840, section 4.2.
     """
-    alone = (zero_stage >= 2) | (state_replicas == 1)
+    alone = shares("gradient", zero_stage) | (state_replicas == 1)
     return (gradient_offload <= optimizer_offload) & (alone | (gradient_offload == 0))
 
 
@@ -70,4 +38,5 @@ def offloaded_weights_are_those_updated__given(weight_offload, zero_stage, state
 
     Source: DeepSpeed, offload_param (stage 3 alone).
     """
-    return (weight_offload == 0) | (zero_stage == 0) | (zero_stage >= 3) | (state_replicas == 1)
+    sharded, updated = shares("weight", zero_stage), ~shares("optimizer_state", zero_stage)
+    return (weight_offload == 0) | updated | sharded | (state_replicas == 1)

@@ -6,27 +6,8 @@ domain as divides both. An explicit part overrides its placement.
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, SYSTEM, family, quantity, selector
-
-KINDS = ("tensor", "context", "data", "pipeline", "expert")
-
-
-@selector("tensor_context_data_pipeline", "tensor_context_pipeline_data", category=MAPPING)
-def placement_order():
-    """Order in which the degrees take their places in the fast domain. Source: arXiv 2104.04473, section 3.2."""
-    return "tensor_context_data_pipeline"
-
-
-@quantity("count", category=SYSTEM)
-def scale_up_domain_size(number_of_accelerators_per_node):
-    """Accelerators that reach one another over the fast network ("node" in intra_ and inter_). Source: definition."""
-    return number_of_accelerators_per_node
-
-
-@quantity("count")
-def fast_domain_slots_for_tensor(scale_up_domain_size):
-    """Places of the fast domain open to tensor parallelism: all. Source: arXiv 2104.04473, section 3.2."""
-    return scale_up_domain_size
+from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.quantity import MAPPING, family, quantity
 
 
 @quantity("count")
@@ -41,12 +22,6 @@ def fast_domain_slots_after_context(fast_domain_slots_for_context, intra_node_co
     return fast_domain_slots_for_context / intra_node_context_parallel_degree
 
 
-@quantity("count")
-def fast_domain_slots_for_data(fast_domain_slots_after_context):
-    """Places of the fast domain open to data parallelism. Source: definition."""
-    return fast_domain_slots_after_context
-
-
 @quantity("count", choice="placement_order", value="tensor_context_pipeline_data")
 def fast_domain_slots_for_data__after_pipeline(fast_domain_slots_after_context, intra_node_pipeline_parallel_degree):
     """Places of the fast domain left after the pipeline, where it goes first. Source: definition."""
@@ -57,12 +32,6 @@ def fast_domain_slots_for_data__after_pipeline(fast_domain_slots_after_context, 
 def fast_domain_slots_for_pipeline(fast_domain_slots_after_context, intra_node_data_parallel_degree):
     """Places of the fast domain left after data parallelism. Source: definition."""
     return fast_domain_slots_after_context / intra_node_data_parallel_degree
-
-
-@quantity("count", choice="placement_order", value="tensor_context_pipeline_data")
-def fast_domain_slots_for_pipeline__before_data(fast_domain_slots_after_context):
-    """Places of the fast domain open to the pipeline, where it goes before data parallelism. Source: definition."""
-    return fast_domain_slots_after_context
 
 
 @quantity("count")
@@ -96,21 +65,21 @@ def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_exper
     return intra_node_stage_accelerators / intra_node_expert_tensor_parallel_degree
 
 
-@family(KIND=KINDS)
+@family(KIND=PARALLELISMS)
 @quantity("count", category=MAPPING, replaces=("KIND_parallel_degree",))
 def intra_node_KIND_parallel_degree(KIND_parallel_degree, fast_domain_slots_for_KIND):
     """Part of the KIND-parallel degree inside the node: what divides both it and the slots left. Source: definition."""
     return np.gcd(KIND_parallel_degree.astype(np.int64), fast_domain_slots_for_KIND.astype(np.int64)).astype(np.float64)
 
 
-@family(KIND=KINDS)
+@family(KIND=PARALLELISMS)
 @quantity("count", category=MAPPING, when_given=("inter_node_KIND_parallel_degree",))
 def intra_node_KIND_parallel_degree__rest(KIND_parallel_degree, inter_node_KIND_parallel_degree):
     """Part of the KIND-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
     return KIND_parallel_degree / inter_node_KIND_parallel_degree
 
 
-@family(KIND=KINDS)
+@family(KIND=PARALLELISMS)
 @quantity("count", category=MAPPING, replaces=("KIND_parallel_degree",))
 def inter_node_KIND_parallel_degree(KIND_parallel_degree, intra_node_KIND_parallel_degree):
     """Part of the KIND-parallel degree across nodes. Source: definition."""

@@ -6,10 +6,11 @@ one topic stands on that topic's page.
 
 import numpy as np
 
+from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import family, quantity
 
 
-@family(KIND=("tensor", "context", "data", "pipeline", "expert"))
+@family(KIND=PARALLELISMS)
 @quantity("boolean", constrains="KIND_parallel_degree")
 def KIND_degree_is_the_product_of_its_parts(
     KIND_parallel_degree, intra_node_KIND_parallel_degree, inter_node_KIND_parallel_degree

@@ -5,13 +5,15 @@ Stage 1 shards optimizer states, 2 gradients too, 3 weights too (FSDP). Groups s
 
 import numpy as np
 
+from amped.theory.parallelisms import SHARDINGS, shares
 from amped.theory.quantity import MAPPING, family, parameter, quantity
 
 # Parameters that all accelerators of a stage share, and those of routed experts: the prefix of their names.
 EXPERT = ("", "expert_")
+STATES = ("optimizer_state", "gradient", "weight")
 
 
-@parameter("count", category=MAPPING, at_least=0, at_most=3)
+@parameter("count", category=MAPPING, at_least=0, at_most=len(SHARDINGS) - 1)
 def zero_stage():
     """What the replicas share out: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too.
 
@@ -72,24 +74,6 @@ def inter_node_expert_replicas(expert_state_replicas, intra_node_expert_replicas
 # --- shares ----------------------------------------------------------------------------------------------------------
 
 
-@quantity("count", category=MAPPING)
-def sharding_degree(state_replicas):
-    """Replicas among which ZeRO shares out states: all, unless fewer are given (hybrid sharding).
-
-    Source: arXiv 2304.11277, section 3.2.2.
-    """
-    return state_replicas
-
-
-@parameter("boolean", category=MAPPING)
-def pipelined_weight_sharding():
-    """Whether the framework can shard weights within pipeline stages: torchtitan can, Megatron-LM and DeepSpeed cannot.
-
-    Source: Megatron-LM, arguments.py.
-    """
-    return 0
-
-
 @quantity("count")
 def intra_node_shards(sharding_degree, intra_node_replicas):
     """Part of a sharding group inside the node: as many of its replicas as divide the group. Source: arXiv 2304.11277."""
@@ -108,34 +92,14 @@ def expert_sharding_degree(expert_state_replicas, sharding_degree, state_replica
     return np.maximum(expert_state_replicas * sharding_degree / state_replicas, 1)
 
 
-@family(EXPERT_=EXPERT)
+@family(EXPERT_=tuple(prefix for prefix in EXPERT for _ in STATES), STATE=STATES * len(EXPERT))
 @quantity("count")
-def EXPERT_optimizer_state_shards(zero_stage, EXPERT_sharding_degree):
-    """Shares into which ZeRO cuts optimizer states, or those of routed experts: from stage 1 on.
+def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree):
+    """Shares into which ZeRO cuts each STATE of the shared parameters, or of those of routed experts.
 
     Source: arXiv 1910.02054, section 5.
     """
-    return np.where(zero_stage >= 1, EXPERT_sharding_degree, 1)
-
-
-@family(EXPERT_=EXPERT)
-@quantity("count")
-def EXPERT_gradient_shards(zero_stage, EXPERT_sharding_degree):
-    """Shares into which ZeRO cuts gradients, or those of routed experts: from stage 2 on.
-
-    Source: arXiv 1910.02054, section 5.
-    """
-    return np.where(zero_stage >= 2, EXPERT_sharding_degree, 1)
-
-
-@family(EXPERT_=EXPERT)
-@quantity("count")
-def EXPERT_weight_shards(zero_stage, EXPERT_sharding_degree):
-    """Shares into which ZeRO cuts weights, or those of routed experts: from stage 3 on.
-
-    Source: arXiv 1910.02054, section 5.
-    """
-    return np.where(zero_stage >= 3, EXPERT_sharding_degree, 1)
+    return np.where(shares("STATE", zero_stage), EXPERT_sharding_degree, 1)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
@@ -153,4 +117,4 @@ def sharded_weights_are_not_pipelined(zero_stage, pipeline_parallel_degree, pipe
 
     Source: Megatron-LM and DeepSpeed refuse both; torchtitan does both.
     """
-    return (zero_stage < 3) | (pipeline_parallel_degree == 1) | (pipelined_weight_sharding > 0)
+    return ~shares("weight", zero_stage) | (pipeline_parallel_degree == 1) | (pipelined_weight_sharding > 0)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.conditions import OFFLOADED
+from amped.theory.parallelisms import shares
 from amped.theory.quantity import quantity
 from amped.theory.records import total
 
@@ -150,7 +151,7 @@ def gathered_weight_bytes(
     held = number_of_experts * expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
     experts = held * (expert_weight_shards > 1)
     mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / weight_split_degree + experts)
-    sharded = (zero_stage >= 3) & (sharding_degree > 1)
+    sharded = shares("weight", zero_stage) & (sharding_degree > 1)
     return sharded * (core + np.maximum(dense, mixture)) * weight_precision
 
 

@@ -87,21 +87,6 @@ def context_collectives__all_to_all(
 # --- columns of a grid -----------------------------------------------------------------------------------------------
 
 
-@quantity("1")
-def gathered_attentions_per_layer(attentions_per_layer):
-    """Attentions of a layer for which columns gather keys and values: all. Source: arXiv 2410.00273, section 3."""
-    return attentions_per_layer
-
-
-@quantity("1", choice="grid_attention", value="summa")
-def gathered_attentions_per_layer__summa():
-    """Attentions of a layer for which columns gather keys and values: none, they pass by in panels.
-
-    Source: arXiv 2410.00273, section 3.
-    """
-    return 0
-
-
 @records()
 def grid_column_collectives(
     local_key_value_bytes, tensor_parallel_columns, column_group, gathered_attentions_per_layer, communication_rounds

@@ -5,6 +5,7 @@ From ZeRO 2 on gradients are scattered for each micro-batch, from ZeRO 3 on weig
 
 import numpy as np
 
+from amped.theory.parallelisms import shares
 from amped.theory.quantity import quantity, records
 from amped.theory.records import Collective, Group
 
@@ -12,7 +13,7 @@ from amped.theory.records import Collective, Group
 @quantity("count")
 def sharding_messages(zero_stage, largest_stage_layers):
     """Messages in which a stage's weights are gathered: one for each layer where they are sharded. Source: arXiv 2304.11277."""
-    return np.where(zero_stage >= 3, largest_stage_layers, 1)
+    return np.where(shares("weight", zero_stage), largest_stage_layers, 1)
 
 
 @records()
@@ -32,7 +33,8 @@ def sharding_collectives(
     """
     gradients = non_expert_parameters_per_accelerator * gradient_precision / sharding_messages
     weights = non_expert_parameters_per_accelerator * weight_precision / sharding_messages
-    whole, sharded = sharding_messages * (zero_stage < 1), sharding_messages * (zero_stage >= 1)
+    sharded = sharding_messages * shares("optimizer_state", zero_stage)
+    whole = sharding_messages - sharded
     (replicas,), (shards,) = replica_group, shard_group
     copies = Group("copies of a shard", replicas.intra / shards.intra, replicas.inter / shards.inter)
     return (
@@ -58,7 +60,8 @@ def expert_sharding_collectives(
     """
     gradients = expert_parameters_per_accelerator * gradient_precision / sharding_messages
     weights = expert_parameters_per_accelerator * weight_precision / sharding_messages
-    whole, sharded = sharding_messages * (zero_stage < 1), sharding_messages * (zero_stage >= 1)
+    sharded = sharding_messages * shares("optimizer_state", zero_stage)
+    whole = sharding_messages - sharded
     (replicas,) = expert_replica_group
     return (
         Collective("expert_gradients", "all_reduce", group=replicas, volume=gradients, count=whole),

@@ -22,13 +22,7 @@ BEFORE = {
 
 
 @records(choice="tensor_parallel_strategy", value="2d_summa")
-def tensor_collectives__2d_summa(summa_collectives):
-    """What SUMMA sends for a layer forward, panel by panel. Source: arXiv 2410.00273, section 3."""
-    return summa_collectives
-
-
-@records()
-def summa_collectives(
+def tensor_collectives__2d_summa(
     projection_gemms,
     feedforward_gemms,
     score_panels,
@@ -136,13 +130,13 @@ def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations
 
 
 @quantity("byte", choice="tensor_parallel_strategy", value="2d_summa")
-def communication_buffer_bytes__2d_summa(summa_collectives, residual_bytes, pipeline_parallel_degree):
+def communication_buffer_bytes__2d_summa(tensor_collectives, residual_bytes, pipeline_parallel_degree):
     """Buffers of a micro-batch: for each operand the panel multiplied and the next, no larger than the largest.
 
     Source: arXiv 2410.00273, section 3. What neighbors send has buffers too: Megatron-LM, p2p_communication.
     """
     largest = 0.0 * residual_bytes
-    for message in summa_collectives:
+    for message in tensor_collectives:
         largest = np.maximum(largest, message.volume * (message.group.degree > 1))
     return 4 * largest + 2 * residual_bytes * (pipeline_parallel_degree > 1)
 
@@ -196,18 +190,6 @@ def grids_have_no_latent_vectors(latent_projections, activations_on_a_grid):
 
 
 # --- panels beside products ------------------------------------------------------------------------------------------
-
-
-@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def overlapped_tensor_forward_communication_time_per_layer__2d_summa(overlapped_panel_forward_time_per_layer):
-    """Panels that travel beside the products of the panels before, forward. Source: arXiv 2410.00273, section 3."""
-    return overlapped_panel_forward_time_per_layer
-
-
-@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def overlapped_tensor_backward_communication_time_per_layer__2d_summa(overlapped_panel_backward_time_per_layer):
-    """Panels that travel beside the products of the panels before, backward. Source: arXiv 2410.00273, section 3."""
-    return overlapped_panel_backward_time_per_layer
 
 
 @quantity("s")

@@ -6,6 +6,7 @@ Kernels are fused as Megatron-LM fuses them: bias with activation, bias with dro
 
 import numpy as np
 
+from amped.theory.parallelisms import shares
 from amped.theory.quantity import records
 from amped.theory.records import Operator, streamed
 
@@ -98,7 +99,7 @@ def accumulation_operators__separate(
     up themselves, which they do beside their multiplications, at no cost but for very small micro-batches.
     """
     every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
-    kept, left = zero_stage < 2, activation_precision
+    kept, left = ~shares("gradient", zero_stage), activation_precision
     read, written = left + gradient_precision * kept, np.where(kept, gradient_precision, left)
     return tuple(
         Operator(

@@ -5,6 +5,7 @@ Where gradients have links of their own they also travel while tensor parallelis
 
 import numpy as np
 
+from amped.theory.parallelisms import shares
 from amped.theory.quantity import quantity
 from amped.theory.records import total
 
@@ -73,7 +74,7 @@ def gradient_communication_time(data_durations, zero_stage, number_of_microbatch
     Source: arXiv 1910.02054, section 7.
     """
     once = total(d.time * d.count for d in data_durations if d.kind != "all_gather")
-    return once * np.where(zero_stage >= 2, number_of_microbatches_per_minibatch, 1)
+    return once * np.where(shares("gradient", zero_stage), number_of_microbatches_per_minibatch, 1)
 
 
 @quantity("s")
@@ -83,7 +84,7 @@ def weight_communication_time(data_durations, zero_stage, number_of_microbatches
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
     once = total(d.time * d.count for d in data_durations if d.kind == "all_gather")
-    return once * np.where(zero_stage >= 3, 2 * number_of_microbatches_per_minibatch, 1)
+    return once * np.where(shares("weight", zero_stage), 2 * number_of_microbatches_per_minibatch, 1)
 
 
 @quantity("1")
@@ -92,7 +93,7 @@ def overlapped_microbatch_fraction(zero_stage, number_of_microbatches_per_miniba
 
     Source: arXiv 2006.15704, section 3.2.3; arXiv 1910.02054, section 7.2.
     """
-    return np.where(zero_stage >= 2, 1, 1 / number_of_microbatches_per_minibatch)
+    return np.where(shares("gradient", zero_stage), 1, 1 / number_of_microbatches_per_minibatch)
 
 
 @quantity("1")
@@ -102,7 +103,7 @@ def overlappable_data_fraction(bottleneck_stage_layers, zero_stage, prefetched_s
     Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
     """
     others = 1 - 1 / np.maximum(bottleneck_stage_layers, 1)
-    return others * np.where(zero_stage >= 3, prefetched_sharding_fraction, 1)
+    return others * np.where(shares("weight", zero_stage), prefetched_sharding_fraction, 1)
 
 
 @quantity("s")
@@ -139,6 +140,6 @@ def overlapped_weight_communication_time(
     """
     forward = free_forward_time - hidden_pipeline_communication_time
     every = forward + free_backward_time - overlapped_gradient_communication_time
-    window = np.where(zero_stage >= 3, every, forward / number_of_microbatches_per_minibatch)
+    window = np.where(shares("weight", zero_stage), every, forward / number_of_microbatches_per_minibatch)
     able = weight_communication_time * overlappable_data_fraction
     return overlap_data_communication * np.minimum(able, window)

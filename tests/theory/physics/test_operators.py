@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from amped.estimation.estimation import PARALLELISMS, STEP_PARTS
+from amped.estimation.estimation import STEP_PARTS
 from amped.estimation.execution import executed_step
+from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.records import Kernels, Operator
 from amped.theory.roofline.kernels import product_time
 from tests.helpers.physics import EXPERTS, LAYERS, ONE_OF_ALL, degree, trained
