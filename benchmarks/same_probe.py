@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import amped
 
@@ -118,8 +118,8 @@ def _words(parameter: Any, place: int) -> list[str]:
     is_argument = parameter.param_type_name == "argument"
     spellings = [f"argument {place + 1}"] if is_argument else [*parameter.opts, *parameter.secondary_opts]
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
-    members: list[Any] = list(kind) if isinstance(kind, enum.EnumMeta) else []
-    return spellings + [f"{spellings[0]} {member.value}" for member in members]
+    members = [each.value for each in kind] if isinstance(kind, enum.EnumMeta) else get_args(kind)
+    return spellings + [f"{spellings[0]} {member}" for member in members if isinstance(member, str)]
 
 
 def offered() -> dict[str, Any]:

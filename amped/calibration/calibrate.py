@@ -13,8 +13,8 @@ from amped.calibration.coefficients import FITTABLE, MOST_OF_AN_ACCELERATOR, Coe
 from amped.calibration.fitting import NOISE, Task, Told, fitted
 from amped.calibration.observations import Observation, observed
 from amped.engine.evaluate import Array
-from amped.tables.table_files import ACCELERATORS, user_folders
-from amped.tables.tables import Row, Tables
+from amped.tables.table_files import ACCELERATORS
+from amped.tables.tables import Row, user_tables
 from amped.theory.quantity import ACCELERATOR
 from amped.validation.measurements import Measurement, read_measurements
 
@@ -71,7 +71,7 @@ def calibrated(
     Raises:
         TableError: for an unknown accelerator; ConfigError: if nothing of it was measured; AmpedError: for no table.
     """
-    row = Tables(user_folders(lookup_tables)).row(ACCELERATORS, accelerator)
+    row = user_tables(lookup_tables).row(ACCELERATORS, accelerator)
     own = [m for m in read_measurements(table, lookup_tables) if accelerator_of(m) == row.name]
     if not own:
         raise ConfigError(f"no row of {_label(table)} was measured on {row.name}", _measured_on(table, lookup_tables))
@@ -86,7 +86,7 @@ def calibrated_all(
     Raises:
         ConfigError: if that is so of all; AmpedError: for no table.
     """
-    tables, every = Tables(user_folders(lookup_tables)), read_measurements(table, lookup_tables)
+    tables, every = user_tables(lookup_tables), read_measurements(table, lookup_tables)
     names = [name for name in dict.fromkeys(map(accelerator_of, every)) if name]
     if not names:
         raise ConfigError(f"no row of {_label(table)} can be modeled", "`amped validate` says why")

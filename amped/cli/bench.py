@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Option
@@ -15,9 +14,11 @@ from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.bench_compare import compare
+from amped.cli.bench_device import DeviceOption
 from amped.cli.bench_fit import command_line, fit
 from amped.cli.bench_ladder import ladder
 from amped.cli.bench_step import step
+from amped.cli.progress import progress
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
@@ -36,15 +37,8 @@ bench.command("ladder")(ladder)
 bench.command("step")(step)
 
 
-class Suite(enum.StrEnum):
-    """Which kernels are measured."""
-
-    QUICK = "quick"
-    FULL = "full"
-    MODEL = "model"
-
-
-DeviceOption = Annotated[str | None, Option("--device", help="cpu or cuda; a GPU where there is one.")]
+# Which kernels are measured.
+Suite = Literal["quick", "full", "model"]
 DtypeOption = Annotated[
     str | None, Option("--dtype", metavar="FORMAT", help="fp32, bf16 or fp16; bf16 on GPUs, fp32 on CPUs.")
 ]
@@ -56,7 +50,7 @@ ResultOption = Annotated[Path, Option("--output", "-o", metavar="FILE", help="Fi
 @options.with_scenario
 def run(
     asked: Scenario,
-    suite: Annotated[Suite, Option("--suite", help="quick, full, or the operators of a model's layer.")] = Suite.QUICK,
+    suite: Annotated[Suite, Option("--suite", help="quick, full, or the operators of a model's layer.")] = "quick",
     kernel: Annotated[str | None, Option("--kernel", metavar="NAME", help="One kernel instead of a suite.")] = None,
     size: Annotated[str | None, Option("--size", metavar="N=V,…", help="Its dimensions: m=4096,n=4096,k=4096.")] = None,
     device: DeviceOption = None,
@@ -91,9 +85,9 @@ def run(
 
     kernels = _kernels(suite, kernel, size, asked)
     own = (device, dtype, budget, ranks, threads, resume, command_line(), __version__)
-    with _progress("measuring") as tell:
-        result = measured(Request(output, suite.value, kernels, *own), tell)
-    typer.echo(_told(result, output), err=True)
+    with _measuring() as tell:
+        result = measured(Request(output, suite, kernels, *own), tell)
+    options.tell(_told(result, output))
 
 
 def _kernels(
@@ -106,7 +100,7 @@ def _kernels(
         return lambda dtype: [spec(kernel, dtype, **sizes_of(size or "", kernel))]
     if size is not None:
         raise ConfigError("--size is of one kernel", "name it with --kernel")
-    return _operators(asked) if suite is Suite.MODEL else None
+    return _operators(asked) if suite == "model" else None
 
 
 def _operators(scenario: Scenario) -> Callable[[str], Sequence[Any]]:
@@ -139,19 +133,9 @@ def _told(result: dict[str, Any], output: Path) -> str:
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on a terminal's stderr, and nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def _measuring() -> Iterator[Callable[[int, int, str], None]]:
+    """A bar that is told how many kernels are done, of how many, and which."""
+    from rich.progress import MofNCompleteColumn
 
-    console = Console(stderr=True)
-    columns = (
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None, told="")
+    with progress("measuring", MofNCompleteColumn()) as (bar, task):
         yield lambda done, of, kernel: bar.update(task, completed=done, total=of, told=kernel)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from amped.cli import options
 from amped.cli.bench_fit import AcceleratorOption, coefficients_of, formulas
 
-if TYPE_CHECKING:
-    pass
-
-Other = Annotated[Path | None, typer.Argument(metavar="[FILE2]", help="A second run: tell the drift instead.")]
+Other = Annotated[Path | None, Argument(metavar="[FILE2]", help="A second run: tell the drift instead.")]
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `amped bench run` wrote.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="What `amped bench run` wrote.")],
     other: Other = None,
     row: Annotated[
         str | None, Option("--row", metavar="ROW", help="Row of kernel_efficiencies to predict with.")
@@ -52,12 +46,14 @@ def compare(
         _show_drift(result, read_result(other), (file.stem, other.stem), as_json)
         return
     report, told = _report(result, row, accelerator, fitted_on, lookup_tables)
-    typer.echo(told, err=True)
+    options.tell(told)
     _show(report, as_json, as_csv)
     if plot:
-        _draw(
-            report, f"{result['device']['name']}, {result['date'][:10]}, {told}", output_dir or options.DEFAULT_FOLDER
-        )
+        from amped.report.bench_plots import kernel_scatter
+
+        title = f"{result['device']['name']}, {result['date'][:10]}, {told}"
+        files = ((f"kernels.{suffix}", kernel_scatter(report.points, title, suffix)) for suffix in ("png", "svg"))
+        options.write_and_tell(output_dir, *files)
 
 
 def _report(
@@ -68,10 +64,9 @@ def _report(
     from amped.kernels.calibration import calibrated
     from amped.kernels.machine import machine_of
     from amped.kernels.results import read_result
-    from amped.tables.table_files import user_folders
-    from amped.tables.tables import Tables
+    from amped.tables.tables import user_tables
 
-    tables = Tables(user_folders(lookup_tables))
+    tables = user_tables(lookup_tables)
     seen = read_result(fitted_on) if fitted_on is not None else result
     machine = machine_of(seen, tables, accelerator, known_ones=fitted_on is None)
     base = row or rows.base_row(tables, machine.name, machine.known)
@@ -87,15 +82,15 @@ def _show(report: Any, as_json: bool, as_csv: bool) -> None:
     from amped.kernels.comparing import as_json as as_plain
 
     if as_json:
-        typer.echo(json.dumps(as_plain(report), indent=1, allow_nan=False))
+        options.show_json(as_plain(report), allow_nan=False)
     elif as_csv:
-        stream = io.StringIO()
-        lines = csv.writer(stream, lineterminator="\n")
-        lines.writerow(["name", "family", "part", "measured_s", "predicted_s", "error", "flags"])
-        lines.writerows(
-            [p.name, p.family, p.stratum, p.measured, p.predicted, p.error, " ".join(p.flags)] for p in report.points
-        )
-        typer.echo(stream.getvalue(), nl=False)
+        from amped.report.rows_formats import as_csv as written
+
+        names = ("name", "family", "part", "measured_s", "predicted_s", "error", "flags")
+        rows = [
+            (p.name, p.family, p.stratum, p.measured, p.predicted, p.error, " ".join(p.flags)) for p in report.points
+        ]
+        typer.echo(written(names, [dict(zip(names, row, strict=True)) for row in rows]), nl=False)
     else:
         from amped.report.benching import comparison
 
@@ -112,18 +107,6 @@ def _show_drift(one: dict[str, Any], two: dict[str, Any], names: tuple[str, str]
     if not found:
         raise ConfigError("the two results have no kernel in common", "compare runs of one suite and format")
     if as_json:
-        typer.echo(json.dumps({family: {"ratio": ratio, "count": n} for family, (ratio, n) in found.items()}, indent=1))
+        options.show_json({family: {"ratio": ratio, "count": n} for family, (ratio, n) in found.items()})
     else:
         options.show(benching.drift(found, names))
-
-
-def _draw(report: Any, title: str, folder: Path) -> None:
-    """Both pictures, under one date and time."""
-    from amped.base.files import free_stamp, output_file, write_atomically
-    from amped.report.bench_plots import kernel_scatter
-
-    names = ["kernels.png", "kernels.svg"]
-    stamp = free_stamp(folder, names)
-    for name in names:
-        path = write_atomically(output_file(folder, name, stamp), kernel_scatter(report.points, title, name[-3:]))
-        typer.echo(f"written to {path}", err=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Option
 
 from amped.cli import options
-from amped.cli.bench_fit import AcceleratorOption, coefficients_of
+from amped.cli.bench_device import DeviceOption, DtypeOption, own_coefficients
+from amped.cli.bench_fit import AcceleratorOption
 
 if TYPE_CHECKING:
     from amped.kernels.ladder.analytic import Board
@@ -18,16 +18,24 @@ if TYPE_CHECKING:
 RungsOption = Annotated[str | None, Option("--rungs", metavar="A,B,…", help="Only these rungs, by name.")]
 
 
+@dataclass(frozen=True)
+class Layer:
+    """The layer, as the options say."""
+
+    hidden: Annotated[int, Option(help="Width of the layer.")] = 4096
+    ffn: Annotated[int, Option(help="Width of its feed-forward network.")] = 16384
+    heads: Annotated[int, Option(help="Attention heads.")] = 32
+    seq: Annotated[int, Option(help="Tokens of a sequence.")] = 2048
+    batch: Annotated[int, Option(help="Sequences.")] = 4
+    dropout: Annotated[float, Option(help="Share dropped out.")] = 0.1
+    causal: Annotated[bool, Option(help="Mask the future.")] = False
+
+
+@options.bundled(layer=Layer)
 def ladder(
-    hidden: Annotated[int, Option(help="Width of the layer.")] = 4096,
-    ffn: Annotated[int, Option(help="Width of its feed-forward network.")] = 16384,
-    heads: Annotated[int, Option(help="Attention heads.")] = 32,
-    seq: Annotated[int, Option(help="Tokens of a sequence.")] = 2048,
-    batch: Annotated[int, Option(help="Sequences.")] = 4,
-    dropout: Annotated[float, Option(help="Share dropped out.")] = 0.1,
-    causal: Annotated[bool, Option(help="Mask the future.")] = False,
-    device: Annotated[str | None, Option("--device", help="cpu or cuda; a GPU where there is one.")] = None,
-    dtype: Annotated[str | None, Option("--dtype", metavar="FORMAT", help="fp32, bf16 or fp16.")] = None,
+    layer: Layer,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
     rungs: RungsOption = None,
     warm_up: Annotated[int, Option("--warm-up", min=0, help="Passes that do not count.")] = 10,
     passes: Annotated[int, Option("--passes", min=1, help="Passes that do.")] = 20,
@@ -50,18 +58,22 @@ def ladder(
     from amped.kernels.torch_import import chosen_device, chosen_format
 
     where = chosen_device(device)
-    shape = Shape(hidden, ffn, heads, seq, batch, chosen_format(dtype, where), dropout, causal)
+    shape = Shape(**asdict(layer), dtype=chosen_format(dtype, where))
     board, name = _board(where, shape.dtype, accelerator, lookup_tables)
-    wanted = tuple(part.strip() for part in rungs.split(",")) if rungs else RUNGS
+    wanted = options.names(rungs) or RUNGS
     rows = [_told(row) for row in climbed(shape, where, wanted, board, warm_up, passes)]
     _show(rows, vars(shape), name, as_json)
     if plot:
-        _draw(rows, name, output_dir or options.DEFAULT_FOLDER)
+        from amped.report.bench_plots import ladder_bars
+
+        timed = [row for row in rows if row["ms"]]
+        files = ((f"ladder.{suffix}", ladder_bars(timed, name, suffix)) for suffix in ("png", "svg"))
+        options.write_and_tell(output_dir, *files)
 
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:
     """A rung's row, as soon as it is there."""
-    typer.echo(f"{row['rung']}: {row['skipped'] or format(row['ms'], '.2f') + ' ms'}", err=True)
+    options.tell(f"{row['rung']}: {row['skipped'] or format(row['ms'], '.2f') + ' ms'}")
     return row
 
 
@@ -73,18 +85,16 @@ def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path
     from amped.kernels.ladder.analytic import Board
     from amped.kernels.machine import machine_of
     from amped.kernels.predicting import SUSTAINED
-    from amped.kernels.rows import base_row
-    from amped.tables.table_files import user_folders
-    from amped.tables.tables import Tables
+    from amped.tables.tables import user_tables
 
-    tables, fresh = Tables(user_folders(lookup_tables)), prepared(device, 1, __version__)
+    tables, fresh = user_tables(lookup_tables), prepared(device, 1, __version__)
     name = str(fresh["device"]["name"])
     try:
         machine = machine_of(fresh, tables, accelerator, known_ones=True)
     except AmpedError as error:
-        typer.echo(f"not predicted: {error}", err=True)
+        options.tell(f"not predicted: {error}")
         return None, name
-    own = coefficients_of(tables, base_row(tables, machine.name, machine.known))
+    own = own_coefficients(tables, machine)
     peak = machine.peaks.get(dtype) or max(machine.peaks.values())
     beside = (own.get("elementary_function_time", 0.0), own.get("random_number_time", 0.0))
     shares = own[SUSTAINED[dtype]], own["memory_bandwidth_efficiency"]
@@ -93,19 +103,8 @@ def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path
 
 def _show(rows: list[dict[str, Any]], shape: dict[str, Any], name: str, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"device": name, "shape": shape, "rungs": rows}, indent=1))
+        options.show_json({"device": name, "shape": shape, "rungs": rows})
         return
     from amped.report.benching import ladder as table
 
     options.show(table(rows, f"{name}: {', '.join(f'{n} {v}' for n, v in shape.items())}"))
-
-
-def _draw(rows: list[dict[str, Any]], name: str, folder: Path) -> None:
-    from amped.base.files import free_stamp, output_file, write_atomically
-    from amped.report.bench_plots import ladder_bars
-
-    names = ["ladder.png", "ladder.svg"]
-    stamp = free_stamp(folder, names)
-    for each in names:
-        drawn = ladder_bars([row for row in rows if row["ms"]], name, each[-3:])
-        typer.echo(f"written to {write_atomically(output_file(folder, each, stamp), drawn)}", err=True)

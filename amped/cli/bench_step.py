@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
+from amped.cli.bench_device import DeviceOption, DtypeOption, own_coefficients
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
+    from amped.tables.tables import Tables
 
 BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
 PRECISIONS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
@@ -22,14 +22,14 @@ PRECISIONS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 SECONDS, UNKNOWN_RATE = 2.0, 5e10
 MEMORY_SHARE = 0.4
 # One accelerator and no network: what is sent to nobody takes no time at any speed.
-ALONE: dict[str, Any] = {"number_of_accelerators_per_node": 1}
+ALONE = ("number_of_accelerators", "number_of_accelerators_per_node")
 
 
 @options.with_scenario
 def step(
     asked: Scenario,
-    device: Annotated[str | None, Option("--device", help="cpu or cuda; a GPU where there is one.")] = None,
-    dtype: Annotated[str | None, Option("--dtype", metavar="FORMAT", help="fp32, bf16 or fp16.")] = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
     steps: Annotated[int, Option("--steps", min=1, help="Steps that count.")] = 4,
     seconds: Annotated[float, Option("--seconds", min=0.01, help="Time of a step to scale the model to.")] = SECONDS,
     as_json: Annotated[bool, Option("--json", help="Print both as JSON, SI units.")] = False,
@@ -44,15 +44,17 @@ def step(
     """
     from amped.kernels import bench, stepping
     from amped.kernels.torch_import import chosen_device, chosen_format
+    from amped.tables.tables import user_tables
 
     where = chosen_device(device)
     fresh, dtype = bench.prepared(where, 1, __version__), chosen_format(dtype, where)
-    name = _accelerator(asked, fresh)
+    tables = user_tables(asked.question.lookup_tables)
+    name = _accelerator(tables, fresh)
     whole = stepping.Network(**_network(asked))
-    rate = _rate(asked, name, dtype)
+    rate = _rate(tables, name, dtype)
     small = stepping.scaled(whole, MEMORY_SHARE * fresh["device"]["mem_bytes"], seconds * rate)
     predicted = _estimate(asked, small, name, dtype)
-    found = stepping.trained(small, where, dtype, steps, lambda i, s: typer.echo(f"step {i}: {s:.3f} s", err=True))
+    found = stepping.trained(small, where, dtype, steps, lambda i, s: options.tell(f"step {i}: {s:.3f} s"))
     _show(asdict(small), found, predicted, str(fresh["device"]["name"]), as_json)
 
 
@@ -64,74 +66,58 @@ def _network(asked: Scenario) -> dict[str, Any]:
 
     names = ("layers", "dimensionality", "attention_heads", "key_value_heads", "feedforward_dimension", "vocabulary_size",
              "context")  # fmt: skip
-    more = ("microbatch_size", "gated_mlp", "tied_embeddings")
-    e = Estimation(asked, run(plan(asked.catalogue, (*names, *more), asked.sources), asked.sources.given))
+    switches = ("gated_mlp", "tied_embeddings")
+    wanted = (*names, *switches, "microbatch_size")
+    e = Estimation(asked, run(plan(asked.catalogue, wanted, asked.sources), asked.sources.given))
     network: dict[str, Any] = {name: round(e[name]) for name in names}
     if network["dimensionality"] % network["attention_heads"] or network["vocabulary_size"] < 1:
         raise ConfigError(
             "this network cannot be scaled: its heads or its words do not divide", "choose a dense decoder"
         )
-    rest = {"batch_size": max(1, round(e["microbatch_size"])), "gated_mlp": bool(e["gated_mlp"])}
-    return network | rest | {"tied_embeddings": bool(e["tied_embeddings"])}
+    return network | {"batch_size": max(1, round(e["microbatch_size"]))} | {name: bool(e[name]) for name in switches}
 
 
-def _accelerator(asked: Scenario, fresh: dict[str, Any]) -> str:
+def _accelerator(tables: Tables, fresh: dict[str, Any]) -> str:
     """The row of this device among accelerators.
 
     Raises:
         ConfigError: where there is none: what to do.
     """
     from amped.kernels.machine import ACCELERATORS, NAMES, processor_name
-    from amped.tables.table_files import user_folders
-    from amped.tables.tables import Tables
 
     own = str(fresh["device"]["name"])
     name: str = (
         processor_name(fresh) if fresh["device"]["kind"] == "cpu" else NAMES.get(own, own.removeprefix("NVIDIA "))
     )
-    folder = asked.question.lookup_tables
-    if not Tables(user_folders(_path(folder))).has(ACCELERATORS, name):
+    if not tables.has(ACCELERATORS, name):
         raise ConfigError(f"no row of {ACCELERATORS} is of this device, {name!r}",
                           "measure and fit it first: amped bench run -o r.json, amped bench fit r.json -o DIR, then --lookup-tables DIR")  # fmt: skip
     return name
 
 
-def _path(folder: Any) -> Any:
-    from pathlib import Path
-
-    return Path(folder) if folder else None
-
-
-def _rate(asked: Scenario, name: str, dtype: str) -> float:
+def _rate(tables: Tables, name: str, dtype: str) -> float:
     """About the flop/s that the device trains with: half of what its largest products sustain."""
-    from amped.cli.bench_fit import coefficients_of
     from amped.kernels.machine import machine_of
     from amped.kernels.predicting import SUSTAINED
-    from amped.kernels.rows import base_row
-    from amped.tables.table_files import user_folders
-    from amped.tables.tables import Tables
 
-    tables = Tables(user_folders(_path(asked.question.lookup_tables)))
     machine = machine_of({"device": {"name": name, "kind": "row"}}, tables, name)
-    own = coefficients_of(tables, base_row(tables, machine.name, machine.known))
-    return 0.5 * machine.peaks.get(dtype, UNKNOWN_RATE) * own[SUSTAINED[dtype]] or UNKNOWN_RATE
+    share = own_coefficients(tables, machine)[SUSTAINED[dtype]]
+    return 0.5 * machine.peaks.get(dtype, UNKNOWN_RATE) * share or UNKNOWN_RATE
 
 
 def _estimate(asked: Scenario, small: Any, accelerator: str, dtype: str) -> Any:
     """The estimate of the scaled model on this one device, as it is trained here: AdamW, no dropout, all in one format."""
     from amped.library import estimate
 
-    one: dict[str, Any] = {f"{kind}_parallel_degree": 1 for kind in ("data", "tensor", "pipeline", "context", "expert")}
-    bits: dict[str, Any] = dict.fromkeys(
-        ("weight_precision", "activation_precision", "gradient_precision", "optimizer_state_precision"), BITS[dtype]
-    )
-    network: dict[str, Any] = {name: value for name, value in asdict(small).items() if name != "batch_size"}
-    return estimate(
-        {"neural_network_training_parameters": {"parameters": {}}}, lookup_tables=asked.question.lookup_tables,
-        accelerator=accelerator, number_of_accelerators=1, **network, **one, **bits, batch_size=small.batch_size,
-        microbatch_size=small.batch_size, matrix_precision=PRECISIONS[dtype], dropout=0, flash_attention=True,
-        gradient_clipping=False, samples=small.batch_size, **ALONE,
-    )  # fmt: skip
+    degrees = [f"{kind}_parallel_degree" for kind in ("data", "tensor", "pipeline", "context", "expert")]
+    formats = [f"{what}_precision" for what in ("weight", "activation", "gradient", "optimizer_state")]
+    how: dict[str, Any] = {
+        **asdict(small), **dict.fromkeys((*degrees, *ALONE), 1), **dict.fromkeys(formats, BITS[dtype]),
+        "microbatch_size": small.batch_size, "samples": small.batch_size, "matrix_precision": PRECISIONS[dtype],
+        "dropout": 0, "flash_attention": True, "gradient_clipping": False,
+    }  # fmt: skip
+    nothing: dict[str, Any] = {"neural_network_training_parameters": {"parameters": {}}}
+    return estimate(nothing, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **how)
 
 
 def _show(network: dict[str, Any], found: Any, predicted: Any, name: str, as_json: bool) -> None:
@@ -141,7 +127,7 @@ def _show(network: dict[str, Any], found: Any, predicted: Any, name: str, as_jso
     if as_json:
         numbers = {what: {"measured": m, "predicted": p, "error": p / m - 1} for what, (m, p) in pairs.items()}
         more = {"step_times": found.times, "losses": found.losses, "memory": asdict(found.memory)}
-        typer.echo(json.dumps({"device": name, "network": network, **numbers, **more}, indent=1))
+        options.show_json({"device": name, "network": network, **numbers, **more})
         return
     from amped.report.benching import step as table
 

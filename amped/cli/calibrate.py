@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from amped.cli import options
 from amped.cli.validate import TableOption
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
 
 AcceleratorOption = Annotated[
     str | None,
-    typer.Option(
-        "--accelerator", metavar="ROW", help="Accelerator to fit; without it, each that the table has rows of."
-    ),
+    Option("--accelerator", metavar="ROW", help="Accelerator to fit; without it, each that the table has rows of."),
 ]
 FileOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="File of the rows, which must not exist; or its folder.")
+    Path, Option("--output", "-o", metavar="FILE", help="File of the rows, which must not exist; or its folder.")
 ]
 NAME = "kernel_efficiencies.json"
 
@@ -31,8 +28,8 @@ def calibrate(
     table: TableOption = None,
     accelerator: AcceleratorOption = None,
     output: FileOption = Path("lookup_tables") / NAME,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and tell, and write nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON, SI units.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Fit and tell, and write nothing.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
     lookup_tables: options.TablesOption = None,
 ) -> None:
     """Fit an accelerator's coefficients to measured training steps and write them as a row of kernel_efficiencies.
@@ -55,7 +52,7 @@ def calibrate(
         options.refuse_unwritable(path, "--output")
     found = _found(table, accelerator, lookup_tables)
     if as_json:
-        typer.echo(json.dumps({"accelerators": [_plain(c) for c in found]}, indent=1, allow_nan=False))
+        options.show_json({"accelerators": [_plain(c) for c in found]}, allow_nan=False)
     else:
         from rich.console import Group
 
@@ -66,19 +63,16 @@ def calibrate(
         from amped.base.files import write_atomically
         from amped.calibration.written import as_table
 
-        typer.echo(f"written to {write_atomically(path, as_table(found, table))}", err=True)
+        options.tell(f"written to {write_atomically(path, as_table(found, table))}")
 
 
 def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | None) -> Sequence[Calibration]:
     """The calibrations asked for; progress goes to stderr."""
     from amped.calibration.calibrate import calibrated, calibrated_all
 
-    def tell(line: str) -> None:
-        typer.echo(line, err=True)
-
     if accelerator is None:
-        return calibrated_all(table, lookup_tables, tell)
-    return [calibrated(table, accelerator, lookup_tables, tell)]
+        return calibrated_all(table, lookup_tables, options.tell)
+    return [calibrated(table, accelerator, lookup_tables, options.tell)]
 
 
 def _plain(c: Calibration) -> dict[str, Any]:

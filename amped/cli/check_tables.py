@@ -19,11 +19,10 @@ def check_tables(
     """
     from amped.base.errors import TableError
     from amped.estimation.table_check import table_problems
-    from amped.tables.table_files import user_folders
-    from amped.tables.tables import Tables
+    from amped.tables.tables import Tables, user_tables
     from amped.theory.catalogue import catalogue
 
-    tables = Tables((folder,) if folder else user_folders())
+    tables = Tables((folder,)) if folder else user_tables()
     problems = list(table_problems(tables, catalogue(), shipped_too=folder is None))
     if problems:
         raise TableError(problems, file=str(folder or "lookup_tables"))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from amped.cli import options
 
 
 def coefficients(
-    filter_text: Annotated[str, typer.Option("--filter", "-f", metavar="TEXT", help="Only names with this text.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print all values of all rows as JSON, SI units.")] = False,
+    filter_text: Annotated[str, Option("--filter", "-f", metavar="TEXT", help="Only names with this text.")] = "",
+    as_json: Annotated[bool, Option("--json", help="Print all values of all rows as JSON, SI units.")] = False,
     old_names: options.OldNamesOption = False,
     lookup_tables: options.TablesOption = None,
 ) -> None:
@@ -25,19 +25,18 @@ def coefficients(
     """
     options.print_old_names(old_names)
     from amped.calibration import listing
-    from amped.tables.table_files import user_folders
-    from amped.tables.tables import Tables
+    from amped.tables.tables import user_tables
     from amped.theory.catalogue import catalogue
 
-    tables = Tables(user_folders(lookup_tables))
+    tables = user_tables(lookup_tables)
     every = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]
+    counts = listing.counts(tables)
     if as_json:
-        told = {"coefficients": [asdict(c) for c in every], "fitted": [asdict(c) for c in listing.counts(tables)]}
-        typer.echo(options.as_json(told, allow_nan=False))
+        options.show_json({"coefficients": [*map(asdict, every)], "fitted": [*map(asdict, counts)]}, allow_nan=False)
         return
     if not every:
-        typer.echo(f"no coefficient has {filter_text!r}", err=True)
+        options.tell(f"no coefficient has {filter_text!r}")
         return
     from amped.report.coefficients import listed
 
-    options.show(listed(every, listing.counts(tables)))
+    options.show(listed(every, counts))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import asdict
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from amped.cli import options
 
 
 def compare(
-    one: Annotated[str, typer.Argument(metavar="A", help="Config file or shipped config.")],
-    other: Annotated[str | None, typer.Argument(metavar="B", help="Another one; with --set, A again.")] = None,
+    one: Annotated[str, Argument(metavar="A", help="Config file or shipped config.")],
+    other: Annotated[str | None, Argument(metavar="B", help="Another one; with --set, A again.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="Give B a parameter; repeatable."),
+        Option("--set", "-s", metavar="NAME=VALUE", help="Give B a parameter; repeatable."),
     ] = None,
     lookup_tables: options.TablesOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the differences as JSON.")] = False,
     old_names: options.OldNamesOption = False,
 ) -> None:
     """Compare two configs: what differs in their inputs and in their results.
@@ -40,7 +40,7 @@ def compare(
     both = [estimated(scenario, Estimation) for scenario in asked]
     if as_json:
         found = {"inputs": inputs_that_differ(*both), "results": results(*both)}
-        typer.echo(options.as_json({k: [dataclasses.asdict(d) for d in v] for k, v in found.items()}))
+        options.show_json({name: [asdict(each) for each in differences] for name, differences in found.items()})
         return
     from amped.report.comparing import comparison
 

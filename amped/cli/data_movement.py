@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from amped.cli import layer_options, options
 
@@ -18,9 +18,9 @@ def data_movement(
     attention: layer_options.AttentionOption = "explicit",
     plan: Annotated[
         Path | None,
-        typer.Option(metavar="FILE|NAME", help="A plan of `amped layouts select`: its times, layer and device."),
+        Option(metavar="FILE|NAME", help="A plan of `amped layouts select`: its times, layer and device."),
     ] = None,
-    as_json: layer_options.JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print flop, words and class of every operator of an encoder layer, fused and un-fused totals, and MUE.
 
@@ -40,7 +40,7 @@ def data_movement(
         device = device or Device(*chosen.ceilings, chosen.word_bytes)
     content: dict[str, Any] = told(dimensions, kind, device, seconds)
     if as_json:
-        typer.echo(json.dumps(content, indent=1))
+        options.show_json(content)
         return
     from amped.report.data_movement import class_totals, efficiency, movement, saved_by_fusion
 

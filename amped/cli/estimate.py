@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from amped.cli import options
 
@@ -16,27 +18,25 @@ if TYPE_CHECKING:
 
 
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object of results, and write no files unless asked.")
+    bool, Option("--json", help="Print one JSON object of results, and write no files unless asked.")
 ]
-GemmOption = Annotated[bool, typer.Option("--gemm", help="Write gemm_breakdown.txt: every matrix product.")]
-GraphOption = Annotated[
-    bool, typer.Option("--compute-graph", help="With --gemm, write compute_graph .txt, .dot and .json.")
-]
-PlotOption = Annotated[bool, typer.Option("--plot", help="Draw the parts of a step, step_time.png.")]
+GemmOption = Annotated[bool, Option("--gemm", help="Write gemm_breakdown.txt: every matrix product.")]
+GraphOption = Annotated[bool, Option("--compute-graph", help="With --gemm, write compute_graph .txt, .dot and .json.")]
+PlotOption = Annotated[bool, Option("--plot", help="Draw the parts of a step, step_time.png.")]
 LayersOption = Annotated[
-    bool, typer.Option("--layers", help="Print the operators of one layer instead: work, bound, time, share.")
+    bool, Option("--layers", help="Print the operators of one layer instead: work, bound, time, share.")
 ]
 TimelineOption = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--timeline",
         metavar="FILE",
         help="Execute the step pass by pass and write it as a trace for ui.perfetto.dev or chrome://tracing; of a step "
         "with very many passes the first and last micro-batches. FILE must not exist.",
     ),
 ]
-OldGemm = Annotated[bool, typer.Option("--GEMM", hidden=True)]
-OldGraph = Annotated[bool, typer.Option("--compute_graph", hidden=True)]
+OldGemm = Annotated[bool, Option("--GEMM", hidden=True)]
+OldGraph = Annotated[bool, Option("--compute_graph", hidden=True)]
 
 
 @options.with_scenario
@@ -65,20 +65,22 @@ def estimate(
         _write_timeline(result, timeline, as_json)
         return
     if as_json:
-        typer.echo(options.as_json(_plain(result)))
-        for notice in result.notices:
-            typer.echo(notice if notice.startswith("warning") else f"note: {notice}", err=True)
+        options.show_json(_plain(result))
+        options.tell_notices(result.notices)
     else:
         from amped.report.summary import summary
 
         options.show(summary(result))
-    gemms, graph = gemm or gemm_old, compute_graph or compute_graph_old
-    wants = {"gemm": gemms, "graph": gemms and graph, "plot": plot}
-    if output_dir or not as_json or any(wants.values()):
-        _write(result, output_dir or options.DEFAULT_FOLDER, wants, quiet=as_json)
+    gemm, compute_graph = gemm or gemm_old, compute_graph or compute_graph_old
+    if output_dir or not as_json or gemm or plot:
+        files = [*_texts(result), *(_gemms(result, compute_graph) if gemm else ()), *(_drawn(result) if plot else ())]
+        written = options.write(output_dir, *files)
+        if not as_json:
+            folder = output_dir or options.DEFAULT_FOLDER
+            typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
     _write_timeline(result, timeline, as_json)
-    if graph and not wants["graph"]:
-        typer.echo("note: --compute-graph needs --gemm beside it", err=True)
+    if compute_graph and not gemm:
+        options.tell("note: --compute-graph needs --gemm beside it")
 
 
 def _show_layers(result: Estimation, as_json: bool) -> None:
@@ -88,7 +90,7 @@ def _show_layers(result: Estimation, as_json: bool) -> None:
     from amped.estimation.breakdown import layer_lines
 
     if as_json:
-        typer.echo(options.as_json([asdict(line) for line in layer_lines(result)]))
+        options.show_json([asdict(line) for line in layer_lines(result)])
     else:
         from amped.report.layers import layer_table
 
@@ -123,38 +125,29 @@ def _plain(result: Estimation) -> dict[str, float | bool | str]:
     return found if found["fits_in_memory"] else found | {"smallest_change_that_fits": smallest_change(result)}
 
 
-def _write(result: Estimation, folder: Path, wants: dict[str, bool], quiet: bool) -> None:
-    """Writes the files of a run, all with one date and time (and number, if a run has that) before their names."""
-    from amped.base.files import free_stamp, output_file, write_atomically
-
-    contents = _contents(result, wants)
-    stamp = free_stamp(folder, [name for name, _ in contents])
-    written = [write_atomically(output_file(folder, name, stamp), content) for name, content in contents]
-    if not quiet:
-        typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
-
-
-def _contents(result: Estimation, wants: dict[str, bool]) -> list[tuple[str, str | bytes]]:
-    """Name and content of each file of a run."""
+def _texts(result: Estimation) -> Iterator[tuple[str, str]]:
+    """The files that every run has: what went in, and where the time goes."""
     from amped.report import text
 
-    files: list[tuple[str, str | bytes]] = [
-        ("config_summary.txt", text.config_summary(result)),
-        ("training_time_breakdown.txt", text.training_time_breakdown(result)),
-    ]
-    if wants["gemm"]:
-        from amped.estimation.breakdown import gemm_lines
+    yield "config_summary.txt", text.config_summary(result)
+    yield "training_time_breakdown.txt", text.training_time_breakdown(result)
 
-        files.append(("gemm_breakdown.txt", text.gemm_breakdown(gemm_lines(result))))
-    if wants["graph"]:
-        from amped.estimation import graph
-        from amped.report.graph_text import as_dot, as_text
 
+def _gemms(result: Estimation, with_graph: bool) -> Iterator[tuple[str, str]]:
+    """Every matrix product, and what waits for what."""
+    from amped.estimation import breakdown, graph
+    from amped.report import graph_text, text
+
+    yield "gemm_breakdown.txt", text.gemm_breakdown(breakdown.gemm_lines(result))
+    if with_graph:
         nodes = graph.compute_graph(result)
-        files += [("compute_graph.txt", as_text(nodes)), ("compute_graph.dot", as_dot(nodes)),
-                  ("compute_graph.json", json.dumps(graph.as_json(nodes), indent=1) + "\n")]  # fmt: skip
-    if wants["plot"]:
-        from amped.report.plots import step_time_plot
+        yield "compute_graph.txt", graph_text.as_text(nodes)
+        yield "compute_graph.dot", graph_text.as_dot(nodes)
+        yield "compute_graph.json", json.dumps(graph.as_json(nodes), indent=1) + "\n"
 
-        files.append(("step_time.png", step_time_plot(result)))
-    return files
+
+def _drawn(result: Estimation) -> Iterator[tuple[str, bytes]]:
+    """The parts of a step."""
+    from amped.report.plots import step_time_plot
+
+    yield "step_time.png", step_time_plot(result)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from amped.cli import options
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 @options.with_scenario
 def explain(
     asked: Scenario,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A quantity or choice (`amped list parameters`).")],
-    depth: Annotated[int, typer.Option(min=0, max=100, help="Levels of the tree to show.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole tree as JSON.")] = False,
+    name: Annotated[str, Argument(metavar="NAME", help="A quantity or choice (`amped list parameters`).")],
+    depth: Annotated[int, Option(min=0, max=100, help="Levels of the tree to show.")] = 3,
+    as_json: Annotated[bool, Option("--json", help="Print the whole tree as JSON.")] = False,
 ) -> None:
     """Show how a value came to be: its formula and source, and what it was computed from.
 
@@ -29,7 +29,7 @@ def explain(
     options.tell_former_names(name)
     tree = explained(asked, name)
     if as_json:
-        typer.echo(options.as_json(dataclasses.asdict(tree)))
+        options.show_json(asdict(tree))
         return
     from amped.report.tree import explanation_tree
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options, spreading
-from amped.cli.explore_output import BarePlot, Outputs, names, outputs_of
+from amped.cli.explore_output import BarePlot, Outputs
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
@@ -21,17 +20,11 @@ if TYPE_CHECKING:
 COMMAND = {"cls": BarePlot, "epilog": spreading.EXAMPLES}
 
 
-class SpaceName(enum.StrEnum):
-    """What is searched of itself."""
-
-    DEFAULT = "default"
-    FULL = "full"
-    DEGREES = "degrees"
-
-
+# What is searched of itself.
+SpaceName = Literal["default", "full", "degrees"]
 Vary = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--vary",
         metavar="NAME=VALUES",
         help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT behind; repeatable.",
@@ -42,37 +35,35 @@ Vary = Annotated[
 def wanted_of(
     space: Annotated[
         SpaceName,
-        typer.Option(
-            "--space", help="Searched of itself: default, full (every placement, ZeRO 0-3, overlap), degrees."
-        ),
-    ] = SpaceName.DEFAULT,
+        Option("--space", help="Searched of itself: default, full (every placement, ZeRO 0-3, overlap), degrees."),
+    ] = "default",
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", metavar="WISH", help='"memory_per_accelerator_bytes < 70 GB and ..."; repeatable.'),
+        Option("--where", metavar="WISH", help='"memory_per_accelerator_bytes < 70 GB and ..."; repeatable.'),
     ] = None,
     objective: Annotated[
         str,
-        typer.Option("--objective", metavar="NAME", help="What to rank by: any quantity, as step_time, cost, memory."),
+        Option("--objective", metavar="NAME", help="What to rank by: any quantity, as step_time, cost, memory."),
     ] = "training_time",
     largest: Annotated[
-        bool | None, typer.Option("--maximize/--minimize", help="Whether more of it is better; else as its name says.")
+        bool | None, Option("--maximize/--minimize", help="Whether more of it is better; else as its name says.")
     ] = None,
     pareto: Annotated[
-        str | None, typer.Option("--pareto", metavar="A,B", help="Show the front of two quantities beside.")
+        str | None, Option("--pareto", metavar="A,B", help="Show the front of two quantities beside.")
     ] = None,
     each: Annotated[
-        str | None, typer.Option("--each", metavar="NAMES", help="Best of each value of these swept names: A or A,B.")
+        str | None, Option("--each", metavar="NAMES", help="Best of each value of these swept names: A or A,B.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, max=100_000, metavar="K", help="How many of the best to keep.")] = 10,
-    yes: Annotated[bool, typer.Option("--yes", help="Explore even what takes very long.")] = False,
+    top: Annotated[int, Option(min=1, max=100_000, metavar="K", help="How many of the best to keep.")] = 10,
+    yes: Annotated[bool, Option("--yes", help="Explore even what takes very long.")] = False,
 ) -> Options:
     """How to search and rank."""
     from amped.exploration.request import Options
 
-    return Options(top, space.value, tuple(where or ()), objective, largest, _two(pareto), names(each), yes)
+    return Options(top, space, tuple(where or ()), objective, largest, _two(pareto), options.names(each), yes)
 
 
-@options.bundled(asked=options.read, wanted=wanted_of, outputs=outputs_of, place=spreading.place)
+@options.bundled(asked=options.read, wanted=wanted_of, outputs=Outputs, place=spreading.Place)
 def explore(
     asked: Scenario,
     wanted: Options,
@@ -99,12 +90,19 @@ def explore(
     from amped.exploration.sweep_syntax import parse_vary
 
     _refuse_both(outputs, place)
-    with spreading.running(place, outputs.output, outputs.folder) as run:
+    with spreading.running(place, outputs.output, outputs.output_dir) as run:
         if run is None:  # another MPI process leads, and tells the answer
             return
         for notice in asked.sources.notices:
-            typer.echo(f"note: {notice}", err=True)
-        named = (wanted.objective, *wanted.where, *(wanted.pareto or ()), *wanted.each, *outputs.along, *(vary or ()))
+            options.tell(f"note: {notice}")
+        named = (
+            wanted.objective,
+            *wanted.where,
+            *(wanted.pareto or ()),
+            *wanted.each,
+            outputs.along or "",
+            *(vary or ()),
+        )
         options.tell_former_names(*named)
         sweeps = parse_vary(vary or [])
         if place.shard is not None:
@@ -131,7 +129,7 @@ def _whole(asked: Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run
     outputs.check()
     drawn = outputs.drawing(asked, sweeps, wanted)
     with outputs.every() as keep:
-        beside = outputs.output.parent if outputs.output else outputs.folder
+        beside = outputs.output.parent if outputs.output else outputs.output_dir
         found = explored(asked, outputs.needed(wanted, drawn), sweeps, replace(run, keep=keep, beside=beside))
     outputs.tell(asked, found, drawn, bool(wanted.each))
 
@@ -142,13 +140,13 @@ def _share(asked: Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run
     from amped.exploration.running import found_in
 
     found = found_in(searched(asked, wanted, sweeps), run)
-    typer.echo(f"{found.candidates:,} candidates; written to {run.findings}, for `amped merge`", err=True)
+    options.tell(f"{found.candidates:,} candidates; written to {run.findings}, for `amped merge`")
 
 
 def _two(listed: str | None) -> tuple[str, str] | None:
     if listed is None:
         return None
-    two = names(listed)
+    two = options.names(listed)
     if len(two) != 2 or two[0] == two[1]:
         raise ConfigError(f"--pareto {listed!r} is not two quantities", "for example --pareto step_time,cost")
     return two[0], two[1]

@@ -24,17 +24,14 @@ def init(
 
     Example: amped init --model "Llama 3 8B" --system "DGX H100" --nodes 4 -o my.json
     """
-    from amped.base.errors import ConfigError
     from amped.base.files import write_atomically
     from amped.configuring.config_writing import as_json
     from amped.drafting.draft import draft, filled
-    from amped.tables.table_files import user_folders
-    from amped.tables.tables import Tables
+    from amped.tables.tables import user_tables
     from amped.theory.catalogue import catalogue
 
-    if output is not None and output.exists():
-        raise ConfigError(f"{output} exists and is not overwritten", "choose another --output")
-    config = draft(model, system, nodes, Tables(user_folders(lookup_tables)), lookup_tables)
+    options.refuse_existing(output, "--output")
+    config = draft(model, system, nodes, user_tables(lookup_tables), lookup_tables)
     text = as_json(filled(config, catalogue(), lookup_tables) if full else config)
     if output is None:
         typer.echo(text, nl=False)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from typer import Option
 
 from amped.base.errors import ConfigError
+from amped.cli.options import TablesOption
 
 Attention = Literal["explicit", "sdpa"]
 AttentionOption = Annotated[Attention, Option("--attention", help="Scores in memory, or fused attention.")]
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 
 def layer(
@@ -40,9 +39,7 @@ def device(
         str | None, Option(metavar="RATE", help='Instead of the accelerator\'s: "4.3 TB/s".')
     ] = None,
     word_bytes: Annotated[float, Option(metavar="N", help="Bytes of a word.", min=0.125)] = 2.0,
-    lookup_tables: Annotated[
-        Path | None, Option("--lookup-tables", metavar="DIR", help="Lookup tables to layer over the shipped ones.")
-    ] = None,
+    lookup_tables: TablesOption = None,
 ) -> Any:
     """The ceilings asked for (`amped.kernels.layouts.cost.Device`), or none.
 
@@ -51,11 +48,11 @@ def device(
     """
     from amped.base.units import parse
     from amped.kernels.layouts.cost import Device
-    from amped.tables.table_files import ACCELERATORS, user_folders
-    from amped.tables.tables import Tables
+    from amped.tables.table_files import ACCELERATORS
+    from amped.tables.tables import user_tables
 
     if accelerator is not None:
-        row = Tables(user_folders(lookup_tables)).row(ACCELERATORS, accelerator)
+        row = user_tables(lookup_tables).row(ACCELERATORS, accelerator)
         peak_flop_rate = peak_flop_rate or row.column("fp16_peak_flop_rate")
         memory_bandwidth = memory_bandwidth or row.column("memory_bandwidth")
     if not (peak_flop_rate or memory_bandwidth):

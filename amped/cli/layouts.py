@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import enum
-import json
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from amped.cli import layer_options, options
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Memory layouts of an encoder layer: measure, choose, run."
 )
-OutOption = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write; never over another.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
-DtypeOption = Annotated[str, typer.Option("--dtype", help="float64, float32, bfloat16 or float16.")]
-DropoutOption = Annotated[
-    float, typer.Option("--dropout", metavar="P", help="Probability that dropout zeroes a value.")
-]
+OutOption = Annotated[Path, Option("--out", "-o", metavar="FILE", help="File to write; never over another.")]
+DeviceOption = Annotated[str, Option("--device", help="cpu or cuda.")]
+DtypeOption = Annotated[str, Option("--dtype", help="float64, float32, bfloat16 or float16.")]
+DropoutOption = Annotated[float, Option("--dropout", metavar="P", help="Probability that dropout zeroes a value.")]
 
 
-class Strategy(enum.StrEnum):
-    """How layouts are chosen."""
-
-    EXACT = "exact"
-    BACKWARD_FIRST = "bp_first"
-    FORWARD_FIRST = "fp_first"
-    COMBINED = "combined"
+# How layouts are chosen.
+Strategy = Literal["exact", "bp_first", "fp_first", "combined"]
 
 
 @app.command("bench")
@@ -42,13 +34,13 @@ def bench(
     dropout: DropoutOption = 0.1,
     attention: layer_options.AttentionOption = "explicit",
     every: Annotated[
-        bool, typer.Option("--all", help="Also layouts that no whole layer can use: every one-GEMM layout.")
+        bool, Option("--all", help="Also layouts that no whole layer can use: every one-GEMM layout.")
     ] = False,
-    only: Annotated[str, typer.Option(metavar="NAME,…", help="Only these operators.")] = "",
+    only: Annotated[str, Option(metavar="NAME,…", help="Only these operators.")] = "",
     budget: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.0, help="For repeats; each layout is called four times anyway.")
+        float, Option(metavar="SECONDS", min=0.0, help="For repeats; each layout is called four times anyway.")
     ] = 60.0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the file: measure what it lacks.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Go on with the file: measure what it lacks.")] = False,
 ) -> None:
     """Time every operator of an encoder layer in each of its layouts, into a JSON-lines table (or CSV).
 
@@ -62,15 +54,13 @@ def bench(
     before = read_table(out) if resume and out.exists() else None
     if before is None:
         options.refuse_existing(out, "-o")
-    names = tuple(name.strip() for name in only.split(",") if name.strip())
-    asked = Bench(dimensions, device, dtype, dropout, attention, every, budget, names)
-
+    asked = Bench(dimensions, device, dtype, dropout, attention, every, budget, options.names(only))
     table = run(asked, _progress, before, lambda so_far: so_far.write(out, overwrite=True))
     path = table.write(out, overwrite=True)
     from amped.report.layouts import spread
 
     options.show(spread(table.rows))
-    typer.echo(f"written to {path}", err=True)
+    options.tell(f"written to {path}")
 
 
 def _progress(done: int, of: int) -> None:
@@ -80,21 +70,17 @@ def _progress(done: int, of: int) -> None:
 
 @app.command("select")
 def select(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Times of `amped layouts bench`.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the plan here, as JSON.")
-    ] = None,
-    strategy: Annotated[
-        Strategy, typer.Option(help="Exactly, or by a published chain of shortest paths.")
-    ] = Strategy.EXACT,
+    table: Annotated[Path, Argument(metavar="TABLE", help="Times of `amped layouts bench`.")],
+    out: Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Write the plan here, as JSON.")] = None,
+    strategy: Annotated[Strategy, Option(help="Exactly, or by a published chain of shortest paths.")] = "exact",
     split_vars: Annotated[
-        str, typer.Option(metavar="NAME,…", help="Solve the paths for each layout of these tensors: X,KKQQVV,SB1.")
+        str, Option(metavar="NAME,…", help="Solve the paths for each layout of these tensors: X,KKQQVV,SB1.")
     ] = "",
     batch: Annotated[
-        int, typer.Option("--batch", "-b", metavar="N", help="Sequences the plan is for, if fewer were timed.")
+        int, Option("--batch", "-b", metavar="N", help="Sequences the plan is for, if fewer were timed.")
     ] = 0,
     attention: layer_options.AttentionOption = "explicit",
-    as_json: layer_options.JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Choose the layout of every tensor of the layer, forward and backward, from measured times.
 
@@ -105,8 +91,7 @@ def select(
     from amped.kernels.layouts.table import read_table
 
     options.refuse_existing(out, "-o")
-    split = tuple(name.strip() for name in split_vars.split(",") if name.strip())
-    plan = chosen(read_table(table), str(strategy), split, attention, batch)
+    plan = chosen(read_table(table), strategy, options.names(split_vars), attention, batch)
     if as_json:
         typer.echo(written(plan), nl=False)
     else:
@@ -115,20 +100,20 @@ def select(
         options.show(plan_lines(plan.layouts))
         typer.echo(plan_summary(plan.strategy, plan.predicted_us, plan.lower_bound_us, plan.gap))
     if out is not None:
-        typer.echo(f"written to {write_plan(plan, out)}", err=True)
+        options.tell(f"written to {write_plan(plan, out)}")
 
 
 @app.command("run")
 def run(
-    plan: Annotated[str, typer.Argument(metavar="PLAN", help="A plan's file, or b8-l512 or b96-l128.")],
-    batch: Annotated[int | None, typer.Option("--batch", "-b", metavar="N", help="Instead of the plan's.")] = None,
-    seq: Annotated[int | None, typer.Option("--seq", "-l", metavar="N", help="Instead of the plan's.")] = None,
+    plan: Annotated[str, Argument(metavar="PLAN", help="A plan's file, or b8-l512 or b96-l128.")],
+    batch: Annotated[int | None, Option("--batch", "-b", metavar="N", help="Instead of the plan's.")] = None,
+    seq: Annotated[int | None, Option("--seq", "-l", metavar="N", help="Instead of the plan's.")] = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     dropout: DropoutOption = 0.1,
-    compiled: Annotated[bool, typer.Option("--compile/--no-compile", help="Also torch.compile.")] = True,
-    budget: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="For repeats.")] = 30.0,
-    as_json: layer_options.JsonOption = False,
+    compiled: Annotated[bool, Option("--compile/--no-compile", help="Also torch.compile.")] = True,
+    budget: Annotated[float, Option(metavar="SECONDS", min=0.0, help="For repeats.")] = 30.0,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Time the layer with a plan's layouts, forward and backward, beside torch eager, with SDPA and compiled.
 
@@ -145,9 +130,9 @@ def run(
         warnings.simplefilter("always")
         about, runs = compare(chosen, sizes, device, dtype, dropout, budget, compiled)
     for text in dict.fromkeys(str(each.message) for each in told if each.category.__name__ == "PlanWarning"):
-        typer.echo(f"amped: {text}", err=True)
+        options.tell(f"amped: {text}")
     if as_json:
-        typer.echo(json.dumps({"measured": about, "runs": [vars(each) for each in runs]}, indent=1))
+        options.show_json({"measured": about, "runs": [vars(each) for each in runs]})
         return
     from amped.report.layouts import predicted_and_measured, runs_table
 

@@ -21,11 +21,9 @@ def mat_dims(
 
     Example: amped mat-dims --model "GPT-3 175B" --output-dir deepflow
     """
-    from amped.base.files import output_file, write_atomically
     from amped.estimation.estimation import Estimation, estimated
     from amped.report.text import mat_dims as dimensions
 
     content = dimensions(estimated(asked, Estimation))
     typer.echo(content, nl=False)
-    path = write_atomically(output_file(output_dir or options.DEFAULT_FOLDER, "mat_dims.txt"), content)
-    typer.echo(f"written to {path}", err=True)
+    options.write_and_tell(output_dir, ("mat_dims.txt", content))

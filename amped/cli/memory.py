@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options
@@ -19,41 +20,40 @@ memory = typer.Typer(
 )
 
 
-@memory.callback()
-def _group() -> None:
-    """Modules that keep less for their backward pass (amped.kernels.memory)."""
-
-
 @memory.command("bench")
 def bench(
-    batch: Annotated[int, typer.Option(metavar="N", help="Sequences.")] = 4,
-    sequence: Annotated[int, typer.Option("--seq", metavar="N", help="Tokens of a sequence.")] = 256,
-    hidden: Annotated[int, typer.Option(metavar="N", help="Width of the residual stream.")] = 512,
-    heads: Annotated[int, typer.Option(metavar="N", help="Attention heads.")] = 8,
-    dtype: Annotated[str, typer.Option(metavar="NAME", help="float32, bfloat16 or float16.")] = "float32",
-    device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="cpu or cuda; else a GPU where there is one.")
-    ] = None,
+    batch: Annotated[int, Option(metavar="N", help="Sequences.")] = 4,
+    sequence: Annotated[int, Option("--seq", metavar="N", help="Tokens of a sequence.")] = 256,
+    hidden: Annotated[int, Option(metavar="N", help="Width of the residual stream.")] = 512,
+    heads: Annotated[int, Option(metavar="N", help="Attention heads.")] = 8,
+    dtype: Annotated[str, Option(metavar="NAME", help="float32, bfloat16 or float16.")] = "float32",
+    device: Annotated[str | None, Option(metavar="NAME", help="cpu or cuda; else a GPU where there is one.")] = None,
     with_compile: Annotated[
-        bool, typer.Option("--compile/--no-compile", help="Compare with torch.compile and its memory budget.")
+        bool, Option("--compile/--no-compile", help="Compare with torch.compile and its memory budget.")
     ] = True,
     budgets: Annotated[
-        str, typer.Option(metavar="SHARE,…", help="torch.compile's memory budgets to compare; 1 is its default.")
+        str, Option(metavar="SHARE,…", help="torch.compile's memory budgets to compare; 1 is its default.")
     ] = "1,0.8,0.5",
-    seconds: Annotated[float, typer.Option(metavar="S", help="Seconds that timing one variant may take.")] = 0.5,
-    as_json: Annotated[bool, typer.Option("--json", help="All measurements as JSON.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="The tables as Markdown.")] = False,
+    seconds: Annotated[float, Option(metavar="S", help="Seconds that timing one variant may take.")] = 0.5,
+    as_json: Annotated[bool, Option("--json", help="All measurements as JSON.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="The tables as Markdown.")] = False,
 ) -> None:
     """Measure the bytes that each technique saves in an encoder layer, the time it adds, and what still pays.
 
     Example: amped memory bench --batch 2 --seq 64 --hidden 128 --heads 4 --no-compile
     """
+    from amped.kernels.torch_import import torch_module
     from amped.report.memory import memory_markdown, memory_tables
 
     shares = _shares(budgets) if with_compile else ()
-    measured = _measured((batch, sequence, hidden, heads), device, dtype, shares, seconds)
+    torch_module()
+    import amped.kernels.memory.bench as benches
+    from amped.kernels.memory.variants import Sizes
+
+    sizes, chosen = Sizes(batch, sequence, hidden, heads), device or benches.default_device()
+    measured = dataclasses.asdict(benches.run_bench(sizes, chosen, dtype, shares, seconds))
     if as_json:
-        typer.echo(json.dumps(json.loads(json.dumps(measured), parse_constant=lambda _: None), indent=2))
+        options.show_json(json.loads(json.dumps(measured), parse_constant=lambda _: None), indent=2)
     elif markdown:
         typer.echo(memory_markdown(measured), nl=False)
     else:
@@ -70,21 +70,3 @@ def _shares(written: str) -> tuple[float, ...]:
         return tuple(float(each) for each in written.split(","))
     except ValueError:
         raise ConfigError(f"--budgets {written!r} are no numbers", "for example --budgets 1,0.8,0.5") from None
-
-
-def _measured(
-    sizes: tuple[int, int, int, int], device: str | None, dtype: str, budgets: tuple[float, ...], seconds: float
-) -> dict[str, Any]:
-    """What the benchmark found.
-
-    Raises:
-        ConfigError: without PyTorch.
-    """
-    from amped.kernels.torch_import import torch_module
-
-    torch_module()
-    import amped.kernels.memory.bench as benches
-    from amped.kernels.memory.variants import Sizes
-
-    chosen = device or benches.default_device()
-    return dataclasses.asdict(benches.run_bench(Sizes(*sizes), chosen, dtype, budgets, seconds))

@@ -6,24 +6,22 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from amped.cli import options
-from amped.cli.explore_output import FormatOption, JsonOption, Outputs, form_of
+from amped.cli.explore_output import FileOption, FormatOption, JsonOption, Outputs
 
 
 def merge(
-    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="What `amped explore --shard I/N` wrote.")],
+    files: Annotated[list[Path], Argument(metavar="FILES...", help="What `amped explore --shard I/N` wrote.")],
     form: FormatOption = None,
     as_json: JsonOption = False,
     old_names: options.OldNamesOption = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing.")
-    ] = None,
+    output: FileOption = None,
     output_dir: options.OutputOption = None,
     formulas: Annotated[
         Path | None,
-        typer.Option("--formulas", metavar="FILE", help="The formulas of your own that were used. Its code is run."),
+        Option("--formulas", metavar="FILE", help="The formulas of your own that were used. Its code is run."),
     ] = None,
 ) -> None:
     """Put the findings of shards together and rank them, as one run would have.
@@ -37,7 +35,7 @@ def merge(
     from amped.exploration.answer import answer
     from amped.exploration.merging import put_together
 
-    outputs = Outputs(form_of(form, as_json), output, output_dir, keep_all=False, save_best=None, plot=None, along=())
+    outputs = Outputs(form, as_json, output, output_dir=output_dir)
     outputs.check()
     search, found, seconds = put_together(files, formulas)
     outputs.tell_ranking(answer(search, found, time.perf_counter() - seconds))

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -45,6 +45,7 @@ SetOption = Annotated[
     list[str] | None,
     Option("--set", "-s", metavar="NAME=VALUE", help='Give a parameter: memory_capacity="96 GB"; repeatable.'),
 ]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 OldNamesOption = Annotated[
     bool, Option("--old-names", help="Print the names of before the last release in JSON, CSV and Parquet.")
 ]
@@ -56,12 +57,11 @@ def print_old_names(wanted: bool) -> None:
     _old_names.set(wanted)
 
 
-def tell_former_names(*texts: str | None) -> None:
+def tell_former_names(*texts: str) -> None:
     """Says once, beside the output, which names of what was typed have new ones."""
     from amped.base.aliases import aliases
 
-    for notice in aliases().told(word for text in texts if text for word in re.findall(r"\w+", text)):
-        typer.echo(f"note: {notice}", err=True)
+    tell_notices(aliases().told(re.findall(r"\w+", " ".join(texts))))
 
 
 def as_json(data: Any, **how: Any) -> str:
@@ -109,11 +109,13 @@ def read(
         raise ConfigError(
             f"{named_config!r} and --config {config!r} are two configs", "keep one; `amped compare` takes two"
         )
-    given, degrees = overrides(settings or []), {"data": dp, "tensor": tp, "pipeline": pp, "context": cp, "expert": ep}
-    named: dict[str, object] = {f"{kind}_parallel_degree": n for kind, n in degrees.items() if n is not None}
-    rows = {"model": model, "accelerator": accelerator, "system": system, "software": software}
-    own = {"number_of_accelerators": gpus, **rows}
-    named |= {name: value for name, value in own.items() if value is not None}
+    given = overrides(settings or [])
+    own = {
+        "data_parallel_degree": dp, "tensor_parallel_degree": tp, "pipeline_parallel_degree": pp,
+        "context_parallel_degree": cp, "expert_parallel_degree": ep, "number_of_accelerators": gpus,
+        "model": model, "accelerator": accelerator, "system": system, "software": software,
+    }  # fmt: skip
+    named = {name: value for name, value in own.items() if value is not None}
     twice = named.keys() & given.keys()
     if twice:
         raise ConfigError(f"{', '.join(sorted(twice))} is given twice", "by --set and by its own option; keep one")
@@ -187,6 +189,37 @@ def _number(written: str) -> object:
     return written
 
 
+def tell(text: str) -> None:
+    """Says something beside the output."""
+    typer.echo(text, err=True)
+
+
+def tell_notices(notices: Iterable[str]) -> None:
+    """Says what the user should know of a config."""
+    for notice in notices:
+        tell(notice if notice.startswith("warning") else f"note: {notice}")
+
+
+def write(folder: Path | None, *files: tuple[str, str | bytes]) -> list[Path]:
+    """Writes files, each a name and what is in it, all with one date and time (and number, if a run has that) before."""
+    from amped.base.files import free_stamp, output_file, write_atomically
+
+    folder = folder or DEFAULT_FOLDER
+    stamp = free_stamp(folder, [name for name, _ in files])
+    return [write_atomically(output_file(folder, name, stamp), content) for name, content in files]
+
+
+def write_and_tell(folder: Path | None, *files: tuple[str, str | bytes]) -> None:
+    """The same, and says where they are."""
+    for path in write(folder, *files):
+        tell(f"written to {path}")
+
+
+def show_json(data: Any, **how: Any) -> None:
+    """Prints data as JSON; `how` goes to `json.dumps`."""
+    typer.echo(as_json(data, **how))
+
+
 def show(renderable: RenderableType) -> None:
     """Prints for people: colors and the terminal's width there, plain text of a fixed width elsewhere."""
     from rich.console import Console
@@ -205,6 +238,11 @@ def plain(renderable: RenderableType) -> str:
     stream = io.StringIO()
     Console(file=stream, width=PLAIN_WIDTH, color_system=None, highlight=False).print(renderable)
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
+
+
+def names(listed: str | None) -> tuple[str, ...]:
+    """`A,B` as names."""
+    return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
 
 
 def only(**asked: bool) -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from amped.cli import options
 
 
 def parameters(
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the glossary of docs/ as Markdown.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print the glossary of docs/ as Markdown.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False,
     old_names: options.OldNamesOption = False,
-    equations: Annotated[bool, typer.Option("--equations", help="Print the equations of docs/ as Markdown.")] = False,
+    equations: Annotated[bool, Option("--equations", help="Print the equations of docs/ as Markdown.")] = False,
 ) -> None:
     """Print every name that a config may have, with its unit, default and meaning.
 
@@ -26,7 +27,7 @@ def parameters(
 
     form = options.only(markdown=markdown, json=as_json, equations=equations)
     if form == "json":
-        typer.echo(options.as_json(reference.entries(catalogue()), indent=2))
+        options.show_json(reference.entries(catalogue()), indent=2)
     elif form:
         page = reference.equations if equations else reference.glossary
         typer.echo(page(catalogue()), nl=False)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from amped.cli import options
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
-    from amped.sensitivities.effects import Sensitivity
 
 KINDS_HELP = "Vary only these: mapping, system, accelerator (all three by default), model, experiment; repeatable."
-OfOption = Annotated[str, typer.Option("--of", metavar="RESULT", help="Any quantity that is a number.")]
-KindOption = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help=KINDS_HELP)]
+OfOption = Annotated[str, Option("--of", metavar="RESULT", help="Any quantity that is a number.")]
+KindOption = Annotated[list[str] | None, Option("--kind", metavar="KIND", help=KINDS_HELP)]
 StepOption = Annotated[
-    float, typer.Option("--step", metavar="SHARE", help="How much less and more of each continuous parameter.")
+    float, Option("--step", metavar="SHARE", help="How much less and more of each continuous parameter.")
 ]
-TopOption = Annotated[
-    int, typer.Option("--top", min=1, max=1000, metavar="K", help="How many to show; --json has all.")
-]
+TopOption = Annotated[int, Option("--top", min=1, max=1000, metavar="K", help="How many to show; --json has all.")]
 
 
 @options.with_scenario
@@ -31,8 +27,8 @@ def sensitivity(
     kind: KindOption = None,
     step: StepOption = 0.001,
     top: TopOption = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all effects as JSON.")] = False,
-    plot: Annotated[bool, typer.Option("--plot", help="Draw a tornado plot, sensitivity.png.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print all effects as JSON.")] = False,
+    plot: Annotated[bool, Option("--plot", help="Draw a tornado plot, sensitivity.png.")] = False,
     output_dir: options.OutputOption = None,
 ) -> None:
     """Tell which parameters a result hangs on: how much it changes with each, all else as it is.
@@ -46,22 +42,14 @@ def sensitivity(
 
     options.tell_former_names(of)
     found = analyzed(asked, of, kind or HARDWARE_AND_MAPPING, step)
-    for notice in asked.sources.notices:
-        typer.echo(notice if notice.startswith("warning") else f"note: {notice}", err=True)
+    options.tell_notices(asked.sources.notices)
     if as_json:
-        typer.echo(options.as_json(found.to_dict()))
+        options.show_json(found.to_dict())
     else:
         from amped.report.elasticities import sensitivity_tables
 
         options.show(sensitivity_tables(found, top))
     if plot:
-        _draw(found, top, output_dir or options.DEFAULT_FOLDER)
+        from amped.report.tornado import tornado_plot
 
-
-def _draw(found: Sensitivity, top: int, folder: Path) -> None:
-    """Writes the tornado plot."""
-    from amped.base.files import output_file, write_atomically
-    from amped.report.tornado import tornado_plot
-
-    path = write_atomically(output_file(folder, "sensitivity.png"), tornado_plot(found, top))
-    typer.echo(f"written to {path}", err=True)
+        options.write_and_tell(output_dir, ("sensitivity.png", tornado_plot(found, top)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from amped.cli import options
 
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 def show(
     name: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="ROW",
             help="An accelerator, a model, a system, a link, a software, or a row of kernel efficiencies.",
         ),
     ],
     lookup_tables: options.TablesOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the row as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the row as JSON.")] = False,
     old_names: options.OldNamesOption = False,
 ) -> None:
     """Show a row of the lookup tables with its values, units, sources and doubts.
@@ -31,7 +32,7 @@ def show(
     options.print_old_names(old_names)
     rows = _rows(name, lookup_tables)
     if as_json:
-        typer.echo(options.as_json([{"table": r.table, "name": r.name, **r.columns} for r in rows], ensure_ascii=False))
+        options.show_json([{"table": r.table, "name": r.name, **r.columns} for r in rows], ensure_ascii=False)
         return
     from amped.report.rows import shown_row
 
@@ -39,19 +40,16 @@ def show(
         options.show(shown_row(row))
 
 
-def _rows(name: str, lookup_tables: object) -> list[Row]:
+def _rows(name: str, lookup_tables: Path | None) -> list[Row]:
     """The rows of that name, of whichever tables have one.
 
     Raises:
         TableError: if there is none, with the nearest names of all tables.
     """
-    from pathlib import Path
-
     from amped.base.errors import TableError, did_you_mean, quoted
-    from amped.tables.table_files import user_folders
-    from amped.tables.tables import Tables
+    from amped.tables.tables import user_tables
 
-    tables = Tables(user_folders(Path(str(lookup_tables)) if lookup_tables else None))
+    tables = user_tables(lookup_tables)
     found = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]
     if not found:
         known = [row for table in tables.all_names() for row in tables.names(table)]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer import Option
 
 from amped.base.errors import ConfigError
+from amped.cli import options
+from amped.cli.progress import progress
 
 if TYPE_CHECKING:
     from amped.exploration.running import Run, Watch
@@ -35,18 +35,13 @@ EXAMPLES = """Several cores or machines give the same answer, to the last bit (m
 """
 
 
-class ExecutorName(enum.StrEnum):
-    """What evaluates the parts of the space."""
-
-    SERIAL = "serial"
-    PROCESSES = "processes"
-    MPI = "mpi"
-    DASK = "dask"
+# What evaluates the parts of the space.
+ExecutorName = Literal["serial", "processes", "mpi", "dask"]
 
 
 def _chosen(value: ExecutorName | None) -> ExecutorName | None:
     """With MPI this process may be the one that evaluates: its libraries are told so before they are loaded."""
-    if value is ExecutorName.MPI:
+    if value == "mpi":
         from amped.exploration.executors import one_thread_each
 
         one_thread_each()
@@ -57,33 +52,22 @@ def _chosen(value: ExecutorName | None) -> ExecutorName | None:
 class Place:
     """Where an exploration runs and what it keeps, as the options say."""
 
-    workers: int | None
-    executor: ExecutorName | None
-    scheduler: str | None
-    resume: Path | None
-    shard: str | None
-
-
-def place(
     workers: Annotated[
         int | None, Option("--workers", min=1, metavar="N", help="Processes on this machine; else this one.")
-    ] = None,
+    ] = None
     executor: Annotated[
         ExecutorName | None,
         Option("--executor", callback=_chosen, is_eager=True, help="serial, processes, mpi (under mpirun) or dask."),
-    ] = None,
+    ] = None
     scheduler: Annotated[
         str | None, Option("--scheduler", metavar="ADDRESS", help="Scheduler for dask, as tcp://HOST:8786.")
-    ] = None,
+    ] = None
     resume: Annotated[
         Path | None, Option("--resume", metavar="FILE", help="Keep what is finished in FILE, and go on from there.")
-    ] = None,
+    ] = None
     shard: Annotated[
         str | None, Option("--shard", metavar="I/N", help="One of N equal shares only, for `amped merge`.")
-    ] = None,
-) -> Place:
-    """Where to run."""
-    return Place(workers, executor, scheduler, resume, shard)
+    ] = None
 
 
 @contextmanager
@@ -97,17 +81,17 @@ def running(asked: Place, output: Path | None, output_dir: Path | None) -> Itera
     if asked.shard is not None:
         share = read_shard(asked.shard)
         findings = shard_file(share, asked.resume, output, output_dir)
-    spread = Spread(asked.executor.value if asked.executor else "", asked.workers, asked.scheduler or "", load)
+    spread = Spread(asked.executor or "", asked.workers, asked.scheduler or "", load)
     try:
         with opened(spread) as engine:
             if engine is None:
                 yield None
             else:
-                with Bar() as watch:
+                with _watched() as watch:
                     yield Run(engine, findings, share, watch)
     except KeyboardInterrupt:
         kept = f"what is finished is in {findings}: --resume goes on from it" if findings else "--resume FILE keeps it"
-        typer.echo(f"amped: interrupted; {kept}", err=True)
+        options.tell(f"amped: interrupted; {kept}")
         raise typer.Exit(130) from None
 
 
@@ -126,24 +110,12 @@ def shard_file(share: tuple[int, int], resume: Path | None, output: Path | None,
     return path
 
 
-class Bar:
-    """A bar on stderr with rate and time left, where stderr is a terminal; notes everywhere."""
+@contextmanager
+def _watched() -> Iterator[Watch]:
+    """A bar with rate and time left, and notes."""
+    from amped.exploration.running import Watch
 
-    def __init__(self) -> None:
-        from rich.console import Console
-
-        self._console = Console(stderr=True)
-
-    def __enter__(self) -> Watch:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        from amped.exploration.running import Watch
-
-        columns = ("[progress.percentage]{task.percentage:>3.0f}%", "{task.fields[told]}")
-        percent, told = (TextColumn(each) for each in columns)
-        bar = Progress(TextColumn("exploring"), BarColumn(), percent, told, TimeRemainingColumn(), console=self._console,
-                       transient=True, disable=not self._console.is_terminal)  # fmt: skip
-        task = bar.add_task("", total=None, told="")
+    with progress("exploring", "[progress.percentage]{task.percentage:>3.0f}%") as (bar, task):
 
         class Shown(Watch):
             def began(self, done: int, candidates: int) -> None:
@@ -156,13 +128,6 @@ class Bar:
                     bar.update(task, told=f"of {total:,.0f} candidates, {speed / 1e6:.2f} million/s")
 
             def note(self, text: str) -> None:
-                typer.echo(f"note: {text}", err=True)
+                options.tell(f"note: {text}")
 
-        self._bar = bar
-        bar.start()
-        return Shown()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
+        yield Shown()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer import Option
 
 from amped.cli import options
 
@@ -16,39 +16,32 @@ if TYPE_CHECKING:
     from amped.validation.residuals import Residual
 
 
-class Groups(enum.StrEnum):
-    """What rows are grouped by."""
-
-    SOURCE = "source"
-    ACCELERATOR = "accelerator"
-    MODEL = "model"
-
-
+Groups = Literal["source", "accelerator", "model"]
 TableOption = Annotated[
     Path | None,
-    typer.Option("--table", metavar="CSV", help="Measurements; those that come with amped unless one is named."),
+    Option("--table", metavar="CSV", help="Measurements; those that come with amped unless one is named."),
 ]
-ByOption = Annotated[Groups, typer.Option("--by", help="What to group the errors by.")]
+ByOption = Annotated[Groups, Option("--by", help="What to group the errors by.")]
 AssumedOption = Annotated[
-    bool, typer.Option("--assumed", help="List what each row leaves to defaults, and what of it is not understood.")
+    bool, Option("--assumed", help="List what each row leaves to defaults, and what of it is not understood.")
 ]
 ResidualsOption = Annotated[
-    bool, typer.Option("--residuals", help="Print the errors that estimates take their bands from, as CSV.")
+    bool, Option("--residuals", help="Print the errors that estimates take their bands from, as CSV.")
 ]
 FileOption = Annotated[
-    Path | None, typer.Option("--output", metavar="FILE", help="Write there instead of printing; as CSV if it ends so.")
+    Path | None, Option("--output", metavar="FILE", help="Write there instead of printing; as CSV if it ends so.")
 ]
 
 
 def validate(
     table: TableOption = None,
-    by: ByOption = Groups.SOURCE,
+    by: ByOption = "source",
     assumed: AssumedOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print rows and summary as JSON, SI units.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as comma-separated values.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the section of the README.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print rows and summary as JSON, SI units.")] = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print the rows as comma-separated values.")] = False,
+    as_markdown: Annotated[bool, Option("--markdown", help="Print the section of the README.")] = False,
     as_residuals: ResidualsOption = False,
-    plot: Annotated[bool, typer.Option("--plot", help="Draw measured against predicted, validation.png.")] = False,
+    plot: Annotated[bool, Option("--plot", help="Draw measured against predicted, validation.png.")] = False,
     output: FileOption = None,
     output_dir: options.OutputOption = None,
     lookup_tables: options.TablesOption = None,
@@ -69,23 +62,24 @@ def validate(
     if output is not None:
         from amped.base.files import write_atomically
 
-        typer.echo(f"written to {write_atomically(output, _text(rows, form, by, assumed))}", err=True)
+        options.tell(f"written to {write_atomically(output, _text(rows, form, by, assumed))}")
     elif form == "table":
         from amped.report.validating import validation
         from amped.validation.accuracy import By
 
-        options.show(validation(rows, By(by.value), assumed))
+        options.show(validation(rows, By(by), assumed))
     else:
         typer.echo(_text(rows, form, by, assumed), nl=False)
     if plot:
-        _draw(rows, output_dir or options.DEFAULT_FOLDER)
+        from amped.report.scatter import scatter_plot
+
+        options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
 
 
 def _form(output: Path | None, **asked: bool) -> str:
     """How to print: the one that is asked for, else as the file's name ends."""
-    suffix = output.suffix.lower().lstrip(".") if output is not None else ""
-    by_suffix = {"json": "json", "csv": "csv", "md": "markdown"}
-    return options.only(**asked) or by_suffix.get(suffix, "table")
+    by_suffix = {".json": "json", ".csv": "csv", ".md": "markdown"}
+    return options.only(**asked) or by_suffix.get(output.suffix.lower() if output else "", "table")
 
 
 def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str:
@@ -95,7 +89,7 @@ def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str
     from amped.validation.accuracy import By, summary
 
     if form == "json":
-        told = {"rows": [r.to_dict() for r in rows], "summary": summary(rows, By(by.value))}
+        told = {"rows": [r.to_dict() for r in rows], "summary": summary(rows, By(by))}
         return json.dumps(told, indent=1, allow_nan=False) + "\n"
     if form == "residuals":
         from amped.estimation.uncertainty import as_file
@@ -103,14 +97,5 @@ def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str
 
         return as_file(validated_runs(rows))
     if form == "table":
-        return options.plain(validation(rows, By(by.value), assumed))
+        return options.plain(validation(rows, By(by), assumed))
     return as_csv(rows) if form == "csv" else as_markdown(rows) + "\n"
-
-
-def _draw(rows: Sequence[Residual], folder: Path) -> None:
-    """Writes the plot."""
-    from amped.base.files import output_file, write_atomically
-    from amped.report.scatter import scatter_plot
-
-    path = write_atomically(output_file(folder, "validation.png"), scatter_plot(rows))
-    typer.echo(f"written to {path}", err=True)

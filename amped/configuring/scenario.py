@@ -16,8 +16,7 @@ from amped.base.files import read_text
 from amped.configuring.config import Config, read_config
 from amped.configuring.gathering import ROW_NAMES, build_sources
 from amped.configuring.sources import Sources
-from amped.tables.table_files import user_folders
-from amped.tables.tables import Tables
+from amped.tables.tables import user_tables
 from amped.theory.catalogue import Catalogue, catalogue, collect
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
@@ -66,7 +65,7 @@ def read_scenario(
     known = catalogue(extra)
     if not isinstance(lookup_tables, str | Path | None):
         raise FileError(f"{quoted(lookup_tables)} is no folder", "give the path of a folder of lookup tables")
-    tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
+    tables = user_tables(lookup_tables)
     read = config if isinstance(config, Config) else read_config(config, known, all_at_once=True)
     sources = build_sources(read, tables, known, overrides)
     asked = Question(read, dict(overrides or {}), lookup_tables, formulas)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -46,19 +46,19 @@ def draft(model: str, system: str, nodes: int, tables: Tables, folder: Path | No
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits.
     """
-    names = (tables.row(MODELS, model).name, tables.row(SYSTEMS, system).name)
-    accelerators = nodes * int(tables.row(SYSTEMS, system).column("number_of_accelerators_per_node"))
-    tokens = int(tables.row(MODELS, model).column("context"))
-    batch = accelerators * max(1, round(BATCH_TOKENS / tokens / accelerators))
+    network, machine = tables.row(MODELS, model), tables.row(SYSTEMS, system)
+    accelerators = nodes * int(machine.column("number_of_accelerators_per_node"))
+    batch = accelerators * max(1, round(BATCH_TOKENS / int(network.column("context")) / accelerators))
     found: list[tuple[float, dict[str, Any]]] = []
-    for choice in _choices(tables.row(MODELS, model)):
-        config = _config(*names, nodes, batch, choice)
+    for choice in _choices(network):
+        config = _config(network.name, machine.name, nodes, batch, choice)
         result = explored(read_scenario(config, lookup_tables=folder), Options(1, "degrees"))
         if result.feasible:
             best = {name: int(result.best[0][name]) for name in DRAFTED}
-            found.append((result.best[0]["step_time"], _config(*names, nodes, batch, best | choice)))
+            drafted = _config(network.name, machine.name, nodes, batch, best | choice)
+            found.append((result.best[0]["step_time"], drafted))
     if not found:
-        raise MappingError(f"no mapping fits {names[0]} on {nodes} nodes of {names[1]}", "take more --nodes")
+        raise MappingError(f"no mapping fits {network.name} on {nodes} nodes of {machine.name}", "take more --nodes")
     return min(found, key=lambda pair: pair[0])[1]
 
 
@@ -77,7 +77,7 @@ def _config(model: str, system: str, nodes: int, batch: int, mapping: dict[str, 
         "$schema": schema_uri(),
         "description": f"{model} on {nodes} x {system}; written by amped init",
         NETWORK: {
-            "lookup_config": {"lookup_table_name": MODELS, "lookup_table_row": model},
+            **_named(MODELS, model),
             "parameters": {
                 "batch_size": {"value": batch, "description": "sequences in a global batch: choose your own"},
                 "flash_attention": {"value": True, "description": "one fused kernel that keeps no score matrix"},
@@ -90,27 +90,32 @@ def _config(model: str, system: str, nodes: int, batch: int, mapping: dict[str, 
             }
         },
         SYSTEM: {
-            "lookup_config": {"lookup_table_name": SYSTEMS, "lookup_table_row": system},
+            **_named(SYSTEMS, system),
             "parameters": {"number_of_nodes": {"value": nodes, "description": "servers"}},
         },
     }
 
 
+def _named(table: str, row: str) -> dict[str, Any]:
+    """A row of a table, as a category of a config names it."""
+    return {"lookup_config": {"lookup_table_name": table, "lookup_table_row": row}}
+
+
 def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = None) -> dict[str, Any]:
     """The same config with every parameter spelled out, as AMPeD's own are: looked up, calculated, or by value."""
     estimation = estimated(read_scenario(config, lookup_tables=folder), Estimation)
-    full: dict[str, Any] = json.loads(json.dumps(config))
+    full = deepcopy(config)
     for category in CATEGORIES:
-        section = full.setdefault(category, {"parameters": {}})
-        section.setdefault("parameters", {})
+        section = full.setdefault(category, {})
+        parameters = section.setdefault("parameters", {})
         row = estimation.scenario.sources.rows.get(category)
         if row is not None:
-            section["lookup_config"] = {"lookup_table_name": row.table, "lookup_table_row": row.name}
+            section.update(_named(row.table, row.name))
         for name, quantity in catalogue.items():
-            if quantity.category == category and name not in section["parameters"]:
+            if quantity.category == category and name not in parameters:
                 spelled = _spelled(name, estimation)
                 if spelled is not None:
-                    section["parameters"][name] = spelled | {"description": quantity.summary}
+                    parameters[name] = spelled | {"description": quantity.summary}
     row = estimation.scenario.sources.rows[KERNELS]
     told = {"value": row.name, "description": f"row of {KERNELS}: how efficient its kernels are"}
     full[ACCELERATOR]["parameters"].setdefault(KERNELS, told)
@@ -129,20 +134,20 @@ def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
     if isinstance(origin, LookedUp) and origin.row.table == KERNELS:
         return None  # all columns come with the row, which is named by itself
     if isinstance(origin, LookedUp):
-        return {"value": None, "calculated": False, "from_lookup_table": True}
+        return _entry(looked_up=True)
     if name in estimation.choices:
-        return {"value": estimation.choices[name], "calculated": False, "from_lookup_table": False}
+        return _entry(estimation.choices[name])
     formula = estimation.plan.by_name.get(name)
     if formula is None:
         return None
     if formula.arguments or name in _conditions(estimation.scenario.catalogue):
-        return {"value": None, "calculated": True, "from_lookup_table": False}
-    value = formula.function()
-    return {
-        "value": _written(value, formula.mark.unit, formula.mark.bare),
-        "calculated": False,
-        "from_lookup_table": False,
-    }
+        return _entry(calculated=True)
+    return _entry(_written(formula.function(), formula.mark.unit, formula.mark.bare))
+
+
+def _entry(value: Any = None, calculated: bool = False, looked_up: bool = False) -> dict[str, Any]:
+    """A parameter in AMPeD's style: what it is, or where it comes from."""
+    return {"value": value, "calculated": calculated, "from_lookup_table": looked_up}
 
 
 def _written(value: float, unit: str, bare: str | None) -> Any:

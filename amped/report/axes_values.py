@@ -44,11 +44,8 @@ def scale(name: str, values: Iterable[float]) -> tuple[float, str]:
 
 def told(name: str, value: Any) -> str:
     """A value of a swept name for a tick or a legend."""
-    if isinstance(value, str):
-        return value
-    if unit_of(name) == "count":
-        return f"{value:,.0f}"
-    return human.value(value, unit_of(name))
+    is_count = unit_of(name) == "count" and not isinstance(value, str)
+    return f"{value:,.0f}" if is_count else human.value(value, unit_of(name))
 
 
 def words(names: Sequence[str], values: Sequence[Any]) -> str:
@@ -59,9 +56,9 @@ def words(names: Sequence[str], values: Sequence[Any]) -> str:
 
 def title(asked: Scenario, swept: Mapping[str, Sequence[Any]]) -> str:
     """What was explored: the config's own words, or, where more than that is swept, what is swept and what else is kept."""
-    if not swept:
-        return asked.description or asked.label
-    return f"{'; '.join(f'{axis_label(n)} {_several(n, v)}' for n, v in swept.items())}\nall else as in: {asked.description or asked.label}"
+    config = asked.description or asked.label
+    what = "; ".join(f"{axis_label(name)} {_several(name, values)}" for name, values in swept.items())
+    return f"{what}\nall else as in: {config}" if swept else config
 
 
 def _several(name: str, values: Sequence[Any]) -> str:
@@ -70,10 +67,15 @@ def _several(name: str, values: Sequence[Any]) -> str:
     return ", ".join(few) if len(few) <= MOST_TOLD else f"{few[0]} … {few[-1]}"
 
 
+def in_order(value: Any) -> tuple[bool, Any]:
+    """By what values are sorted: numbers before texts."""
+    return isinstance(value, str), value
+
+
 def by_values(groups: Iterable[Sequence[Row]], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
     """The rows of each group under the values that it is of, in the order of those values."""
     found = {tuple(rows[0][name] for name in names): list(rows) for rows in groups if rows}
-    return dict(sorted(found.items(), key=lambda item: tuple((isinstance(v, str), v) for v in item[0])))
+    return dict(sorted(found.items(), key=lambda item: [*map(in_order, item[0])]))
 
 
 def ticks(axis: Any, labels: Sequence[str], **how: Any) -> None:

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import RenderableType, group
 from rich.text import Text
 
 from amped.calibration.calibrate import MOST_LOSS, Calibration
 from amped.calibration.coefficients import MOST_OF_AN_ACCELERATOR, Coefficient
 from amped.calibration.written import as_written
 from amped.report import human
+from amped.report.tables import table
 
 # A coefficient that goes further than this from what was known makes up for something else.
 FAR = 2.0
 
 
-def calibration(c: Calibration) -> RenderableType:
+@group()
+def calibration(c: Calibration) -> Iterator[RenderableType]:
     """What came of one accelerator."""
-    return Group(*_parts(c))
-
-
-def _parts(c: Calibration) -> Iterator[RenderableType]:
     yield Text(f"{c.accelerator.name}, extending row '{c.base.name}'", style="bold")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("coefficient", "before", "fitted", "lowest", "highest", "moved"):
-        table.add_column(head, justify="left" if head == "coefficient" else "right", no_wrap=True)
-    for known in c.coefficients:
-        numbers = (c.before[known.name], c.values[known.name], known.lowest, known.highest)
-        cells = (human.digits(n) if isinstance(n, float) else n for n in (as_written(known.name, v) for v in numbers))
-        table.add_row(known.name, *cells, f"{moved(c, known):+.1f}")
-    yield table
+    heads = ("coefficient", "before", "fitted", "lowest", "highest", "moved")
+    yield table(heads, (_line(c, known) for known in c.coefficients))
     yield Text("")
-    yield from (Text(line) for line in _told(c))
+    yield from map(Text, _told(c))
     yield Text("")
+
+
+def _line(c: Calibration, known: Coefficient) -> tuple[str, ...]:
+    """A coefficient before and after, within its bounds."""
+    numbers = (c.before[known.name], c.values[known.name], known.lowest, known.highest)
+    written = (as_written(known.name, number) for number in numbers)
+    return known.name, *(human.digits(n) if isinstance(n, float) else n for n in written), f"{moved(c, known):+.1f}"
 
 
 def moved(c: Calibration, known: Coefficient) -> float:

@@ -7,60 +7,54 @@ from typing import Any
 
 from rich.table import Table
 
+from amped.report.tables import table
+
+# A key of operators, its head, and how a value is written.
 Column = tuple[str, str, Callable[[Any], str]]
-# Key, head, how a value is written: what an operator is, what it moves, and how long it takes.
+# What an operator is, what it moves, and how long it takes.
 NAMED: tuple[Column, ...] = (("operator", "operator", str), ("class", "class", str))
 MOVED: tuple[Column, ...] = (
     ("flop", "Gflop", lambda value: f"{value / 1e9:.3f}"),
-    ("words_in", "Mwords in", lambda value: f"{value / 1e6:.2f}"),
-    ("words_out", "out", lambda value: f"{value / 1e6:.2f}"),
-    ("words_unfused", "un-fused", lambda value: f"{value / 1e6:.2f}"),
-)
+    *((key, head, lambda value: f"{value / 1e6:.2f}")
+      for key, head in (("words_in", "Mwords in"), ("words_out", "out"), ("words_unfused", "un-fused"))),
+)  # fmt: skip
 TIMED: tuple[Column, ...] = (
-    ("bound_us", "bound µs", lambda value: f"{value:.1f}"),
+    ("bound_us", "bound µs", "{:.1f}".format),
     ("limited_by", "limit", str),
-    ("time_us", "time µs", lambda value: f"{value:.1f}"),
-    ("mue_percent", "MUE %", lambda value: f"{value:.1f}"),
-    ("peak_percent", "peak %", lambda value: f"{value:.1f}"),
-    ("gap", "time/bound", lambda value: f"{value:.2f}"),
+    ("time_us", "time µs", "{:.1f}".format),
+    ("mue_percent", "MUE %", "{:.1f}".format),
+    ("peak_percent", "peak %", "{:.1f}".format),
+    ("gap", "time/bound", "{:.2f}".format),
 )
 
 
 def movement(lines: list[dict[str, Any]]) -> Table:
     """What each operator computes and moves; without times, also the least time it could take."""
     timed = any("time_us" in line for line in lines)
-    return _table(lines, (*NAMED, *MOVED) if timed else (*NAMED, *MOVED, *TIMED))
+    return _operators(lines, (*NAMED, *MOVED) if timed else (*NAMED, *MOVED, *TIMED))
 
 
 def efficiency(lines: list[dict[str, Any]]) -> Table | None:
     """How near each operator's time is to the least one, where there are times."""
-    return _table(lines, (*NAMED, *TIMED)) if any("time_us" in line for line in lines) else None
+    return _operators(lines, (*NAMED, *TIMED)) if any("time_us" in line for line in lines) else None
 
 
-def _table(lines: list[dict[str, Any]], columns: tuple[Column, ...]) -> Table:
+def _operators(lines: list[dict[str, Any]], columns: tuple[Column, ...]) -> Table:
     """One row for each operator; columns that no operator has are left out."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
     shown = [column for column in columns if any(column[0] in line for line in lines)]
-    for key, head, _ in shown:
-        table.add_column(head, justify="left" if key in ("operator", "class", "limited_by") else "right", no_wrap=True)
-    for line in lines:
-        table.add_row(*(write(line[key]) if key in line else "" for key, _, write in shown))
-    return table
+    rows = [[write(line[key]) if key in line else "" for key, _, write in shown] for line in lines]
+    return table([head for _, head, _ in shown], rows, ("class", "limit"))
 
 
 def class_totals(told: dict[str, Any]) -> Table:
     """Sums by class with their shares, then the layer's."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("class", "kernels", "Gflop", "%", "Mwords", "%", "un-fused Mwords"):
-        table.add_column(head, justify="left" if head == "class" else "right", no_wrap=True)
     every = told["total"]
-    for name, part in {**told["classes"], "layer": every}.items():
-        table.add_row(
-            name, str(part["operators"]), f"{part['flop'] / 1e9:.2f}", f"{100 * part['flop'] / every['flop']:.3f}",
-            f"{part['words'] / 1e6:.2f}", f"{100 * part['words'] / every['words']:.1f}",
-            f"{part['unfused_words'] / 1e6:.2f}",
-        )  # fmt: skip
-    return table
+    rows = [
+        (name, f"{part['operators']}", f"{part['flop'] / 1e9:.2f}", f"{100 * part['flop'] / every['flop']:.3f}",
+         f"{part['words'] / 1e6:.2f}", f"{100 * part['words'] / every['words']:.1f}", f"{part['unfused_words'] / 1e6:.2f}")
+        for name, part in {**told["classes"], "layer": every}.items()
+    ]  # fmt: skip
+    return table(("class", "kernels", "Gflop", "%", "Mwords", "%", "un-fused Mwords"), rows)
 
 
 def saved_by_fusion(told: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from amped.base.errors import ConfigError
 from amped.report import human
 from amped.report.axes_values import axis_label, scale, unit_of
-from amped.report.plots import COLORS, log_ticks, new_figure
+from amped.report.plots import COLORS, grid, log_ticks, new_figure
 
 # Values that differ by more than this are drawn on a logarithmic axis.
 WIDE = 10.0
@@ -38,8 +38,7 @@ def distribution(bins: Bins, objective: str, best: float, title: str) -> Any:
                    textcoords="offset points", fontsize=9, color=COLORS["bubble"])  # fmt: skip
     panel.set(xlabel=label, ylabel="feasible candidates")
     panel.yaxis.set_major_formatter("{x:,.0f}")
-    panel.grid(True, axis="y", color="0.88", linewidth=0.7)
-    panel.set_axisbelow(True)
+    grid(panel, axis="y")
     told = f"{sum(counts):,} feasible candidates by {axis_label(objective)}; the best: {human.value(best, unit_of(objective))}"
     drawn.suptitle(f"{title}\n{told}", fontsize=10)
     return drawn

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+from collections.abc import Iterator
+
+from rich.console import RenderableType, group
 from rich.text import Text
 
 from amped.report import human
+from amped.report.tables import table
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
 
+NOTED = ("kind", "note")
+BROKEN = ("parameter", "note")
 
-def sensitivity_tables(found: Sensitivity, top: int) -> RenderableType:
+
+@group()
+def sensitivity_tables(found: Sensitivity, top: int) -> Iterator[RenderableType]:
     """Elasticities, changes by neighboring values and switches, and what changes nothing; the largest `top` of each."""
     fits = "" if found.fits_in_memory else " (does not fit in memory)"
-    parts: list[RenderableType] = [
-        Text(found.title, style="bold"), Text(f"{found.of}  {human.value(found.value, found.unit)}{fits}", style="bold"),
-    ]  # fmt: skip
-    smooth, others = found.elasticities, found.changes
-    if smooth:
-        told = f"Elasticities: percent more of {found.of} for one percent more of the parameter"
-        parts += [Text(""), Text(told), Text(""), _elasticities(found, smooth[:top]), *_more(smooth, top)]
-    if others:
-        parts += [Text(""), Text(f"Counts, switches, lists and steps from zero: change of {found.of}"), Text(""),
-                  _changes(found, others[:top]), *_more(others, top)]  # fmt: skip
-    if not (smooth or others):
-        parts += [Text(""), Text(f"No parameter that was varied changes {found.of}.")]
-    return Group(*parts, Text(""), *(Text(line, style="dim") for line in _footnotes(found)))
+    yield Text(f"{found.title}\n{found.of}  {human.value(found.value, found.unit)}{fits}\n", style="bold")
+    for title, heads, effects, lines in (
+        (f"Elasticities: percent more of {found.of} for one percent more of the parameter",
+         ("parameter", "kind", "value", "elasticity", "note"), found.elasticities, _elasticity),
+        (f"Counts, switches, lists and steps from zero: change of {found.of}",
+         ("parameter", "kind", "value", "tried", "change", "note"), found.changes, _changes),
+    ):  # fmt: skip
+        if effects:
+            yield Text(f"{title}\n")
+            rows = [line for effect in effects[:top] for line in lines(found, effect)]
+            yield table(heads, rows, NOTED, BROKEN)
+            if len(effects) > top:
+                yield Text(f"… and {len(effects) - top} smaller (--top)", style="dim")
+            yield Text("")
+    if not (found.elasticities or found.changes):
+        yield Text(f"No parameter that was varied changes {found.of}.\n")
+    for line in _footnotes(found):
+        yield Text(line, style="dim")
 
 
 def change(found: Sensitivity, effect: Effect, trial: Trial) -> str:
@@ -47,24 +58,20 @@ def elasticity(effect: Effect) -> str:
     return f"{effect.elasticity or 0.0:+.4f}"
 
 
-def _elasticities(found: Sensitivity, effects: list[Effect]) -> Table:
-    table = _table("parameter", "kind", "value", "elasticity", "note")
-    for e in effects:
-        note = "; ".join(filter(None, (_shape(e), *(_fit(found, t, _side(e, t)) for t in e.trials))))
-        table.add_row(e.name, e.kind, human.value(e.value, e.unit), elasticity(e), note)
-    return table
+def _elasticity(found: Sensitivity, e: Effect) -> Iterator[tuple[str, ...]]:
+    """The line of a continuous parameter."""
+    note = "; ".join(filter(None, (_shape(e), *(_fit(found, t, _side(e, t)) for t in e.trials))))
+    yield e.name, e.kind, human.value(e.value, e.unit), elasticity(e), note
 
 
-def _changes(found: Sensitivity, effects: list[Effect]) -> Table:
-    table = _table("parameter", "kind", "value", "tried", "change", "note")
-    for e in effects:
-        head = (e.name, e.kind, human.value(e.value, e.unit))
-        for trial in e.trials:
-            told = f"breaks {human.label(trial.broken)}" if trial.broken else _fit(found, trial, "")
-            note = "; ".join(filter(None, (told, _shape(e) if trial is e.trials[0] else "")))
-            table.add_row(*head, human.value(trial.value, e.unit), change(found, e, trial), note)
-            head = ("", "", "")
-    return table
+def _changes(found: Sensitivity, e: Effect) -> Iterator[tuple[str, ...]]:
+    """The lines of a parameter: one for each value that was tried."""
+    head = (e.name, e.kind, human.value(e.value, e.unit))
+    for trial in e.trials:
+        told = f"breaks {human.label(trial.broken)}" if trial.broken else _fit(found, trial, "")
+        note = "; ".join(filter(None, (told, _shape(e) if trial is e.trials[0] else "")))
+        yield *head, human.value(trial.value, e.unit), change(found, e, trial), note
+        head = ("", "", "")
 
 
 def _shape(e: Effect) -> str:
@@ -91,28 +98,12 @@ def _fit(found: Sensitivity, trial: Trial, where: str) -> str:
     return f"fits{where}" if trial.fits_in_memory else f"does not fit{where}"
 
 
-def _footnotes(found: Sensitivity) -> list[str]:
-    lines = [
-        f"differences of {found.step * 100:g} % down and up; degrees change on the same machine: data parallelism gives way"
-    ]
+def _footnotes(found: Sensitivity) -> Iterator[str]:
+    step = f"{found.step * 100:g} %"
+    yield f"differences of {step} down and up; degrees change on the same machine: data parallelism gives way"
     if found.without_effect:
-        lines.append(f"no effect: {len(found.without_effect)} parameters (--json names them)")
+        yield f"no effect: {len(found.without_effect)} parameters (--json names them)"
     if found.stuck:
         told = ", ".join(f"{e.name} ({human.label(e.trials[0].broken)})" if e.trials else e.name for e in found.stuck)
-        lines.append(f"no other value that keeps the rules: {told}")
-    return [*lines, "choices of formulas are not varied: `amped compare` tells what another one changes"]
-
-
-def _more(effects: list[Effect], top: int) -> list[Text]:
-    rest = len(effects) - top
-    return [Text(f"… and {rest} smaller (--top)", style="dim")] if rest > 0 else []
-
-
-def _table(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        left = head in ("parameter", "kind", "note")
-        table.add_column(
-            head, justify="left" if left else "right", overflow="fold", no_wrap=head not in ("note", "parameter")
-        )
-    return table
+        yield f"no other value that keeps the rules: {told}"
+    yield "choices of formulas are not varied: `amped compare` tells what another one changes"

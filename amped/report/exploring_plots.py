@@ -10,12 +10,12 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.estimation.estimation import STEP_PARTS
+from amped.exploration.objectives import more_is_better
 from amped.exploration.results import Row
 from amped.report import human
-from amped.report.axes_values import axis_label, by_values, scale, ticks, told, words
+from amped.report.axes_values import axis_label, by_values, in_order, scale, ticks, told, words
 from amped.report.plot_choice import Drawing
-from amped.report.plots import COLORS, EDGE, HATCHES, LABEL_BOX, log_ticks, new_figure
-from amped.report.summary import kind_of
+from amped.report.plots import LABEL_BOX, grid, log_ticks, look, new_figure
 
 # Okabe and Ito's palette, which people who see few colors tell apart; yellow is too light for a line.
 LINE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -24,6 +24,7 @@ MARKERS, DASHES = "osD^vP*X", ("-", "--", "-.", ":")
 MOST_BANDS, ASIDE = 3, 1.045
 MOST_LINES, MOST_BARS, MOST_NUMBERS = 12, 40, 150
 TIME, STEP, MEMORY, SIZE = "training_time", "step_time", "memory_per_accelerator_bytes", "number_of_accelerators"
+DEGREES = ("data", "tensor", "pipeline")
 # Times that differ by more than this are drawn on a logarithmic axis.
 WIDE = 10.0
 LEGEND: dict[str, Any] = {"loc": "outside lower center", "fontsize": 9, "frameon": False}
@@ -60,16 +61,19 @@ def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Ro
     if not (own or (drawing.front and front)):
         raise ConfigError("there is nothing to plot: no candidate is feasible", "see which rule removes them")
     if drawing.kind == "pareto" and drawing.front:
-        return pareto(front, drawing.front, title)
-    if drawing.kind == "scaling":
-        return scaling(own, drawing.names[1:], objective, title)
-    if drawing.kind == "parts":
-        return parts({values[0]: rows[0] for values, rows in own.items()}, drawing.names[0], objective, title)
-    best = {(values[0], values[1]): rows[0][objective] for values, rows in own.items()}
-    return heatmap(best, (drawing.names[0], drawing.names[1]), objective, title)
+        drawn, about = pareto(front, drawing.front)
+    elif drawing.kind == "scaling":
+        drawn, about = scaling(own, drawing.names[1:], objective)
+    elif drawing.kind == "parts":
+        drawn, about = parts({values[0]: rows[0] for values, rows in own.items()}, drawing.names[0], objective)
+    else:
+        best = {(values[0], values[1]): rows[0][objective] for values, rows in own.items()}
+        drawn, about = heatmap(best, (drawing.names[0], drawing.names[1]), objective)
+    drawn.suptitle(f"{title}\n{about}", fontsize=10)
+    return drawn
 
 
-def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objective: str, title: str) -> Any:
+def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objective: str) -> tuple[Any, str]:
     """Time and memory against the number of accelerators: the best, and the spread of the best few, a line a system."""
     lines = list(dict.fromkeys(values[1:] for values in own))
     if len(lines) > MOST_LINES:
@@ -77,31 +81,33 @@ def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objecti
     drawn = new_figure(7.5, 8.2)
     panels = drawn.subplots(2, 1, sharex=True)
     best = [row for rows in own.values() for row in rows[:1]]
-    top = max(len(rows) for rows in own.values())
-    for place, line in enumerate(lines):
-        groups = sorted((rows for values, rows in own.items() if values[1:] == line), key=lambda rows: rows[0][SIZE])
-        style = Style(place, len(lines), words(names, line) or "best")
-        for panel, name in zip(panels, (TIME, MEMORY), strict=True):
-            x, size = [rows[0][SIZE] for rows in groups], scale(name, [row[name] for row in best])[0]
-            _band(panel, x, groups, name, size, style)
-    _ideal(panels[0], best, scale(TIME, [row[TIME] for row in best])[0])
-    sizes = sorted({row[SIZE] for row in best})
-    panels[0].set(xscale="log", yscale="log", ylabel=scale(TIME, [row[TIME] for row in best])[1])
-    panels[1].set(ylabel=scale(MEMORY, [row[MEMORY] for row in best])[1], xlabel="number of accelerators")
+    for panel, name in zip(panels, (TIME, MEMORY), strict=True):
+        size, label = scale(name, [row[name] for row in best])
+        panel.set_ylabel(label)
+        for place, line in enumerate(lines):
+            groups = sorted(
+                (rows for values, rows in own.items() if values[1:] == line), key=lambda rows: rows[0][SIZE]
+            )
+            _band(panel, groups, name, size, Style(place, len(lines), words(names, line) or "best"))
+        if name == TIME:
+            _ideal(panel, best, size)
+    panels[0].set(xscale="log", yscale="log")
+    panels[1].set(xlabel="number of accelerators")
     panels[1].set_ylim(bottom=0)
     log_ticks(panels[0].yaxis)
-    panels[1].set_xticks(sizes[:: -(-len(sizes) // 10)], [f"{n:,.0f}" for n in sizes[:: -(-len(sizes) // 10)]])
+    sizes = sorted({row[SIZE] for row in best})
+    some = sizes[:: -(-len(sizes) // 10)]
+    panels[1].set_xticks(some, [f"{n:,.0f}" for n in some])
     panels[1].minorticks_off()
-    _grid(*panels)
-    drawn.suptitle(
-        f"{title}\nbest by {axis_label(objective)}; with the spread of the best {top} of each size", fontsize=10
-    )
+    grid(*panels)
     drawn.legend(*panels[0].get_legend_handles_labels(), ncols=2, **LEGEND)
-    return drawn
+    top = max(len(rows) for rows in own.values())
+    return drawn, f"best by {axis_label(objective)}; with the spread of the best {top} of each size"
 
 
-def _band(panel: Any, x: list[float], groups: Sequence[Sequence[Row]], name: str, size: float, style: Style) -> None:
+def _band(panel: Any, groups: Sequence[Sequence[Row]], name: str, size: float, style: Style) -> None:
     """The best and the spread of one line: a band, or bars beside one another where bands would hide one another."""
+    x = [rows[0][SIZE] for rows in groups]
     values = [[row[name] / size for row in rows] for rows in groups]
     low, best, high = [min(v) for v in values], [v[0] for v in values], [max(v) for v in values]
     if name == MEMORY and style.lines > MOST_BANDS:
@@ -123,7 +129,7 @@ def _ideal(panel: Any, best: Sequence[Row], size: float) -> None:
     )
 
 
-def parts(best: dict[Any, Row], name: str, objective: str, title: str) -> Any:
+def parts(best: dict[Any, Row], name: str, objective: str) -> tuple[Any, str]:
     """The parts of a step of the best of each value: the time above, the shares below."""
     if len(best) > MOST_BARS:
         raise ConfigError(f"{len(best)} bars are too many to read", f"sweep {name} in larger steps")
@@ -132,8 +138,7 @@ def parts(best: dict[Any, Row], name: str, objective: str, title: str) -> Any:
     panels = drawn.subplots(2, 1, sharex=True, height_ratios=(2, 3))
     whole = np.array([row[STEP] for row in rows])
     size, label = scale(STEP, whole)
-    wide = whole.max() > WIDE * whole.min()
-    if wide:
+    if whole.max() > WIDE * whole.min():
         panels[0].plot(range(len(rows)), whole / size, color="black", marker="o", label="_step")
         panels[0].set_yscale("log")
         log_ticks(panels[0].yaxis)
@@ -142,18 +147,21 @@ def parts(best: dict[Any, Row], name: str, objective: str, title: str) -> Any:
     _stack(panels[1], rows, whole / 100)
     panels[0].set_ylabel(label)
     panels[1].set(ylabel="share of the step (%)", ylim=(0, 100))
-    degrees = ["data", "tensor", "pipeline"]
-    placed = [" x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in degrees) for row in rows]
+    panels[1].set_xlabel(f"{axis_label(name)}, with {' x '.join(DEGREES)} degree of the best")
     labels = [
-        f"{told(name, v)}\n{p}" if not many else f"{told(name, v)}  ({p})" for v, p in zip(best, placed, strict=True)
+        f"{told(name, v)}  ({_degrees(row)})" if many else f"{told(name, v)}\n{_degrees(row)}"
+        for v, row in best.items()
     ]
-    panels[1].set_xticks(range(len(rows)), labels, fontsize=9, rotation=60 if many else 0, ha="right" if many else "center",
-                         rotation_mode="anchor")  # fmt: skip
-    panels[1].set_xlabel(f"{axis_label(name)}, with {' x '.join(degrees)} degree of the best")
-    _grid(*panels, axis="y")
-    drawn.suptitle(f"{title}\nbest of each by {axis_label(objective)}", fontsize=10)
+    how = {"rotation": 60, "ha": "right"} if many else {"rotation": 0, "ha": "center"}
+    panels[1].set_xticks(range(len(rows)), labels, fontsize=9, rotation_mode="anchor", **how)
+    grid(*panels, axis="y")
     drawn.legend(*panels[1].get_legend_handles_labels(), ncols=3, **LEGEND)
-    return drawn
+    return drawn, f"best of each by {axis_label(objective)}"
+
+
+def _degrees(row: Row) -> str:
+    """How the machine is split."""
+    return " x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in DEGREES)
 
 
 def _stack(panel: Any, rows: Sequence[Row], size: Any) -> None:
@@ -162,49 +170,40 @@ def _stack(panel: Any, rows: Sequence[Row], size: Any) -> None:
     for part in STEP_PARTS:
         heights = np.array([row[part] for row in rows]) / size
         if heights.any():
-            panel.bar(range(len(rows)), heights, bottom=below, width=0.7, color=COLORS[kind_of(part)],
-                      hatch=HATCHES[part], label=human.label(part), **EDGE)  # fmt: skip
+            panel.bar(range(len(rows)), heights, bottom=below, width=0.7, label=human.label(part), **look(part))
             below = below + heights
 
 
-def heatmap(best: dict[tuple[Any, Any], float], names: tuple[str, str], objective: str, title: str) -> Any:
+def heatmap(best: dict[tuple[Any, Any], float], names: tuple[str, str], objective: str) -> tuple[Any, str]:
     """The best of each pair of values as a color; the best of all has a star."""
-    columns, rows = (sorted({pair[side] for pair in best}, key=lambda v: (isinstance(v, str), v)) for side in (0, 1))
+    columns, rows = (sorted({pair[side] for pair in best}, key=in_order) for side in (0, 1))
     size, label = scale(objective, best.values())
-    grid = np.full((len(rows), len(columns)), np.nan)
+    values = np.full((len(rows), len(columns)), np.nan)
     for (x, y), value in best.items():
-        grid[rows.index(y), columns.index(x)] = value / size
-    low, high = np.nanmin(grid), np.nanmax(grid)
+        values[rows.index(y), columns.index(x)] = value / size
+    low, high = np.nanmin(values), np.nanmax(values)
     drawn = new_figure(min(11.0, max(6.5, 0.75 * len(columns) + 2.5)), min(9.0, max(4.5, 0.5 * len(rows) + 2.2)))
     panel = drawn.subplots()
     panel.patch.set(hatch="///", edgecolor="0.75", facecolor="white")
     norm = "log" if low > 0 and high > WIDE * low else "linear"
-    shown = panel.imshow(grid, origin="lower", aspect="auto", cmap="viridis", norm=norm)
+    shown = panel.imshow(values, origin="lower", aspect="auto", cmap="viridis", norm=norm)
     ticks(panel.xaxis, [told(names[0], v) for v in columns], rotation=45, ha="right", rotation_mode="anchor")
     ticks(panel.yaxis, [told(names[1], v) for v in rows])
     panel.set(xlabel=axis_label(names[0]), ylabel=axis_label(names[1]))
-    numbered = grid.size <= MOST_NUMBERS
-    first = min(best, key=lambda pair: abs(best[pair] - _first(best, objective)))
-    _numbers(panel, shown, grid, columns.index(first[0]), rows.index(first[1]), numbered)
+    first = (max if more_is_better(objective) else min)(best, key=best.__getitem__)
+    _numbers(panel, shown, values, (rows.index(first[1]), columns.index(first[0])))
     bar = drawn.colorbar(shown, ax=panel, label=label)
     if norm == "log":
         log_ticks(bar.ax.yaxis)
-    empty = "; hatched: nothing is feasible" if np.isnan(grid).any() else ""
-    drawn.suptitle(f"{title}\nthe best mapping of each pair, the best of all starred{empty}", fontsize=10)
-    return drawn
+    empty = "; hatched: nothing is feasible" if np.isnan(values).any() else ""
+    return drawn, f"the best mapping of each pair, the best of all starred{empty}"
 
 
-def _first(best: dict[tuple[Any, Any], float], objective: str) -> float:
-    """The best of all."""
-    from amped.exploration.objectives import more_is_better
-
-    return max(best.values()) if more_is_better(objective) else min(best.values())
-
-
-def _numbers(panel: Any, shown: Any, grid: Any, column: int, row: int, numbered: bool) -> None:
+def _numbers(panel: Any, shown: Any, values: Any, first: tuple[int, int]) -> None:
     """The value in each cell where there is room, and a star in the best."""
-    for (y, x), value in np.ndenumerate(grid):
-        best = (y, x) == (row, column)
+    numbered = values.size <= MOST_NUMBERS
+    for (y, x), value in np.ndenumerate(values):
+        best = (y, x) == first
         if not np.isnan(value) and (numbered or best):
             text = f"{human.digits(float(value), 3)}{' *' if best else ''}" if numbered else "*"
             dark = shown.norm(value) < 0.55
@@ -212,7 +211,7 @@ def _numbers(panel: Any, shown: Any, grid: Any, column: int, row: int, numbered:
                        fontweight="bold" if best else "normal")  # fmt: skip
 
 
-def pareto(front: Sequence[Row], names: tuple[str, str], title: str) -> Any:
+def pareto(front: Sequence[Row], names: tuple[str, str]) -> tuple[Any, str]:
     """The candidates than which none is as good in both quantities."""
     rows = sorted(front, key=lambda row: (row[names[0]], row[names[1]]))
     drawn = new_figure(7.5, 5.4)
@@ -221,19 +220,11 @@ def pareto(front: Sequence[Row], names: tuple[str, str], title: str) -> Any:
     x, y = ([row[name] / size for row in rows] for name, size in zip(names, sizes, strict=True))
     panel.plot(x, y, color="0.6", linewidth=1, drawstyle="steps-post")
     panel.plot(x, y, color=LINE_COLORS[0], marker="o", markersize=6, linestyle="none", label="Pareto front")
-    for row, at in ((rows[0], (x[0], y[0])), (rows[-1], (x[-1], y[-1])))[: len(rows)]:
-        degrees = " x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
-        side = "left" if at == (x[0], y[0]) else "right"
-        panel.annotate(degrees, at, xytext=(0, 9), textcoords="offset points", fontsize=8, ha=side, bbox=LABEL_BOX)
+    for place, side in ((0, "left"), (-1, "right"))[: len(rows)]:
+        panel.annotate(_degrees(rows[place]), (x[place], y[place]), xytext=(0, 9), textcoords="offset points",
+                       fontsize=8, ha=side, bbox=LABEL_BOX)  # fmt: skip
     panel.margins(0.1)
     panel.set(xlabel=labels[0], ylabel=labels[1])
-    _grid(panel)
+    grid(panel)
     told_of = "at the ends: data x tensor x pipeline degree"
-    drawn.suptitle(f"{title}\n{len(rows)} mappings than which none is as good in both; {told_of}", fontsize=10)
-    return drawn
-
-
-def _grid(*panels: Any, axis: str = "both") -> None:
-    for panel in panels:
-        panel.grid(True, axis=axis, color="0.88", linewidth=0.7)
-        panel.set_axisbelow(True)
+    return drawn, f"{len(rows)} mappings than which none is as good in both; {told_of}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 _STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
@@ -45,26 +46,25 @@ def count(number: float) -> str:
     return digits(number, 6)
 
 
-def value(number: float, unit: str) -> str:
-    """A quantity in its canonical unit, made readable."""
-    if unit == "boolean":
-        return "yes" if number else "no"
-    if unit == "s":
-        return duration(number)
-    if unit == "1":
-        return f"{number:.4g}"
-    if unit == "count":
-        return count(number)
-    if unit == "dollar":
-        return f"{count(number)} USD"
-    if unit == "dollar/s":
-        return f"{digits(number * HOUR)} USD/hour"
-    if unit == "J":
-        return scaled(number / JOULES_PER_WATT_HOUR, "Wh")
-    if unit == "1/s":
-        return f"{digits(number)} /s" if number < 1e7 else scaled(number, "/s")
-    names = {"byte": "B", "byte/s": "B/s", "flop": "FLOP", "flop/s": "FLOP/s"}
-    return scaled(number, names.get(unit, unit))
+# How numbers of a unit are told, where not with a prefix before the unit itself.
+_TOLD: dict[str, Callable[[float], str]] = {
+    "boolean": lambda number: "yes" if number else "no",
+    "s": duration,
+    "1": "{:.4g}".format,
+    "count": count,
+    "dollar": lambda number: f"{count(number)} USD",
+    "dollar/s": lambda number: f"{digits(number * HOUR)} USD/hour",
+    "J": lambda number: scaled(number / JOULES_PER_WATT_HOUR, "Wh"),
+    "1/s": lambda number: f"{digits(number)} /s" if number < 1e7 else scaled(number, "/s"),
+}
+_NAMES = {"byte": "B", "byte/s": "B/s", "flop": "FLOP", "flop/s": "FLOP/s"}
+
+
+def value(number: float | str, unit: str) -> str:
+    """A quantity in its canonical unit, made readable; a text as it is."""
+    if isinstance(number, str):
+        return number
+    return _TOLD[unit](number) if unit in _TOLD else scaled(number, _NAMES.get(unit, unit))
 
 
 def percent(fraction: float) -> str:

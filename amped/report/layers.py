@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import JustifyMethod, RenderableType, group
 from rich.table import Table
 from rich.text import Text
 
 from amped.estimation.breakdown import OperatorLine, layer_lines
 from amped.estimation.estimation import Estimation
-from amped.report.summary import mapping_line
+from amped.report.summary import heading
 
 PHASES = {"forward": "forward", "input_gradient": "gradient", "weight_gradient": "weights"}
 NUMBERS = ("GFLOP", "MB", "FLOP/B", "time us", "share", "% peak", "MUE")
+MEANINGS = "% peak: flops as a share of the matrix peak. MUE: compulsory bytes as a share of the memory's peak."
 
 
-def layer_table(estimation: Estimation) -> RenderableType:
+@group()
+def layer_table(e: Estimation) -> Iterator[RenderableType]:
     """One layer, one micro-batch, one accelerator: each operator forward, and the gradients of each backward."""
-    return Group(*_parts(estimation))
-
-
-def _parts(e: Estimation) -> Iterator[RenderableType]:
-    yield Text(e.scenario.description or e.scenario.label, style="bold")
-    yield Text(mapping_line(e), style="dim")
-    yield Text("")
+    yield from heading(e)
     lines = layer_lines(e)
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_footer=True)
-    total = sum(line.time for line in lines)
-    footers = {"operator": "one micro-batch", "time us": f"{total * 1e6:,.1f}",
+    footers = {"operator": "one micro-batch", "time us": f"{sum(line.time for line in lines) * 1e6:,.1f}",
                "GFLOP": f"{sum(line.flops for line in lines) / 1e9:,.1f}",
                "MB": f"{sum(line.bytes for line in lines) / 1e6:,.0f}"}  # fmt: skip
     for name in ("operator", "pass", *NUMBERS[:3], "bound", *NUMBERS[3:]):
@@ -37,11 +32,7 @@ def _parts(e: Estimation) -> Iterator[RenderableType]:
     for line in lines:
         table.add_row(*_cells(line))
     yield table
-    yield Text("")
-    yield Text(
-        "% peak: flops as a share of the matrix peak. MUE: compulsory bytes as a share of the memory's peak.",
-        style="dim",
-    )
+    yield Text(f"\n{MEANINGS}", style="dim")
 
 
 def _cells(line: OperatorLine) -> Iterator[str]:

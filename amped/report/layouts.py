@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.table import Table
 
-
-def _table(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, head in enumerate(heads):
-        table.add_column(head, justify="right" if place else "left", no_wrap=True)
-    return table
+from amped.report.tables import table
 
 
 def spread(rows: Iterable[Mapping[str, Any]]) -> Table:
     """For each operator: how many layouts, the best, the median and the worst time, and how many are near the best."""
     times: dict[str, list[float]] = {}
-    copies: dict[str, int] = {}
+    copies: Counter[str] = Counter()
     for row in rows:
         times.setdefault(row["op"], []).append(row["time_us"])
-        copies[row["op"]] = copies.get(row["op"], 0) + bool(row.get("hidden_copy"))
-    table = _table("operator", "layouts", "best µs", "median", "worst", "worst/best", "within 10 %", "hidden copies")
-    for name, found in times.items():
-        best, worst = min(found), max(found)
-        near = sum(time <= 1.1 * best for time in found)
-        table.add_row(
-            name, str(len(found)), f"{best:.1f}", f"{statistics.median(found):.1f}", f"{worst:.1f}",
-            f"{worst / best:.2f}", str(near), str(copies[name]),
-        )  # fmt: skip
-    return table
+        copies[row["op"]] += bool(row.get("hidden_copy"))
+    heads = ("operator", "layouts", "best µs", "median", "worst", "worst/best", "within 10 %", "hidden copies")
+    return table(heads, [_spread(name, found, copies[name]) for name, found in times.items()])
+
+
+def _spread(name: str, times: list[float], copies: int) -> tuple[str, ...]:
+    """The line of an operator."""
+    best, worst, near = min(times), max(times), sum(time <= 1.1 * min(times) for time in times)
+    return (name, f"{len(times)}", f"{best:.1f}", f"{statistics.median(times):.1f}", f"{worst:.1f}",
+            f"{worst / best:.2f}", f"{near}", f"{copies}")  # fmt: skip
 
 
 def plan_lines(layouts: Mapping[str, str]) -> Table:
     """The layout of each tensor that chooses one, in four columns."""
-    table = _table(*("tensor", "layout") * 4)
     pairs = list(layouts.items())
-    for start in range(0, len(pairs), 4):
-        table.add_row(*(text for pair in pairs[start : start + 4] for text in pair))
-    return table
+    lines = [pairs[start : start + 4] for start in range(0, len(pairs), 4)]
+    return table(("tensor", "layout") * 4, [[text for pair in line for text in pair] for line in lines])
 
 
 def plan_summary(strategy: str, predicted: float | None, bound: float | None, gap: float | None) -> str:
@@ -55,24 +49,20 @@ def plan_summary(strategy: str, predicted: float | None, bound: float | None, ga
 
 def runs_table(runs: Iterable[Mapping[str, Any]], published: Mapping[str, float | None]) -> Table:
     """What each layer took; the published times of the same layer on a V100 below."""
-    table = _table("layer", "forward ms", "backward ms", "both ms", "calls", "largest error")
-    for run in runs:
-        if run["total"] is None:
-            table.add_row(run["name"], *[""] * 4, f"not run: {run['why_not']}"[:60])
-            continue
-        table.add_row(
-            run["name"], f"{1e3 * run['forward']:.3f}", f"{1e3 * run['backward']:.3f}", f"{1e3 * run['total']:.3f}",
-            str(run["calls"]), f"{run['error']:.1e}",
-        )  # fmt: skip
-    for name, milliseconds in published.items():
-        shown = "n.a." if milliseconds is None else f"{milliseconds:.2f}"
-        table.add_row(f"published, V100, fp16: {name}", "", "", shown)
-    return table
+    told = [("n.a." if time is None else f"{time:.2f}", f"published, V100, fp16: {n}") for n, time in published.items()]
+    lines = [*map(_run, runs), *((name, "", "", time) for time, name in told)]
+    return table(("layer", "forward ms", "backward ms", "both ms", "calls", "largest error"), lines)
 
 
-def predicted_and_measured(
-    predicted: float, measured: float, where: Mapping[str, Any], here: Mapping[str, Any]
-) -> str:  # fmt: skip
+def _run(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The line of a layer."""
+    if run["total"] is None:
+        return (run["name"], *[""] * 4, f"not run: {run['why_not']}"[:60])
+    return (run["name"], f"{1e3 * run['forward']:.3f}", f"{1e3 * run['backward']:.3f}", f"{1e3 * run['total']:.3f}",
+            f"{run['calls']}", f"{run['error']:.1e}")  # fmt: skip
+
+
+def predicted_and_measured(predicted: float, measured: float, where: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """The sum of isolated operators against the layer itself, in a sentence."""
     same = all(where.get(key) == here.get(key) for key in ("device", "dtype", "dropout"))
     of = "" if same else f" (predicted for {where.get('device')}, {where.get('dtype')}, dropout {where.get('dropout')})"

@@ -3,40 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import RenderableType, group
 from rich.text import Text
 
+from amped.report.tables import markdown, table
+
 Row = Mapping[str, Any]
-TECHNIQUE_HEADS = ("technique", "bytes saved a layer", "closed form", "time added")
-VARIANT_HEADS = ("layer", "kept, in B·S·H entries", "bytes kept", "time", "pays")
+Tables = tuple[tuple[Sequence[str], list[list[str]]], ...]
 
 
-def memory_tables(bench: Mapping[str, Any]) -> RenderableType:
+@group()
+def memory_tables(bench: Mapping[str, Any]) -> Iterator[RenderableType]:
     """Where it was measured, both tables, and what they say."""
-    parts: list[RenderableType] = [Text(_where(bench), style="bold"), Text("")]
-    for heads, rows in (
-        (TECHNIQUE_HEADS, _techniques(bench)),
-        (VARIANT_HEADS, _variants(bench)),
-    ):
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for place, head in enumerate(heads):
-            table.add_column(head, justify="right" if place else "left")
-        for row in rows:
-            table.add_row(*row)
-        parts += [table, Text("")]
-    return Group(*parts, Text("\n".join(readings(bench))))
+    yield Text(f"{_where(bench)}\n", style="bold")
+    for heads, rows in _tables(bench):
+        yield table(heads, rows, wrapped=heads)
+        yield Text("")
+    yield Text("\n".join(readings(bench)))
 
 
 def memory_markdown(bench: Mapping[str, Any]) -> str:
     """The same as Markdown."""
-    lines = [_where(bench), ""]
-    for heads, rows in ((TECHNIQUE_HEADS, _techniques(bench)), (VARIANT_HEADS, _variants(bench))):
-        lines += [_line(heads), _line(["---"] + ["---:"] * (len(heads) - 1)), *map(_line, rows), ""]
-    return "\n".join([*lines, *(f"- {reading}" for reading in readings(bench))]) + "\n"
+    tables = (f"{markdown(heads, rows, '---:')}\n" for heads, rows in _tables(bench))
+    return "\n".join([_where(bench), "", *tables, *(f"- {reading}" for reading in readings(bench))]) + "\n"
+
+
+def _tables(bench: Mapping[str, Any]) -> Tables:
+    """Heads and lines of what each technique saves, and of what each layer keeps."""
+    sizes, width = bench["sizes"], {"float32": 4}.get(bench["dtype"], 2)
+    stream = sizes["batch"] * sizes["sequence"] * sizes["hidden"] * width
+    techniques = [
+        [row["name"], f"{row['saved_bytes']:,.0f}", f"{row['expected_bytes']:,.0f}", _added(row["added_time"])]
+        for row in bench["techniques"]
+    ]
+    variants = [_variant(row, stream) for row in bench["variants"]]
+    return (
+        (("technique", "bytes saved a layer", "closed form", "time added"), techniques),
+        (("layer", "kept, in B·S·H entries", "bytes kept", "time", "pays"), variants),
+    )
 
 
 def readings(bench: Mapping[str, Any]) -> list[str]:
@@ -65,19 +72,6 @@ def _where(bench: Mapping[str, Any]) -> str:
     return f"{bench['machine']}, torch {bench['torch_version']}, {bench['dtype']}, {bench['date']}: {sizes}"
 
 
-def _techniques(bench: Mapping[str, Any]) -> list[list[str]]:
-    return [
-        [row["name"], f"{row['saved_bytes']:,.0f}", f"{row['expected_bytes']:,.0f}", _added(row["added_time"])]
-        for row in bench["techniques"]
-    ]
-
-
-def _variants(bench: Mapping[str, Any]) -> list[list[str]]:
-    sizes, width = bench["sizes"], {"float32": 4}.get(bench["dtype"], 2)
-    stream = sizes["batch"] * sizes["sequence"] * sizes["hidden"] * width
-    return [_variant(row, stream) for row in bench["variants"]]
-
-
 def _variant(row: Row, stream: float) -> list[str]:
     if row["note"]:
         return [row["name"], "", "", row["note"], ""]
@@ -102,7 +96,3 @@ def _time(value: float) -> str:
 
 def _added(value: float) -> str:
     return f"{'+' if value >= 0 else '-'}{_time(abs(value))}"
-
-
-def _line(cells: Any) -> str:
-    return f"| {' | '.join(cells)} |"

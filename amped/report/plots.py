@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from amped.estimation.estimation import STEP_PARTS, Estimation
 from amped.report import human
 from amped.report.summary import kind_of
 
+# Sources, families, systems: as many as can be told apart. Lines of equal error, and how they are dashed.
+HUES = ("#1f5a99", "#c0392b", "#f2b134", "#2e8b57", "#7b4fa3", "#7fb3d5", "#e377c2", "#777777", "#8c564b", "#17becf")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
+ERRORS = ((0.10, "--"), (0.25, ":"))
 # Distinct in hue and, printed gray, in lightness; hatches tell parts of one kind apart.
 COLORS = {"compute": "#1f5a99", "recomputation": "#7fb3d5", "communication": "#f2b134", "bubble": "#c0392b"}
 SMALLEST_SLICE = 0.01
@@ -21,54 +26,47 @@ HATCHES = dict(zip(STEP_PARTS, _PATTERNS, strict=True))
 
 def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
     """The parts of a step's time as horizontal bars, as an image file."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     parts = {name: e[name] for name in STEP_PARTS if e[name] > 0}
-    figure, axes = plt.subplots(figsize=(8, 0.45 * len(parts) + 1.6), layout="constrained")
+    figure = new_figure(8, 0.45 * len(parts) + 1.6)
+    axes = figure.subplots()
     for name, seconds in reversed(parts.items()):
-        bars = axes.barh(human.label(name), seconds, color=COLORS[kind_of(name)], hatch=HATCHES[name], **EDGE)
+        bars = axes.barh(human.label(name), seconds, **look(name))
         axes.bar_label(bars, [f" {human.value(seconds, 's')}, {human.percent(seconds / e['step_time'])}"])
-    axes.set_xlabel("time of one step (s)")
-    axes.set_xlim(0, max(parts.values()) * 1.3)
+    axes.set(xlabel="time of one step (s)", xlim=(0, max(parts.values()) * 1.3))
     axes.set_title(e.scenario.description or e.scenario.label, fontsize=10)
     return image(figure, suffix)
 
 
+def look(part: str) -> dict[str, Any]:
+    """How the bar of a part of a step is drawn."""
+    return {"color": COLORS[kind_of(part)], "hatch": HATCHES[part], **EDGE}
+
+
 def pie_charts(e: Estimation, suffix: str) -> bytes:
     """Where the time goes, as AMPeD draws it: all parts of a step, and the communication by parallelism."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
+    figure = new_figure(12, 4.4)
+    axes = figure.subplots(1, 2)
     _pie(axes[0], {name: e[name] for name in STEP_PARTS}, "one step: " + human.duration(e["step_time"]))
     waiting = {name: e[name] for name in STEP_PARTS if kind_of(name) == "communication"}
     _pie(axes[1], waiting, "communication: " + human.duration(sum(waiting.values())))
-    figure.suptitle(
-        f"{e.scenario.description or e.scenario.label}\ntraining {human.duration(e['training_time'])}", fontsize=11
-    )
+    title = f"{e.scenario.description or e.scenario.label}\ntraining {human.duration(e['training_time'])}"
+    figure.suptitle(title, fontsize=11)
     return image(figure, suffix)
 
 
 def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
     """Shares above a hundredth as slices, the smaller together; hatches tell slices apart in gray."""
     whole = sum(parts.values())
-    shown = {name: part for name, part in parts.items() if part > SMALLEST_SLICE * whole}
-    rest = whole - sum(shown.values())
-    labels = [human.label(name).removeprefix("exposed ") for name in shown]
-    sizes, colors = list(shown.values()), [COLORS[kind_of(name)] for name in shown]
-    hatches = [HATCHES[name] for name in shown]
+    slices = [(human.label(name).removeprefix("exposed "), part, COLORS[kind_of(name)], HATCHES[name])
+              for name, part in parts.items() if part > SMALLEST_SLICE * whole]  # fmt: skip
+    rest = whole - sum(part for _, part, _, _ in slices)
     if rest > 1e-9 * whole:
-        labels, sizes, colors, hatches = [*labels, "the rest"], [*sizes, rest], [*colors, "#bbbbbb"], [*hatches, "oo"]
+        slices.append(("the rest", rest, "#bbbbbb", "oo"))
     axes.set_title(title, fontsize=10)
-    if not sizes:
-        axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes)
-        axes.set_axis_off()
+    if not slices:
+        nothing(axes, "none", va="center", transform=axes.transAxes)
         return
+    labels, sizes, colors, hatches = zip(*slices, strict=True)
     wedges = axes.pie(
         sizes, colors=colors, startangle=90, counterclock=False, pctdistance=0.7, hatch=hatches,
         autopct=lambda share: f"{share:.1f} %" if share >= SMALLEST_LABEL else "",
@@ -80,40 +78,27 @@ def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
 
 def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
     """The parts of a step of several configurations, one bar each, as shares of the step and in seconds."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     names = [e.scenario.label for e in estimations]
-    figure, axes = plt.subplots(1, 2, figsize=(12, 0.6 * len(names) + 3), layout="constrained", sharey=True)
-    parts = [part for part in STEP_PARTS if any(e[part] for e in estimations)]
-    for panel, whole in ((axes[0], [e["step_time"] for e in estimations]), (axes[1], [1.0] * len(names))):
+    figure = new_figure(12, 0.6 * len(names) + 3)
+    axes = figure.subplots(1, 2, sharey=True)
+    wholes = ([e["step_time"] for e in estimations], [1.0] * len(names))
+    for panel, whole, unit in zip(axes, wholes, ("share of the time of one step", "time of one step (s)"), strict=True):
         left = [0.0] * len(names)
-        for part in parts:
-            sizes = [e[part] / w for e, w in zip(estimations, whole, strict=True)]
-            panel.barh(names, sizes, left=left, label=human.label(part), color=COLORS[kind_of(part)],
-                       hatch=HATCHES[part], **EDGE)  # fmt: skip
-            left = [a + b for a, b in zip(left, sizes, strict=True)]
-        panel.invert_yaxis()
-    axes[0].set_xlabel("share of the time of one step")
-    axes[1].set_xlabel("time of one step (s)")
-    axes[1].invert_yaxis()
+        for part in STEP_PARTS:
+            if any(e[part] for e in estimations):
+                sizes = [e[part] / w for e, w in zip(estimations, whole, strict=True)]
+                panel.barh(names, sizes, left=left, label=human.label(part), **look(part))
+                left = [a + b for a, b in zip(left, sizes, strict=True)]
+        panel.set_xlabel(unit)
+    axes[0].invert_yaxis()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
     return image(figure, suffix)
 
 
 def panels(width: float, heights: list[float]) -> tuple[Any, list[Any]]:
     """An empty figure, and its panels one below the other."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, grid = plt.subplots(
-        len(heights), 1, figsize=(width, sum(heights)), layout="constrained", height_ratios=heights, squeeze=False
-    )
-    return figure, list(grid[:, 0])
+    figure = new_figure(width, sum(heights))
+    return figure, list(figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -123,11 +108,48 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def as_image(figure: Any, suffix: str = "png") -> bytes:
-    """A figure as an image file."""
+def image(figure: Any, suffix: str, **how: Any) -> bytes:
+    """The figure as an image file, cut to what is drawn; `how` goes to `savefig`."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=suffix, dpi=150)
+    figure.savefig(buffer, format=suffix, dpi=150, **{"bbox_inches": "tight"} | how)
     return buffer.getvalue()
+
+
+def as_image(figure: Any, suffix: str = "png") -> bytes:
+    """The whole figure as an image file."""
+    return image(figure, suffix, bbox_inches=None)
+
+
+def measured_and_predicted(
+    panel: Any, points: Iterable[tuple[float, float]], room: tuple[float, float], what: str
+) -> None:
+    """Logarithmic axes with lines of equal error, for points that lie within them."""
+    both = [value for point in points for value in point]
+    ends = [room[0] * min(both), room[1] * max(both)]
+    panel.plot(ends, ends, color="black", linewidth=0.8)
+    for share, dashes in ERRORS:
+        for sign in (1, -1):
+            label = f"{share * 100:.0f} % off" if sign > 0 else None
+            off = [(1 + sign * share) * end for end in ends]
+            panel.plot(ends, off, color="black", linewidth=0.7, linestyle=dashes, label=label)
+    panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel=f"measured {what}", ylabel=f"predicted {what}")
+
+
+def marks(panel: Any, points: Iterable[tuple[str, bool, float, float]], styles: Mapping[str, tuple[str, str]]) -> None:
+    """Points in the style of their name, which is in the legend once; hollow those that are not to be trusted."""
+    seen = set()
+    for number, (name, trusted, x, y) in enumerate(points):
+        color, shape = styles[name]
+        panel.plot(x, y, shape, color=color, markersize=5, fillstyle="full" if trusted else "none", linestyle="none",
+                   label=None if name in seen else name, gid=f"record-{number}")  # fmt: skip
+        seen.add(name)
+
+
+def grid(*panels: Any, axis: str = "both") -> None:
+    """Pale lines behind what is drawn."""
+    for panel in panels:
+        panel.grid(True, axis=axis, color="0.88", linewidth=0.7)
+        panel.set_axisbelow(True)
 
 
 def log_ticks(axis: Any) -> None:
@@ -139,11 +161,7 @@ def log_ticks(axis: Any) -> None:
     axis.set_minor_formatter(lambda *_: "")
 
 
-def image(figure: Any, suffix: str) -> bytes:
-    """The figure as an image file."""
-    import matplotlib.pyplot as plt
-
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=suffix, dpi=150, bbox_inches="tight")
-    plt.close(figure)
-    return buffer.getvalue()
+def nothing(panel: Any, told: str, **how: Any) -> None:
+    """Says that a panel is empty, and why."""
+    panel.text(0.5, 0.5, told, ha="center", **how)
+    panel.set_axis_off()

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from amped.report import human
+from amped.report import human, tables
 from amped.theory.catalogue import Catalogue, Formula, Quantity
 from amped.theory.quantity import CATEGORIES, mark_of
 
@@ -35,12 +35,8 @@ def glossary(known: Catalogue) -> str:
 
 def equations(known: Catalogue) -> str:
     """Every formula by topic, as it is computed, with its source and where it departs from it, as Markdown."""
-    lines = [
-        "# Equations",
-        "",
-        "Every formula by topic, as it is computed; made by `amped parameters --equations`.",
-        "",
-    ]
+    about = "Every formula by topic, as it is computed; made by `amped parameters --equations`."
+    lines = ["# Equations", "", about, ""]
     pages: dict[str, list[Formula]] = {}
     for formula in (f for q in known.values() for f in q.formulas):
         pages.setdefault(formula.page, []).append(formula)
@@ -71,13 +67,8 @@ def _helper(function: FunctionType) -> list[str]:
 
 def table(known: Catalogue) -> Table:
     """The glossary for a terminal."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    made.add_column("name", no_wrap=True)
-    for head in ("unit", "default", "meaning"):
-        made.add_column(head, overflow="fold")
-    for quantity in _shown(known):
-        made.add_row(quantity.name, _unit(quantity), _default(quantity), quantity.summary)
-    return made
+    heads = ("name", "unit", "default", "meaning")
+    return tables.table(heads, ((q.name, _unit(q), _default(q), q.summary) for q in _shown(known)), heads, heads[1:])
 
 
 def entries(known: Catalogue) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType, group
 from rich.table import Table
 from rich.text import Text
 
@@ -13,12 +13,9 @@ from amped.tables.tables import LISTED, Row
 from amped.theory.catalogue import catalogue
 
 
-def shown_row(row: Row) -> RenderableType:
+@group()
+def shown_row(row: Row) -> Iterator[RenderableType]:
     """Values as written, units of bare numbers, doubts, and where it all comes from."""
-    return Group(*_parts(row))
-
-
-def _parts(row: Row) -> Iterator[RenderableType]:
     also = f"  (also {', '.join(row.aliases)})" if row.aliases else ""
     yield Text.assemble((row.name, "bold"), f"{also}\n{LISTED.get(row.table, row.table)}, {row.file}")
     if extends := row.columns.get("extends"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import shorten
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult, group
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from amped.estimation.estimation import MEMORY_PARTS, STEP_PARTS, Estimation
@@ -50,44 +50,41 @@ def kind_of(part: str) -> str:
     return "recomputation" if part.startswith("recomputation") else "compute"
 
 
-def summary(estimation: Estimation) -> RenderableType:
+@group()
+def summary(e: Estimation) -> Iterator[RenderableType]:
     """Everything a person wants to know of an estimate, on one screen."""
-    return Group(*_sections(estimation))
-
-
-def _sections(e: Estimation) -> Iterator[RenderableType]:
-    title = e.scenario.description or e.scenario.label
-    yield Text(title, style="bold")
-    yield Text(mapping_line(e), style="dim")
-    yield Text("")
+    yield from heading(e)
     yield _headline(e)
     yield Text("")
     yield _bars("time of a step", {n: e[n] for n in STEP_PARTS}, e["step_time"], e["step_time"], "s")
     yield Text("")
-    yield _memory(e)
+    yield from _memory(e)
     yield from _advice(e)
 
 
-def mapping_line(e: Estimation) -> str:
-    """The mapping in two lines: how the machine is split, and how the work is."""
+def heading(e: Estimation) -> Iterator[RenderableType]:
+    """What is estimated, and how it is mapped: how the machine is split, and how the work is."""
+    yield Text(e.scenario.description or e.scenario.label, style="bold")
     degrees = [f"{k} {e[f'{k}_parallel_degree']:g}" for k in ("data", "tensor", "pipeline", "context", "expert")]
     shown = [d for d in degrees if not d.endswith(" 1")] or ["one accelerator"]
-    return (
+    yield Text(
         f"{e['number_of_accelerators']:g} accelerators: {' x '.join(shown)}\n"
         f"batch {e['batch_size']:g}, micro-batch {e['microbatch_size']:g}, {e.choices['matrix_precision']}, "
-        f"recomputation {e.choices['activation_recomputation']}"
+        f"recomputation {e.choices['activation_recomputation']}\n",
+        style="dim",
     )
 
 
 def _headline(e: Estimation) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="left")
-    table.add_column(justify="left", style="bold")
+    table = Table.grid("", Column(style="bold"), padding=(0, 2))
     convention = e.choices["attention_flop_convention"]
     other, counted = ("causal", "causal") if convention == "full" else ("full", "all")
+    band = f" ± {human.percent(e.error_band.error_fraction)}" if e.error_band else ""
+    dense = e["active_parameters"] == e["number_of_parameters"]
+    active = "" if dense else f", {human.count(e['active_parameters'])} active"
     rows = [
         ("training time", f"{human.duration(e['training_time'])}  ({e['number_of_steps']:,.0f} steps)"),
-        ("step time", f"{human.duration(e['step_time'])}{_give_or_take(e)}"),
+        ("step time", human.duration(e["step_time"]) + band),
         *([("goodput", f"{human.percent(e['goodput_fraction'])} of the time, the rest for checkpoints and failures")]
           if e["goodput_fraction"] < 1 else []),
         ("throughput", f"{human.digits(e['tokens_per_second_per_accelerator'])} tokens/s per accelerator"),
@@ -96,17 +93,12 @@ def _headline(e: Estimation) -> Table:
                          f"{other}: {human.percent(e[f'model_flops_utilization_counting_{counted}_scores'])})"),
         ("hardware FLOP/s", f"{human.value(e['hardware_flop_rate_per_accelerator'], 'flop/s')} per accelerator, "
                             f"HFU {human.percent(e['hardware_flops_utilization'])}"),
-        ("parameters", human.count(e["number_of_parameters"]) + _active(e)),
+        ("parameters", human.count(e["number_of_parameters"]) + active),
         *((name, _optional(e, name)) for name in ("energy", "cost")),
     ]  # fmt: skip
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def _give_or_take(e: Estimation) -> str:
-    """The band of the step's time."""
-    return f" ± {human.percent(e.error_band.error_fraction)}" if e.error_band else ""
 
 
 def _validated(e: Estimation) -> Iterator[str]:
@@ -118,12 +110,6 @@ def _validated(e: Estimation) -> Iterator[str]:
             yield f"beyond what was validated, so the error may be larger: {'; '.join(band.beyond)}"
 
 
-def _active(e: Estimation) -> str:
-    if e["active_parameters"] == e["number_of_parameters"]:
-        return ""
-    return f", {human.count(e['active_parameters'])} active"
-
-
 def _optional(e: Estimation, name: str) -> str:
     lacking = e.plan.lacking.get(name)
     if lacking:
@@ -133,16 +119,14 @@ def _optional(e: Estimation, name: str) -> str:
 
 def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit: str) -> Table:
     """The parts of a total, each as a share of a whole (the total itself, or what there is room for)."""
-    table = Table.grid(padding=(0, 1), expand=False)
-    table.add_column(justify="left", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(width=24)
-    of_total = (
-        ("", "")
-        if total == whole
-        else (human.percent(total / whole), Bar(total / whole, "red" if total > whole else "white"))
+    table = Table.grid(
+        Column(no_wrap=True),
+        *(Column(justify="right", no_wrap=True) for _ in range(2)),
+        Column(width=24),
+        padding=(0, 1),
     )
+    share = total / whole if whole else 0.0
+    of_total = ("", "") if total == whole else (human.percent(share), Bar(share, "red" if share > 1 else "white"))
     table.add_row(Text(title, style="bold"), human.value(total, unit), *of_total)
     for name, part in parts.items():
         if part > 0:
@@ -152,18 +136,17 @@ def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit:
     return table
 
 
-def _memory(e: Estimation) -> RenderableType:
+def _memory(e: Estimation) -> Iterator[RenderableType]:
     need, capacity = e["memory_per_accelerator_bytes"], e["memory_capacity"]
-    held = need <= e["available_memory_bytes"]
-    fits = "fits" if held else "DOES NOT FIT"
-    parts = _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, capacity, "byte")
-    reserved = capacity - e["available_memory_bytes"]
-    line = f"{fits}: {human.value(need, 'byte')} and {human.value(reserved, 'byte')} reserved, of {human.value(capacity, 'byte')}"
+    yield _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, capacity, "byte")
+    held, reserved = need <= e["available_memory_bytes"], capacity - e["available_memory_bytes"]
+    shown = [human.value(size, "byte") for size in (need, reserved, capacity)]
+    line = f"{'fits' if held else 'DOES NOT FIT'}: {shown[0]} and {shown[1]} reserved, of {shown[2]}"
     line += f"; fullest is the {e.fullest_stage} stage" if e["pipeline_parallel_degree"] > 1 else ""
-    style = "" if held else "bold red"
-    largest = Text(f"largest micro-batch that fits: {_largest(e)}", style=style)
-    host = [Text(_host(e), style="" if e["fits_in_host_memory"] else "bold red")] if e["host_memory_bytes"] else []
-    return Group(parts, Text(line, style=style), *host, largest)
+    yield Text(line, style="" if held else "bold red")
+    if e["host_memory_bytes"]:
+        yield Text(_host(e), style="" if e["fits_in_host_memory"] else "bold red")
+    yield Text(f"largest micro-batch that fits: {_largest(e)}", style="" if held else "bold red")
 
 
 def _host(e: Estimation) -> str:

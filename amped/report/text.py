@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from amped.configuring.sources import LookedUp
 from amped.estimation.breakdown import OperatorLine
@@ -10,6 +11,18 @@ from amped.estimation.estimation import Estimation
 from amped.report import human
 from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import CATEGORIES
+
+# What the closed form tells apart.
+CLOSED_COMMUNICATION = {
+    "tensor parallelism, intra-node": "intra_node_tensor_communication_time",
+    "tensor parallelism, inter-node": "inter_node_tensor_communication_time",
+    "pipeline parallelism": "exposed_pipeline_communication_time",
+    "context parallelism": "exposed_context_communication_time",
+    "mixture of experts": "exposed_expert_communication_time",
+    "gradient all-reduce, intra-node": "intra_node_gradient_communication_time",
+    "gradient all-reduce, inter-node": "inter_node_gradient_communication_time",
+    "ZeRO (weights gathered)": "weight_gathering_time",
+}
 
 
 def config_summary(e: Estimation) -> str:
@@ -47,78 +60,53 @@ def _origin(e: Estimation, name: str) -> str:
 
 def training_time_breakdown(e: Estimation) -> str:
     """The time of the training, part by part, for the whole training and for one step; the parts of AMPeD's breakdown."""
-    steps = e["number_of_steps"]
-    rows: list[tuple[str, ...]] = [("", "training", "step", "share")]
-    for title, seconds in _times(e):
-        share = human.percent(seconds / e["step_time"])
-        rows.append((title, f"{seconds * steps:.6g} s", f"{seconds:.6g} s", share))
-    days, years = e["training_time"] / human.DAY, e["training_time"] / human.YEAR
+    steps, training = e["number_of_steps"], e["training_time"]
+    rows = [("", "training", "step", "share")]
+    for title, name in _parts(e).items():
+        rows.append((title, f"{e[name] * steps:.6g} s", f"{e[name]:.6g} s", human.percent(e[name] / e["step_time"])))
     head = [
-        f"Total training time: {e['training_time']:.6g} s = {days:.6g} days = {years:.6g} years",
+        f"Total training time: {training:.6g} s = {training / human.DAY:.6g} days = {training / human.YEAR:.6g} years",
         f"Number of steps: {steps:.0f}, time of a step: {e['step_time']:.6g} s",
         "",
     ]
     return "\n".join([*head, *_aligned(rows), "", *_aligned([*_hidden(e), *_work(e)])]) + "\n"
 
 
-def _times(e: Estimation) -> Iterator[tuple[str, float]]:
-    yield "Computation time, forward pass", e["compute_forward_time"]
-    yield "Computation time, backward pass", e["compute_backward_time"]
-    yield "Computation time, weight update", e["weight_update_time"]
-    yield "Recomputation time", e["recomputation_time"]
-    yield "Optimizer time", e["optimizer_time"]
-    yield from _closed_communication(e) if e.choices["performance_model"] == "amped" else _communication(e)
-    yield "Pipeline bubbles", e["pipeline_bubble_time"]
-
-
-def _communication(e: Estimation) -> Iterator[tuple[str, float]]:
-    for kind in PARALLELISMS:
-        yield f"Communication time, {kind} parallelism", e[f"exposed_{kind}_communication_time"]
+def _parts(e: Estimation) -> dict[str, str]:
+    """The name of each part by its title."""
+    exposed = {f"{kind} parallelism": f"exposed_{kind}_communication_time" for kind in PARALLELISMS}
     if e["exposed_offload_communication_time"]:
-        yield "Communication time, offload to the host", e["exposed_offload_communication_time"]
+        exposed["offload to the host"] = "exposed_offload_communication_time"
+    communication = CLOSED_COMMUNICATION if e.choices["performance_model"] == "amped" else exposed
+    return {
+        "Computation time, forward pass": "compute_forward_time",
+        "Computation time, backward pass": "compute_backward_time",
+        "Computation time, weight update": "weight_update_time",
+        "Recomputation time": "recomputation_time",
+        "Optimizer time": "optimizer_time",
+        **{f"Communication time, {title}": name for title, name in communication.items()},
+        "Pipeline bubbles": "pipeline_bubble_time",
+    }
 
 
-def _closed_communication(e: Estimation) -> Iterator[tuple[str, float]]:
-    yield "Communication time, tensor parallelism, intra-node", e["intra_node_tensor_communication_time"]
-    yield "Communication time, tensor parallelism, inter-node", e["inter_node_tensor_communication_time"]
-    yield "Communication time, pipeline parallelism", e["exposed_pipeline_communication_time"]
-    yield "Communication time, context parallelism", e["exposed_context_communication_time"]
-    yield "Communication time, mixture of experts", e["exposed_expert_communication_time"]
-    yield "Communication time, gradient all-reduce, intra-node", e["intra_node_gradient_communication_time"]
-    yield "Communication time, gradient all-reduce, inter-node", e["inter_node_gradient_communication_time"]
-    yield "Communication time, ZeRO (weights gathered)", e["weight_gathering_time"]
-
-
-def _hidden(e: Estimation) -> list[tuple[str, str]]:
+def _hidden(e: Estimation) -> Iterator[tuple[str, str]]:
     """Communication beside computation, which is in no part of a step."""
-    hidden = {kind: e[f"hidden_{kind}_communication_time"] for kind in (*PARALLELISMS, "offload")}
-    return [
-        (f"Hidden beside computation, {kind} communication in a step", f"{t:.6g} s") for kind, t in hidden.items() if t
-    ]
+    for kind in (*PARALLELISMS, "offload"):
+        if time := e[f"hidden_{kind}_communication_time"]:
+            yield f"Hidden beside computation, {kind} communication in a step", f"{time:.6g} s"
 
 
-def _work(e: Estimation) -> list[tuple[str, str]]:
-    flop = e["flops_per_multiply_accumulate"]
-    accelerators = e["number_of_accelerators"]
-    return [
-        (
-            "MACs of a step with recomputation, all accelerators",
-            f"{e['hardware_flops_per_accelerator'] * accelerators / flop:.6g}",
-        ),
-        (
-            "TFLOP of a step with recomputation, all accelerators",
-            f"{e['hardware_flops_per_accelerator'] * accelerators / 1e12:.6g}",
-        ),
-        ("Hardware TFLOP/s per accelerator", f"{e['hardware_flop_rate_per_accelerator'] / 1e12:.6g}"),
-        ("Model TFLOP/s per accelerator", f"{e['model_flop_rate_per_accelerator'] / 1e12:.6g}"),
-        ("Model FLOPs utilization", human.percent(e["model_flops_utilization"])),
-        ("Memory per accelerator", f"{e['memory_per_accelerator_bytes'] / 1e9:.6g} GB"),
-        *(
-            [("Host memory per accelerator", f"{e['host_memory_bytes'] / 1e9:.6g} GB")]
-            if e["host_memory_bytes"]
-            else []
-        ),
-    ]
+def _work(e: Estimation) -> Iterator[tuple[str, str]]:
+    flops = e["hardware_flops_per_accelerator"] * e["number_of_accelerators"]
+    macs = flops / e["flops_per_multiply_accumulate"]
+    yield "MACs of a step with recomputation, all accelerators", f"{macs:.6g}"
+    yield "TFLOP of a step with recomputation, all accelerators", f"{flops / 1e12:.6g}"
+    yield "Hardware TFLOP/s per accelerator", f"{e['hardware_flop_rate_per_accelerator'] / 1e12:.6g}"
+    yield "Model TFLOP/s per accelerator", f"{e['model_flop_rate_per_accelerator'] / 1e12:.6g}"
+    yield "Model FLOPs utilization", human.percent(e["model_flops_utilization"])
+    yield "Memory per accelerator", f"{e['memory_per_accelerator_bytes'] / 1e9:.6g} GB"
+    if e["host_memory_bytes"]:
+        yield "Host memory per accelerator", f"{e['host_memory_bytes'] / 1e9:.6g} GB"
 
 
 def gemm_breakdown(lines: Iterable[OperatorLine]) -> str:
@@ -139,18 +127,13 @@ def mat_dims(e: Estimation) -> str:
     return "".join(f"{int(g.m)}  {int(g.n)}  {int(g.k)}\n" for g in products)
 
 
-def _aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:
+def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:
     """Rows of text with their columns one under the other, numbers to the right."""
-    listed = [tuple(row) for row in rows]
-    if not listed:
-        return []
-    widths = [max(len(row[i]) for row in listed if i < len(row)) for i in range(max(map(len, listed)))]
-    right = [all(_is_number(row[i]) for row in listed[1:] if i < len(row)) for i in range(len(widths))]
-    return [
-        "  ".join(f"{c:>{widths[i]}}" if right[i] else f"{c:{widths[i]}}" for i, c in enumerate(row)).rstrip()
-        for row in listed
-    ]
+    columns = list(zip_longest(*rows, fillvalue=""))
+    return ["  ".join(cells).rstrip() for cells in zip(*map(_padded, columns), strict=True)]
 
 
-def _is_number(text: str) -> bool:
-    return text[:1].isdigit() or text[:1] == "-" or not text
+def _padded(column: Sequence[str]) -> list[str]:
+    """The cells of a column, all as wide as the widest; below the first there are numbers, or there is text."""
+    width, is_number = max(map(len, column)), all(text[:1].isdigit() or text[:1] in ("-", "") for text in column[1:])
+    return [f"{cell:>{width}}" if is_number else f"{cell:{width}}" for cell in column]

@@ -15,7 +15,7 @@ COLORS = {
     "model": "#7fb3d5",
     "experiment": "#777777",
 }
-SIDES = {"smaller": ("#7fb3d5", ""), "larger": ("#1f5a99", "//")}
+SIDES = {"smaller": {"color": "#7fb3d5", "hatch": ""}, "larger": {"color": "#1f5a99", "hatch": "//"}}
 ROW, FRAME = 0.36, 1.0
 # Room beside the longest bar for what is written there, as a share of all bars' span.
 MARGIN = 0.3
@@ -23,19 +23,14 @@ MARGIN = 0.3
 
 def tornado_plot(found: Sensitivity, top: int, suffix: str = "png") -> bytes:
     """Elasticities, and below them the changes by neighboring values, each the largest `top`, as an image file."""
-    kinds = [
-        (draw, effects[:top])
-        for draw, effects in ((_elasticities, found.elasticities), (_changes, found.changes))
-        if effects
-    ]
+    drawn = ((_elasticities, found.elasticities[:top]), (_changes, found.changes[:top]))
+    kinds = [(draw, effects) for draw, effects in drawn if effects]
     figure, panels = plots.panels(9.0, [FRAME + ROW * len(effects) for _, effects in kinds] or [FRAME])
     for panel, (draw, effects) in zip(panels, kinds, strict=False):
         draw(panel, found, effects)
     if not kinds:
-        panels[0].text(0.5, 0.5, f"nothing that was varied changes {_words(found)}", ha="center")
-        panels[0].set_axis_off()
-    told = f"{_words(found)} {human.value(found.value, found.unit)}"
-    figure.suptitle(f"{found.title}\n{told}", fontsize=11)
+        plots.nothing(panels[0], f"nothing that was varied changes {_words(found)}")
+    figure.suptitle(f"{found.title}\n{_words(found)} {human.value(found.value, found.unit)}", fontsize=11)
     return plots.image(figure, suffix)
 
 
@@ -47,8 +42,8 @@ def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None
     """One bar for each parameter, colored by whose it is."""
     sizes = [e.elasticity or 0.0 for e in effects]
     for place, (e, size) in enumerate(zip(effects, sizes, strict=True)):
-        panel.barh(place, size, 0.7, color=COLORS[e.kind], label=e.kind, **plots.EDGE)
-        _write(panel, size, place, elasticity(e) + ("" if e.smooth is not False else " (bends)"))
+        text = elasticity(e) + ("" if e.smooth is not False else " (bends)")
+        _bar(panel, size, place, text, height=0.7, color=COLORS[e.kind], label=e.kind)
     _frame(panel, effects, sizes, f"elasticity of {_words(found)}")
 
 
@@ -59,20 +54,10 @@ def _changes(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
         shown = _extremes(e)
         for trial, offset in zip(shown, (-0.19, 0.19) if len(shown) > 1 else (0.0,), strict=True):
             side = "smaller" if trial.value < e.value else "larger"
-            size = e.change(trial) * (100 if e.base else 1)
-            panel.barh(
-                place + offset,
-                size,
-                0.36,
-                color=SIDES[side][0],
-                hatch=SIDES[side][1],
-                label=f"{side} value",
-                **plots.EDGE,
-            )
-            _write(panel, size, place + offset, f"{human.value(trial.value, e.unit)}: {change(found, e, trial)}")
-            sizes.append(size)
-    unit = "%" if effects[0].base else found.unit
-    _frame(panel, effects, sizes, f"change of {_words(found)} ({unit})")
+            sizes.append(e.change(trial) * (100 if e.base else 1))
+            text = f"{human.value(trial.value, e.unit)}: {change(found, e, trial)}"
+            _bar(panel, sizes[-1], place + offset, text, height=0.36, label=f"{side} value", **SIDES[side])
+    _frame(panel, effects, sizes, f"change of {_words(found)} ({'%' if effects[0].base else found.unit})")
 
 
 def _extremes(e: Effect) -> list[Trial]:
@@ -80,34 +65,23 @@ def _extremes(e: Effect) -> list[Trial]:
     return [e.told[0], e.told[-1]] if len(e.told) > 1 else list(e.told)
 
 
-def _write(panel: Any, size: float, place: float, text: str) -> None:
-    """Text behind the end of a bar."""
-    side = "left" if size >= 0 else "right"
-    panel.annotate(
-        text, (size, place), (4 if size >= 0 else -4, 0), textcoords="offset points", ha=side, va="center", fontsize=8
-    )
+def _bar(panel: Any, size: float, place: float, text: str, **how: Any) -> None:
+    """A bar, and text behind its end."""
+    panel.barh(place, size, **how, **plots.EDGE)
+    side, aside = ("left", 4) if size >= 0 else ("right", -4)
+    panel.annotate(text, (size, place), (aside, 0), textcoords="offset points", ha=side, va="center", fontsize=8)
 
 
 def _frame(panel: Any, effects: list[Effect], sizes: list[float], title: str) -> None:
     """Names at the side, the largest on top, and room for what is written beside the bars."""
-    panel.set_yticks(
-        range(len(effects)), [f"{human.label(e.name)}  {human.value(e.value, e.unit)}" for e in effects], fontsize=9
-    )
+    names = [f"{human.label(e.name)}  {human.value(e.value, e.unit)}" for e in effects]
+    panel.set_yticks(range(len(effects)), names, fontsize=9)
     low, high = min(0.0, *sizes), max(0.0, *sizes)
     room = MARGIN * ((high - low) or 1.0)
-    panel.set_xlim(low - room * (low < 0), high + room * (high > 0))
-    panel.set_ylim(len(effects) - 0.4, -0.6)
+    panel.set(xlim=(low - room * (low < 0), high + room * (high > 0)), ylim=(len(effects) - 0.4, -0.6))
     panel.axvline(0.0, color="black", linewidth=0.8)
     panel.set_xlabel(title, fontsize=9)
-    handles, names = panel.get_legend_handles_labels()
-    once = dict(zip(names, handles, strict=True))
-    panel.legend(
-        once.values(),
-        once.keys(),
-        fontsize=8,
-        ncols=len(once),
-        frameon=False,
-        borderaxespad=0.2,
-        loc="lower right",
-        bbox_to_anchor=(1, 1),
-    )
+    handles, labels = panel.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    panel.legend(once.values(), once.keys(), fontsize=8, ncols=len(once), frameon=False, borderaxespad=0.2,
+                 loc="lower right", bbox_to_anchor=(1, 1))  # fmt: skip

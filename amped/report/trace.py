@@ -53,35 +53,32 @@ def _names(stages: int) -> Iterator[Event]:
 def _events(step: ExecutedStep, shown: int) -> Iterator[Event]:
     """Spans, what a stage holds, and what follows when all passes are done."""
     line, late = step.timeline, step.timeline.pipe.microbatches - shown
+    after = {"gradients and weights, exposed": step.reduction_time, "optimizer": step.optimizer_time}
     for stage in range(line.pipe.stages):
-        kept = [s for s in line.of_stage(stage) if s.microbatch < shown or s.microbatch >= late]
-        yield from (_span(s) for s in kept)
-        yield from (_span(s) for stream in (FORTH, BACK) for s in line.of_stage(stage, stream)
-                    if s.microbatch < shown or s.microbatch >= late)  # fmt: skip
-        moments = {moment for s in kept for moment in (s.start, s.end)}
+        kept = {stream: [s for s in line.of_stage(stage, stream) if s.microbatch < shown or s.microbatch >= late]
+                for stream in (COMPUTE, FORTH, BACK)}  # fmt: skip
+        yield from (_span(span) for spans in kept.values() for span in spans)
+        moments = {moment for span in kept[COMPUTE] for moment in (span.start, span.end)}
         yield from _counter(stage, line.held(stage, step.sizes[stage]), moments)
         start = line.makespan
-        for name, seconds in (
-            ("gradients and weights, exposed", step.reduction_time),
-            ("optimizer", step.optimizer_time),
-        ):
-            yield _complete(name, "update", stage, "data_parallel", start, start + seconds, {})
-            start += seconds
+        for name, seconds in after.items():
+            span = Span(stage, "data_parallel", "update", 0, 0, start, start + seconds)
+            yield _complete(name, span, {})
+            start = span.end
 
 
 def _span(span: Span) -> Event:
     """One pass, or one hand-over."""
     arguments = {"microbatch": span.microbatch, "chunk": span.chunk, "pass": span.kind}
-    name = f"{LETTERS[span.kind]}{span.microbatch}" + ("" if span.stream == COMPUTE else " sent")
-    return _complete(name, span.kind, span.stage, span.stream, span.start, span.end, arguments)
+    return _complete(
+        f"{LETTERS[span.kind]}{span.microbatch}" + ("" if span.stream == COMPUTE else " sent"), span, arguments
+    )
 
 
-def _complete(
-    name: str, kind: str, stage: int, stream: str, start: float, end: float, arguments: Event
-) -> Event:  # fmt: skip
-    begun = start * MICROSECONDS
-    return {"name": name, "cat": kind, "ph": "X", "ts": begun, "dur": max(end * MICROSECONDS - begun, 0.0), "pid": stage,
-            "tid": THREADS[stream], "args": arguments}  # fmt: skip
+def _complete(name: str, span: Span, arguments: Event) -> Event:
+    begun = span.start * MICROSECONDS
+    return {"name": name, "cat": span.kind, "ph": "X", "ts": begun, "dur": max(span.end * MICROSECONDS - begun, 0.0),
+            "pid": span.stage, "tid": THREADS[span.stream], "args": arguments}  # fmt: skip
 
 
 def _counter(stage: int, held: Iterable[tuple[float, float]], moments: set[float]) -> Iterator[Event]:

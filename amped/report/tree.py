@@ -27,16 +27,15 @@ def _grow(tree: Tree, explanation: Explanation, depth: int) -> None:
 
 
 def _node(e: Explanation, full: bool) -> Text:
-    number = e.value if isinstance(e.value, str) else human.value(e.value, e.unit)
-    text = Text.assemble((e.name, "bold"), " = ", str(number), "  ", (f"[{e.origin}]", _STYLE[e.origin]))
+    text = Text.assemble(
+        (e.name, "bold"), " = ", human.value(e.value, e.unit), "  ", (f"[{e.origin}]", _STYLE[e.origin])
+    )
     if e.repeated:
         return text.append("  explained once in this tree", style="dim")
     if e.origin in ("given", "table row"):
         return text.append(f"  {e.where}", style="dim")
+    further = {"alternative chosen because": e.because, "Source": e.source, "Differs": e.differs}
     lines = [e.summary] + ([f"{e.where} in {e.unit}"] if full and e.where else [])
-    lines += [f"alternative chosen because: {e.because}"] if e.because else []
-    lines += [f"Source: {e.source}"] if e.source else []
-    lines += [f"Differs: {e.differs}"] if e.differs else []
-    for line in lines:
+    for line in (*lines, *(f"{what}: {told}" for what, told in further.items() if told)):
         text.append(f"\n{line}", style="dim")
     return text

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType, group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from amped.report import human
+from amped.report.tables import table
 from amped.validation.accuracy import LOW, Accuracy, By, accuracy, by_confidence, groups, of_memory, of_time, verdicts
 from amped.validation.measurements import FLOP_RATE, MEMORY, THROUGHPUT, TIME, Measurement
 from amped.validation.residuals import FITS, Residual
@@ -19,7 +20,9 @@ UNITS = {
     TIME: ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")), MEMORY: ((1e9, "GB"), (1e6, "MB")),
     THROUGHPUT: ((1.0, "tokens/s"),), FLOP_RATE: ((1e12, "TFLOP/s"), (1e9, "GFLOP/s")),
 }  # fmt: skip
-ERRORS = ("mean", "median", "90 %", "max", "signed", "rank")
+# Heads and lines of a table.
+Told = tuple[list[str], list[list[str]]]
+ERRORS = ("rows", "missed", "mean", "median", "90 %", "max", "signed", "rank")
 CONVENTION = (
     "error: predicted / measured - 1; of a rate also as the error of the step's time that it says, + too slow, and so in "
     "the summary. 90 %: nine rows of ten are nearer. rank: Spearman's correlation of tokens per second and accelerator "
@@ -27,32 +30,42 @@ CONVENTION = (
 )
 
 
-def validation(rows: Sequence[Residual], by: By, assumed: bool) -> RenderableType:
+@group()
+def validation(rows: Sequence[Residual], by: By, assumed: bool) -> Iterator[RenderableType]:
     """All rows, low confidence apart; what was missed; the errors in a few numbers, and by source or the like."""
-    parts: list[RenderableType] = []
     for name, some in by_confidence(rows).items():
         if some:
-            parts += [Text(name.replace("_", " ").capitalize(), style="bold"), Text(""), _rows(some), Text("")]
-    notes = [*_told("Not modeled, and counted as missed", (r for r in rows if r.missed)),
-             *_told("Modeled, and", (r for r in rows if r.reason and not r.missed)), *_details(rows, assumed)]  # fmt: skip
-    parts += [*notes, _summary(rows), Text(""), _groups(rows, by), Text("")]
-    return Group(*parts, Text(CONVENTION, style="dim"))
+            yield Text(f"{name.replace('_', ' ').capitalize()}\n", style="bold")
+            yield _rows(some)
+            yield Text("")
+    yield from _told("Not modeled, and counted as missed:", {r.measurement.id: r.reason for r in rows if r.missed})
+    yield from _told("Modeled, and:", {r.measurement.id: r.reason for r in rows if r.reason and not r.missed})
+    yield from _details(rows, assumed)
+    yield table(*overall(rows))
+    yield Text("\n".join(("", *memory_verdicts(rows), "")))
+    yield table(*grouped(rows, by))
+    yield Text(f"\n{CONVENTION}", style="dim")
 
 
 def _rows(rows: Sequence[Residual]) -> Table:
     """One line for each compared quantity, under the name of who measured."""
     rates = any(is_rate(r) for r in rows)
-    table = _table("id", "model", "machine", "measured", "predicted", "error", *(["as time"] if rates else []))
+    lines: list[list[str | Text]] = []
     source, before = None, ""
     for r in rows:
         if r.measurement.source != source:
             source = r.measurement.source
-            table.add_row("", Text(source or "no source", style="bold"))
-        machine = f"{r.measurement.row.text('gpus')} x {r.accelerator}"
-        head = (r.measurement.id, r.model, machine) if before != r.measurement.id else ("", "", "")
+            lines.append(["", Text(source or "no source", style="bold")])
+        told = [*values(r), signed(r.error), signed(r.aligned_error) if is_rate(r) else ""]
+        lines.append([*(machine_of(r) if before != r.measurement.id else ("", "", "")), *told])
         before = r.measurement.id
-        table.add_row(*head, *values(r), signed(r.error), signed(r.aligned_error) if is_rate(r) else "")
-    return table
+    heads = ["id", "model", "machine", "measured", "predicted", "error", *(["as time"] if rates else [])]
+    return table(heads, lines, ("model", "machine"), ("model",))
+
+
+def machine_of(r: Residual) -> tuple[str, str, str]:
+    """What was measured: the row, the network, the accelerators."""
+    return r.measurement.id, r.model, f"{r.measurement.row.text('gpus')} x {r.accelerator}"
 
 
 def is_rate(r: Residual) -> bool:
@@ -81,16 +94,18 @@ def errors(found: Accuracy) -> list[str]:
              found.percentile_90_absolute_error_fraction, found.largest_absolute_error_fraction)  # fmt: skip
     rank = "-" if found.rank_correlation is None else f"{found.rank_correlation:.2f}"
     shown = ["-" if size is None else human.percent(size) for size in sizes]
-    return [*shown, signed(found.mean_signed_error_fraction), rank]
+    return [f"{found.compared}", f"{found.missed}", *shown, signed(found.mean_signed_error_fraction), rank]
 
 
-def overall(rows: Sequence[Residual]) -> Iterator[tuple[str, Accuracy]]:
+def overall(rows: Sequence[Residual]) -> Told:
     """The errors of the step's time and of memory, by confidence; no line where there is nothing."""
-    for what, select in (("step time", of_time), ("memory", of_memory)):
-        for confidence, some in by_confidence(rows).items():
-            found = accuracy(select(some))
-            if found.compared or found.missed:
-                yield f"{what}, {confidence.replace('_', ' ')}", found
+    found = {
+        f"{what}, {confidence.replace('_', ' ')}": accuracy(select(some))
+        for what, select in (("step time", of_time), ("memory", of_memory))
+        for confidence, some in by_confidence(rows).items()
+    }
+    lines = [[name, *errors(each)] for name, each in found.items() if each.compared or each.missed]
+    return ["absolute error of", *ERRORS], lines
 
 
 def memory_verdicts(rows: Sequence[Residual]) -> Iterator[str]:
@@ -101,57 +116,41 @@ def memory_verdicts(rows: Sequence[Residual]) -> Iterator[str]:
     yield f"{told['of_these_predicted_not_to_fit']} of {told['ran']} runs that ran are predicted not to fit in memory"
 
 
-def _summary(rows: Sequence[Residual]) -> RenderableType:
-    table = _table("absolute error of", "rows", "missed", *ERRORS)
-    for name, found in overall(rows):
-        table.add_row(name, str(found.compared), str(found.missed), *errors(found))
-    return Group(table, Text(""), *(Text(line) for line in memory_verdicts(rows)))
-
-
-def _groups(rows: Sequence[Residual], by: By) -> Table:
-    table = _table(f"step time, by {by.value}", "rows", "missed", *ERRORS, *(["memory"] if of_memory(rows) else []))
-    for name, cells in grouped(rows, by):
-        table.add_row(name, *cells)
-    return table
-
-
-def grouped(rows: Sequence[Residual], by: By) -> Iterator[tuple[str, list[str]]]:
+def grouped(rows: Sequence[Residual], by: By) -> Told:
     """The name of each group, and its rows, misses, errors of time and mean error of memory."""
+    lines = []
     for name, confidence, some in groups(rows, by):
-        found, memory = accuracy(of_time(some)), accuracy(of_memory(some)).mean_absolute_error_fraction
+        memory = accuracy(of_memory(some)).mean_absolute_error_fraction
         told = f"{name} (low)" if confidence == LOW else name
-        sizes = [] if not of_memory(rows) else ["" if memory is None else human.percent(memory)]
-        yield told, [str(found.compared), str(found.missed), *errors(found), *sizes]
+        lines.append([told, *errors(accuracy(of_time(some))), "" if memory is None else human.percent(memory)])
+    if of_memory(rows):
+        return [f"step time, by {by.value}", *ERRORS, "memory"], lines
+    return [f"step time, by {by.value}", *ERRORS], [line[:-1] for line in lines]
 
 
-def _told(head: str, rows: Iterable[Residual]) -> list[RenderableType]:
-    """Reasons, each row once."""
-    reasons = {r.measurement.id: r.reason for r in rows}
-    lines = [Padding(Text(f"{name}: {reason}"), (0, 0, 0, 2)) for name, reason in reasons.items()]
-    return [Text(f"{head}:"), *lines, Text("")] if reasons else []
+def _told(head: str, lines: Mapping[str, str]) -> Iterator[RenderableType]:
+    """What is said of rows, each once."""
+    if lines:
+        yield Text(head)
+        yield from (Padding(Text(f"{name}: {line}"), (0, 0, 0, 2)) for name, line in lines.items())
+        yield Text("")
 
 
-def _details(rows: Sequence[Residual], assumed: bool) -> list[RenderableType]:
+def _details(rows: Sequence[Residual], assumed: bool) -> Iterator[RenderableType]:
     """What rows do not say and what nobody understood of them; unless asked for, only how many rows that is."""
-    once = {r.measurement.id: r.measurement for r in rows}.values()
-    silent, unread = [m for m in once if m.assumed], [m for m in once if m.unread or m.missing]
+    once = {r.measurement.id: r.measurement for r in rows}
     if assumed:
-        told = [Padding(Text("; ".join((f"{m.id}:", *_lines(m))).replace(":;", ":", 1)), (0, 0, 0, 2)) for m in once]
-        return [Text("Assumed, where the row is silent:"), *told, Text("")] if once else []
-    lines = [f"{len(silent)} of {len(once)} rows leave something to defaults (--assumed lists what)"]
-    lines += [f"{len(unread)} rows say something that amped does not understand (--assumed)"] if unread else []
-    return [*(Text(line) for line in lines), Text("")]
+        yield from _told("Assumed, where the row is silent:", {name: "; ".join(_lines(m)) for name, m in once.items()})
+        return
+    silent = sum(bool(m.assumed) for m in once.values())
+    unread = sum(bool(m.unread or m.missing) for m in once.values())
+    yield Text(f"{silent} of {len(once)} rows leave something to defaults (--assumed lists what)")
+    if unread:
+        yield Text(f"{unread} rows say something that amped does not understand (--assumed)")
+    yield Text("")
 
 
 def _lines(m: Measurement) -> Iterator[str]:
     yield from m.assumed.values()
     yield from (f"NO PARAMETER FOR {name} = {number}" for name, number in m.missing.items())
     yield from (f"NOT UNDERSTOOD: {piece}" for piece in m.unread)
-
-
-def _table(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        text = head in ("id", "model", "machine") or head.startswith(("absolute", "step time"))
-        table.add_column(head, justify="left" if text else "right", overflow="fold", no_wrap=head != "model")
-    return table

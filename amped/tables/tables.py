@@ -28,6 +28,7 @@ from amped.tables.table_files import (
     read_tables,
     shipped,
     table_files,
+    user_folders,
 )
 
 SHIPPED_FOLDER = "amped/lookup_tables/"
@@ -187,6 +188,11 @@ def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
 
 def _aliases(rows: Rows) -> dict[str, str]:
     return {alias: name for name, row in rows.items() for alias in row.get("aliases") or ()}
+
+
+def user_tables(extra: str | Path | None = None) -> Tables:
+    """The shipped tables with those of the user layered over them: `./lookup_tables/`, then `extra`."""
+    return Tables(user_folders(Path(extra) if extra else None))
 
 
 _INDEXES: dict[int, tuple[Rows, dict[str, str]]] = {}

@@ -13,8 +13,8 @@ from typing import Any
 
 from amped.base.errors import AmpedError, Problem, one_line
 from amped.estimation.estimation import Estimation
-from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, user_folders
-from amped.tables.tables import Tables
+from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS
+from amped.tables.tables import Tables, user_tables
 from amped.theory.catalogue import Catalogue, catalogue
 from amped.theory.quantity import ACCELERATOR, CATEGORIES, MAPPING, SYSTEM
 from amped.validation.columns import NEEDED, TableRow, read_table
@@ -115,7 +115,7 @@ def read_measurements(table: str | Path | None = None, lookup_tables: str | Path
     Raises:
         AmpedError: for a table that cannot be read. A row that cannot be modeled is returned with its reason.
     """
-    tables = Tables(user_folders(Path(lookup_tables) if lookup_tables else None))
+    tables = user_tables(lookup_tables)
     return [measurement(row, tables, catalogue(), lookup_tables) for row in read_table(table)]
 
 

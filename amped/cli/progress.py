@@ -1,0 +1,22 @@
+"""The bar that long work shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn, TaskID
+
+
+@contextmanager
+def progress(what: str, done: str | ProgressColumn) -> Iterator[tuple[Progress, TaskID]]:
+    """A bar on stderr where that is a terminal, and nothing elsewhere: what is done, how much, `told`, the time left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (what, BarColumn(), done, "{task.fields[told]}", TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield bar, bar.add_task("", total=None, told="")

@@ -1,0 +1,41 @@
+"""The tables that all reports share: for people without lines, with bold heads and numbers to the right; and Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+
+def table(
+    heads: Iterable[str],
+    rows: Iterable[Sequence[str | Text]],
+    text: Collection[str] = (),
+    wrapped: Collection[str] = (),
+) -> Table:
+    """A table of rows.
+
+    Args:
+        heads: of the columns; the first has text in it.
+        rows: the cells of each line.
+        text: heads of further columns of text, which stand to the left.
+        wrapped: heads of columns that may be broken where there is no room.
+    """
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for place, head in enumerate(heads):
+        made.add_column(
+            head,
+            justify="left" if place == 0 or head in text else "right",
+            overflow="fold" if head in wrapped else "ellipsis",
+            no_wrap=head not in wrapped,
+        )
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], number: str = "---") -> str:
+    """A table of rows in Markdown, with `number` as the rule below all heads but the first."""
+    lines = (heads, ["---", *(number for _ in heads[1:])], *rows)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
