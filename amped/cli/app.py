@@ -11,31 +11,16 @@ import typer
 
 from amped.base.errors import AmpedError
 from amped.base.version import __version__
+from amped.cli import options
 
-# Each verb and where it is: a function, or an app of verbs of its own. Only the one that is asked for is loaded.
-VERBS = {
-    "estimate": "amped.cli.estimate:estimate",
-    "explain": "amped.cli.explain:explain",
-    "explore": "amped.cli.explore:explore",
-    "merge": "amped.cli.merge:merge",
-    "sensitivity": "amped.cli.sensitivity:sensitivity",
-    "validate": "amped.cli.validate:validate",
-    "calibrate": "amped.cli.calibrate:calibrate",
-    "coefficients": "amped.cli.coefficients:coefficients",
-    "init": "amped.cli.init:init",
-    "compare": "amped.cli.compare:compare",
-    "scenario-summary": "amped.cli.scenario_summary:scenario_summary",
-    "mat-dims": "amped.cli.mat_dims:mat_dims",
-    "data-movement": "amped.cli.data_movement:data_movement",
-    "list": "amped.cli.listing:listing",
-    "show": "amped.cli.show:show",
-    "check-tables": "amped.cli.check_tables:check_tables",
-    "parameters": "amped.cli.parameters:parameters",
-    "schema": "amped.cli.schema:schema",
-    "memory": "amped.cli.memory:memory",
-    "layouts": "amped.cli.layouts:app",
-    "bench": "amped.cli.bench:bench",
-}
+# Each verb is a function, or an app of verbs of its own, in the file of its name. Only the one that is asked for is loaded.
+VERBS = (
+    "estimate", "explain", "explore", "merge", "sensitivity", "validate", "calibrate", "coefficients", "init", "compare",
+    "scenario-summary", "mat-dims", "data-movement", "list", "show", "check-tables", "parameters", "schema", "memory",
+    "layouts", "bench",
+)  # fmt: skip
+# A verb whose name Python has already.
+FILES = {"list": "listing"}
 
 
 def _version(wanted: bool) -> None:
@@ -45,11 +30,12 @@ def _version(wanted: bool) -> None:
 
 
 def _top(
-    version: Annotated[
+    _version_is_wanted: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """How long a transformer trains, where the time goes, whether it fits, and which mapping is best."""
+    options.print_old_names(False)  # until a verb is asked to
 
 
 @lru_cache(maxsize=2)
@@ -57,7 +43,6 @@ def built(*verbs: str) -> typer.Typer:
     """The command with some of its verbs."""
     made = typer.Typer(
         name="amped",
-        help="How long a transformer trains, where the time goes, whether it fits, and which mapping is best.",
         epilog="Start with: amped estimate",
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -66,8 +51,8 @@ def built(*verbs: str) -> typer.Typer:
     )
     made.callback()(_top)
     for verb in verbs:
-        place, _, name = VERBS[verb].partition(":")
-        module = import_module(place)
+        name = FILES.get(verb, verb.replace("-", "_"))
+        module = import_module(f"amped.cli.{name}")
         found = getattr(module, name)
         if isinstance(found, typer.Typer):
             made.add_typer(found, name=verb)

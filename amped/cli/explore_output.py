@@ -225,8 +225,7 @@ def _save(asked: Scenario, found: Exploration, folder: Path) -> None:
 
 def _image(asked: Scenario, found: Exploration, drawn: Drawing) -> bytes:
     from amped.report.axes_values import title
-    from amped.report.distribution_plot import distribution
-    from amped.report.exploring_plots import figure
+    from amped.report.exploring_plots import distribution, figure
     from amped.report.plots import as_image
 
     told = title(asked, found.search.sweeps.by_user if found.search else {})

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from amped.cli import layer_options, options
 
-app = typer.Typer(
+layouts = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Memory layouts of an encoder layer: measure, choose, run."
 )
 OutOption = Annotated[Path, Option("--out", "-o", metavar="FILE", help="File to write; never over another.")]
@@ -24,7 +24,7 @@ DropoutOption = Annotated[float, Option("--dropout", metavar="P", help="Probabil
 Strategy = Literal["exact", "bp_first", "fp_first", "combined"]
 
 
-@app.command("bench")
+@layouts.command("bench")
 @options.bundled(dimensions=layer_options.layer)
 def bench(
     dimensions: Any,
@@ -68,7 +68,7 @@ def _progress(done: int, of: int) -> None:
         typer.echo(f"\r{done} of {of} layouts", err=True, nl=done == of)
 
 
-@app.command("select")
+@layouts.command("select")
 def select(
     table: Annotated[Path, Argument(metavar="TABLE", help="Times of `amped layouts bench`.")],
     out: Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Write the plan here, as JSON.")] = None,
@@ -103,7 +103,7 @@ def select(
         options.tell(f"written to {write_plan(plan, out)}")
 
 
-@app.command("run")
+@layouts.command("run")
 def run(
     plan: Annotated[str, Argument(metavar="PLAN", help="A plan's file, or b8-l512 or b96-l128.")],
     batch: Annotated[int | None, Option("--batch", "-b", metavar="N", help="Instead of the plan's.")] = None,

@@ -56,7 +56,7 @@ def listing(
     if not found:
         options.tell(f"nothing in {what} has {filter_text!r}")
         return
-    from amped.report.listing import listed
+    from amped.report.tables import listed
 
     options.show(listed(found))
 

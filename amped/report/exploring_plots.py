@@ -13,9 +13,9 @@ from amped.estimation.estimation import STEP_PARTS
 from amped.exploration.objectives import more_is_better
 from amped.exploration.results import Row
 from amped.report import human
-from amped.report.axes_values import axis_label, by_values, in_order, scale, ticks, told, words
+from amped.report.axes_values import axis_label, by_values, in_order, scale, ticks, told, unit_of, words
 from amped.report.plot_choice import Drawing
-from amped.report.plots import LABEL_BOX, grid, log_ticks, look, new_figure
+from amped.report.plots import COLORS, LABEL_BOX, grid, log_ticks, look, new_figure
 
 # Okabe and Ito's palette, which people who see few colors tell apart; yellow is too light for a line.
 LINE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -228,3 +228,32 @@ def pareto(front: Sequence[Row], names: tuple[str, str]) -> tuple[Any, str]:
     grid(panel)
     told_of = "at the ends: data x tensor x pipeline degree"
     return drawn, f"{len(rows)} mappings than which none is as good in both; {told_of}"
+
+
+def distribution(bins: Sequence[tuple[float, float, int]], objective: str, best: float, title: str) -> Any:
+    """How many feasible candidates have a value of the objective in each bin; a line where the best is.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    if not bins:
+        raise ConfigError("there is nothing to plot: no candidate is feasible", "see which rule removes them")
+    drawn = new_figure(7.5, 4.8)
+    panel = drawn.subplots()
+    low, high = bins[0][0], bins[-1][1]
+    size, label = scale(objective, [best])
+    begins, ends, counts = zip(*bins, strict=True)
+    widths = [(end - begin) / size for begin, end in zip(begins, ends, strict=True)]
+    panel.bar([begin / size for begin in begins], counts, widths, align="edge", color=COLORS["compute"], linewidth=0)
+    if low > 0 and high > WIDE * low:
+        panel.set_xscale("log")
+        log_ticks(panel.xaxis)
+    panel.axvline(best / size, color=COLORS["bubble"], linewidth=1.5)
+    panel.annotate("the best", (best / size, 0.97), xycoords=("data", "axes fraction"), xytext=(5, 0), va="top",
+                   textcoords="offset points", fontsize=9, color=COLORS["bubble"])  # fmt: skip
+    panel.set(xlabel=label, ylabel="feasible candidates")
+    panel.yaxis.set_major_formatter("{x:,.0f}")
+    grid(panel, axis="y")
+    ranked = f"{sum(counts):,} feasible candidates by {axis_label(objective)}"
+    drawn.suptitle(f"{title}\n{ranked}; the best: {human.value(best, unit_of(objective))}", fontsize=10)
+    return drawn

@@ -24,10 +24,8 @@ def digits(number: float, significant: int = 4) -> str:
 def scaled(number: float, unit: str, significant: int = 4) -> str:
     """A number with the SI prefix that leaves one to three digits before the point."""
     steps = _STEPS if abs(number) >= 1 or number == 0 else _SMALL
-    for size, prefix in steps:
-        if abs(number) >= size * (1 - 1e-12):
-            return f"{digits(number / size, significant)} {prefix}{unit}".rstrip()
-    return f"{digits(number / steps[-1][0], significant)} {steps[-1][1]}{unit}" if number else f"0 {unit}".rstrip()
+    size, prefix = next((step for step in steps if abs(number) >= step[0] * (1 - 1e-12)), steps[-1])
+    return f"{digits(number / size + 0.0, significant)} {prefix}{unit}".rstrip()  # no minus before a zero
 
 
 def duration(seconds: float) -> str:

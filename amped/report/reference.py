@@ -60,9 +60,8 @@ def _helpers(module: ModuleType | None) -> Iterator[FunctionType]:
 
 def _helper(function: FunctionType) -> list[str]:
     """One shared function: what it is, and its code."""
-    document = " ".join((inspect.getdoc(function) or "").split())
     arguments = ", ".join(inspect.signature(function).parameters)
-    return [f"### {function.__name__}({arguments})", "", document, "", "```python", *_body(function), "```", ""]
+    return _section(function, f"({arguments})", [" ".join((inspect.getdoc(function) or "").split())])
 
 
 def table(known: Catalogue) -> Table:
@@ -105,19 +104,23 @@ def _meaning(quantity: Quantity) -> str:
 def _equation(formula: Formula) -> list[str]:
     """One formula: name, unit, code without its docstring, source."""
     text, unit = formula.text, formula.mark.unit or "records"
-    title = f"### {formula.function.__name__}"
-    when = [f"Used when {formula.because}.", ""] if formula.because else []
+    when = [f"Used when {formula.because}."] if formula.because else []
     differs = [f"*Differs:* {text['differs']}", ""] if text["differs"] else []
-    return [title, "", f"{text['summary']} Unit: {unit}.", "", *when, "```python", *_body(formula.function), "```", "",
-            f"*Source:* {text['source']}", "", *differs]  # fmt: skip
+    about = [f"{text['summary']} Unit: {unit}.", *when]
+    return [*_section(formula.function, "", about), f"*Source:* {text['source']}", "", *differs]
+
+
+def _section(function: Callable[..., Any], arguments: str, about: list[str]) -> list[str]:
+    """The name of a function, what is said of it, and its code."""
+    head = [line for text in (f"### {function.__name__}{arguments}", *about) for line in (text, "")]
+    return [*head, "```python", *_body(function), "```", ""]
 
 
 def _body(function: Callable[..., Any]) -> list[str]:
     """The lines of the function after its docstring; what it depends on where it has no lines."""
     if (row := getattr(function, "__amped_body__", None)) is not None:
         return [row or MUST_BE_GIVEN]
-    lines, _ = inspect.getsourcelines(function)
-    text = "".join(lines)
+    text = inspect.getsource(function)
     for word, value in getattr(function, "__amped_words__", {}).items():
         text = text.replace(word, value)
     body = text.split('"""', 2)[2].strip("\n").splitlines()

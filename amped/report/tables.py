@@ -35,6 +35,12 @@ def table(
     return made
 
 
+def listed(lines: list[dict[str, str]]) -> Table:
+    """Lines with the same keys; the first key's values are not broken."""
+    heads = [key.replace("_", " ") for key in lines[0]]
+    return table(heads, [[*line.values()] for line in lines], heads, heads[1:])
+
+
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], number: str = "---") -> str:
     """A table of rows in Markdown, with `number` as the rule below all heads but the first."""
     lines = (heads, ["---", *(number for _ in heads[1:])], *rows)

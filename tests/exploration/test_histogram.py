@@ -16,7 +16,7 @@ from amped.exploration.request import Options, Request
 from amped.exploration.results import merged
 from amped.exploration.search import Search
 from amped.report.axes_values import title
-from amped.report.distribution_plot import distribution
+from amped.report.exploring_plots import distribution
 from tests.helpers.cli import verb
 from tests.helpers.explore import EVERYTHING, SMALL, explore
 
