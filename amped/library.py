@@ -19,6 +19,9 @@ from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analyzed
 from amped.sensitivities.effects import Sensitivity
 from amped.theory.catalogue import catalogue
 
+Place = str | Path | None
+Formulas = ModuleType | str | Path | None
+
 
 class Estimate(Estimation):
     """The results of one configuration: `estimate["step_time"]`, `.breakdown`, `.to_dict()`; shows itself in rich and Jupyter."""
@@ -38,7 +41,7 @@ class Estimate(Estimation):
         return f"<Estimate of {self.scenario.label}: step {self['step_time']:.4g} s, training {self['training_time']:.4g} s>"
 
 
-def load_config(config: str | Path | Mapping[str, Any], formulas: ModuleType | str | Path | None = None) -> Config:
+def load_config(config: str | Path | Mapping[str, Any], formulas: Formulas = None) -> Config:
     """Reads and checks a config: a file, the name of a shipped one, or a mapping.
 
     Raises:
@@ -51,8 +54,8 @@ def load_config(config: str | Path | Mapping[str, Any], formulas: ModuleType | s
 def estimate(
     config: ConfigSource = "default",
     *,
-    lookup_tables: str | Path | None = None,
-    formulas: ModuleType | str | Path | None = None,
+    lookup_tables: Place = None,
+    formulas: Formulas = None,
     **overrides: object,
 ) -> Estimate:
     """Estimates the training time of one configuration, where it goes, and whether it fits.
@@ -74,8 +77,8 @@ def explain(
     name: str,
     config: ConfigSource = "default",
     *,
-    lookup_tables: str | Path | None = None,
-    formulas: ModuleType | str | Path | None = None,
+    lookup_tables: Place = None,
+    formulas: Formulas = None,
     **overrides: object,
 ) -> Explanation:
     """The tree of how one value came to be; arguments as in `estimate`."""
@@ -94,9 +97,9 @@ def explore(
     pareto: tuple[str, str] | None = None,
     each: Sequence[str] = (),
     workers: int = 1,
-    resume: str | Path | None = None,
-    lookup_tables: str | Path | None = None,
-    formulas: ModuleType | str | Path | None = None,
+    resume: Place = None,
+    lookup_tables: Place = None,
+    formulas: Formulas = None,
     **overrides: object,
 ) -> Exploration:
     """Evaluates all valid mappings and ranks them.
@@ -130,8 +133,8 @@ def sensitivity(
     of: str = "step_time",
     kinds: Sequence[str] = HARDWARE_AND_MAPPING,
     step: float = STEP,
-    lookup_tables: str | Path | None = None,
-    formulas: ModuleType | str | Path | None = None,
+    lookup_tables: Place = None,
+    formulas: Formulas = None,
     **overrides: object,
 ) -> Sensitivity:
     """How a result changes with each parameter, all else as it is: elasticities, and the effect of the next whole values.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Option
@@ -20,9 +20,6 @@ from amped.cli.bench_ladder import ladder
 from amped.cli.bench_step import step
 from amped.cli.progress import progress
 
-if TYPE_CHECKING:
-    from amped.configuring.scenario import Scenario
-
 bench = typer.Typer(
     help="Measure this machine's kernels, fit coefficients to them, and compare predictions with measurements.",
     epilog="Example: amped bench run -o this_machine.json, then amped bench fit this_machine.json",
@@ -31,11 +28,8 @@ bench = typer.Typer(
 )
 
 
-bench.command("fit")(fit)
-bench.command("compare")(compare)
-bench.command("ladder")(ladder)
-bench.command("step")(step)
-
+for verb in (fit, compare, ladder, step):
+    bench.command(verb.__name__)(verb)
 
 # Which kernels are measured.
 Suite = Literal["quick", "full", "model"]
@@ -49,7 +43,7 @@ ResultOption = Annotated[Path, Option("--output", "-o", metavar="FILE", help="Fi
 @bench.command("run")
 @options.with_scenario
 def run(
-    asked: Scenario,
+    asked: options.Scenario,
     suite: Annotated[Suite, Option("--suite", help="quick, full, or the operators of a model's layer.")] = "quick",
     kernel: Annotated[str | None, Option("--kernel", metavar="NAME", help="One kernel instead of a suite.")] = None,
     size: Annotated[str | None, Option("--size", metavar="N=V,…", help="Its dimensions: m=4096,n=4096,k=4096.")] = None,
@@ -91,7 +85,7 @@ def run(
 
 
 def _kernels(
-    suite: Suite, kernel: str | None, size: str | None, asked: Scenario
+    suite: Suite, kernel: str | None, size: str | None, asked: options.Scenario
 ) -> Callable[[str], Sequence[Any]] | None:
     """What to measure, for a format: one kernel, a model's operators; or nothing: a suite by its name."""
     from amped.kernels.specs import sizes_of, spec
@@ -103,7 +97,7 @@ def _kernels(
     return _operators(asked) if suite == "model" else None
 
 
-def _operators(scenario: Scenario) -> Callable[[str], Sequence[Any]]:
+def _operators(scenario: options.Scenario) -> Callable[[str], Sequence[Any]]:
     """The operators of a layer as the performance model lists them."""
     from amped.estimation.estimation import Estimation, estimated
     from amped.kernels.suites import of_operators

@@ -13,7 +13,6 @@ from amped.cli import options
 from amped.cli.bench_device import DeviceOption, DtypeOption, own_coefficients
 
 if TYPE_CHECKING:
-    from amped.configuring.scenario import Scenario
     from amped.tables.tables import Tables
 
 BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
@@ -27,7 +26,7 @@ ALONE = ("number_of_accelerators", "number_of_accelerators_per_node")
 
 @options.with_scenario
 def step(
-    asked: Scenario,
+    asked: options.Scenario,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     steps: Annotated[int, Option("--steps", min=1, help="Steps that count.")] = 4,
@@ -58,7 +57,7 @@ def step(
     _show(asdict(small), found, predicted, str(fresh["device"]["name"]), as_json)
 
 
-def _network(asked: Scenario) -> dict[str, Any]:
+def _network(asked: options.Scenario) -> dict[str, Any]:
     """The dense network of a config, and its micro-batch; how it is mapped, and whether that can run, does not matter."""
     from amped.engine.evaluate import run
     from amped.engine.resolve import plan
@@ -105,7 +104,7 @@ def _rate(tables: Tables, name: str, dtype: str) -> float:
     return 0.5 * machine.peaks.get(dtype, UNKNOWN_RATE) * share or UNKNOWN_RATE
 
 
-def _estimate(asked: Scenario, small: Any, accelerator: str, dtype: str) -> Any:
+def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str) -> Any:
     """The estimate of the scaled model on this one device, as it is trained here: AdamW, no dropout, all in one format."""
     from amped.library import estimate
 

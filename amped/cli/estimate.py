@@ -13,7 +13,6 @@ from typer import Option
 from amped.cli import options
 
 if TYPE_CHECKING:
-    from amped.configuring.scenario import Scenario
     from amped.estimation.estimation import Estimation
 
 
@@ -41,7 +40,7 @@ OldGraph = Annotated[bool, Option("--compute_graph", hidden=True)]
 
 @options.with_scenario
 def estimate(
-    asked: Scenario,
+    asked: options.Scenario,
     output_dir: options.OutputOption = None,
     as_json: JsonOption = False,
     gemm: GemmOption = False,

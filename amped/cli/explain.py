@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
 from amped.cli import options
 
-if TYPE_CHECKING:
-    from amped.configuring.scenario import Scenario
-
 
 @options.with_scenario
 def explain(
-    asked: Scenario,
+    asked: options.Scenario,
     name: Annotated[str, Argument(metavar="NAME", help="A quantity or choice (`amped list parameters`).")],
     depth: Annotated[int, Option(min=0, max=100, help="Levels of the tree to show.")] = 3,
     as_json: Annotated[bool, Option("--json", help="Print the whole tree as JSON.")] = False,

@@ -13,7 +13,6 @@ from amped.cli import options, spreading
 from amped.cli.explore_output import BarePlot, Outputs
 
 if TYPE_CHECKING:
-    from amped.configuring.scenario import Scenario
     from amped.exploration.request import Options
     from amped.exploration.running import Run
 
@@ -65,7 +64,7 @@ def wanted_of(
 
 @options.bundled(asked=options.read, wanted=wanted_of, outputs=Outputs, place=spreading.Place)
 def explore(
-    asked: Scenario,
+    asked: options.Scenario,
     wanted: Options,
     outputs: Outputs,
     place: spreading.Place,
@@ -122,7 +121,7 @@ def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
         raise ConfigError("a shard has no winners to save or to plot", "ask `amped merge` of all of them for the best")
 
 
-def _whole(asked: Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run, outputs: Outputs) -> None:
+def _whole(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run, outputs: Outputs) -> None:
     """Explores, and writes the answer where it is wanted."""
     from amped.exploration.answer import explored
 
@@ -134,7 +133,7 @@ def _whole(asked: Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run
     outputs.tell(asked, found, drawn, bool(wanted.each))
 
 
-def _share(asked: Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run) -> None:
+def _share(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run) -> None:
     """Explores one share; it has no answer, but a file of findings."""
     from amped.exploration.answer import searched
     from amped.exploration.running import found_in

@@ -17,7 +17,6 @@ from amped.base.errors import ConfigError
 from amped.cli import options
 
 if TYPE_CHECKING:
-    from amped.configuring.scenario import Scenario
     from amped.exploration.all_candidates import Keep
     from amped.exploration.answer import Exploration
     from amped.exploration.request import Options
@@ -104,7 +103,7 @@ class Outputs:
 
             refuse_taken(self.save_best)
 
-    def drawing(self, asked: Scenario, vary: Mapping[str, Any], wanted: Options) -> Drawing | None:
+    def drawing(self, asked: options.Scenario, vary: Mapping[str, Any], wanted: Options) -> Drawing | None:
         """The plot that is wanted, if one is.
 
         Raises:
@@ -157,7 +156,7 @@ class Outputs:
                 yield keep
             options.tell(f"every candidate is written to {file.path}")
 
-    def tell(self, asked: Scenario, found: Exploration, drawn: Drawing | None, grouped: bool) -> None:
+    def tell(self, asked: options.Scenario, found: Exploration, drawn: Drawing | None, grouped: bool) -> None:
         """Shows or writes what was found; `grouped` says whether the user asked for groups."""
         self.tell_ranking(found if grouped else replace(found, groups={}))
         if (self.save_best is not None or drawn is not None) and not found.feasible:
@@ -212,7 +211,7 @@ def _content(found: Exploration, form: str) -> str | bytes:
     return write(found.columns, found.best, options.printed_name)
 
 
-def _save(asked: Scenario, found: Exploration, folder: Path) -> None:
+def _save(asked: options.Scenario, found: Exploration, folder: Path) -> None:
     from amped.exploration.candidate_config import save_best
 
     written = save_best(asked, found, folder)
@@ -223,7 +222,7 @@ def _save(asked: Scenario, found: Exploration, folder: Path) -> None:
     )
 
 
-def _image(asked: Scenario, found: Exploration, drawn: Drawing) -> bytes:
+def _image(asked: options.Scenario, found: Exploration, drawn: Drawing) -> bytes:
     from amped.report.axes_values import title
     from amped.report.exploring_plots import distribution, figure
     from amped.report.plots import as_image

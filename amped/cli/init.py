@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from amped.cli import options
 
 
 def init(
-    model: Annotated[str, typer.Option("--model", metavar="ROW", help="Transformer to train (`amped list models`).")],
-    system: Annotated[str, typer.Option("--system", metavar="ROW", help="Nodes and networks (`amped list systems`).")],
-    nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="Number of nodes.")] = 1,
-    full: Annotated[bool, typer.Option("--full", help="Spell out every parameter, in AMPeD's style.")] = False,
+    model: Annotated[str, Option("--model", metavar="ROW", help="Transformer to train (`amped list models`).")],
+    system: Annotated[str, Option("--system", metavar="ROW", help="Nodes and networks (`amped list systems`).")],
+    nodes: Annotated[int, Option("--nodes", min=1, metavar="N", help="Number of nodes.")] = 1,
+    full: Annotated[bool, Option("--full", help="Spell out every parameter, in AMPeD's style.")] = False,
     lookup_tables: options.TablesOption = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
     ] = None,
 ) -> None:
     """Write a config for a model on a system, with a mapping that fits; each parameter says what it is.

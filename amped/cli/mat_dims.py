@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from amped.cli import options
 
-if TYPE_CHECKING:
-    from amped.configuring.scenario import Scenario
-
 
 @options.with_scenario
 def mat_dims(
-    asked: Scenario,
+    asked: options.Scenario,
     output_dir: options.OutputOption = None,
 ) -> None:
     """Print the matrix dimensions of one layer in DeepFlow's format, and write them to mat_dims.txt.

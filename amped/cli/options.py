@@ -1,4 +1,4 @@
-"""The options that every verb with a config has, written once, and the scenario they describe."""
+"""What verbs share: options, the scenario that they describe, and how an answer is printed and written."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from amped.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from amped.configuring.scenario import Scenario
+    from amped.configuring.scenario import Scenario as Scenario
+else:  # what a verb takes is loaded when it runs
+    Scenario = Any
 
 # Width of tables that are redirected: what a page or a mail takes.
 PLAIN_WIDTH = 100
@@ -28,7 +32,6 @@ _LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
 
 # Where files go that nobody sends elsewhere.
 DEFAULT_FOLDER = Path("output_files")
-Option = typer.Option
 OutputOption = Annotated[
     Path | None, Option("--output-dir", metavar="DIR", help="Folder for files; by default output_files.")
 ]
@@ -36,7 +39,7 @@ TablesOption = Annotated[
     Path | None, Option("--lookup-tables", metavar="DIR", help="Lookup tables to layer over the shipped ones.")
 ]
 ConfigArgument = Annotated[
-    str | None, typer.Argument(metavar="CONFIG", help="Config file, or a shipped one; the same as --config.")
+    str | None, Argument(metavar="CONFIG", help="Config file, or a shipped one; the same as --config.")
 ]
 ConfigOption = Annotated[
     str, Option("--config", "-c", metavar="FILE|NAME", help="Config file, or a shipped one (`amped list configs`).")
@@ -122,33 +125,34 @@ def read(
     return read_scenario(named_config or config, {**given, **named}, lookup_tables, formulas)
 
 
-def with_scenario(verb: Callable[..., None]) -> Callable[..., None]:
-    """Gives a verb the options of `read`; the verb takes the scenario as its argument `asked`."""
-    return bundled(asked=read)(verb)
-
-
 def bundled(**readers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a verb the options of each reader; the verb takes what a reader makes of them as the argument of that name."""
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
-        shared = {name: list(inspect.signature(reader).parameters) for name, reader in readers.items()}
+        shared = {name: _parameters(reader) for name, reader in readers.items()}
+        own = [p for p in _parameters(verb) if p.name not in readers]
 
         def called(**options: Any) -> None:
-            made = {name: readers[name](**{n: options.pop(n) for n in names}) for name, names in shared.items()}
+            made = {name: readers[name](**{p.name: options.pop(p.name) for p in some}) for name, some in shared.items()}
             verb(**made, **options)
 
-        hints: dict[str, Any] = {}
-        for function in (*readers.values(), verb):
-            hints |= get_type_hints(function, localns={"Scenario": Any, "Options": Any}, include_extras=True)
-        every = [p for f in (*readers.values(), verb) for p in inspect.signature(f).parameters.values()]
-        own = sorted((p for p in every if p.name not in readers), key=lambda p: p.default is not p.empty)
-        keyword = [p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
-        called.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-        called.__annotations__ = {p.name: p.annotation for p in keyword}
+        every = sorted((*chain(*shared.values()), *own), key=lambda p: p.default is not p.empty)
+        called.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in every}
         called.__doc__, called.__name__ = verb.__doc__, verb.__name__
         return called
 
     return decorate
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function with their types."""
+    known = inspect.signature(function, locals={"Options": Any}, eval_str=True)
+    return [p.replace(kind=p.KEYWORD_ONLY) for p in known.parameters.values()]
+
+
+# Gives a verb the options of `read`; the verb takes the scenario as its argument `asked`.
+with_scenario = bundled(asked=read)
 
 
 def overrides(settings: list[str]) -> dict[str, object]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
 from amped.cli import options
-
-if TYPE_CHECKING:
-    from amped.configuring.scenario import Scenario
 
 KINDS_HELP = "Vary only these: mapping, system, accelerator (all three by default), model, experiment; repeatable."
 OfOption = Annotated[str, Option("--of", metavar="RESULT", help="Any quantity that is a number.")]
@@ -22,7 +19,7 @@ TopOption = Annotated[int, Option("--top", min=1, max=1000, metavar="K", help="H
 
 @options.with_scenario
 def sensitivity(
-    asked: Scenario,
+    asked: options.Scenario,
     of: OfOption = "step_time",
     kind: KindOption = None,
     step: StepOption = 0.001,

@@ -43,6 +43,11 @@ class Scenario:
     sources: Sources
     question: Question
 
+    @property
+    def title(self) -> str:
+        """What stands above its results."""
+        return self.description or self.label
+
 
 def read_scenario(
     config: ConfigSource,

@@ -56,7 +56,7 @@ def words(names: Sequence[str], values: Sequence[Any]) -> str:
 
 def title(asked: Scenario, swept: Mapping[str, Sequence[Any]]) -> str:
     """What was explored: the config's own words, or, where more than that is swept, what is swept and what else is kept."""
-    config = asked.description or asked.label
+    config = asked.title
     what = "; ".join(f"{axis_label(name)} {_several(name, values)}" for name, values in swept.items())
     return f"{what}\nall else as in: {config}" if swept else config
 

@@ -21,7 +21,7 @@ def comparison(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
     """What differs in input, by kind; the parts of a step, what changes most first; all other results with their ratio."""
     changed = inputs_that_differ(one, other)
     for letter, e in (("A", one), ("B", other)):
-        yield Text(f"{letter}  {e.scenario.description or e.scenario.label}", style="bold")
+        yield Text(f"{letter}  {e.scenario.title}", style="bold")
     names = ", ".join(d.name for d in changed if d.kind == "experiment")
     if names:
         yield Text(f"Not the same experiment: {names} differ, not only the way to run it.", style="bold yellow")

@@ -33,7 +33,7 @@ def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
         bars = axes.barh(human.label(name), seconds, **look(name))
         axes.bar_label(bars, [f" {human.value(seconds, 's')}, {human.percent(seconds / e['step_time'])}"])
     axes.set(xlabel="time of one step (s)", xlim=(0, max(parts.values()) * 1.3))
-    axes.set_title(e.scenario.description or e.scenario.label, fontsize=10)
+    axes.set_title(e.scenario.title, fontsize=10)
     return image(figure, suffix)
 
 
@@ -49,7 +49,7 @@ def pie_charts(e: Estimation, suffix: str) -> bytes:
     _pie(axes[0], {name: e[name] for name in STEP_PARTS}, "one step: " + human.duration(e["step_time"]))
     waiting = {name: e[name] for name in STEP_PARTS if kind_of(name) == "communication"}
     _pie(axes[1], waiting, "communication: " + human.duration(sum(waiting.values())))
-    title = f"{e.scenario.description or e.scenario.label}\ntraining {human.duration(e['training_time'])}"
+    title = f"{e.scenario.title}\ntraining {human.duration(e['training_time'])}"
     figure.suptitle(title, fontsize=11)
     return image(figure, suffix)
 

@@ -64,7 +64,7 @@ def summary(e: Estimation) -> Iterator[RenderableType]:
 
 def heading(e: Estimation) -> Iterator[RenderableType]:
     """What is estimated, and how it is mapped: how the machine is split, and how the work is."""
-    yield Text(e.scenario.description or e.scenario.label, style="bold")
+    yield Text(e.scenario.title, style="bold")
     degrees = [f"{k} {e[f'{k}_parallel_degree']:g}" for k in ("data", "tensor", "pipeline", "context", "expert")]
     shown = [d for d in degrees if not d.endswith(" 1")] or ["one accelerator"]
     yield Text(
