@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,7 +43,6 @@ def calibrate(
 
     Example: amped calibrate --accelerator "V100 SXM2 16GB" -o my_tables/kernel_efficiencies.json
     """
-    from amped.calibration.calibrate import calibrated, calibrated_all
     from amped.calibration.fitting import optimizer
 
     optimizer()  # what is missing is told before anything is read
@@ -50,11 +50,7 @@ def calibrate(
     if not dry_run:
         options.refuse_existing(path, "--output")
         options.refuse_unwritable(path, "--output")
-    found = (
-        calibrated_all(table, lookup_tables, options.tell)
-        if accelerator is None
-        else [calibrated(table, accelerator, lookup_tables, options.tell)]
-    )
+    found = _found(table, accelerator, lookup_tables)
     if as_json:
         options.show_json({"accelerators": [_plain(c) for c in found]}, allow_nan=False)
     else:
@@ -68,6 +64,15 @@ def calibrate(
         from amped.calibration.written import as_table
 
         options.tell(f"written to {write_atomically(path, as_table(found, table))}")
+
+
+def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | None) -> Sequence[Calibration]:
+    """The calibrations asked for; progress goes to stderr."""
+    from amped.calibration.calibrate import calibrated, calibrated_all
+
+    if accelerator is None:
+        return calibrated_all(table, lookup_tables, options.tell)
+    return [calibrated(table, accelerator, lookup_tables, options.tell)]
 
 
 def _plain(c: Calibration) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,10 +73,7 @@ def estimate(
     gemm, compute_graph = gemm or gemm_old, compute_graph or compute_graph_old
     if output_dir or not as_json or gemm or plot:
         files = [*_texts(result), *(_gemms(result, compute_graph) if gemm else ()), *(_drawn(result) if plot else ())]
-        written = options.write(output_dir, *files)
-        if not as_json:
-            folder = output_dir or options.DEFAULT_FOLDER
-            typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
+        _write(output_dir or options.DEFAULT_FOLDER, files, quiet=as_json)
     _write_timeline(result, timeline, as_json)
     if compute_graph and not gemm:
         options.tell("note: --compute-graph needs --gemm beside it")
@@ -122,6 +119,13 @@ def _plain(result: Estimation) -> dict[str, float | bool | str]:
 
     found = result.to_dict()
     return found if found["fits_in_memory"] else found | {"smallest_change_that_fits": smallest_change(result)}
+
+
+def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool) -> None:
+    """Writes the files of a run, and says where."""
+    written = options.write(folder, *files)
+    if not quiet:
+        typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
 
 
 def _texts(result: Estimation) -> Iterator[tuple[str, str]]:

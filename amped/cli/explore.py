@@ -94,16 +94,10 @@ def explore(
             return
         for notice in asked.sources.notices:
             options.tell(f"note: {notice}")
-        named = (
-            wanted.objective,
-            *wanted.where,
-            *(wanted.pareto or ()),
-            *wanted.each,
-            outputs.along or "",
-            *(vary or ()),
-        )
+        swept = vary or []
+        named = (wanted.objective, *wanted.where, *(wanted.pareto or ()), *wanted.each, outputs.along or "", *swept)
         options.tell_former_names(*named)
-        sweeps = parse_vary(vary or [])
+        sweeps = parse_vary(swept)
         if place.shard is not None:
             _share(asked, wanted, sweeps, run)
         else:

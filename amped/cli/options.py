@@ -107,11 +107,9 @@ def read(
     from amped.configuring.scenario import read_scenario
 
     print_old_names(old_names)
-
     if named_config is not None and config not in ("default", named_config):
-        raise ConfigError(
-            f"{named_config!r} and --config {config!r} are two configs", "keep one; `amped compare` takes two"
-        )
+        told = f"{named_config!r} and --config {config!r} are two configs"
+        raise ConfigError(told, "keep one; `amped compare` takes two")
     given = overrides(settings or [])
     own = {
         "data_parallel_degree": dp, "tensor_parallel_degree": tp, "pipeline_parallel_degree": pp,

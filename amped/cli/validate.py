@@ -13,6 +13,8 @@ from typer import Option
 from amped.cli import options
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from amped.validation.residuals import Residual
 
 
@@ -64,10 +66,7 @@ def validate(
 
         options.tell(f"written to {write_atomically(output, _text(rows, form, by, assumed))}")
     elif form == "table":
-        from amped.report.validating import validation
-        from amped.validation.accuracy import By
-
-        options.show(validation(rows, By(by), assumed))
+        options.show(_table(rows, by, assumed))
     else:
         typer.echo(_text(rows, form, by, assumed), nl=False)
     if plot:
@@ -82,10 +81,17 @@ def _form(output: Path | None, **asked: bool) -> str:
     return options.only(**asked) or by_suffix.get(output.suffix.lower() if output else "", "table")
 
 
+def _table(rows: Sequence[Residual], by: Groups, assumed: bool) -> RenderableType:
+    """All for people."""
+    from amped.report.validating import validation
+    from amped.validation.accuracy import By
+
+    return validation(rows, By(by), assumed)
+
+
 def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str:
     """All as text."""
     from amped.report.accuracy import as_csv, as_markdown
-    from amped.report.validating import validation
     from amped.validation.accuracy import By, summary
 
     if form == "json":
@@ -97,5 +103,5 @@ def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str
 
         return as_file(validated_runs(rows))
     if form == "table":
-        return options.plain(validation(rows, By(by), assumed))
+        return options.plain(_table(rows, by, assumed))
     return as_csv(rows) if form == "csv" else as_markdown(rows) + "\n"
