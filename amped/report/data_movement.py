@@ -11,13 +11,20 @@ from amped.report.tables import table
 
 # A key of operators, its head, and how a value is written.
 Column = tuple[str, str, Callable[[Any], str]]
+
+
+def _millions(words: float) -> str:
+    return f"{words / 1e6:.2f}"
+
+
 # What an operator is, what it moves, and how long it takes.
 NAMED: tuple[Column, ...] = (("operator", "operator", str), ("class", "class", str))
 MOVED: tuple[Column, ...] = (
-    ("flop", "Gflop", lambda value: f"{value / 1e9:.3f}"),
-    *((key, head, lambda value: f"{value / 1e6:.2f}")
-      for key, head in (("words_in", "Mwords in"), ("words_out", "out"), ("words_unfused", "un-fused"))),
-)  # fmt: skip
+    ("flop", "Gflop", lambda flop: f"{flop / 1e9:.3f}"),
+    ("words_in", "Mwords in", _millions),
+    ("words_out", "out", _millions),
+    ("words_unfused", "un-fused", _millions),
+)
 TIMED: tuple[Column, ...] = (
     ("bound_us", "bound µs", "{:.1f}".format),
     ("limited_by", "limit", str),
