@@ -13,14 +13,30 @@ from amped.base.errors import AmpedError
 from amped.base.version import __version__
 from amped.cli import options
 
-# Each verb is a function, or an app of verbs of its own, in the file of its name. Only the one that is asked for is loaded.
-VERBS = (
-    "estimate", "explain", "explore", "merge", "sensitivity", "validate", "calibrate", "coefficients", "init", "compare",
-    "scenario-summary", "mat-dims", "data-movement", "list", "show", "check-tables", "parameters", "schema", "memory",
-    "layouts", "bench",
-)  # fmt: skip
-# A verb whose name Python has already.
-FILES = {"list": "listing"}
+# Each verb and where it is: a function, or an app of verbs of its own. Only the one that is asked for is loaded.
+VERBS = {
+    "estimate": "amped.cli.estimate:estimate",
+    "explain": "amped.cli.explain:explain",
+    "explore": "amped.cli.explore:explore",
+    "merge": "amped.cli.merge:merge",
+    "sensitivity": "amped.cli.sensitivity:sensitivity",
+    "validate": "amped.cli.validate:validate",
+    "calibrate": "amped.cli.calibrate:calibrate",
+    "coefficients": "amped.cli.coefficients:coefficients",
+    "init": "amped.cli.init:init",
+    "compare": "amped.cli.compare:compare",
+    "scenario-summary": "amped.cli.scenario_summary:scenario_summary",
+    "mat-dims": "amped.cli.mat_dims:mat_dims",
+    "data-movement": "amped.cli.data_movement:data_movement",
+    "list": "amped.cli.listing:listing",
+    "show": "amped.cli.show:show",
+    "check-tables": "amped.cli.check_tables:check_tables",
+    "parameters": "amped.cli.parameters:parameters",
+    "schema": "amped.cli.schema:schema",
+    "memory": "amped.cli.memory:memory",
+    "layouts": "amped.cli.layouts:layouts",
+    "bench": "amped.cli.bench:bench",
+}
 
 
 def _version(wanted: bool) -> None:
@@ -51,8 +67,8 @@ def built(*verbs: str) -> typer.Typer:
     )
     made.callback()(_top)
     for verb in verbs:
-        name = FILES.get(verb, verb.replace("-", "_"))
-        module = import_module(f"amped.cli.{name}")
+        place, _, name = VERBS[verb].partition(":")
+        module = import_module(place)
         found = getattr(module, name)
         if isinstance(found, typer.Typer):
             made.add_typer(found, name=verb)
