@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from amped.kernels.layouts.fused import ARGUMENTS, MASKS, Choices, kernels_on
+from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on
 from amped.kernels.layouts.gemms import GemmCall, gemm_call, roles
 from amped.kernels.layouts.sdpa import sdpa
 from amped.kernels.layouts.spec import LETTERS, SLICES, Dimensions, Operator
@@ -107,23 +107,18 @@ class Room:
         return {"impl": "bmm" if roles(operator.einsum).batch else "mm", "max_rel_err": error} | timed
 
     def _fused(self, operator: Operator, layouts: Layouts, flat: dict[str, Tensor]) -> Row:
-        attention = operator.kernel in ("sdpa", "sdpa_bwd")
         chosen = layouts | ({"GAMMA": "bjhp"} if operator.kernel == "sdpa_bwd" else {})
         space = Workspace(self.dimensions.sizes, chosen, self.like, self.choices, self.kernels)
         space.tensors = {name: self._laid(each, space.layout(name)) for name, each in flat.items()}
         if operator.kernel == "sdpa_bwd":
             sdpa(space)
-        triton = self.device == "cuda" and not attention and self.kernels[operator.kernel].__module__ != KERNELS_MODULE
-        return {"impl": "triton" if triton else "torch"} | self._timed(space.call(operator))
+        plain = self.kernels.get(operator.kernel) is KERNELS.get(operator.kernel)
+        return {"impl": "torch" if plain else "triton"} | self._timed(space.call(operator))
 
     def _timed(self, call: Callable[[], Any]) -> Row:
         timing = self.timer.measure(call, self.cap, cold=False)
         micro = {"time_us": timing.best(self.device), "p10": timing.p10, "p90": timing.p90}
         return {key: round(1e6 * value, 3) for key, value in micro.items()} | {"n": timing.n}
-
-
-# Where the fused kernels in plain torch are defined: what comes from elsewhere is Triton's.
-KERNELS_MODULE = "amped.kernels.layouts.fused"
 
 
 def _three(layouts: Layouts) -> tuple[str, str, str]:

@@ -8,6 +8,7 @@ passes and half precision in float32; x̂ and 1/σ are kept, not x − μ beside
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,7 @@ def bs(grad: Tensor, mask: Tensor | None, kept: Tensor, out: Tensor, choices: Ch
 
 def bdrln(
     values: Tensor, bias: Tensor, residual: Tensor, scale: Tensor, shift: Tensor, mask: Tensor | None,
-    out: Tensor, normalized: Tensor, inverse_deviation: Tensor, choices: Choices,
+    normalized: Tensor, inverse_deviation: Tensor, out: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
     """Bias, dropout, residual and layer norm."""
     summed = _kept(_wide(values) + _wide(bias), mask, choices) + _wide(residual)
@@ -143,9 +144,9 @@ KERNELS: dict[str, Callable[..., None]] = {
 ARGUMENTS = {
     "aib": "KQV BKQV KKQQVV",
     "softmax": "BETA ATTN_MASK ALPHA ATTN_DROP",
-    "bdrln1": "ATT BO X S1 B1 MASK1 SB1 LN1 LN1STD",
+    "bdrln1": "ATT BO X S1 B1 MASK1 LN1 LN1STD SB1",
     "bad": "LIN1MM LINB1 MASK2 LIN1 DROP2",
-    "bdrln2": "LIN2MM LINB2 SB1 S2 B2 MASK3 Y LN2 LN2STD",
+    "bdrln2": "LIN2MM LINB2 SB1 S2 B2 MASK3 LN2 LN2STD Y",
     "bsb": "DY LN2 S2 DLN2 DS2 DB2",
     "blnrd1": "DLN2 LN2 LN2STD MASK3 DRESID2 DLIN2",
     "bdrlb": "DDROP2 MASK2 LIN1 DLIN1 DLINB1",
@@ -161,9 +162,8 @@ MASKS = {"softmax": "ATTN_MASK", "bdrln1": "MASK1", "bad": "MASK2", "bdrln2": "M
 
 def kernels_on(device: str) -> dict[str, Callable[..., None]]:
     """The fused kernels for a kind of device: Triton's where there is a GPU and Triton, plain torch elsewhere."""
-    if device == "cuda":
-        from amped.kernels.layouts import fused_triton
+    if device == "cuda" and importlib.util.find_spec("triton") is not None:
+        from amped.kernels.layouts import triton_launch
 
-        if fused_triton.available():
-            return KERNELS | fused_triton.kernels()
+        return KERNELS | triton_launch.KERNELS
     return dict(KERNELS)

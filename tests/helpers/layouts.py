@@ -64,7 +64,7 @@ def differences(
     """The largest difference of a Triton kernel from the reference in each of its lean layouts, or in `most` of them."""
     import torch
 
-    from amped.kernels.layouts import fused, fused_triton
+    from amped.kernels.layouts import fused, triton_launch
     from amped.kernels.layouts.fused import ARGUMENTS, MASKS, Choices
     from amped.kernels.layouts.workspace import Workspace
 
@@ -82,7 +82,7 @@ def differences(
                 space.tensor(tensor).normal_()
         before = {tensor: values.clone() for tensor, values in space.tensors.items()}
         found = []
-        for kernels in (fused.KERNELS, fused_triton.kernels()):
+        for kernels in (fused.KERNELS, triton_launch.KERNELS):
             for tensor, values in before.items():
                 space.tensors[tensor].copy_(values)
             fused_call = [space.view(tensor) for tensor in ARGUMENTS[operator.name].split()]
