@@ -7,7 +7,8 @@ keeps its input as torch's own does, and says so.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -44,7 +45,8 @@ def is_safe(weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> b
     return not why_unsafe(weight, bias, dtype)
 
 
-def _wide(x: Tensor) -> Tensor:
+def widened(x: Tensor) -> Tensor:
+    """In fp32, or in float64 where it is."""
     return x if x.dtype == torch.float64 else x.float()
 
 
@@ -52,7 +54,7 @@ def _norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centered: bool
 ) -> tuple[Tensor, Tensor]:
     """Output, and 1/σ (in fp32 for narrower formats) of rows of the last dimensions, flattened."""
-    wide, weight, bias = _wide(x).reshape(rows, -1), *_flat(weight, bias)
+    wide, weight, bias = widened(x).reshape(rows, -1), *_flat(weight, bias)
     if centered:
         y, _, scale = torch.native_layer_norm(wide, wide.shape[1:], weight, bias, eps)
     else:
@@ -63,9 +65,9 @@ def _norm(
 
 def _norm_backward(
     gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centered: bool
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Gradients of input, weight and bias."""
-    g, normalized = (_wide(t).reshape(scale.shape[0], -1) for t in (gradient, y))
+) -> tuple[Tensor | None, ...]:
+    """Gradients of input, weight and bias; the last two flattened, whatever they are where there is no such parameter."""
+    g, normalized = (widened(t).reshape(scale.shape[0], -1) for t in (gradient, y))
     flat, shift = _flat(weight, bias)
     if shift is not None:
         normalized = normalized - shift
@@ -76,15 +78,19 @@ def _norm_backward(
         wanted, shape = [True, flat is not None, shift is not None], g.shape[1:]
         found = torch.ops.aten.native_layer_norm_backward(g, normalized, shape, zero, one, flat, shift, wanted)
     else:
-        inner = g if flat is None else g * flat
-        found = inner - normalized * (inner * normalized).mean(1, keepdim=True), (g * normalized).sum(0)
-    to_weight = None if weight is None else found[1].view(weight.shape).to(weight.dtype)
-    to_bias = None if bias is None else found[2].view(bias.shape).to(bias.dtype)
-    return (found[0] * scale).to(y.dtype).view(y.shape), to_weight, to_bias
+        found = *rms_gradients(g, normalized, flat), None
+    return (found[0] * scale).to(y.dtype).view(y.shape), *found[1:]
+
+
+def rms_gradients(gradient: Tensor, normalized: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Gradients of an RMS norm's input, times σ, and of its weight, from the normalized input."""
+    inner = gradient if weight is None else gradient * weight
+    to_weight = (gradient * normalized).flatten(0, -2).sum(0)
+    return inner - normalized * (inner * normalized).mean(-1, keepdim=True), to_weight
 
 
 def _flat(*parameters: Tensor | None) -> tuple[Tensor | None, ...]:
-    return tuple(None if p is None else _wide(p).reshape(-1) for p in parameters)
+    return tuple(None if p is None else widened(p).reshape(-1) for p in parameters)
 
 
 class _InPlaceNorm(torch.autograd.Function):
@@ -93,11 +99,7 @@ class _InPlaceNorm(torch.autograd.Function):
         x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, centered: bool
     ) -> tuple[Tensor, Tensor]:
         rows = x.numel() // max(torch.Size(shape).numel(), 1)
-        if _on_gpu(x, weight, bias):
-            from amped.kernels.memory import triton_norm
-
-            return triton_norm.forward(x, weight, bias, rows, eps, centered)
-        return _norm(x, weight, bias, rows, eps, centered)
+        return _passes(x, weight, bias)[0](x, weight, bias, rows, eps, centered)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -108,23 +110,24 @@ class _InPlaceNorm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-        y, weight, bias, scale = ctx.saved_tensors
-        if _on_gpu(y, weight, bias):
-            from amped.kernels.memory import triton_norm
-
-            found = triton_norm.backward(gradient, y, weight, bias, scale, ctx.centered)
-        else:
-            found = _norm_backward(gradient, y, weight, bias, scale, ctx.centered)
-        return found[0], None, found[1], found[2], None, None
+        y, weight, bias, _ = ctx.saved_tensors
+        to_input, *flat = _passes(y, weight, bias)[1](gradient, *ctx.saved_tensors, ctx.centered)
+        shaped = (None if p is None else g.view(p.shape).to(p.dtype) for p, g in zip((weight, bias), flat, strict=True))
+        return to_input, None, *shaped, None, None
 
 
-def _on_gpu(x: Tensor, *parameters: Tensor | None) -> bool:
-    return x.is_cuda and x.dtype != torch.float64 and all(p is None or p.is_cuda for p in parameters)
+def _passes(x: Tensor, *parameters: Tensor | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What computes a norm forward and backward: Triton's kernels on a GPU, but for float64."""
+    if x.is_cuda and x.dtype != torch.float64 and all(p is None or p.is_cuda for p in parameters):
+        from amped.kernels.memory import triton_norm
+
+        return triton_norm.forward, triton_norm.backward
+    return _norm, _norm_backward
 
 
 def _tell(what: str, reason: str) -> None:
     told = f"{what} keeps its input: {reason}"
-    warnings.warn(told, UserWarning, stacklevel=3)
+    warnings.warn(told, UserWarning, stacklevel=4)
 
 
 def inplace_layer_norm(
@@ -135,11 +138,7 @@ def inplace_layer_norm(
 
     `check=False` trusts the caller, and spares the look at the weights, which waits for a GPU.
     """
-    if not (torch.is_grad_enabled() and _needs_gradient(x, weight, bias)):
-        return nn.functional.layer_norm(x, shape, weight, bias, eps)
-    reason = why_unsafe(weight, bias, x.dtype) if check else ""
-    if reason:
-        _tell("an in-place layer norm", reason)
+    if _keeps_input("an in-place layer norm", x, weight, bias, check):
         return nn.functional.layer_norm(x, shape, weight, bias, eps)
     return _InPlaceNorm.apply(x, tuple(shape), weight, bias, eps, True)[0]
 
@@ -148,22 +147,39 @@ def inplace_rms_norm(
     x: Tensor, shape: tuple[int, ...], weight: Tensor | None = None, eps: float | None = None, check: bool = True
 ) -> Tensor:
     """RMS norm that keeps its output; torch's own, with a warning, where a weight is zero."""
-    if not (torch.is_grad_enabled() and _needs_gradient(x, weight)):
-        return nn.functional.rms_norm(x, shape, weight, eps)
-    reason = why_unsafe(weight, None, x.dtype) if check else ""
-    if reason:
-        _tell("an in-place RMS norm", reason)
+    if _keeps_input("an in-place RMS norm", x, weight, None, check):
         return nn.functional.rms_norm(x, shape, weight, eps)
     smallest = torch.finfo(x.dtype).eps if eps is None else eps
     return _InPlaceNorm.apply(x, tuple(shape), weight, None, smallest, False)[0]
 
 
-def _needs_gradient(*tensors: Tensor | None) -> bool:
-    return any(t is not None and t.requires_grad for t in tensors)
+def _keeps_input(what: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, check: bool) -> bool:
+    """Whether a norm is torch's own: without a gradient, and where its weights are not safe, which is told."""
+    if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (x, weight, bias)):
+        return True
+    reason = why_unsafe(weight, bias, x.dtype) if check else ""
+    if reason:
+        _tell(what, reason)
+    return bool(reason)
 
 
 class _Checked(nn.Module):
     """Looks at its weights at the first pass and every `CHECK_EVERY` behind it; keeps its input while they are not safe."""
+
+    @classmethod
+    def from_module(cls, module: nn.LayerNorm | nn.RMSNorm) -> Self:
+        """A norm of the same parameters (the same tensors) and eps."""
+        made = cls(module.normalized_shape, module.eps, elementwise_affine=False)
+        made.elementwise_affine = module.elementwise_affine
+        for name, parameter in module.named_parameters():
+            setattr(made, name, parameter)
+        return made.train(module.training)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The normalized input."""
+        if not torch.is_grad_enabled() or self._unsafe(x.dtype):
+            return super().forward(x)
+        return self._in_place(x)
 
     def _unsafe(self, dtype: torch.dtype) -> bool:
         state = self.__dict__
@@ -182,32 +198,12 @@ class _Checked(nn.Module):
 class InplaceLayerNorm(_Checked, nn.LayerNorm):
     """`nn.LayerNorm` that keeps its output where its weights are safe."""
 
-    @classmethod
-    def from_module(cls, module: nn.LayerNorm) -> InplaceLayerNorm:
-        """A norm of the same parameters (the same tensors) and eps."""
-        made = cls(module.normalized_shape, module.eps, elementwise_affine=False)
-        made.elementwise_affine, made.weight, made.bias = module.elementwise_affine, module.weight, module.bias
-        return made.train(module.training)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The normalized input."""
-        if not torch.is_grad_enabled() or self._unsafe(x.dtype):
-            return super().forward(x)
+    def _in_place(self, x: Tensor) -> Tensor:
         return inplace_layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps, check=False)
 
 
 class InplaceRMSNorm(_Checked, nn.RMSNorm):
     """`nn.RMSNorm` that keeps its output where no weight is zero."""
 
-    @classmethod
-    def from_module(cls, module: nn.RMSNorm) -> InplaceRMSNorm:
-        """A norm of the same parameters (the same tensors) and eps."""
-        made = cls(module.normalized_shape, module.eps, elementwise_affine=False)
-        made.elementwise_affine, made.weight = module.elementwise_affine, module.weight
-        return made.train(module.training)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The normalized input."""
-        if not torch.is_grad_enabled() or self._unsafe(x.dtype):
-            return super().forward(x)
+    def _in_place(self, x: Tensor) -> Tensor:
         return inplace_rms_norm(x, self.normalized_shape, self.weight, self.eps, check=False)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from amped.base.errors import ConfigError, did_you_mean
+from amped.kernels.memory.in_place_norm import rms_gradients, widened
 
 aten = torch.ops.aten
 _FUNCTIONS = {
@@ -84,14 +85,14 @@ def _normed(x: Tensor, scale: Tensor, shift: Tensor | None, eps: float, centered
     """A norm's output, and its statistics: mean and 1/σ of a layer norm, 1/σ of an RMS norm."""
     if centered:
         return torch.native_layer_norm(x, scale.shape, scale, shift, eps)
-    wide = x if x.dtype == torch.float64 else x.float()
+    wide = widened(x)
     rate = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
     return (wide * rate * scale).to(x.dtype), rate
 
 
 def _normed_again(x: Tensor, scale: Tensor, shift: Tensor | None, statistics: list[Tensor]) -> Tensor:
     *mean, rate = statistics
-    wide = x if x.dtype == torch.float64 else x.float()
+    wide = widened(x)
     y = ((wide - mean[0]) if mean else wide) * rate * scale
     return (y if shift is None else y + shift).to(x.dtype)
 
@@ -104,11 +105,8 @@ def _norm_gradients(
         wanted = [True, True, shift is not None]
         found = aten.native_layer_norm_backward(gradient, x, scale.shape, mean[0], rate, scale, shift, wanted)
         return found[0], found[1], found[2] if shift is not None else None
-    wide = (t if t.dtype == torch.float64 else t.float() for t in (gradient, x))
-    g, normalized = next(wide), next(wide) * rate
-    inner = g * scale
-    to_x = (inner - normalized * (inner * normalized).mean(-1, keepdim=True)) * rate
-    return to_x.to(x.dtype), (g * normalized).reshape(-1, scale.numel()).sum(0).to(scale.dtype), None
+    to_x, to_scale = rms_gradients(widened(gradient), widened(x) * rate, scale)
+    return (to_x * rate).to(x.dtype), to_scale.to(scale.dtype), None
 
 
 class _SwigluLinear(torch.autograd.Function):

@@ -23,7 +23,6 @@ from amped.kernels.memory.bits import room_for_bits
 
 _BLOCK_BYTES = 128  # packed bytes, eight entries each, that one program works on
 _QUARTER_UNIT = tl.constexpr(QUARTER_UNIT)
-_KINDS = {"gelu": 0, "gelu_tanh": 1, "silu": 2}
 
 
 def takes(x: Tensor) -> bool:
@@ -32,35 +31,50 @@ def takes(x: Tensor) -> bool:
 
 
 @triton.jit
+def _entries(n, BLOCK: tl.constexpr):  # noqa: N803
+    """The bytes of this program, the places of their entries, and which of these exist."""
+    rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    at = rows[:, None] * 8 + tl.arange(0, 8)[None, :]
+    return rows, at, at < n
+
+
+@triton.jit
+def _store_bits(packed_ptr, rows, truths, n):
+    packed = tl.sum(truths.to(tl.int32) << tl.arange(0, 8)[None, :], axis=1)
+    tl.store(packed_ptr + rows, packed.to(tl.uint8), mask=rows * 8 < n)
+
+
+@triton.jit
+def _load_bits(packed_ptr, rows, n):
+    packed = tl.load(packed_ptr + rows, mask=rows * 8 < n, other=0).to(tl.int32)
+    return (packed[:, None] >> tl.arange(0, 8)[None, :]) & 1
+
+
+@triton.jit
 def _forward_kernel(
     x_ptr, y_ptr, packed_ptr, n, start, rest, low, left, c0, c1, c2, c3, near,
-    KIND: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+    NAME: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """The minimum's input is start + rest and its output low + left; c0 … c3 are a series, closer to it than `near`.
 
     Each of an entry's bits has a row of its own in what is packed.
     """
-    rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    bit = tl.arange(0, 8)
-    at = rows[:, None] * 8 + bit[None, :]
-    x = tl.load(x_ptr + at, mask=at < n, other=0.0).to(tl.float32)
-    if KIND == 0:
+    rows, at, exists = _entries(n, BLOCK)
+    x = tl.load(x_ptr + at, mask=exists, other=0.0).to(tl.float32)
+    if NAME == "gelu":
         y = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
-    elif KIND == 1:
+    elif NAME == "gelu_tanh":
         y = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
     else:
         y = x * tl.sigmoid(x)
     d = (x - start) - rest
     y = tl.where(tl.abs(d) < near, low + (left + d * d * (c0 + d * (c1 + d * (c2 + d * c3)))), y)
     rounded = y.to(y_ptr.dtype.element_ty)
-    tl.store(y_ptr + at, rounded, mask=at < n)
-    above = ((x >= start) & (at < n)).to(tl.int32)
-    packed = tl.sum(above << bit[None, :], axis=1)
-    tl.store(packed_ptr + rows, packed.to(tl.uint8), mask=rows * 8 < n)
+    tl.store(y_ptr + at, rounded, mask=exists)
+    _store_bits(packed_ptr, rows, (x >= start) & exists, n)
     if BITS == 2:
-        farther = ((tl.abs(y) > tl.abs(rounded.to(tl.float32))) & (at < n)).to(tl.int32)
-        packed = tl.sum(farther << bit[None, :], axis=1)
-        tl.store(packed_ptr + (n + 7) // 8 + rows, packed.to(tl.uint8), mask=rows * 8 < n)
+        farther = (tl.abs(y) > tl.abs(rounded.to(tl.float32))) & exists
+        _store_bits(packed_ptr + (n + 7) // 8, rows, farther, n)
 
 
 @triton.jit
@@ -69,16 +83,12 @@ def _backward_kernel(
     PIECES: tl.constexpr, DEGREE: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """A row of the table is a piece: where it starts, its center, its coefficients; one more row is where they end."""
-    rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    bit = tl.arange(0, 8)
-    at = rows[:, None] * 8 + bit[None, :]
-    y = tl.load(y_ptr + at, mask=at < n, other=0.0).to(tl.float32)
-    gradient = tl.load(gradient_ptr + at, mask=at < n, other=0.0).to(tl.float32)
-    packed = tl.load(packed_ptr + rows, mask=rows * 8 < n, other=0).to(tl.int32)
-    above = ((packed[:, None] >> bit[None, :]) & 1) != 0
+    rows, at, exists = _entries(n, BLOCK)
+    y = tl.load(y_ptr + at, mask=exists, other=0.0).to(tl.float32)
+    gradient = tl.load(gradient_ptr + at, mask=exists, other=0.0).to(tl.float32)
+    above = _load_bits(packed_ptr, rows, n) != 0
     if BITS == 2:  # as in `middle_of_half`
-        packed = tl.load(packed_ptr + (n + 7) // 8 + rows, mask=rows * 8 < n, other=0).to(tl.int32)
-        farther = (packed[:, None] >> bit[None, :]) & 1
+        farther = _load_bits(packed_ptr + (n + 7) // 8, rows, n)
         moved = y.to(tl.int32, bitcast=True) + (2 * farther - 1) * _QUARTER_UNIT
         y = tl.where(y == 0.0, y, moved.to(tl.float32, bitcast=True))
     height = (y - rounded_minimum) - rest_of_minimum
@@ -95,7 +105,7 @@ def _backward_kernel(
         slope = tl.where((t >= start) | (piece == 0), value, slope)
     slope = tl.where(t > tl.load(table_ptr + PIECES * width), 1.0, slope)
     slope = tl.where(t == 0.0, 0.0, slope)
-    tl.store(result_ptr + at, (gradient * slope).to(result_ptr.dtype.element_ty), mask=at < n)
+    tl.store(result_ptr + at, (gradient * slope).to(result_ptr.dtype.element_ty), mask=exists)
 
 
 def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
@@ -108,7 +118,7 @@ def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
         minimum = (*two_parts(function.minimum_input), *two_parts(function.minimum_value))
         _forward_kernel[grid](
             x, y, packed, x.numel(), *minimum, *series_near_minimum(function), NEAR,
-            KIND=_KINDS[name], BITS=packed.shape[0], BLOCK=_BLOCK_BYTES,
+            NAME=name, BITS=packed.shape[0], BLOCK=_BLOCK_BYTES,
         )  # fmt: skip
     return y, packed
 

@@ -13,9 +13,9 @@ _PARTS = 256
 
 @triton.jit
 def _forward_kernel(
-    x_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, width, eps,
-    CENTERED: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+    x_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, width, eps, CENTERED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
+    """A row; no pointer to a weight or a bias where there is none."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < width
@@ -24,9 +24,9 @@ def _forward_kernel(
         x = tl.where(inside, x - tl.sum(x, axis=0) / width, 0.0)
     scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / width + eps)
     y = x * scale
-    if WEIGHTED:
+    if weight_ptr is not None:
         y = y * tl.load(weight_ptr + at, mask=inside, other=0.0).to(tl.float32)
-    if BIASED:
+    if bias_ptr is not None:
         y = y + tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
     tl.store(y_ptr + row * width + at, y.to(y_ptr.dtype.element_ty), mask=inside)
     tl.store(scale_ptr + row, scale)
@@ -35,7 +35,7 @@ def _forward_kernel(
 @triton.jit
 def _backward_kernel(
     gradient_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, result_ptr, to_weight_ptr, to_bias_ptr, rows, width,
-    CENTERED: tl.constexpr, WEIGHTED: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+    CENTERED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """Rows part, part + parts, …: their gradients, and the sums over them of the gradients of weight and bias."""
     part = tl.program_id(0)
@@ -43,9 +43,9 @@ def _backward_kernel(
     inside = at < width
     weight = tl.zeros([BLOCK], dtype=tl.float32) + 1.0
     bias = tl.zeros([BLOCK], dtype=tl.float32)
-    if WEIGHTED:
+    if weight_ptr is not None:
         weight = tl.load(weight_ptr + at, mask=inside, other=1.0).to(tl.float32)
-    if BIASED:
+    if bias_ptr is not None:
         bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
     to_weight = tl.zeros([BLOCK], dtype=tl.float32)
     to_bias = tl.zeros([BLOCK], dtype=tl.float32)
@@ -74,33 +74,25 @@ def forward(
     y, scale = torch.empty_like(x), x.new_empty((rows, 1), dtype=torch.float32)
     if x.numel():
         width = x.numel() // rows
-        _forward_kernel[(rows,)](
-            x, y, *_given(y, weight, bias), scale, width, eps,
-            CENTERED=centered, WEIGHTED=weight is not None, BIASED=bias is not None, BLOCK=triton.next_power_of_2(width),
-        )  # fmt: skip
+        block = triton.next_power_of_2(width)
+        _forward_kernel[(rows,)](x, y, *_dense(weight, bias), scale, width, eps, CENTERED=centered, BLOCK=block)
     return y, scale
 
 
 def backward(
     gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centered: bool
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Gradients of input, weight and bias."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of input, weight and bias; the last two flattened, whatever they are where there is no such parameter."""
     gradient, result, rows = gradient.contiguous(), torch.empty_like(y), scale.shape[0]
     width, parts = y.numel() // max(rows, 1), min(rows, _PARTS)
     sums = y.new_zeros((2, parts, width), dtype=torch.float32)
     if y.numel():
         _backward_kernel[(parts,)](
-            gradient, y, *_given(y, weight, bias), scale, result, sums[0], sums[1], rows, width,
-            CENTERED=centered, WEIGHTED=weight is not None, BIASED=bias is not None, BLOCK=triton.next_power_of_2(width),
+            gradient, y, *_dense(weight, bias), scale, result, sums[0], sums[1], rows, width,
+            CENTERED=centered, BLOCK=triton.next_power_of_2(width),
         )  # fmt: skip
-    to_weight, to_bias = sums.sum(1)
-    return (
-        result,
-        None if weight is None else to_weight.view(weight.shape).to(weight.dtype),
-        None if bias is None else to_bias.view(bias.shape).to(bias.dtype),
-    )
+    return result, *sums.sum(1)
 
 
-def _given(stand_in: Tensor, *tensors: Tensor | None) -> list[Tensor]:
-    """Contiguous tensors; one that no kernel reads where there is none."""
-    return [stand_in if t is None else t.contiguous() for t in tensors]
+def _dense(*parameters: Tensor | None) -> list[Tensor | None]:
+    return [None if p is None else p.contiguous() for p in parameters]

@@ -78,5 +78,5 @@ def norm(name: str) -> float:
     wide = F.layer_norm(leaves[0], (50,), *leaves[1:]) if centered else F.rms_norm(leaves[0], (50,), leaves[1], 1e-5)
     exact = [wide, *torch.autograd.grad(wide, leaves, gradient.double())]
     y, scale = triton_norm.forward(x, weight, bias, 5, 1e-5, centered)
-    found = [y, *(t for t in triton_norm.backward(gradient, y, weight, bias, scale, centered) if t is not None)]
-    return max(float((a.double() - b).norm() / b.norm()) for a, b in zip(found, exact, strict=True))
+    found = [y, *triton_norm.backward(gradient, y, weight, bias, scale, centered)]
+    return max(float((a.double() - b).norm() / b.norm()) for a, b in zip(found, exact, strict=False))
