@@ -6,47 +6,50 @@ Source: Ivanov et al. 2021, section 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from amped.kernels.layouts.spec import CLASSES, CONTRACTION, LAYERS, LETTERS, Dimensions, Operator
 
 
-def flop(operator: Operator, dimensions: Dimensions) -> int:
-    """Arithmetic of an operator: two for each multiply-accumulate. Source: definition."""
-    if operator.einsum:
-        letters = set(operator.einsum) - set(",->")
-        return 2 * dimensions.size("".join(letters))
-    return sum(count * dimensions.size(letters) for letters, count in operator.flop.items())
+@dataclass(frozen=True)
+class Work:
+    """What an operator computes and moves.
 
-
-def words(operator: Operator, dimensions: Dimensions) -> int:
-    """Elements read and written by an operator, each tensor once. Source: Ivanov et al. 2021, section 3.2."""
-    return words_read(operator, dimensions) + words_written(operator, dimensions)
-
-
-def words_read(operator: Operator, dimensions: Dimensions) -> int:
-    """Elements of an operator's inputs. Source: definition."""
-    return sum(dimensions.size(LETTERS[name]) for name in operator.inputs)
-
-
-def words_written(operator: Operator, dimensions: Dimensions) -> int:
-    """Elements of an operator's outputs. Source: definition."""
-    return sum(dimensions.size(LETTERS[name]) for name in operator.outputs)
-
-
-def words_unfused(operator: Operator, dimensions: Dimensions) -> int:
-    """Elements read and written by the elementary kernels that a fused one replaces, parameters and statistics once.
-
-    Assumes a framework's kernels: layer norm keeps its input, its backward is one kernel for dx and one for dγ and dβ.
-    Source: definition. Differs: the paper's own un-fused count, of which only a total is published (−22.91 %).
+    Attributes:
+        flop: arithmetic, two for each multiply-accumulate. Source: definition.
+        words_in, words_out: elements read and written, each tensor once. Source: Ivanov et al. 2021, section 3.2.
+        words_unfused: elements read and written by the elementary kernels that a fused one replaces, parameters and
+            statistics once. Assumes a framework's kernels: layer norm keeps its input, its backward is one kernel for dx
+            and one for dγ and dβ. Source: definition. Differs: the paper's own un-fused count, of which only a total is
+            published (−22.91 %).
     """
-    if not operator.unfused:
-        return words(operator, dimensions)
-    counted = {frozenset(letters) for letters in operator.unfused}
-    small = (LETTERS[name] for name in (*operator.inputs, *operator.outputs))
-    rest = sum(dimensions.size(letters) for letters in small if frozenset(letters) not in counted)
-    return rest + sum(count * dimensions.size(letters) for letters, count in operator.unfused.items())
+
+    flop: int
+    words_in: int
+    words_out: int
+    words_unfused: int
+
+    @property
+    def words(self) -> int:
+        """Elements read and written."""
+        return self.words_in + self.words_out
+
+
+def work(operator: Operator, dimensions: Dimensions) -> Work:
+    """What an operator computes and moves."""
+
+    def counted(counts: Mapping[str, int]) -> int:
+        return sum(count * dimensions.size(letters) for letters, count in counts.items())
+
+    read, written = ([LETTERS[name] for name in names] for names in (operator.inputs, operator.outputs))
+    flop = (
+        2 * dimensions.size("".join(set(operator.einsum) - set(",->"))) if operator.einsum else counted(operator.flop)
+    )
+    words_in, words_out = (sum(map(dimensions.size, tensors)) for tensors in (read, written))
+    known = {frozenset(letters) for letters in operator.unfused}
+    rest = sum(dimensions.size(letters) for letters in (*read, *written) if frozenset(letters) not in known)
+    return Work(flop, words_in, words_out, rest + counted(operator.unfused))
 
 
 @dataclass(frozen=True)
@@ -57,30 +60,33 @@ class Device:
     bandwidth: float
     word_bytes: float = 2.0
 
-    def bound(self, operator: Operator, dimensions: Dimensions) -> float:
-        """Least time (s) of an operator: its arithmetic or its traffic at peak, the longer. Source: roofline model.
+    def arithmetic_time(self, of: Work) -> float:
+        """Time (s) of the arithmetic at peak contraction rate, as that of the other classes never counts."""
+        return of.flop / self.flop_rate
 
-        Assumes peak contraction rate for all arithmetic, as that of the other classes never counts.
-        """
-        arithmetic = flop(operator, dimensions) / self.flop_rate
-        return max(arithmetic, words(operator, dimensions) * self.word_bytes / self.bandwidth)
+    def traffic_time(self, of: Work) -> float:
+        """Time (s) of the compulsory traffic at peak."""
+        return of.words * self.word_bytes / self.bandwidth
 
-    def mue(self, operator: Operator, dimensions: Dimensions, seconds: float) -> float:
+    def bound(self, of: Work) -> float:
+        """Least time (s) of an operator: its arithmetic or its traffic, the longer. Source: roofline model."""
+        return max(self.arithmetic_time(of), self.traffic_time(of))
+
+    def mue(self, of: Work, seconds: float) -> float:
         """Memory usage efficiency (%): compulsory traffic in the measured time, of the peak bandwidth.
 
         100·(Q/D)·(bandwidth achieved/peak) with bandwidth achieved = D/t, so that the traffic D really moved cancels.
         Source: Fuhrer et al. 2018, as used by Ivanov et al. 2021, section 3.3.
         """
-        return 100 * words(operator, dimensions) * self.word_bytes / (seconds * self.bandwidth)
+        return 100 * self.traffic_time(of) / seconds
 
-    def percent_of_peak(self, operator: Operator, dimensions: Dimensions, seconds: float) -> float:
+    def percent_of_peak(self, of: Work, seconds: float) -> float:
         """Arithmetic rate in the measured time, % of peak. Source: definition."""
-        return 100 * flop(operator, dimensions) / (seconds * self.flop_rate)
+        return 100 * self.arithmetic_time(of) / seconds
 
-    def is_memory_bound(self, operator: Operator, dimensions: Dimensions) -> bool:
+    def is_memory_bound(self, of: Work) -> bool:
         """Whether traffic at peak takes longer than arithmetic at peak: MUE > %-of-peak, whatever the time."""
-        traffic = words(operator, dimensions) * self.word_bytes / self.bandwidth
-        return traffic > flop(operator, dimensions) / self.flop_rate
+        return self.traffic_time(of) > self.arithmetic_time(of)
 
 
 @dataclass(frozen=True)
@@ -95,53 +101,38 @@ class Total:
 
 def total(operators: Iterable[Operator], dimensions: Dimensions) -> Total:
     """Sums over the operators."""
-    of = list(operators)
-    return Total(
-        len(of),
-        sum(flop(operator, dimensions) for operator in of),
-        sum(words(operator, dimensions) for operator in of),
-        sum(words_unfused(operator, dimensions) for operator in of),
-    )
+    of = [work(operator, dimensions) for operator in operators]
+    return Total(len(of), sum(w.flop for w in of), sum(w.words for w in of), sum(w.words_unfused for w in of))
 
 
-def totals_by_class(operators: Iterable[Operator], dimensions: Dimensions) -> dict[str, Total]:
+def totals_by_class(operators: Sequence[Operator], dimensions: Dimensions) -> dict[str, Total]:
     """Sums for each class."""
-    of = list(operators)
-    return {kind: total((o for o in of if o.kind == kind), dimensions) for kind in CLASSES}
+    return {kind: total((o for o in operators if o.kind == kind), dimensions) for kind in CLASSES}
 
 
-def fusion_saves(operators: Iterable[Operator], dimensions: Dimensions) -> tuple[float, float]:
+def fusion_saves(operators: Sequence[Operator], dimensions: Dimensions) -> tuple[float, float]:
     """Fraction of all words that fusion removes, and of the words that are not the contractions'."""
-    of = list(operators)
-    every, rest = (total(some, dimensions) for some in (of, [o for o in of if o.kind != CONTRACTION]))
+    rest = total((o for o in operators if o.kind != CONTRACTION), dimensions).unfused_words
+    every = total(operators, dimensions)
     saved = every.unfused_words - every.words
-    return saved / every.unfused_words, saved / rest.unfused_words
+    return saved / every.unfused_words, saved / rest
 
 
 def line(
-    operator: Operator, dimensions: Dimensions, device: Device | None = None, seconds: Mapping[str, float] | None = None
+    operator: Operator, dimensions: Dimensions, device: Device | None = None, seconds: float | None = None
 ) -> dict[str, object]:
     """All that is known of one operator, for a table or JSON."""
-    told: dict[str, object] = {
-        "operator": operator.name,
-        "class": operator.kind,
-        "pass": "forward" if operator.forward else "backward",
-        "flop": flop(operator, dimensions),
-        "words_in": words_read(operator, dimensions),
-        "words_out": words_written(operator, dimensions),
-        "words_unfused": words_unfused(operator, dimensions),
-    }
+    own = work(operator, dimensions)
+    direction = "forward" if operator.forward else "backward"
+    told: dict[str, object] = {"operator": operator.name, "class": operator.kind, "pass": direction, **vars(own)}
     if device:
-        told["bound_us"] = 1e6 * device.bound(operator, dimensions)
-        told["limited_by"] = "memory" if device.is_memory_bound(operator, dimensions) else "arithmetic"
-    time = (seconds or {}).get(operator.name)
-    if device and time:
+        limit = "memory" if device.is_memory_bound(own) else "arithmetic"
+        told |= {"bound_us": 1e6 * device.bound(own), "limited_by": limit}
+    if device and seconds:
         told |= {
-            "time_us": 1e6 * time,
-            "mue_percent": device.mue(operator, dimensions, time),
-            "peak_percent": device.percent_of_peak(operator, dimensions, time),
-            "gap": time / device.bound(operator, dimensions),
-        }
+            "time_us": 1e6 * seconds, "mue_percent": device.mue(own, seconds),
+            "peak_percent": device.percent_of_peak(own, seconds), "gap": seconds / device.bound(own),
+        }  # fmt: skip
     return told
 
 
@@ -154,7 +145,7 @@ def told(
     return {
         "dimensions": vars(dimensions),
         "attention": attention,
-        "operators": [line(operator, dimensions, device, seconds) for operator in operators],
+        "operators": [line(operator, dimensions, device, seconds.get(operator.name)) for operator in operators],
         "classes": {name: vars(part) for name, part in totals_by_class(operators, dimensions).items()},
         "total": vars(total(operators, dimensions)),
         "fusion_saves_fraction": of_all,

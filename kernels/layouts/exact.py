@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import ConfigError
-from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent
+from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, layouts_seen
 
 LARGEST = 5e7
 
@@ -43,8 +43,7 @@ def solve_exact(given: Iterable[Relation], bound: Mapping[str, str] | None = Non
         ConfigError: if a table of the elimination would be larger than 5e7.
     """
     left = consistent(given, bound)
-    domains = {name: sorted({c[0] for r in left if name in r.variables for c in r.seen_on((name,))})
-               for relation in left for name in relation.variables}  # fmt: skip
+    domains = layouts_seen(left)
     factors = [_factor(relation, domains) for relation in left]
     eliminated: list[tuple[str, Factor]] = []
     while remaining := sorted({name for factor in factors for name in factor.variables}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import permutations
@@ -123,6 +123,12 @@ def usable_rows(attention: str) -> dict[str, set[Choice]]:
     """The rows of each operator that some whole layer may use: the others need not be measured."""
     every = [Relation(o.name, variables_of(o), dict.fromkeys(rows_of(o), 0.0)) for o in LAYERS[attention]]
     return {relation.name: set(relation.times) for relation in consistent(every)}
+
+
+def layouts_seen(given: Sequence[Relation]) -> dict[str, list[str]]:
+    """The layouts of each variable that rows have."""
+    names = dict.fromkeys(name for relation in given for name in relation.variables)
+    return {name: sorted({c[0] for r in given if name in r.variables for c in r.seen_on((name,))}) for name in names}
 
 
 def lower_bound(given: Iterable[Relation]) -> float:

@@ -11,11 +11,13 @@ not greedily; and of several splits the fastest whole plan is taken, not the sho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import chain as flattened
 from itertools import product
 
 from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.layouts.exact import solve_exact
-from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, time_of
+from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, layouts_seen, time_of
 
 # Operators between two tensors of the chain, and the tensor after them.
 Chain = tuple[tuple[tuple[str, ...], str], ...]
@@ -46,64 +48,38 @@ def chain_of(chain: Chain, attention: str) -> Chain:
 def solve_path(given: Iterable[Relation], chain: Chain, bound: Mapping[str, str] | None = None) -> dict[str, str]:
     """The layouts of a chain's tensors on the shortest path; a tensor that comes twice with two layouts is left open.
 
+    It is the exact choice where every link has layouts of its own for what is not on the chain.
+
     Raises:
         InfeasibleError: if there is no path.
     """
     left = {relation.name: relation for relation in consistent(given, bound)}
-    paths: dict[str, tuple[float, tuple[str, ...]]] = {}
-    before = ""
-    for operators, after in chain:
-        edges = _edges([left[name] for name in operators if name in left], before or "X", after)
-        paths = _extended(paths, edges, first=not before)
-        if not paths:
-            raise InfeasibleError(f"no path leads through {' and '.join(operators)}", "split more variables")
-        before = after
-    names = ("X", *(after for _, after in chain))
-    _, layouts = min(paths.values())
+    tensors = ("X", *(after for _, after in chain))
+    links = []
+    for place, (operators, after) in enumerate(chain):
+        ends = {tensors[place]: str(place), after: str(place + 1)}
+        own = [left[name] for name in operators if name in left]
+        links.append([_renamed(relation, ends, f" of link {place}") for relation in own])
+    try:
+        layouts = solve_exact(flattened.from_iterable(links))
+    except InfeasibleError:
+        operators = next(chain[end - 1][0] for end in range(1, len(links) + 1) if not _fits(links[:end]))
+        raise InfeasibleError(f"no path leads through {' and '.join(operators)}", "split more variables") from None
     found: dict[str, set[str]] = {}
-    for name, layout in zip(names, layouts, strict=True):
-        found.setdefault(name, set()).add(layout)
+    for place, name in enumerate(tensors):
+        found.setdefault(name, set()).add(layouts[str(place)])
     return {name: next(iter(options)) for name, options in found.items() if len(options) == 1}
 
 
-def _edges(relations: list[Relation], before: str, after: str) -> dict[tuple[str, str], float]:
-    """The least summed time of some operators for each pair of layouts of two tensors; all else is minimized away."""
-    joined: dict[tuple[tuple[str, str], ...], float] = {(): 0.0}
-    for relation in relations:
-        joined = _joined(joined, relation)
-    edges: dict[tuple[str, str], float] = {}
-    for choice, time in joined.items():
-        layouts = dict(choice)
-        pair = layouts[before], layouts[after]
-        edges[pair] = min(time, edges.get(pair, float("inf")))
-    return edges
+def _renamed(relation: Relation, ends: Mapping[str, str], behind: str) -> Relation:
+    return replace(relation, variables=tuple(ends.get(name, name + behind) for name in relation.variables))
 
 
-def _joined(
-    joined: dict[tuple[tuple[str, str], ...], float], relation: Relation
-) -> dict[tuple[tuple[str, str], ...], float]:
-    """Choices that agree with the rows of one more operator, times added."""
-    found: dict[tuple[tuple[str, str], ...], float] = {}
-    for choice, time in joined.items():
-        known = dict(choice)
-        for row, more in relation.times.items():
-            new = dict(zip(relation.variables, row, strict=True))
-            if all(known.get(name, layout) == layout for name, layout in new.items()):
-                found[tuple(sorted((known | new).items()))] = time + more
-    return found
-
-
-def _extended(
-    paths: dict[str, tuple[float, tuple[str, ...]]], edges: Mapping[tuple[str, str], float], first: bool
-) -> dict[str, tuple[float, tuple[str, ...]]]:
-    """The shortest path to each layout after one more edge: a chain has no other neighbors, so this is Dijkstra's."""
-    found: dict[str, tuple[float, tuple[str, ...]]] = {}
-    for (before, after), time in edges.items():
-        start = (0.0, (before,)) if first else paths.get(before)
-        if start is not None:
-            candidate = start[0] + time, (*start[1], after)
-            found[after] = min(candidate, found.get(after, (float("inf"), ())))
-    return found
+def _fits(links: Iterable[Iterable[Relation]]) -> bool:
+    try:
+        return bool(solve_exact(flattened.from_iterable(links)))
+    except InfeasibleError:
+        return False
 
 
 def solve_by_paths(
@@ -116,11 +92,12 @@ def solve_by_paths(
         ConfigError: for a variable to split that does not exist.
     """
     left = consistent(given)
-    names = sorted({name for relation in left for name in relation.variables})
+    seen = layouts_seen(left)
     for name in split:
-        if name not in names:
-            raise ConfigError(f"there is no variable {name!r} to split", did_you_mean(name, names) or ", ".join(names))
-    options = [sorted({c[0] for r in left if name in r.variables for c in r.seen_on((name,))}) for name in split]
+        if name not in seen:
+            advice = did_you_mean(name, sorted(seen)) or ", ".join(sorted(seen))
+            raise ConfigError(f"there is no variable {name!r} to split", advice)
+    options = [seen[name] for name in split]
     best: tuple[float, dict[str, str]] | None = None
     refusal: InfeasibleError | None = None
     for choice in product(*options):

@@ -56,20 +56,26 @@ class Dimensions:
         return f"batch {self.batch}, seq {self.seq}, heads {self.heads}, hidden {self.hidden}, ffn {self.ffn}"
 
 
-# The tensors of the layer and the letters of each, in logical order.
-LETTERS: dict[str, str] = {
-    "X": "bji", "WKQV": "qphi", "BKQV": "qph", "KQV": "qphbj", "KKQQVV": "qphbj", "KK": "phbk", "QQ": "phbj",
-    "VV": "phbk", "BETA": "hbjk", "ALPHA": "hbjk", "ATTN_MASK": "hbjk", "ATTN_DROP": "hbjk", "GAMMA": "phbj",
-    "WO": "phi", "BO": "i", "ATT": "bji", "S1": "i", "B1": "i", "MASK1": "bji", "LN1": "bji", "LN1DIFF": "bji",
-    "LN1STD": "bj", "SB1": "bji", "LINW1": "ui", "LINB1": "u", "LIN1MM": "bju", "LIN1": "bju", "MASK2": "bju",
-    "DROP2": "bju", "LINW2": "iu", "LINB2": "i", "LIN2MM": "bji", "LIN2": "bji", "S2": "i", "B2": "i", "MASK3": "bji",
-    "LN2": "bji", "LN2DIFF": "bji", "LN2STD": "bj", "Y": "bji",
-    "DY": "bji", "DLN2": "bji", "DS2": "i", "DB2": "i", "DRESID2": "bji", "DLIN2": "bji", "DDROP2": "bju",
-    "DLINW2": "iu", "DLIN1": "bju", "DLINB1": "u", "DSB1": "bji", "DLINW1": "ui", "DLN1": "bji", "DS1": "i",
-    "DB1": "i", "DLINB2": "i", "DRESID1": "bji", "DATT": "bji", "DBO": "i", "DGAMMA": "phbj", "DWO": "phi",
-    "DATTN_DROP": "hbjk", "DVV": "phbk", "DBETA": "hbjk", "DQQ": "phbj", "DKK": "phbk", "DKKQQVV": "qphbj",
-    "LSE": "hbj", "DBKQV": "qph", "DXATT": "bji", "DWKQV": "qphi", "DX": "bji",
-}  # fmt: skip
+# The tensors of the layer by their letters, in logical order.
+_TENSORS = {
+    "bji": "X ATT MASK1 LN1 LN1DIFF SB1 LIN2MM LIN2 MASK3 LN2 LN2DIFF Y DY DLN2 DRESID2 DLIN2 DSB1 DLN1 DRESID1 DATT "
+    "DXATT DX",
+    "qphi": "WKQV DWKQV",
+    "qph": "BKQV DBKQV",
+    "qphbj": "KQV KKQQVV DKKQQVV",
+    "phbk": "KK VV DVV DKK",
+    "phbj": "QQ GAMMA DGAMMA DQQ",
+    "hbjk": "BETA ALPHA ATTN_MASK ATTN_DROP DATTN_DROP DBETA",
+    "phi": "WO DWO",
+    "i": "BO S1 B1 LINB2 S2 B2 DS2 DB2 DS1 DB1 DLINB2 DBO",
+    "bj": "LN1STD LN2STD",
+    "ui": "LINW1 DLINW1",
+    "u": "LINB1 DLINB1",
+    "bju": "LIN1MM LIN1 MASK2 DROP2 DDROP2 DLIN1",
+    "iu": "LINW2 DLINW2",
+    "hbj": "LSE",
+}
+LETTERS = {name: letters for letters, names in _TENSORS.items() for name in names.split()}
 # The three parts of a stack: which one, and the stack.
 SLICES = {
     "KK": ("KKQQVV", 0), "QQ": ("KKQQVV", 1), "VV": ("KKQQVV", 2),
@@ -107,16 +113,16 @@ class Operator:
         return self in FORWARD or self.name == "sdpa"
 
 
-def _gemm(name: str, einsum: str, tensors: str, scaled: bool = False) -> Operator:
+def _gemm(name: str, tensors: str, scaled: bool = False) -> Operator:
     first, second, out = tensors.split()
+    einsum = f"{LETTERS[first]},{LETTERS[second]}->{LETTERS[out]}"
     return Operator(name, CONTRACTION, (first, second), (out,), einsum, scaled)
 
 
-def _fused(
-    name: str, kernel: str, kind: str, tensors: str, flop: dict[str, int], unfused: dict[str, int] | None = None
-) -> Operator:
+def _fused(name: str, kind: str, tensors: str, flop: dict[str, int], unfused: dict[str, int] | None = None) -> Operator:
+    """The kernel has the operator's name, without the number of the block where both blocks have one."""
     inputs, outputs = (tuple(part.split()) for part in tensors.split("->"))
-    return Operator(name, kind, inputs, outputs, kernel=kernel, flop=flop, unfused=unfused or {})
+    return Operator(name, kind, inputs, outputs, kernel=name.rstrip("12"), flop=flop, unfused=unfused or {})
 
 
 # Elementary kernels, words for each value:
@@ -125,45 +131,45 @@ def _fused(
 # bias 2, ReLU 2, dropout 3; backward dropout 3, ReLU 3, bias 1.
 # The residual gradient's sum 3, the bias's gradient 1. Dropout keeps a mask as large as its input.
 FORWARD = (
-    _gemm("QKV", "qphi,bji->qphbj", "WKQV X KQV"),
-    _fused("aib", "aib", ELEMENTWISE, "KQV BKQV -> KKQQVV", {"qphbj": 1}),
-    _gemm("QKT", "phbk,phbj->hbjk", "KK QQ BETA", scaled=True),
-    _fused("softmax", "softmax", NORMALIZATION, "BETA -> ALPHA ATTN_MASK ATTN_DROP", {"hbjk": 6}, {"hbjk": 5}),
-    _gemm("gamma", "phbk,hbjk->phbj", "VV ATTN_DROP GAMMA"),
-    _gemm("out", "phi,phbj->bji", "WO GAMMA ATT"),
-    _fused("bdrln1", "bdrln", NORMALIZATION, "ATT BO X S1 B1 -> MASK1 SB1 LN1 LN1DIFF LN1STD",
+    _gemm("QKV", "WKQV X KQV"),
+    _fused("aib", ELEMENTWISE, "KQV BKQV -> KKQQVV", {"qphbj": 1}),
+    _gemm("QKT", "KK QQ BETA", scaled=True),
+    _fused("softmax", NORMALIZATION, "BETA -> ALPHA ATTN_MASK ATTN_DROP", {"hbjk": 6}, {"hbjk": 5}),
+    _gemm("gamma", "VV ATTN_DROP GAMMA"),
+    _gemm("out", "WO GAMMA ATT"),
+    _fused("bdrln1", NORMALIZATION, "ATT BO X S1 B1 -> MASK1 SB1 LN1 LN1DIFF LN1STD",
            {"bji": 10, "bj": 6}, {"bji": 10}),
-    _gemm("lin1", "bji,ui->bju", "SB1 LINW1 LIN1MM"),
-    _fused("bad", "bad", ELEMENTWISE, "LIN1MM LINB1 -> LIN1 MASK2 DROP2", {"bju": 2}, {"bju": 7}),
-    _gemm("lin2", "bju,iu->bji", "DROP2 LINW2 LIN2MM"),
-    _fused("bdrln2", "bdrln", NORMALIZATION, "LIN2MM LINB2 SB1 S2 B2 -> LIN2 MASK3 Y LN2 LN2DIFF LN2STD",
+    _gemm("lin1", "SB1 LINW1 LIN1MM"),
+    _fused("bad", ELEMENTWISE, "LIN1MM LINB1 -> LIN1 MASK2 DROP2", {"bju": 2}, {"bju": 7}),
+    _gemm("lin2", "DROP2 LINW2 LIN2MM"),
+    _fused("bdrln2", NORMALIZATION, "LIN2MM LINB2 SB1 S2 B2 -> LIN2 MASK3 Y LN2 LN2DIFF LN2STD",
            {"bji": 10, "bj": 6}, {"bji": 10}),
 )  # fmt: skip
 BACKWARD = (
-    _fused("bsb", "bsb", NORMALIZATION, "DY LN2 S2 -> DLN2 DS2 DB2", {"bji": 4}, {"bji": 2}),
-    _fused("blnrd1", "blnrd", NORMALIZATION, "DLN2 LN2DIFF MASK3 LN2STD -> DRESID2 DLIN2",
+    _fused("bsb", NORMALIZATION, "DY LN2 S2 -> DLN2 DS2 DB2", {"bji": 4}, {"bji": 2}),
+    _fused("blnrd1", NORMALIZATION, "DLN2 LN2DIFF MASK3 LN2STD -> DRESID2 DLIN2",
            {"bji": 9, "bj": 4}, {"bji": 6}),
-    _gemm("dXlin2", "bji,iu->bju", "DLIN2 LINW2 DDROP2"),
-    _gemm("dWlin2", "bji,bju->iu", "DLIN2 DROP2 DLINW2"),
-    _fused("bdrlb", "bdrlb", ELEMENTWISE, "DDROP2 MASK2 LIN1 -> DLIN1 DLINB1", {"bju": 3}, {"bju": 7}),
-    _gemm("dXlin1", "bju,ui->bji", "DLIN1 LINW1 DSB1"),
-    _gemm("dWlin1", "bju,bji->ui", "DLIN1 SB1 DLINW1"),
-    _fused("ebsb", "ebsb", NORMALIZATION, "DRESID2 DSB1 LN1 DLIN2 S1 -> DLN1 DS1 DB1 DLINB2",
+    _gemm("dXlin2", "DLIN2 LINW2 DDROP2"),
+    _gemm("dWlin2", "DLIN2 DROP2 DLINW2"),
+    _fused("bdrlb", ELEMENTWISE, "DDROP2 MASK2 LIN1 -> DLIN1 DLINB1", {"bju": 3}, {"bju": 7}),
+    _gemm("dXlin1", "DLIN1 LINW1 DSB1"),
+    _gemm("dWlin1", "DLIN1 SB1 DLINW1"),
+    _fused("ebsb", NORMALIZATION, "DRESID2 DSB1 LN1 DLIN2 S1 -> DLN1 DS1 DB1 DLINB2",
            {"bji": 6}, {"bji": 6}),
-    _fused("blnrd2", "blnrd", NORMALIZATION, "DLN1 LN1DIFF MASK1 LN1STD -> DRESID1 DATT",
+    _fused("blnrd2", NORMALIZATION, "DLN1 LN1DIFF MASK1 LN1STD -> DRESID1 DATT",
            {"bji": 9, "bj": 4}, {"bji": 6}),
-    _fused("baob", "baob", ELEMENTWISE, "DATT -> DBO", {"bji": 1}),
-    _gemm("dXout", "phi,bji->phbj", "WO DATT DGAMMA"),
-    _gemm("dWout", "phbj,bji->phi", "GAMMA DATT DWO"),
-    _gemm("dX1gamma", "phbk,phbj->hbjk", "VV DGAMMA DATTN_DROP"),
-    _gemm("dX2gamma", "phbj,hbjk->phbk", "DGAMMA ATTN_DROP DVV"),
-    _fused("bs", "bs", NORMALIZATION, "DATTN_DROP ATTN_MASK ALPHA -> DBETA", {"hbjk": 6}, {"hbjk": 6}),
-    _gemm("dX1QKT", "phbk,hbjk->phbj", "KK DBETA DQQ", scaled=True),
-    _gemm("dX2QKT", "phbj,hbjk->phbk", "QQ DBETA DKK", scaled=True),
-    _fused("baib", "baib", ELEMENTWISE, "DKKQQVV -> DBKQV", {"qphbj": 1}),
-    _gemm("dXQKV", "qphi,qphbj->bji", "WKQV DKKQQVV DXATT"),
-    _gemm("dWQKV", "bji,qphbj->qphi", "X DKKQQVV DWKQV"),
-    _fused("bei", "bei", ELEMENTWISE, "DXATT DRESID1 -> DX", {"bji": 1}),
+    _fused("baob", ELEMENTWISE, "DATT -> DBO", {"bji": 1}),
+    _gemm("dXout", "WO DATT DGAMMA"),
+    _gemm("dWout", "GAMMA DATT DWO"),
+    _gemm("dX1gamma", "VV DGAMMA DATTN_DROP"),
+    _gemm("dX2gamma", "DGAMMA ATTN_DROP DVV"),
+    _fused("bs", NORMALIZATION, "DATTN_DROP ATTN_MASK ALPHA -> DBETA", {"hbjk": 6}, {"hbjk": 6}),
+    _gemm("dX1QKT", "KK DBETA DQQ", scaled=True),
+    _gemm("dX2QKT", "QQ DBETA DKK", scaled=True),
+    _fused("baib", ELEMENTWISE, "DKKQQVV -> DBKQV", {"qphbj": 1}),
+    _gemm("dXQKV", "WKQV DKKQQVV DXATT"),
+    _gemm("dWQKV", "X DKKQQVV DWKQV"),
+    _fused("bei", ELEMENTWISE, "DXATT DRESID1 -> DX", {"bji": 1}),
 )  # fmt: skip
 ENCODER = (*FORWARD, *BACKWARD)
 # What only the gradient of the layer's input needs.

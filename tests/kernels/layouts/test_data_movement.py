@@ -50,12 +50,12 @@ def test_classes_have_their_golden_shares():
     ("name", "gigaflop"), [("QKV", 25.770), ("QKT", 4.295), ("dX2QKT", 4.295), ("out", 8.590), ("dWlin2", 34.360)]
 )
 def test_contractions_have_their_golden_flop(name, gigaflop):
-    assert cost.flop(OPERATORS[name], LONG) / 1e9 == pytest.approx(gigaflop, abs=5e-4)
+    assert cost.work(OPERATORS[name], LONG).flop / 1e9 == pytest.approx(gigaflop, abs=5e-4)
 
 
 def test_softmax_moves_what_the_paper_says():
-    moved = [(cost.words_read(OPERATORS[n], LONG), cost.words_written(OPERATORS[n], LONG)) for n in ("softmax", "bs")]
-    assert moved == [(33_554_432, 100_663_296), (100_663_296, 33_554_432)]
+    works = [cost.work(OPERATORS[n], LONG) for n in ("softmax", "bs")]
+    assert [(w.words_in, w.words_out) for w in works] == [(33_554_432, 100_663_296), (100_663_296, 33_554_432)]
 
 
 def test_rows_add_up_to_the_closed_forms():
@@ -63,12 +63,14 @@ def test_rows_add_up_to_the_closed_forms():
     d = ODD
     b, j, n, h, u = d.batch, d.seq, d.hidden, d.heads, d.ffn
     a, s, m, r = b * j * n, h * b * j * j, b * j * u, b * j
-    assert sum(cost.flop(o, d) for o in CONTRACTIONS) == 24 * b * j * n**2 + 12 * b * j * j * n + 12 * b * j * n * u
-    assert sum(cost.words(o, d) for o in CONTRACTIONS) == 36 * a + 6 * s + 6 * m + 12 * n**2 + 6 * n * u
+    assert (
+        sum(cost.work(o, d).flop for o in CONTRACTIONS) == 24 * b * j * n**2 + 12 * b * j * j * n + 12 * b * j * n * u
+    )
+    assert sum(cost.work(o, d).words for o in CONTRACTIONS) == 36 * a + 6 * s + 6 * m + 12 * n**2 + 6 * n * u
     vectors = sum(
         d.size(LETTERS[x]) for o in ENCODER for x in (*o.inputs, *o.outputs) if LETTERS[x] in ("i", "u", "qph")
     )
-    fused = sum(cost.words(o, d) for o in ENCODER if o not in CONTRACTIONS)
+    fused = sum(cost.work(o, d).words for o in ENCODER if o not in CONTRACTIONS)
     assert fused == 44 * a + 8 * s + 8 * m + 4 * r + vectors
     assert cost.total(ENCODER, d).unfused_words - cost.total(ENCODER, d).words == 9 * a + 3 * s + 6 * m
 
@@ -90,26 +92,27 @@ def test_every_tensor_is_written_once_before_it_is_read_or_comes_from_outside():
 
 
 def test_the_least_time_is_the_known_floor():
-    by_class = {kind: sum(H200.bound(o, LONG) for o in ENCODER if o.kind == kind) for kind in CLASSES}
-    assert 1e3 * sum(V100.bound(o, LONG) for o in ENCODER) == pytest.approx(4.34, abs=0.005)
+    by_class = {kind: sum(H200.bound(cost.work(o, LONG)) for o in ENCODER if o.kind == kind) for kind in CLASSES}
+    assert 1e3 * sum(V100.bound(cost.work(o, LONG)) for o in ENCODER) == pytest.approx(4.34, abs=0.005)
     assert 1e3 * by_class["contraction"] == pytest.approx(0.51, abs=0.005)
     assert 1e3 * sum(by_class.values()) == pytest.approx(0.79, abs=0.005)
 
 
 @pytest.mark.parametrize("device", [V100, H200])
 def test_only_products_with_scores_are_memory_bound_among_contractions(device):
-    bound = {o.name for o in CONTRACTIONS if device.is_memory_bound(o, LONG)}
+    bound = {o.name for o in CONTRACTIONS if device.is_memory_bound(cost.work(o, LONG))}
     assert bound == {"QKT", "gamma", "dX1gamma", "dX2gamma", "dX1QKT", "dX2QKT"}
 
 
 @pytest.mark.parametrize("operator", ENCODER, ids=lambda o: o.name)
 def test_no_time_at_or_above_the_bound_is_more_efficient_than_all(operator):
-    bound = V100.bound(operator, LONG)
+    work = cost.work(operator, LONG)
+    bound = V100.bound(work)
     for time in (bound, 1.7 * bound, 40 * bound):
-        mue, peak = V100.mue(operator, LONG, time), V100.percent_of_peak(operator, LONG, time)
+        mue, peak = V100.mue(work, time), V100.percent_of_peak(work, time)
         assert max(mue, peak) <= 100 * (1 + 1e-12)
-        assert mue * time == pytest.approx(V100.mue(operator, LONG, bound) * bound)
-        assert (mue > peak) == V100.is_memory_bound(operator, LONG)
+        assert mue * time == pytest.approx(V100.mue(work, bound) * bound)
+        assert (mue > peak) == V100.is_memory_bound(work)
 
 
 def test_fused_attention_moves_a_fraction_of_the_words():
