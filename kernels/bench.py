@@ -10,7 +10,7 @@ from pathlib import Path
 from amped.base.errors import ConfigError, FileError
 from amped.kernels import collective, suites
 from amped.kernels.device import host_of, usable_cores
-from amped.kernels.results import Result, key_of, read_result, refuse_other_machine, write_result
+from amped.kernels.results import Result, entry_of, key_of, read_result, refuse_other_machine, write_result
 from amped.kernels.running import Runner, new_result, set_threads, timer_of
 from amped.kernels.specs import COLLECTIVES, KernelSpec
 from amped.kernels.timing import RECORD_TIME
@@ -140,12 +140,10 @@ def _add_collectives(ranks: int, device: str, result: Result, save: _Saver) -> N
     specs = list(suites.collectives(ranks, device))
     save.total += len(specs)
     for each, timing in collective.timings(specs, ranks, device):
-        entry = {"kernel": each.kernel, "params": dict(each.params), "dtype": each.dtype}
         if isinstance(timing, str):
-            result["skipped"].append({**entry, "reason": timing})
+            result["skipped"].append({**entry_of(each), "reason": timing})
         else:
-            times = {"median": timing.median, "p10": timing.p10, "p90": timing.p90, "min": timing.min, "n": timing.n}
             impl = f"torch.distributed, {'nccl' if device == 'cuda' else 'gloo'}"
-            result["records"].append({**entry, "impl": impl, "flop": 0.0, "bytes": each.bytes, "time_s": times,
-                                      "flags": timing.flags(device), "sentinel": len(result["sentinels"]) - 1})  # fmt: skip
+            result["records"].append({**entry_of(each), "impl": impl, "flop": 0.0, "bytes": each.bytes,
+                                      "time_s": timing.as_plain(), "flags": timing.flags(device), "sentinel": len(result["sentinels"]) - 1})  # fmt: skip
         save(result)

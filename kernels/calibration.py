@@ -160,10 +160,10 @@ def _normalized(record: Record, result: Result) -> Record:
 
     Clocks and neighbors slow computing down; the time for bytes that the sentinel's product does not move is left as it is.
     """
-    beside = [r["gemm_tflops_beside"] for r in result["records"] if "gemm_tflops_beside" in r]
-    computes = FAMILIES[record["kernel"]].kind in COMPUTING if record["kernel"] in FAMILIES else False
+    computes = FAMILIES[record["kernel"]].kind in COMPUTING
     if "throttled" not in record.get("flags", ()) or "gemm_tflops_beside" not in record or not computes:
         return record
+    beside = [r["gemm_tflops_beside"] for r in result["records"] if "gemm_tflops_beside" in r]
     beyond = max(0.0, record["bytes"] - sentinel("cpu")[0].bytes) if result["device"]["kind"] == "cpu" else 0.0
     streams = beyond / (1e9 * max((s["copy_gbs"] for s in result["sentinels"]), default=np.inf))
     moving = min(1.0, streams / measured_time(record, result["settings"]["statistic"]))

@@ -12,6 +12,7 @@ from typing import Any
 
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import read_json, write_atomically
+from amped.kernels.specs import KernelSpec
 
 SCHEMA = "kernel-bench/1"
 SCHEMA_FILE = "kernel-bench.schema.json"
@@ -67,6 +68,11 @@ def write_result(path: Path, result: Result) -> Path:
 def identity(records: Sequence[Mapping[str, Any]]) -> str:
     """A name for the records: their SHA-256."""
     return hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
+
+
+def entry_of(each: KernelSpec) -> dict[str, Any]:
+    """What tells a kernel from others, as files have it."""
+    return {"kernel": each.kernel, "params": dict(each.params), "dtype": each.dtype}
 
 
 def key_of(record: Mapping[str, Any]) -> tuple[Any, ...]:

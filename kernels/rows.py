@@ -39,14 +39,15 @@ def base_row(tables: Tables, machine: str, known: bool) -> str:
 
 def kernel_row(found: Calibration, result: Result, base: str, command: str, version: str) -> dict[str, Any]:
     """The row of kernel_efficiencies: what was fitted, on what, when, how, and how well."""
-    own = {name: value for name, value in found.values.items() if name not in OF_THE_ACCELERATOR}
-    return {
-        "extends": base,
-        **{name: as_written(name, value) for name, value in own.items()},
-        "aliases": [], "sources": [_source(result, command, version)], "fitted": [name for name in found.fitted if name in own],
-        "fitted_on": f"{len(result['records'])} kernels of {result['device']['name']}", "unverified": [],
-        "notes": _notes(found),
-    }  # fmt: skip
+    own = {name: as_written(name, value) for name, value in found.values.items() if name not in OF_THE_ACCELERATOR}
+    on = f"{len(result['records'])} kernels of {result['device']['name']}"
+    told = {"fitted": [name for name in found.fitted if name in own], "fitted_on": on}
+    return {"extends": base, **own, **_about(result, command, version, _notes(found), **told)}
+
+
+def _about(result: Result, command: str, version: str, notes: str, **more: Any) -> dict[str, Any]:
+    """What every row says of itself."""
+    return {"aliases": [], "sources": [_source(result, command, version)], **more, "unverified": [], "notes": notes}
 
 
 def as_written(name: str, value: float) -> float | str:
@@ -82,9 +83,8 @@ def accelerator_row(found: Calibration, result: Result, command: str, version: s
         "vendor": result["device"]["name"], "architecture": "CPU", **peaks,
         "vector_flop_rate": f"{vector / 1e9:.4g} GFLOP/s", "memory_bandwidth": f"{machine.bandwidth / 1e9:.4g} GB/s",
         "memory_capacity": f"{(result['device'].get('mem_bytes') or 0) / 1e9:.4g} GB", KERNELS: machine.name,
-        "aliases": [], "sources": [_source(result, command, version)], "unverified": [],
-        "notes": "Peaks are instructions times clock, or what was measured where that is more; the bandwidth is the fastest "
-                 "large copy; the vector rate is fitted to kernels that work row by row.",
+        **_about(result, command, version, "Peaks are instructions times clock, or what was measured where that is more; the "
+                 "bandwidth is the fastest large copy; the vector rate is fitted to kernels that work row by row."),
     }  # fmt: skip
 
 
@@ -110,8 +110,8 @@ def link_row(network: Links, result: Result, command: str, version: str) -> dict
         "bandwidth_of": "one process, the fastest kind of collective",
         "latency": as_written("inter_accelerator_latency", network.latencies[network.typical]), **shares,
         "efficiency_basis": f"fitted to {network.ranks} processes, {network.backend}",
-        "aliases": [], "sources": [_source(result, command, version)], "unverified": [],
-        "notes": f"Latency of a step: {', '.join(steps)}. Mean absolute errors of the fit: {'; '.join(errors)}.",
+        **_about(result, command, version,
+                 f"Latency of a step: {', '.join(steps)}. Mean absolute errors of the fit: {'; '.join(errors)}."),
     }  # fmt: skip
 
 
@@ -121,8 +121,8 @@ def system_row(network: Links, machine: str, result: Result, command: str, versi
         "accelerator": machine, "number_of_accelerators_per_node": network.ranks,
         "scale_up_link": network_name(machine, network), **network_settings(network),
         "inter_accelerator_efficiency_basis": f"{network.typical} of {network.ranks} processes, {network.backend}",
-        "aliases": [], "sources": [_source(result, command, version)], "unverified": [],
-        "notes": "Latency and bandwidth are fitted to collectives; the latency is that of each step, ramps are in it.",
+        **_about(result, command, version,
+                 "Latency and bandwidth are fitted to collectives; the latency is that of each step, ramps are in it."),
     }  # fmt: skip
 
 

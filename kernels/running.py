@@ -10,7 +10,7 @@ from typing import Any
 
 from amped.kernels.callables import SCALE, SEED, built
 from amped.kernels.device import device_of, host_of, software_of
-from amped.kernels.results import SCHEMA, Result, key_of
+from amped.kernels.results import SCHEMA, Result, entry_of, key_of
 from amped.kernels.specs import KernelSpec, sentinel
 from amped.kernels.timers import QUIET, timer_for
 from amped.kernels.timing import RECORD_TIME, STATISTIC, Timer, Timing
@@ -126,16 +126,14 @@ class Runner:
         except (RuntimeError, NotImplementedError, MemoryError, TypeError) as error:
             freed(device)
             return told_of(error)
-        times = {"median": timing.median, "p10": timing.p10, "p90": timing.p90, "min": timing.min, "n": timing.n}
         return {
-            "kernel": each.kernel, "params": dict(each.params), "dtype": each.dtype, "impl": name, "flop": each.flop,
-            "bytes": each.bytes, "time_s": times, "flags": timing.flags(device), "sentinel": len(self.result["sentinels"]) - 1,
+            **entry_of(each), "impl": name, "flop": each.flop, "bytes": each.bytes, "time_s": timing.as_plain(),
+            "flags": timing.flags(device), "sentinel": len(self.result["sentinels"]) - 1,
             "gemm_tflops_beside": self._beside(timing),
         }  # fmt: skip
 
     def _skip(self, each: KernelSpec, reason: str) -> None:
-        skipped = {"kernel": each.kernel, "params": dict(each.params), "dtype": each.dtype, "reason": reason}
-        self.result["skipped"].append(skipped)
+        self.result["skipped"].append({**entry_of(each), "reason": reason})
 
     def _reason_to_skip(self, each: KernelSpec) -> str:
         memory = self.result["device"].get("mem_bytes") or 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -56,34 +56,34 @@ def scaled(n: Network, most_bytes: float, most_flops: float) -> Network:
         ConfigError: where nothing that is left could be trained.
     """
     while n.parameters * BYTES_OF_A_PARAMETER > most_bytes or n.flops > most_flops:
-        smaller = next((made for made in _smaller(n) if made is not None), None)
+        smaller = next(_smaller(n), None)
         if smaller is None:
             raise ConfigError("not even the smallest network of this shape fits", "allow more with --seconds")
         n = smaller
     return n
 
 
-def _smaller(n: Network) -> tuple[Network | None, ...]:
-    """The next smaller networks, best first; None where one cannot be made."""
-    even = n.attention_heads % 2 == 0 and n.dimensionality >= 2 * LEAST_WIDTH
-    groups = max(1, n.attention_heads // n.key_value_heads)
-    heads = n.attention_heads // 2
-    narrow = replace(
-        n, dimensionality=n.dimensionality // 2, feedforward_dimension=max(LEAST_WIDTH, n.feedforward_dimension // 2),
-        attention_heads=heads, key_value_heads=max(1, heads // groups),
-    ) if even else None  # fmt: skip
-    return (
-        replace(n, batch_size=max(1, n.batch_size // 2)) if n.batch_size > 1 else None,
-        replace(n, layers=max(4, n.layers // 2)) if n.layers > 4 else None,
-        replace(n, vocabulary_size=n.vocabulary_size // 2)
-        if n.vocabulary_size > 32 * n.dimensionality**0.5 * 16
-        else None,
-        replace(n, context=n.context // 2) if n.context > 1024 else None,
-        narrow,
-        replace(n, vocabulary_size=n.vocabulary_size // 2) if n.vocabulary_size >= 2 * LEAST_VOCABULARY else None,
-        replace(n, context=n.context // 2) if n.context >= 2 * LEAST_CONTEXT else None,
-        replace(n, layers=n.layers // 2) if n.layers > 1 else None,
-    )
+def _smaller(n: Network) -> Iterator[Network]:
+    """The next smaller networks that can be made, best first."""
+    if n.batch_size > 1:
+        yield replace(n, batch_size=n.batch_size // 2)
+    if n.layers > 4:
+        yield replace(n, layers=max(4, n.layers // 2))
+    if n.vocabulary_size > 32 * n.dimensionality**0.5 * 16:
+        yield replace(n, vocabulary_size=n.vocabulary_size // 2)
+    if n.context > 1024:
+        yield replace(n, context=n.context // 2)
+    if n.attention_heads % 2 == 0 and n.dimensionality >= 2 * LEAST_WIDTH:
+        heads, groups = n.attention_heads // 2, max(1, n.attention_heads // n.key_value_heads)
+        inner = max(LEAST_WIDTH, n.feedforward_dimension // 2)
+        yield replace(n, dimensionality=n.dimensionality // 2, feedforward_dimension=inner, attention_heads=heads,
+                      key_value_heads=max(1, heads // groups))  # fmt: skip
+    if n.vocabulary_size >= 2 * LEAST_VOCABULARY:
+        yield replace(n, vocabulary_size=n.vocabulary_size // 2)
+    if n.context >= 2 * LEAST_CONTEXT:
+        yield replace(n, context=n.context // 2)
+    if n.layers > 1:
+        yield replace(n, layers=n.layers // 2)
 
 
 def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
@@ -208,7 +208,17 @@ class _Training:
 
     def step(self) -> tuple[float, float]:
         """Seconds of a step, and its loss."""
-        return _step(self.n, self.weights, self.text, self.optimizer, self.device)
+        torch = torch_module()
+        alone = self.device == "cpu" and torch.get_num_threads() == 1
+        clock = time.thread_time if alone else time.perf_counter
+        start = clock()
+        loss = loss_of(self.n, self.weights, self.text[:, :-1], self.text[:, 1:])
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)  # buffers of gradients stay and are reset, as in estimates
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        return clock() - start, float(loss.detach())
 
     def footprint(self, bare: float, loaded: float) -> Footprint:
         """Memory at most, of a process that had `bare` bytes before, and `loaded` with torch's code."""
@@ -219,20 +229,6 @@ class _Training:
         gradients = [w.grad for w in self.weights.values() if w.grad is not None]
         tensors = tensor_bytes(self.step, self.optimizer, (*self.weights.values(), *gradients, self.text))
         return Footprint(tensors, grown, loaded - bare)
-
-
-def _step(n: Network, p: Mapping[str, Any], text: Any, optimizer: Any, device: str) -> tuple[float, float]:
-    torch = torch_module()
-    alone = device == "cpu" and torch.get_num_threads() == 1
-    clock = time.thread_time if alone else time.perf_counter
-    start = clock()
-    loss = loss_of(n, p, text[:, :-1], text[:, 1:])
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=False)  # buffers of gradients stay and are reset, as in estimates
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return clock() - start, float(loss.detach())
 
 
 def _in_use(device: str) -> float:

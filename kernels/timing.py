@@ -37,14 +37,12 @@ class Timing:
         """The statistics of measured times; `beside` is what a kernel that stays the same took beside them."""
         ordered = sorted(times)
         last = len(ordered) - 1
-        return cls(
-            statistics.median(ordered),
-            ordered[round(0.1 * last)],
-            ordered[round(0.9 * last)],
-            ordered[0],
-            len(times),
-            beside,
-        )
+        low, high = ordered[round(0.1 * last)], ordered[round(0.9 * last)]
+        return cls(statistics.median(ordered), low, high, ordered[0], len(times), beside)
+
+    def as_plain(self) -> dict[str, float]:
+        """What a record keeps of it."""
+        return {"median": self.median, "p10": self.p10, "p90": self.p90, "min": self.min, "n": self.n}
 
     def best(self, device: str) -> float:
         """The statistic that counts on a device."""

@@ -50,8 +50,8 @@ def bench(
     import amped.kernels.memory.bench as benches
     from amped.kernels.memory.variants import Sizes
 
-    sizes, chosen = Sizes(batch, sequence, hidden, heads), device or benches.default_device()
-    measured = dataclasses.asdict(benches.run_bench(sizes, chosen, dtype, shares, seconds))
+    sizes = Sizes(batch, sequence, hidden, heads)
+    measured = dataclasses.asdict(benches.run_bench(sizes, device, dtype, shares, seconds))
     if as_json:
         options.show_json(json.loads(json.dumps(measured), parse_constant=lambda _: None), indent=2)
     elif markdown:

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on
-from amped.kernels.layouts.gemms import GemmCall, gemm_call, roles
+from amped.kernels.layouts.gemms import GemmCall, gemm_call, roles, terms
 from amped.kernels.layouts.sdpa import sdpa
 from amped.kernels.layouts.spec import LETTERS, SLICES, Dimensions, Operator
 from amped.kernels.layouts.table import Row
-from amped.kernels.layouts.tensors import Tensor, contract, hidden_copies, logical
+from amped.kernels.layouts.tensors import Tensor, contraction, hidden_copies, logical
 from amped.kernels.layouts.workspace import Workspace
 from amped.kernels.timers import timer_for
 from amped.kernels.torch_import import torch_module
@@ -85,22 +85,14 @@ class Room:
     ) -> tuple[Callable[[], Any], list[Tensor]]:
         """The call of a contraction in these layouts, and its tensors."""
         tensors = [self._laid(each, layout) for each, layout in zip(flat.values(), layouts, strict=True)]
-        alpha = self.dimensions.sizes["p"] ** -0.5 if operator.scaled else 1.0
-        a, b, out = tensors
-
-        def call() -> None:
-            contract(operator.einsum, layouts, a, b, out, self.dimensions.sizes, alpha)
-
-        return call, tensors
+        return contraction(operator, layouts, tensors, self.dimensions.sizes), tensors
 
     def _gemm(self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor]) -> Row:
         """Time of a contraction into an output full of NaN, and how far it then is from torch's."""
         call, tensors = self._contraction(operator, layouts, flat)
         tensors[2].fill_(float("nan"))
         timed = self._timed(call)
-        terms = operator.einsum.replace("->", ",").split(",")
-        views = zip(tensors, layouts, terms, strict=True)
-        first, second, found = (logical(tensor, layout, term) for tensor, layout, term in views)
+        first, second, found = map(logical, tensors, layouts, terms(operator.einsum))
         want = torch_module().einsum(operator.einsum, first, second)
         want *= self.dimensions.sizes["p"] ** -0.5 if operator.scaled else 1.0
         error = float((found - want).abs().max() / want.abs().max())

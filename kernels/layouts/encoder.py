@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean, quoted
@@ -123,8 +124,8 @@ class LayoutEncoderLayer(Module):
     def workspace(self, values: Tensor) -> Workspace:
         """Room for one forward pass."""
         batch, seq, _ = values.shape
-        sizes = Dimensions(batch, seq, self.dimensions.heads, self.dimensions.hidden, self.dimensions.ffn).sizes
-        choices = self.choices if self.training else Choices(1.0, self.choices.epsilon, self.choices.activation)
+        sizes = replace(self.dimensions, batch=batch, seq=seq).sizes
+        choices = self.choices if self.training else replace(self.choices, keep=1.0)
         like = {"dtype": values.dtype, "device": values.device}
         return Workspace(sizes, self.plan.layouts, like, choices, self.given_kernels or kernels_on(values.device.type))
 
@@ -158,11 +159,9 @@ class LayoutEncoderLayer(Module):
 def _check(dimensions: Dimensions, plan: Plan | None, attention: str | None, dropout: float, activation: str) -> None:
     problems = []
     if plan is not None:
-        wrong = [
-            f"{name} {getattr(plan.dimensions, name)}, not {getattr(dimensions, name)}"
-            for name in ("heads", "hidden", "ffn")
-            if getattr(plan.dimensions, name) != getattr(dimensions, name)
-        ]
+        theirs, ours = vars(plan.dimensions), vars(dimensions)
+        sizes = ("heads", "hidden", "ffn")
+        wrong = [f"{name} {theirs[name]}, not {ours[name]}" for name in sizes if theirs[name] != ours[name]]
         if wrong:
             problems.append(f"the plan is for another layer: {', '.join(wrong)}")
         if attention not in (None, plan.attention):

@@ -5,13 +5,13 @@ A layout is the letters of a tensor, outermost first. Source: Ivanov et al. 2021
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
 from math import prod
 
-from amped.kernels.layouts.spec import LETTERS, SLICES, STACK, Dimensions, Operator
+from amped.kernels.layouts.spec import Operator
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,15 @@ class Roles:
         return (self.m, self.k), (self.k, self.n), (self.m, self.n)
 
 
+def terms(einsum: str) -> list[str]:
+    """The letters of each of a contraction's three tensors."""
+    return einsum.replace("->", ",").split(",")
+
+
 @cache
 def roles(einsum: str) -> Roles:
     """Batch letters are in all three tensors, summed ones (k) not in the output, m in A only, n in B only."""
-    first, second, out = (frozenset(letters) for letters in einsum.replace("->", ",").split(","))
+    first, second, out = map(frozenset, terms(einsum))
     return Roles(first & second & out, (first & out) - second, (second & out) - first, (first & second) - out)
 
 
@@ -106,7 +111,7 @@ def gemm_call(einsum: str, layouts: tuple[str, str, str], sizes: Mapping[str, in
 def _valid(einsum: str) -> tuple[tuple[str, str, str], ...]:
     of = roles(einsum)
     alone = []
-    for term, classes in zip(einsum.replace("->", ",").split(","), of.of_tensors, strict=True):
+    for term, classes in zip(terms(einsum), of.of_tensors, strict=True):
         every = ("".join(letters) for letters in permutations(term))
         fits = (layout for layout in every if layout[-1] not in of.batch)
         alone.append([lay for lay in fits if all(_contiguous(lay, each) is not None for each in (of.batch, *classes))])
@@ -117,24 +122,3 @@ def gemm_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
     """Every choice of layouts of a contraction's tensors in which it is one GEMM."""
     names = (*operator.inputs, *operator.outputs)
     return tuple(dict(zip(names, layouts, strict=True)) for layouts in _valid(operator.einsum))
-
-
-def calls(operator: Operator, dimensions: Dimensions) -> Iterator[tuple[dict[str, str], GemmCall]]:
-    """Each choice of layouts with its GEMM."""
-    for layouts in gemm_layouts(operator):
-        first, second, out = layouts.values()
-        yield layouts, gemm_call(operator.einsum, (first, second, out), dimensions.sizes)
-
-
-def distinct_calls(operator: Operator, dimensions: Dimensions) -> dict[GemmCall, list[dict[str, str]]]:
-    """The layouts by the call they come to: each call need be timed once."""
-    found: dict[GemmCall, list[dict[str, str]]] = {}
-    for layouts, call in calls(operator, dimensions):
-        found.setdefault(call, []).append(layouts)
-    return dict(sorted(found.items(), key=lambda item: astuple(item[0])))
-
-
-def stack_outermost(layouts: Mapping[str, str]) -> bool:
-    """Whether keys, queries and values lie one behind the other, so that each is a tensor of its own."""
-    stacks = {"KQV"} | {stack for stack, _ in SLICES.values()}
-    return all(layout[0] == STACK for name, layout in layouts.items() if name in stacks and STACK in LETTERS[name])

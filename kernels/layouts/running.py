@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from amped.base.errors import ConfigError
-from amped.kernels.layouts.bench import about, one_thread
+from amped.kernels.layouts.bench import Bench, about, one_thread
 from amped.kernels.layouts.conversion import from_torch, torch_layer
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.layouts.spec import Dimensions
@@ -84,8 +84,6 @@ def compare(
         ConfigError: if there is no such device or dtype, or a layer computes something else than torch's.
     """
     torch = torch_module()
-    from amped.kernels.layouts.bench import Bench
-
     asked = Bench(dimensions, device, dtype, dropout, plan.attention)
     like = {"device": device, "dtype": getattr(torch, dtype)}
     values = torch.randn(dimensions.batch, dimensions.seq, dimensions.hidden, **like)
@@ -112,26 +110,20 @@ def compare(
 
 def _without_dropout(layer: Any, values: Any) -> Any:
     """The output as a plain tensor, in training mode (torch has another path for inference) but without dropout."""
-    torch = torch_module()
-    dropouts = [module for module in layer.modules() if isinstance(module, torch.nn.Dropout)]
-    attention = getattr(layer, "self_attn", None)
-    before = [module.p for module in dropouts], attention.dropout if attention else None
-    choices = getattr(layer, "choices", None)
+    dropout = torch_module().nn.Dropout
+    off = [(module, "p", 0.0) for module in layer.modules() if isinstance(module, dropout)]
+    if hasattr(layer, "self_attn"):
+        off.append((layer.self_attn, "dropout", 0.0))
+    if hasattr(layer, "choices"):
+        off.append((layer, "choices", replace(layer.choices, keep=1.0)))
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in off]
     try:
-        for module in dropouts:
-            module.p = 0.0
-        if attention:
-            attention.dropout = 0.0
-        if choices:
-            layer.choices = type(choices)(1.0, choices.epsilon, choices.activation)
+        for owner, name, value in off:
+            setattr(owner, name, value)
         return layer(values).detach().clone()
     finally:
-        for module, p in zip(dropouts, before[0], strict=True):
-            module.p = p
-        if attention:
-            attention.dropout = before[1]
-        if choices:
-            layer.choices = choices
+        for owner, name, value in before:
+            setattr(owner, name, value)
 
 
 def _timed(contender: Contender, values: Any, error: float, device: str, budget: float) -> Run:

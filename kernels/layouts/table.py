@@ -13,7 +13,7 @@ from typing import Any
 
 from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import parse_json, read_text, write_atomically
-from amped.kernels.layouts.gemms import is_one_gemm
+from amped.kernels.layouts.gemms import is_one_gemm, terms
 from amped.kernels.layouts.spec import LETTERS, OPERATORS, Dimensions, Operator
 from amped.kernels.layouts.variables import choice_of, row_names, rows_of
 
@@ -135,8 +135,8 @@ def _runs(operator: Operator, layouts: tuple[str, ...]) -> bool:
     """Whether an operator can run with a row's layouts."""
     if not operator.einsum:
         return layouts in _rows(operator)
-    terms = operator.einsum.replace("->", ",").split(",")
-    fits = all(sorted(term) == sorted(layout) for term, layout in zip(terms, layouts, strict=True))
+    letters = zip(terms(operator.einsum), layouts, strict=True)
+    fits = all(sorted(term) == sorted(layout) for term, layout in letters)
     return fits and is_one_gemm(operator.einsum, (layouts[0], layouts[1], layouts[2]))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 from amped.kernels.layouts.gemms import roles, stride_of
-from amped.kernels.layouts.spec import SLICES
+from amped.kernels.layouts.spec import SLICES, Operator
 from amped.kernels.torch_import import torch_module
 
 Tensor = Any
@@ -60,6 +61,15 @@ def contract(
     else:
         result.baddbmm_(first, second, beta=0, alpha=alpha)
     return out
+
+
+def contraction(
+    operator: Operator, layouts: tuple[str, str, str], tensors: Sequence[Tensor], sizes: Mapping[str, int]
+) -> Callable[[], Tensor]:
+    """The call of an operator's contraction in these layouts."""
+    alpha = sizes["p"] ** -0.5 if operator.scaled else 1.0
+    a, b, out = tensors
+    return partial(contract, operator.einsum, layouts, a, b, out, sizes, alpha)
 
 
 def hidden_copies(calls: Sequence[Callable[[], Any]]) -> list[list[str]]:

@@ -22,10 +22,8 @@ TILE, FEW = 8192, 1
 SQUARE = 64
 
 
-def _four(tensor: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
+def _four(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A view with four dimensions, of the shape it is broadcast to, as is a statistic of each row; of bytes for a mask."""
-    if tensor is None:
-        return None
     torch = torch_module()
     view = tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
     view = view[..., None] if view.shape == shape[:-1] else view
@@ -37,8 +35,8 @@ def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
 
     def call(*arguments: Any) -> None:
         *tensors, choices = arguments
-        views = [_four(tensor, tensors[-1].shape) for tensor in tensors]
-        shape, strides = views[-1].shape, views[-1].stride()
+        output = _four(tensors[-1], tensors[-1].shape)
+        shape, strides = output.shape, output.stride()
         reordered = 3 if whole_rows else 4
         order = [*sorted(range(reordered), key=lambda place: -strides[place]), *range(reordered, 4)]
         n0, n1, rows, cols = (shape[place] for place in order)
@@ -47,13 +45,11 @@ def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
         few = FEW if whole_rows and along_columns else max(FEW, min(SQUARE, TILE // block_cols))
         block_rows = min(few, triton.next_power_of_2(rows))
         grid = (n0 * n1 * triton.cdiv(rows, block_rows), triton.cdiv(cols, block_cols))
-        ordered = [None if view is None else view.permute(order) for view in views]
         known = {"keep": choices.keep, "epsilon": choices.epsilon, "gelu": choices.activation == "gelu"}
         taken = {name: value for name, value in known.items() if name in kernel.arg_names}
-        kernel[grid](
-            *(None if view is None else (view, *view.stride()) for view in ordered), n1, rows, cols,
-            **taken, block_rows=block_rows, block_cols=block_cols,
-        )  # fmt: skip
+        views = [None if each is None else _four(each, tensors[-1].shape).permute(order) for each in tensors]
+        pointers = [None if view is None else (view, *view.stride()) for view in views]
+        kernel[grid](*pointers, n1, rows, cols, **taken, block_rows=block_rows, block_cols=block_cols)
 
     return call
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import sqrt
 from typing import Any
 
 from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices
 from amped.kernels.layouts.sdpa import sdpa, sdpa_backward
 from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
-from amped.kernels.layouts.tensors import Tensor, allocate, contract, logical, part
+from amped.kernels.layouts.tensors import Tensor, allocate, contraction, logical, part
 from amped.kernels.layouts.variables import has_layout, layout_of
 from amped.kernels.torch_import import torch_module
 
@@ -71,21 +70,12 @@ class Workspace:
     def call(self, operator: Operator) -> Callable[[], None]:
         """An operator's call, its tensors allocated and its views made, to be timed."""
         if operator.einsum:
-            return self._contraction(operator)
+            names = (*operator.inputs, *operator.outputs)
+            first, second, out = map(self.layout, names)
+            return contraction(operator, (first, second, out), list(map(self.tensor, names)), self.sizes)
         if operator.kernel in ("sdpa", "sdpa_bwd"):
             return lambda: (sdpa if operator.kernel == "sdpa" else sdpa_backward)(self)
         return self._fused(operator)
-
-    def _contraction(self, operator: Operator) -> Callable[[], None]:
-        names = (*operator.inputs, *operator.outputs)
-        first, second, out = (self.layout(name) for name in names)
-        a, b, c = (self.tensor(name) for name in names)
-        alpha = 1 / sqrt(self.sizes["p"]) if operator.scaled else 1.0
-
-        def run() -> None:
-            contract(operator.einsum, (first, second, out), a, b, c, self.sizes, alpha)
-
-        return run
 
     def _fused(self, operator: Operator) -> Callable[[], None]:
         kernel, names = self.kernels[operator.kernel], ARGUMENTS[operator.name].split()

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amped.base.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError
 from amped.kernels.memory.activation_functions import bits_kept
 from amped.kernels.memory.stash import forward_and_backward, stash_bytes
 from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack
 from amped.kernels.timers import timer_for
+from amped.kernels.torch_import import chosen_device, chosen_format
 
 PLAIN, FUSED = "explicit attention", "fused attention"
 TECHNIQUES = {
@@ -37,7 +38,6 @@ VARIANTS = {
 }
 BUDGETS = (1.0, 0.8, 0.5)
 NO_COMPILER = "inductor needs a C++ compiler, and there is no g++"
-FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ class Bench:
     variants: list[Row]
 
 
-def run_bench(sizes: Sizes, device: str, dtype: str, budgets: Sequence[float] = BUDGETS, cap: float = 0.5) -> Bench:
+def run_bench(
+    sizes: Sizes, device: str | None, dtype: str, budgets: Sequence[float] = BUDGETS, cap: float = 0.5
+) -> Bench:
     """Measures every technique alone and every variant of the layer; `cap`: seconds that timing one may take.
 
     `budgets` are the shares of activations that torch.compile may keep, 1 its default; none where it is not to be compared.
@@ -86,10 +88,14 @@ def run_bench(sizes: Sizes, device: str, dtype: str, budgets: Sequence[float] = 
     Raises:
         ConfigError: for sizes that do not fit, and a device or format that is not there.
     """
-    _check(sizes, device, dtype)
+    _check(sizes)
+    device = chosen_device(device)
+    dtype = chosen_format(dtype, device)
     _check_budgets(budgets)
     torch.manual_seed(0)
-    x = torch.randn(sizes.batch, sizes.sequence, sizes.hidden, device=device, dtype=FORMATS[dtype], requires_grad=True)
+    x = torch.randn(
+        sizes.batch, sizes.sequence, sizes.hidden, device=device, dtype=getattr(torch, dtype), requires_grad=True
+    )
     statistic_width = 4 if device == "cuda" else x.element_size()
     expected = saved_bytes(sizes, x.element_size(), statistic_width, bits_kept("gelu", x.dtype))
     runs = [_built(name, sizes, variant, x) for name, variant in (TECHNIQUES | VARIANTS).items()]
@@ -109,11 +115,6 @@ def _timed(runs: list[Run], device: str, cap: float) -> list[Row]:
     return [row if call is None else replace(row, step_time=next(times).best(device)) for row, call in runs]
 
 
-def default_device() -> str:
-    """A GPU where torch sees one."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def front(rows: list[Row]) -> list[Row]:
     """Rows with whether each pays: no other keeps as little in as little time, and less of one of them."""
 
@@ -128,20 +129,12 @@ def front(rows: list[Row]) -> list[Row]:
     return [replace(row, pays=not row.note and not beaten(row)) for row in rows]
 
 
-def _check(sizes: Sizes, device: str, dtype: str) -> None:
+def _check(sizes: Sizes) -> None:
     for name, value in vars(sizes).items():
         if value < 1:
             raise ConfigError(f"--{name} {value} is not a size", "give a whole number from 1")
     if sizes.hidden % sizes.heads:
         raise ConfigError(f"--hidden {sizes.hidden} cannot be split into {sizes.heads} heads", "choose another --heads")
-    if dtype not in FORMATS:
-        raise ConfigError(
-            f"--dtype {dtype!r} is not known", did_you_mean(dtype, FORMATS) or f"there are {', '.join(FORMATS)}"
-        )
-    if device not in ("cpu", "cuda"):
-        raise ConfigError(f"--device {device!r} is not known", "there are cpu and cuda")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("there is no GPU to measure on: torch sees none", "measure with --device cpu")
 
 
 def _check_budgets(budgets: Sequence[float]) -> None:

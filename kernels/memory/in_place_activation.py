@@ -8,7 +8,6 @@ Both passes are operators of their own (`amped::…`), so that torch.compile kee
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -28,26 +27,10 @@ from amped.kernels.memory.activation_functions import (
     slope_of_output,
 )
 from amped.kernels.memory.bits import pack_bits, room_for_bits, unpack_bits
+from amped.kernels.memory.recompute import TORCH_FUNCTIONS
 
 # Entries that the processor works on at a time: what its caches hold.
 _BLOCK = 1 << 16
-_FORWARD = {
-    "gelu": torch.nn.functional.gelu,
-    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
-    "silu": torch.nn.functional.silu,
-}
-
-
-def slope_error_bound(name: str, dtype: torch.dtype) -> float:
-    """Most that a slope can be off since the output is rounded: √(2·g″·δ) at the minimum.
-
-    δ is half a unit in the last place with one bit, what rounding alone costs (the forward pass costs no more), and a quarter
-    with two, the second of which says in which half of the numbers rounded to it the exact output lies. Source: definition.
-    """
-    function = FUNCTIONS[name]
-    exponent = math.floor(math.log2(-function.minimum_value))
-    unit = torch.finfo(dtype).eps * 2.0**exponent
-    return math.sqrt(2 * function.curvature * unit / 2 ** bits_kept(name, dtype))
 
 
 @torch.library.custom_op(
@@ -59,7 +42,7 @@ def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     It is torch's, but for fp32 near the minimum: there torch's is off by up to eight half-units in the last place, which cost
     the slope more than rounding does, and this one by half a unit.
     """
-    output = _FORWARD[name](x).contiguous()
+    output = TORCH_FUNCTIONS[name][0](x).contiguous()
     if x.dtype == torch.float32:
         exact_near_minimum(FUNCTIONS[name], x, output)
     return output, _packed(x, output, name)
@@ -112,7 +95,7 @@ def _packed(x: Tensor, output: Tensor, name: str) -> Tensor:
         wide = entries if entries.dtype == torch.float64 else entries.float()  # a narrow format would round the minimum
         into[0] = pack_bits(wide >= FUNCTIONS[name].minimum_input)
         if len(into) > 1:
-            into[1] = pack_bits(_FORWARD[name](wide).abs() > rounded.abs())
+            into[1] = pack_bits(TORCH_FUNCTIONS[name][0](wide).abs() > rounded.abs())
     return packed
 
 

@@ -15,7 +15,8 @@ from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.memory.in_place_norm import rms_gradients, widened
 
 aten = torch.ops.aten
-_FUNCTIONS = {
+# Torch's own activation functions, and their gradients.
+TORCH_FUNCTIONS = {
     "gelu": (nn.functional.gelu, aten.gelu_backward),
     "gelu_tanh": (
         lambda x: nn.functional.gelu(x, approximate="tanh"),
@@ -38,7 +39,7 @@ def _product_gradients(ctx: Any, gradient: Tensor, input_: Any, weight: Tensor) 
 class _ActLinear(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None, name: str) -> Tensor:
-        return nn.functional.linear(_FUNCTIONS[name][0](x), weight, bias)
+        return nn.functional.linear(TORCH_FUNCTIONS[name][0](x), weight, bias)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
@@ -50,7 +51,7 @@ class _ActLinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         x, weight = ctx.saved_tensors
-        value, backward = _FUNCTIONS[ctx.name]
+        value, backward = TORCH_FUNCTIONS[ctx.name]
         to_input, to_weight, to_bias = _product_gradients(ctx, gradient, lambda: value(x), weight)
         return None if to_input is None else backward(to_input, x), to_weight, to_bias, None
 
@@ -136,8 +137,8 @@ def act_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, act: str =
     Raises:
         ConfigError: for a function that is not known.
     """
-    if act not in _FUNCTIONS:
-        advice = did_you_mean(act, _FUNCTIONS) or f"there are {', '.join(_FUNCTIONS)}"
+    if act not in TORCH_FUNCTIONS:
+        advice = did_you_mean(act, TORCH_FUNCTIONS) or f"there are {', '.join(TORCH_FUNCTIONS)}"
         raise ConfigError(f"the activation function {act!r} is not known", advice)
     return _ActLinear.apply(x, weight, bias, act)
 

@@ -20,7 +20,7 @@ from amped.kernels.memory.in_place_norm import InplaceLayerNorm, InplaceRMSNorm
 from amped.kernels.memory.recompute import act_linear
 
 
-class DeferredGELU(nn.GELU):
+class _Deferred(nn.Module):
     """Passes its input on: the product behind it applies the function."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -28,20 +28,16 @@ class DeferredGELU(nn.GELU):
         return x
 
 
-class DeferredSiLU(nn.SiLU):
-    """Passes its input on: the product behind it applies the function."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The input."""
-        return x
+class DeferredGELU(_Deferred, nn.GELU):
+    """GELU, which the product behind it applies."""
 
 
-class DeferredReLU(nn.ReLU):
-    """Passes its input on: the product behind it applies the function."""
+class DeferredSiLU(_Deferred, nn.SiLU):
+    """SiLU, which the product behind it applies."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The input."""
-        return x
+
+class DeferredReLU(_Deferred, nn.ReLU):
+    """ReLU, which the product behind it applies."""
 
 
 class ActLinear(nn.Linear):
@@ -171,9 +167,7 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
             children = list(module.named_children())
             for (first, act), (_, product) in itertools.pairwise(children):
                 # One that is also used elsewhere, or that a hook watches, must go on doing what it does.
-                free = (
-                    occurrences[id(act)] == occurrences[id(product)] == 1 and not _hooked(act) and not _hooked(product)
-                )
+                free = all(occurrences[id(each)] == 1 and not _hooked(each) for each in (act, product))
                 if type(act) in _DEFERRED and type(product) is nn.Linear and free:
                     yield Site(f"{name}.{first}".lstrip("."), "activation_function_recomputation", act, product)
 

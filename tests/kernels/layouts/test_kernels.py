@@ -225,7 +225,7 @@ def test_a_missing_gpu_is_told():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: Triton compiles its kernels for one")
-@pytest.mark.parametrize("name", ("aib", "bad", "bdrlb", "bdrln", "bei", "blnrd", "bs", "softmax"))
+@pytest.mark.parametrize("name", ["aib", "bad", "bdrlb", "bdrln", "bei", "blnrd", "bs", "softmax"])
 def test_triton_kernels_are_the_reference_in_every_lean_layout(name, keep):
     from tests.helpers.layouts import differences
 
