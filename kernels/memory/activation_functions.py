@@ -154,12 +154,17 @@ def two_parts(number: float) -> tuple[float, float]:
 def series_near_minimum(function: ActivationFunction) -> tuple[float, ...]:
     """Coefficients of (g(x) − y*)/d² in d = x − x*, where |d| is below `NEAR`; what they leave out is below 1e-11."""
 
-    def quotient(node: Any) -> Any:
-        d = torch.as_tensor(NEAR * node)
+    def quotient(offset: Any) -> Any:
+        d = torch.as_tensor(offset)
         return ((function.value(function.minimum_input + d) - function.minimum_value) / (d * d)).numpy()
 
-    series = np.polynomial.chebyshev.chebinterpolate(quotient, 3)
-    return tuple(map(float, np.polynomial.chebyshev.cheb2poly(series) / NEAR ** np.arange(4)))
+    return _polynomial(quotient, NEAR, 3, 3)
+
+
+def _polynomial(function: Callable[[Any], Any], half: float, terms: int, degree: int) -> tuple[float, ...]:
+    """Coefficients for offsets from −half to half: the first terms of the Chebyshev series."""
+    series = np.polynomial.chebyshev.chebinterpolate(lambda node: function(half * node), terms)
+    return tuple(map(float, np.polynomial.chebyshev.cheb2poly(series[: degree + 1]) / half ** np.arange(degree + 1)))
 
 
 def exact_near_minimum(function: ActivationFunction, x: Tensor, output: Tensor) -> Tensor:
@@ -211,26 +216,19 @@ def fit_pieces(function: ActivationFunction, degree: int) -> Pieces:
     low = function.minimum_value
     left = [-math.sqrt(end - low) for end in function.left_ends]
     ends = (*left, *function.right_ends)
-    fitted = [_fit(function, a, b, degree) for a, b in itertools.pairwise(ends)]
-    centers = [(a + b) / 2 for a, b in itertools.pairwise(ends)]
-    return Pieces(ends, tuple(centers), tuple(tuple(map(float, c)) for c in fitted))
+    centers = tuple((a + b) / 2 for a, b in itertools.pairwise(ends))
+    halves = ((b - a) / 2 for a, b in itertools.pairwise(ends))
+
+    def fitted(center: float, half: float) -> tuple[float, ...]:
+        return _polynomial(lambda offset: exact_slope(function, center + offset), half, _FIT_TERMS, degree)
+
+    return Pieces(ends, centers, tuple(map(fitted, centers, halves)))
 
 
 def exact_slope(function: ActivationFunction, t: np.ndarray) -> np.ndarray:
     """Slope at coordinates t."""
     root = torch.as_tensor(t, dtype=torch.float64)
     return slope_of_output(function, root * root + function.minimum_value, root >= 0).numpy()
-
-
-def _fit(function: ActivationFunction, start: float, end: float, degree: int) -> np.ndarray:
-    """Coefficients in t − center: the first terms of the Chebyshev series of the slope."""
-    half = (end - start) / 2
-
-    def slope(node: Any) -> Any:
-        return exact_slope(function, (start + end) / 2 + half * node)
-
-    series = np.polynomial.chebyshev.chebinterpolate(slope, _FIT_TERMS)
-    return np.polynomial.chebyshev.cheb2poly(series[: degree + 1]) / half ** np.arange(degree + 1)
 
 
 def approximate_slope(pieces: Pieces, t: Tensor) -> Tensor:
