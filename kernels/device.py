@@ -59,8 +59,7 @@ def _cpu() -> dict[str, Any]:
     flags = (_found(r"(?:flags|Features)\s*:\s*(.+)", told) or "").split()
     clock = _found(r"@ ([\d.]+)GHz", name)
     megahertz = float(clock) * 1e3 if clock else float(_found(r"cpu MHz\s*:\s*([\d.]+)", told) or 0)
-    wide = [extension for extension, _ in LANES if extension in flags]
-    lanes = dict(LANES)[wide[0]] if wide else None
+    lanes = next((lanes for extension, lanes in LANES if extension in flags), None)
     return {
         "kind": "cpu", "name": name, "cc": " ".join(f for f in flags if re.match(r"avx|amx|asimd|sve", f)),
         "l2_bytes": _largest_cache(), "mem_bytes": _memory(), "count": 1,
@@ -87,13 +86,8 @@ def _memory() -> int:
 def host_of(threads: int) -> dict[str, Any]:
     """The host: its processor, cores and load."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return {
-        "cpu": processor(),
-        "cores": usable_cores(),
-        "threads": threads,
-        "loadavg": load,
-        "system": f"{platform.system()} {platform.machine()}",
-    }
+    system = f"{platform.system()} {platform.machine()}"
+    return {"cpu": processor(), "cores": usable_cores(), "threads": threads, "loadavg": load, "system": system}
 
 
 def usable_cores() -> int:
@@ -105,12 +99,8 @@ def software_of() -> dict[str, Any]:
     """Versions, and the switches that change what a product computes."""
     torch = torch_module()
     cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
-    switches = {
-        "allow_tf32": bool(torch.backends.cuda.matmul.allow_tf32),
-        "allow_bf16_reduced_precision_reduction": bool(
-            torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
-        ),
-    }
+    names = ("allow_tf32", "allow_bf16_reduced_precision_reduction")
+    switches = {name: bool(getattr(torch.backends.cuda.matmul, name)) for name in names}
     return {"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": cudnn, "triton": _version("triton"),
             "mkldnn": bool(torch.backends.mkldnn.is_available()), "python": platform.python_version(), "env": switches}  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -113,11 +113,12 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
             continue
         site.apply()
         now = _kept(model, inputs)
+        found_now = replace(choice, saved_bytes=kept - now)
         if kept - now <= _NOTHING * seen[id(site.module)].first.nbytes:  # another site has already saved these bytes
             site.undo()
-            refused.append(Choice(choice.name, choice.technique, kept - now, choice.added_time, _nothing(site)))
+            refused.append(replace(found_now, refused=_nothing(site)))
             continue
-        taken.append(Choice(choice.name, choice.technique, kept - now, choice.added_time))
+        taken.append(found_now)
         busy.add(id(site.module))
         kept = now
     return Report(before, kept, policy.target_bytes, taken, refused)
@@ -176,14 +177,10 @@ def _measured(
         if not reason and kind not in known:
             known[kind] = _saved(model, site, inputs, before), _added(site, call)
         saved, added = (0, math.nan) if reason else known[kind]
-        choice = Choice(
-            site.name,
-            site.technique,
-            saved,
-            added,
-            reason or ("" if saved > _NOTHING * call.first.nbytes else _nothing(site)),
-        )
-        if choice.refused:
+        if not reason and saved <= _NOTHING * call.first.nbytes:
+            reason = _nothing(site)
+        choice = Choice(site.name, site.technique, saved, added, reason)
+        if reason:
             refused.append(choice)
         else:
             measured.append((site, choice))
