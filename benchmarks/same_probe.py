@@ -21,6 +21,8 @@ import amped
 
 # What an attribute of an answer is called since it was renamed: {"cells": ("values",)} would read either.
 ATTRIBUTES: dict[str, tuple[str, ...]] = {}
+# What an operator waits for, which older trees do not say on its record: the graph tells it.
+NO_NUMBERS = ("after",)
 OF_EXPLORATIONS = (
     "best", "front", "groups", "nearest", "needs", "swept", "units", "objective", "more", "wishes", "histogram", "columns",
 )  # fmt: skip
@@ -59,8 +61,8 @@ def plain(value: Any, tree: str) -> Any:
 
 def _fields(record: Any) -> Iterator[Any]:
     """The fields of a record; those of a record in it stand in its place, without its name."""
-    for field in dataclasses.fields(record):
-        value = getattr(record, field.name)
+    for name in (field.name for field in dataclasses.fields(record) if field.name not in NO_NUMBERS):
+        value = getattr(record, name)
         yield from list(_fields(value))[1:] if dataclasses.is_dataclass(value) else (value,)
 
 

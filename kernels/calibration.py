@@ -15,7 +15,6 @@ from amped.kernels.machine import Machine
 from amped.kernels.predicting import (
     SUSTAINED,
     Array,
-    KernelTime,
     Record,
     Samples,
     family_of,
@@ -25,7 +24,7 @@ from amped.kernels.predicting import (
 )
 from amped.kernels.results import Result
 from amped.kernels.specs import FAMILIES, sentinel
-from amped.kernels.unfused_costs import drawn, evaluated
+from amped.kernels.unfused_costs import work_of
 
 ABOVE_SPEC = 1.05
 # Bytes, more than a core has a cache of its own for.
@@ -68,7 +67,6 @@ def calibrated(
     result: Result,
     machine: Machine,
     defaults: Mapping[str, float],
-    kernel_time: KernelTime,
     tell: Told = lambda _: None,
     collective_time: CollectiveTime | None = None,
 ) -> Calibration:
@@ -83,7 +81,7 @@ def calibrated(
     for name, bounds in _families(result, machine):
         own = [s for s in by_kind if s.family == name]
         tell(f"{name}: {sum(map(len, own))} records")
-        _fit(found, name, own, bounds, kernel_time, result)
+        _fit(found, name, own, bounds, result)
     _link(found, result, collective_time)
     return found
 
@@ -127,8 +125,9 @@ def _vector(result: Result, machine: Machine) -> Bounds:
 
     Source of the bounds: a hundred cycles at 1 GHz for the one, a thousand for the other.
     """
-    drawing: Bounds = {"random_number_time": (0.0, 1e-6)} if any(map(drawn, result["records"])) else {}
-    functions: Bounds = {"elementary_function_time": (0.0, 1e-7)} if any(map(evaluated, result["records"])) else {}
+    work = [work_of(r, "cpu") for r in result["records"] if r["kernel"] in FAMILIES]
+    drawing: Bounds = {"random_number_time": (0.0, 1e-6)} if any(w.drawn for w in work) else {}
+    functions: Bounds = {"elementary_function_time": (0.0, 1e-7)} if any(w.functions for w in work) else {}
     return {"vector_flop_rate": (0.001 * machine.vector_rate, machine.vector_rate), **functions, **drawing}
 
 
@@ -171,9 +170,7 @@ def _normalized(record: Record, result: Result) -> Record:
     return {**record, "time_s": {name: v * ratio if name != "n" else v for name, v in record["time_s"].items()}}
 
 
-def _fit(
-    found: Calibration, name: str, own: Sequence[Samples], bounds: Bounds, kernel_time: KernelTime, result: Result
-) -> None:
+def _fit(found: Calibration, name: str, own: Sequence[Samples], bounds: Bounds, result: Result) -> None:
     count = sum(map(len, own))
     if count < FEWEST_RECORDS:
         if count:
@@ -183,7 +180,7 @@ def _fit(
     base, times = found.coefficients, np.concatenate([s.times for s in own])
 
     def model(columns: Mapping[str, Array]) -> Array:
-        parts = [predicted(s, {**base, **columns}, found.machine, kernel_time) for s in own]
+        parts = [predicted(s, {**base, **columns}, found.machine) for s in own]
         rows = max(p.shape[0] if p.ndim > 1 else 1 for p in parts)
         return np.concatenate([np.broadcast_to(p, (rows, len(s))) for p, s in zip(parts, own, strict=True)], axis=1)
 

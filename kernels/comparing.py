@@ -11,7 +11,7 @@ import numpy as np
 
 from amped.kernels.error_groups import stratum_of
 from amped.kernels.machine import Machine
-from amped.kernels.predicting import Array, KernelTime, Record, family_of, measured_time, predicted, samples
+from amped.kernels.predicting import Array, Record, family_of, measured_time, predicted, samples
 from amped.kernels.results import Result, key_of
 from amped.kernels.specs import FAMILIES
 
@@ -68,7 +68,7 @@ class Report:
 
 
 def compared(
-    result: Result, machine: Machine, coefficients: Mapping[str, float], kernel_time: KernelTime,
+    result: Result, machine: Machine, coefficients: Mapping[str, float],
     fitted_on: Sequence[Record] = (),
 ) -> Report:  # fmt: skip
     """Every record beside its prediction; those outside of what a fit has seen are marked as extrapolated."""
@@ -76,7 +76,7 @@ def compared(
     groups = samples(result["records"], result["settings"]["statistic"], device)
     points = []
     for s in groups:
-        times = np.broadcast_to(predicted(s, coefficients, machine, kernel_time), (1, len(s)))[0]
+        times = np.broadcast_to(predicted(s, coefficients, machine), (1, len(s)))[0]
         for record, measured, time in zip(s.records, s.times, times, strict=True):
             beyond = ("extrapolated",) if fitted_on and outside(hull, record) else ()
             flags = (*record.get("flags", ()), *beyond)

@@ -1,42 +1,37 @@
-"""Records as amped's operators, and their time by amped's own formulas, for one set of coefficients or for many at once.
-
-The formulas are handed in: the annexe does not import them.
-"""
+"""Records as amped's operators, and their time by amped's own formulas, for one set of coefficients or for many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.kernels import unfused_costs as eager
-from amped.kernels.machine import Machine
-from amped.kernels.specs import BYTES, FAMILIES
+from amped.kernels.machine import FLOPS_OF_A_MAC, Machine
+from amped.kernels.specs import FAMILIES
+from amped.kernels.unfused_costs import work_of
+from amped.theory import kernel_work
+from amped.theory.catalogue import catalogue
+from amped.theory.kernel_work import Traffic
 from amped.theory.records import Kernels, Operator
+from amped.theory.roofline import kernels
+from amped.theory.roofline import rates as of_rates
 
 Array = NDArray[np.float64]
 Record = Mapping[str, Any]
-# Time of a call of an operator with rates: `kernel_time` of amped's formulas.
-KernelTime = Callable[[Operator, Kernels], Array]
+# The formulas that lead to the rates of kernels, in their order.
+FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, of_rates.tile_losses, of_rates.product_rates,
+            of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
+# Parameters that are of software or of no kernel here.
+NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor",
+           "attention_head_ramp", "attention_dropout_fraction", "elementary_function_time", "random_number_time")  # fmt: skip
 # Columns of kernel_efficiencies for the largest products of a format.
 SUSTAINED = {"float32": "fp32_gemm_sustained_fraction", "bfloat16": "gemm_sustained_fraction",
              "float16": "gemm_sustained_fraction", "float8_e4m3fn": "fp8_gemm_sustained_fraction"}  # fmt: skip
-# What is of software or of no kernel here, as estimates have it where nobody says otherwise.
-DEFAULTS = {
-    "grouped_gemm_efficiency": 1.0,
-    "gemm_ramp_rows": 0.0,
-    "cached_operand_bytes": 0.0,
-    "exposed_operand_fraction": 0.0,
-    "exposed_softmax_fraction": 0.0,
-    "streaming_traffic_factor": 1.0,
-    "attention_head_ramp": 28.0,
-    "attention_dropout_fraction": 1.0,
-    "elementary_function_time": 0.0,
-    "random_number_time": 0.0,
-}
 # Kernels that do nothing but move bytes.
 STREAMING = ("copy", "read", "write", "add", "embedding", "embedding_backward")
 Coefficients = Mapping[str, Any]
@@ -89,17 +84,12 @@ def samples(records: Sequence[Record], statistic: str, device: str) -> list[Samp
 
 def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> Operator:
     """All records of a kind as one operator."""
-    sizes = np.array([_sizes(r) for r in records], dtype=np.float64).T
-    flops, moved = np.array([float(r["flop"]) for r in records]), np.array([eager.moved(r, device) for r in records])
-    functions, drawn = (np.array([count(r) for r in records]) for count in (eager.evaluated, eager.drawn))
-    m, n, k, batch = sizes
-    written = m * n * batch * np.array([BYTES[r["dtype"]] for r in records])
-    zero, one = np.zeros(len(records)), np.ones(len(records))
+    m, n, k, batch = np.array([_sizes(r) for r in records], dtype=np.float64).T
+    work = Traffic(*np.array([work_of(r, device) for r in records], dtype=np.float64).T)
     width, dropped = (
         np.array([float(r["params"].get(name) or 0) for r in records]) for name in ("head_dimension", "dropout")
     )
-    made = Operator("kernel", kind, phase, m, n, k, batch, flops, moved - written, written, zero, one, one,
-                    functions=functions, drawn=drawn)  # fmt: skip
+    made = kernel_work.operator("kernel", kind, phase, (m, n, k, batch), work)
     return made.with_heads(np.maximum(width, 1.0), 1.0 * (dropped > 0))
 
 
@@ -114,27 +104,35 @@ def _sizes(record: Record) -> tuple[float, float, float, float]:
 
 
 def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
-    """Rates from coefficients, as amped's formulas make them of its tables; coefficients may be columns of many."""
-    peak = machine.peaks[dtype] if machine.peaks.get(dtype) else max(machine.peaks.values())
-    matrix = 2.0 / (peak * c[SUSTAINED[dtype]])
+    """Rates by the formulas of estimates, from coefficients by their names, which may be columns of many, and peaks.
+
+    What is of software or of no kernel here is as estimates have it where nobody says otherwise.
+    """
+    peak = machine.peaks.get(dtype) or max(machine.peaks.values())
     wide = machine.peaks.get("bfloat16" if dtype.startswith("float8") else dtype) or peak
-    return Kernels(
-        name="measured", matrix_time=matrix, grouped_time=matrix / c["grouped_gemm_efficiency"], batched_time=matrix,
-        fused_forward_rate=wide * c["attention_forward_efficiency"],
-        fused_backward_rate=wide * c["attention_backward_efficiency"],
-        vector_rate=c.get("vector_flop_rate", machine.vector_rate),
-        softmax_time=4 * c["exposed_softmax_fraction"] / machine.vector_rate,
-        bandwidth=machine.bandwidth * c["memory_bandwidth_efficiency"],
-        normalization=c["normalization_bandwidth_fraction"], traffic_factor=c["streaming_traffic_factor"],
-        ramp_width=c["attention_head_ramp"], dropout_fraction=c["attention_dropout_fraction"], bandwidth_ramp=c["bandwidth_ramp_bytes"],
-        ramp_depth=c["gemm_ramp_depth"], ramp_length=c["attention_ramp_length"], medium=c["medium_tile_efficiency"],
-        small=c["small_tile_efficiency"], smallest=c["smallest_tile_efficiency"], quantization=c["wave_quantization"],
-        cores=machine.cores, overhead=c["kernel_overhead_time"], launch_time=c["kernel_launch_time"],
-        ramp_rows=c["gemm_ramp_rows"], cached=c["cached_operand_bytes"], exposed=c["exposed_operand_fraction"],
-        function_time=c["elementary_function_time"], drawing_time=c["random_number_time"],
-    )  # fmt: skip
+    known: dict[str, Any] = {
+        **neutral(), "vector_flop_rate": machine.vector_rate, **c,
+        "flops_per_multiply_accumulate": FLOPS_OF_A_MAC, "flops_per_elementary_operation": 1.0,
+        "sustained_matrix_flop_rate": peak * c[SUSTAINED[dtype]],
+        "sustained_batched_flop_rate": peak * c[SUSTAINED[dtype]],
+        "fused_forward_flop_rate": wide * c["attention_forward_efficiency"],
+        "fused_backward_flop_rate": wide * c["attention_backward_efficiency"],
+        "memory_bandwidth": machine.bandwidth, "cores_sharing_tiles": machine.cores,
+    }  # fmt: skip
+    for formula in FORMULAS:
+        arguments = inspect.signature(formula).parameters
+        known[formula.__name__] = formula(**{name: known[name] for name in arguments})
+    (made,) = known["kernel_rates"]
+    return made  # type: ignore[no-any-return]
 
 
-def predicted(of: Samples, c: Coefficients, machine: Machine, kernel_time: KernelTime) -> Array:
+@lru_cache(maxsize=1)
+def neutral() -> Coefficients:
+    """Defaults of the theory for what a fit does not tell; without one, all of a rate and none of a loss."""
+    parameters = {name: catalogue()[name].formulas[0].function() for name in NEUTRAL}
+    return {"grouped_gemm_efficiency": 1.0, "exposed_softmax_fraction": 0.0, **parameters}
+
+
+def predicted(of: Samples, c: Coefficients, machine: Machine) -> Array:
     """Seconds of each record; a row for each set of coefficients where they are columns."""
-    return kernel_time(of.operator, rates({**DEFAULTS, **c}, machine, of.dtype))
+    return kernels.kernel_time(of.operator, rates(c, machine, of.dtype))  # type: ignore[no-any-return, no-untyped-call]

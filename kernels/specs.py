@@ -10,13 +10,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
+from amped.theory.kernel_work import (
+    ACTIVATION,
+    ADAM,
+    ADDITION,
+    COPY,
+    CROSS_ENTROPY,
+    DROPOUT,
+    EMBEDDING,
+    FUSED_BACKWARD_PRODUCTS,
+    MOVE,
+    NORM,
+    READ,
+    SOFTMAX,
+    SWIGLU,
+    WRITE,
+    Traffic,
+    fused,
+)  # fmt: skip
 
 # Bytes of an entry, by torch's names of formats.
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
-# Products of a fused attention backward for each one forward. Source: arXiv 2307.08691, section 4.1.
-BACKWARD_PRODUCTS = 2.5
 Parameters = Mapping[str, Any]
-Dimensions = Callable[[Parameters], float]
 # Side of the product and bytes of the copy that are timed again and again, to see clocks drift and neighbors come.
 SENTINELS = {"cpu": (256, 16 << 20), "cuda": (4096, 1 << 30)}
 
@@ -29,108 +44,94 @@ class Family:
         kind: of the operator that amped's model has for it: contraction, batched_contraction, grouped_contraction,
             fused_attention, normalization, element_wise, collective or launch.
         parameters: its dimensions with their defaults; None where one must be given.
-        flops: floating-point operations; moved: entries that move, by bytes of an entry and parameters.
+        work: what a call does, by dimensions and bytes of an entry.
     """
 
     kind: str
     parameters: Mapping[str, Any]
-    flops: Dimensions
-    moved: Callable[[Parameters, float], float]
+    work: Callable[[Parameters, float], Traffic]
 
 
 def entries(p: Parameters) -> float:
-    """Entries of a matrix of rows."""
-    return float(p["rows"] * p["columns"])
+    """Entries of a matrix of rows, or parameters that are updated."""
+    return float(p["rows"] * p["columns"] if "rows" in p else p["parameters"])
 
 
-def products(p: Parameters) -> float:
-    """Operations of `batch` products of m × k with k × n."""
-    return float(2 * p["batch"] * p["m"] * p["n"] * p["k"])
+def product_work(p: Parameters, w: float) -> Traffic:
+    """`batch` products of m × k with k × n: both operands and the result, once."""
+    m, n, k, batch = (float(p[name]) for name in ("m", "n", "k", "batch"))
+    return Traffic(flops=2 * batch * m * n * k, read=w * batch * (m * k + k * n), written=w * batch * m * n)
 
 
-def product_bytes(p: Parameters, w: float) -> float:
-    """Both operands and the result, once."""
-    m, n, k = p["m"], p["n"], p["k"]
-    return float(w * p["batch"] * (m * k + k * n + m * n))
+def attention_work(p: Parameters, w: float) -> Traffic:
+    """Scores and weighted values, half of them where the future is masked; queries, keys, values and output, once.
 
-
-def attention_flops(p: Parameters) -> float:
-    """Scores and weighted values; half of them where the future is masked."""
-    whole = 4.0 * p["batch"] * p["heads"] * p["queries"] * p["keys"] * p["head_dimension"]
-    share = 0.5 if p["causal"] and p["queries"] > 1 else 1.0
-    return float(whole * share * (BACKWARD_PRODUCTS if p["direction"] == "backward" else 1.0))
-
-
-def attention_bytes(p: Parameters, w: float) -> float:
-    """Queries, keys, values and output once; backward their gradients too."""
-    queries = p["batch"] * p["heads"] * p["queries"] * p["head_dimension"]
-    keys = p["batch"] * p["key_value_heads"] * p["keys"] * p["head_dimension"]
-    return float(w * (2 * queries + 2 * keys) * (2 if p["direction"] == "backward" else 1))
+    Backward their gradients too.
+    """
+    rows, keys = float(p["batch"] * p["heads"] * p["queries"]), p["batch"] * p["key_value_heads"] * p["keys"]
+    flops = 4.0 * rows * p["keys"] * p["head_dimension"] * (0.5 if p["causal"] and p["queries"] > 1 else 1.0)
+    tensor, pairs = w * rows * p["head_dimension"], 2 * w * keys * p["head_dimension"]
+    forward = Traffic(flops, read=tensor + pairs, written=tensor)
+    if p["direction"] == "forward":
+        return forward
+    return (forward * 2)._replace(flops=flops * FUSED_BACKWARD_PRODUCTS)
 
 
 def _product(kind: str, **more: Any) -> Family:
-    return Family(kind, {"m": None, "n": None, "k": None, "batch": 1, "layout": "TN", **more}, products, product_bytes)
+    return Family(kind, {"m": None, "n": None, "k": None, "batch": 1, "layout": "TN", **more}, product_work)
 
 
-def _rowwise(kind: str, flops: float, passes: float, mask: float = 0.0) -> Family:
-    """A kernel that passes over rows of columns: operations of an entry, tensors moved, bytes of a mask."""
-    return Family(
-        kind, {"rows": None, "columns": None}, lambda p: flops * entries(p),
-        lambda p, w: entries(p) * (passes * w + mask),
-    )  # fmt: skip
-
-
-def _embedding(passes: float) -> Family:
-    parameters = {"rows": None, "columns": None, "vocabulary": 32000}
-    return Family("element_wise", parameters, entries, lambda p, w: passes * w * entries(p))
+def _rowwise(kind: str, each: Traffic, **more: Any) -> Family:
+    """A kernel that passes over rows of columns, by what it does for an entry."""
+    return Family(kind, {"rows": None, "columns": None, **more}, lambda p, w: each.of(entries(p), w))
 
 
 def _collective(share: Callable[[float], float]) -> Family:
     """A communication: `bytes` held by each of `ranks`, of which a share crosses each link."""
     parameters = {"bytes": None, "ranks": None}
-    return Family("collective", parameters, lambda p: 0.0, lambda p, w: share(p["ranks"]) * p["bytes"])
+    return Family("collective", parameters, lambda p, w: Traffic(read=share(p["ranks"]) * p["bytes"]))
 
 
 def _ring(n: float) -> float:
     return (n - 1) / n
 
 
-# Operations of an entry: arXiv 2007.00072, table 3, as amped's operators count them; exponentials and quotients are apart
-# (`eager.FUNCTIONS`), and a SwiGLU has but a sign, a sum and two products beside (arXiv 2002.05202, equation 6).
 FAMILIES: Mapping[str, Family] = {
-    "launch": Family("launch", {"mode": "eager"}, lambda p: 0.0, lambda p, w: 0.0),
-    "copy": _rowwise("element_wise", 0, 2),
-    "read": _rowwise("element_wise", 1, 1),
-    "write": _rowwise("element_wise", 0, 1),
-    "add": _rowwise("element_wise", 1, 3),
+    "launch": Family("launch", {"mode": "eager"}, lambda p, w: Traffic()),
+    "copy": _rowwise("element_wise", COPY),
+    "read": _rowwise("element_wise", READ),
+    "write": _rowwise("element_wise", WRITE),
+    "add": _rowwise("element_wise", ADDITION),
     "gemm": _product("contraction"),
     "batched_gemm": _product("batched_contraction"),
     "grouped_gemm": _product("grouped_contraction", uneven=False),
     "fp8_gemm": _product("contraction"),
-    "fp8_cast": Family("element_wise", {"rows": None, "columns": None}, entries, lambda p, w: entries(p) * 3),
+    "fp8_cast": Family("element_wise", {"rows": None, "columns": None},
+                       lambda p, w: Traffic(flops=1, read=2, written=1) * entries(p)),
     "attention": Family(
         "fused_attention",
         {"batch": None, "heads": None, "key_value_heads": 0, "queries": None, "keys": 0, "head_dimension": 128,
          "causal": True, "dropout": 0.0, "direction": "forward", "backend": "default"},
-        attention_flops, attention_bytes,
+        attention_work,
     ),
-    "softmax": _rowwise("normalization", 4, 2),
-    "softmax_backward": _rowwise("normalization", 4, 3),
-    "layer_norm": _rowwise("normalization", 7, 2),
-    "layer_norm_backward": _rowwise("normalization", 13, 5),
-    "rms_norm": _rowwise("normalization", 7, 2),
-    "rms_norm_backward": _rowwise("normalization", 13, 5),
-    "gelu": _rowwise("element_wise", 9, 2),
-    "gelu_backward": _rowwise("element_wise", 14, 3),
-    "swiglu": _rowwise("element_wise", 4, 3),
-    "dropout": _rowwise("element_wise", 1, 2, mask=1),
-    "bias_gelu_dropout": _rowwise("element_wise", 11, 2),
-    "embedding": _embedding(2),
-    "embedding_backward": _embedding(3),
-    "cross_entropy": _rowwise("normalization", 6, 2),
-    "cross_entropy_backward": _rowwise("normalization", 3, 2),
+    "softmax": _rowwise("normalization", SOFTMAX.forward),
+    "softmax_backward": _rowwise("normalization", SOFTMAX.backward),
+    "layer_norm": _rowwise("normalization", NORM.forward),
+    "layer_norm_backward": _rowwise("normalization", NORM.backward),
+    "rms_norm": _rowwise("normalization", NORM.forward),
+    "rms_norm_backward": _rowwise("normalization", NORM.backward),
+    "gelu": _rowwise("element_wise", ACTIVATION.forward),
+    "gelu_backward": _rowwise("element_wise", ACTIVATION.backward),
+    "swiglu": _rowwise("element_wise", SWIGLU),
+    "dropout": Family("element_wise", {"rows": None, "columns": None},
+                      lambda p, w: DROPOUT.forward.of(entries(p), w) + Traffic(written=entries(p))),
+    "bias_gelu_dropout": _rowwise("element_wise", fused(MOVE, ACTIVATION.forward, DROPOUT.forward)),
+    "embedding": _rowwise("element_wise", EMBEDDING.forward, vocabulary=32000),
+    "embedding_backward": _rowwise("element_wise", EMBEDDING.backward, vocabulary=32000),
+    "cross_entropy": _rowwise("normalization", CROSS_ENTROPY.forward),
+    "cross_entropy_backward": _rowwise("normalization", CROSS_ENTROPY.backward),
     "adamw": Family("element_wise", {"parameters": None, "implementation": "foreach"},
-                    lambda p: 15.0 * p["parameters"], lambda p, w: 7.0 * w * p["parameters"]),
+                    lambda p, w: ADAM.of(entries(p), w)),
     "all_reduce": _collective(lambda n: 2 * _ring(n)),
     "all_gather": _collective(_ring),
     "reduce_scatter": _collective(_ring),
@@ -159,14 +160,19 @@ class KernelSpec:
         return FAMILIES[self.kernel]
 
     @property
+    def work(self) -> Traffic:
+        """What a call does."""
+        return self.family.work(self.params, BYTES[self.dtype])
+
+    @property
     def flop(self) -> float:
         """Floating-point operations."""
-        return self.family.flops(self.params)
+        return float(self.work.flops)
 
     @property
     def bytes(self) -> float:
         """Bytes that must move."""
-        return self.family.moved(self.params, BYTES[self.dtype])
+        return float(self.work.read + self.work.written)
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, product
 from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
-from amped.kernels.specs import KernelSpec, spec
+from amped.kernels.specs import FAMILIES, KernelSpec, spec
 from amped.theory.records import Operator
 
 SUITES = ("quick", "full", "model")
-LAYOUTS = ("TN", "NN", "NT")
+DIRECTIONS = ("forward", "backward")
+ROWWISE = ("layer_norm", "layer_norm_backward", "softmax", "softmax_backward", "rms_norm", "rms_norm_backward", "gelu",
+           "gelu_backward", "swiglu", "dropout", "bias_gelu_dropout")  # fmt: skip
 MIB = 1 << 20
 # Columns of the matrices that streaming kernels pass over.
 WIDE = 1024
@@ -35,24 +38,23 @@ def suite(name: str, device: str, dtype: str, memory: float) -> list[KernelSpec]
 def quick(dtype: str) -> Iterator[KernelSpec]:
     """What a processor measures in half a minute."""
     yield spec("launch", dtype)
-    for size in (MIB // 4, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB):
-        yield _streamed("copy", dtype, size)
-    yield from (_streamed(name, dtype, 64 * MIB) for name in ("read", "write", "add"))
+    yield from _streamed(("copy",), dtype, [MIB // 4 << 2 * i for i in range(6)])
+    yield from _streamed(("read", "write", "add"), dtype, [64 * MIB])
     yield from _transformer(dtype, (768,), (384,), 3072, 8192)
-    yield from (_gemm(dtype, n, n, n) for n in (128, 256, 512, 1024))
-    yield from (_gemm(dtype, 512, 512, k) for k in (64, 128, 256, 1024, 2048))
-    yield from (_gemm(dtype, m, 2048, 2048) for m in (1, 16, 64))
-    yield from (_gemm(dtype, *odd) for odd in ((129, 257, 513), (100, 1000, 1000), (255, 768, 770)))
-    yield from _attention(dtype, ((4, 128), (2, 256), (1, 512), (1, 1024)), heads=12, head_dimension=64)
-    yield from _rowwise(dtype, ((512, 768), (2048, 1024)))
+    cubes, depths, rows = (128, 256, 512, 1024), (64, 128, 256, 1024, 2048), (1, 16, 64)
+    yield from _gemms(
+        dtype, [(n, n, n) for n in cubes], [(512, 512, k) for k in depths], [(m, 2048, 2048) for m in rows]
+    )
+    yield from _gemms(dtype, [(129, 257, 513), (100, 1000, 1000), (255, 768, 770)])
+    for direction, (batch, s) in product(DIRECTIONS, ((4, 128), (2, 256), (1, 512), (1, 1024))):
+        yield spec("attention", dtype, batch=batch, heads=12, queries=s, head_dimension=64, direction=direction)
+    yield from _rows(ROWWISE, dtype, (512, 768), (2048, 1024))
     large = ("layer_norm", "layer_norm_backward", "softmax", "softmax_backward", "gelu")
-    yield from (spec(name, dtype, rows=LARGEST_ROWS, columns=2048) for name in large)
-    for shape in ((384, 384, 64), (384, 64, 384)):
-        yield spec("batched_gemm", dtype, batch=24, m=shape[0], n=shape[1], k=shape[2])
+    yield from _rows(large, dtype, (LARGEST_ROWS, 2048))
+    yield from _gemms(dtype, [(384, 384, 64), (384, 64, 384)], kernel="batched_gemm", batch=24)
     yield spec("grouped_gemm", dtype, batch=8, m=96, n=1024, k=768)
-    yield spec("embedding", dtype, rows=2048, columns=768)
-    yield spec("embedding_backward", dtype, rows=2048, columns=768)
-    yield from (spec(name, dtype, rows=128, columns=32000) for name in ("cross_entropy", "cross_entropy_backward"))
+    yield from _rows(("embedding", "embedding_backward"), dtype, (2048, 768))
+    yield from _rows(("cross_entropy", "cross_entropy_backward"), dtype, (128, 32000))
     yield from (spec("adamw", dtype, parameters=n, implementation="foreach") for n in (10**6, 4 * 10**6))
 
 
@@ -60,59 +62,56 @@ def full(device: str, dtype: str, memory: float) -> Iterator[KernelSpec]:
     """What a GPU measures in five minutes."""
     yield from (spec("launch", dtype, mode=mode) for mode in ("eager", "graph"))
     largest = min(LARGEST_COPY, memory / 4)
-    sizes = [s for s in (MIB // 4 * 4**i for i in range(8)) if s <= largest] + [int(largest)]
-    yield from (_streamed(name, dtype, size) for name in ("copy", "read", "write", "add") for size in sizes[-3:])
-    yield from (_streamed("copy", dtype, size) for size in sizes)
+    sizes = [s for s in (MIB // 4 << 2 * i for i in range(8)) if s <= largest] + [int(largest)]
+    for name in ("copy", "read", "write", "add"):
+        yield from _streamed((name,), dtype, sizes[-3:])
+    yield from _streamed(("copy",), dtype, sizes)
     yield from _transformer(dtype, (1024, 2048, 4096, 5120, 8192), (8192, 2048, 512, 16384), None, 32000)
-    for direction in ("forward", "backward"):
+    for direction in DIRECTIONS:
         yield from _long_attention(device, dtype, direction)
-    yield from _rowwise(dtype, ((4096, 1024), (8192, 4096), (16384, 8192)))
-    yield from (_gemm(dtype, n, n, n) for n in (256, 512, 1024, 2048, 4096, 8192, 16384))
-    yield from (_gemm(dtype, 4096, 4096, 32 << i) for i in range(10))
-    yield from (_gemm(dtype, 128 * i, 4096, 4096) for i in range(1, 21))
-    yield from (_gemm(dtype, 128 * i + d, 4096, 4096) for i in (4, 8) for d in (-64, 0, 64))
-    for m in (1, 2, 4, 8, 16, 32, 64, 128):
-        yield from (
-            _gemm(dtype, m, n, k) for n, k in ((4096, 4096), (12288, 4096), (16384, 4096), (4096, 16384))
-        )  # fmt: skip
-    yield from (
-        _gemm(dtype, 4096 + d, 4096 + e, 4096 + f)
-        for d, e, f in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (-1, -1, -1), (8, 8, 8))
+    yield from _rows(ROWWISE, dtype, (4096, 1024), (8192, 4096), (16384, 8192))
+    yield from _large_products(dtype)
+    for vocabulary in (32000, 128000):
+        yield from _rows(("cross_entropy", "cross_entropy_backward"), dtype, (4096, vocabulary))
+        yield from _rows(("embedding", "embedding_backward"), dtype, (8192, 4096), vocabulary=vocabulary)
+    ways = ("foreach", "fused", "single") if device == "cuda" else ("foreach", "single")
+    for n, way in product((10**6, 10**7, 10**8), ways):
+        yield spec("adamw", dtype, parameters=n, implementation=way)
+
+
+def _large_products(dtype: str) -> Iterator[KernelSpec]:
+    """Products whose sides grow one by one, that are off by few, flat ones, those of attention and of experts."""
+    wide, few = 4096, ((4096, 4096), (12288, 4096), (16384, 4096), (4096, 16384))
+    off = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (-1, -1, -1), (8, 8, 8))
+    yield from _gemms(
+        dtype,
+        [(n, n, n) for n in (256, 512, 1024, 2048, 4096, 8192, 16384)],
+        [(wide, wide, 32 << i) for i in range(10)],
+        [(128 * i, wide, wide) for i in range(1, 21)],
+        [(128 * i + d, wide, wide) for i in (4, 8) for d in (-64, 0, 64)],
+        [(1 << i, *sides) for i in range(8) for sides in few],
+        [(wide + d, wide + e, wide + f) for d, e, f in off],
     )
     for batch, s, d in ((64, 512, 64), (128, 2048, 128), (32, 4096, 128)):
-        yield spec("batched_gemm", dtype, batch=batch, m=s, n=s, k=d)
-        yield spec("batched_gemm", dtype, batch=batch, m=s, n=d, k=s)
-    for experts, m in ((8, 2048), (64, 256)):
-        yield from (spec("grouped_gemm", dtype, batch=experts, m=m, n=4096, k=2048, uneven=u) for u in (False, True))
-    for vocabulary in (32000, 128000):
-        names = ("cross_entropy", "cross_entropy_backward")
-        yield from (spec(name, dtype, rows=4096, columns=vocabulary) for name in names)
-        yield from (
-            spec(name, dtype, rows=8192, columns=4096, vocabulary=vocabulary)
-            for name in ("embedding", "embedding_backward")
-        )
-    ways = ("foreach", "fused", "single") if device == "cuda" else ("foreach", "single")
-    yield from (spec("adamw", dtype, parameters=n, implementation=way) for n in (10**6, 10**7, 10**8) for way in ways)
+        yield from _gemms(dtype, [(s, s, d), (s, d, s)], kernel="batched_gemm", batch=batch)
+    for (experts, m), uneven in product(((8, 2048), (64, 256)), (False, True)):
+        yield spec("grouped_gemm", dtype, batch=experts, m=m, n=4096, k=2048, uneven=uneven)
 
 
 def fp8(hidden: Sequence[int] = (4096, 8192), tokens: Sequence[int] = (2048, 8192)) -> Iterator[KernelSpec]:
     """Products in fp8, and the casts before them; for GPUs that multiply it."""
-    for h in hidden:
-        for t in tokens:
-            yield from (
-                spec("fp8_gemm", "float8_e4m3fn", m=t, n=n, k=k)
-                for n, k in ((3 * h, h), (h, h), (4 * h, h), (h, 4 * h))
-            )
-            yield spec("fp8_cast", "bfloat16", rows=t, columns=h)
+    for h, t in product(hidden, tokens):
+        sides = ((3 * h, h), (h, h), (4 * h, h), (h, 4 * h))
+        yield from _gemms("float8_e4m3fn", [(t, n, k) for n, k in sides], kernel="fp8_gemm")
+        yield spec("fp8_cast", "bfloat16", rows=t, columns=h)
 
 
 def collectives(ranks: int, device: str) -> Iterator[KernelSpec]:
     """Communications of growing size between processes."""
-    largest = 22 if device == "cpu" else 30
-    for exponent in range(10, largest + 1, 4):
-        names = ("all_reduce", "all_gather", "broadcast", "send_receive")
-        more = ("reduce_scatter", "all_to_all") if device == "cuda" else ()
-        yield from (spec(name, "float32", bytes=1 << exponent, ranks=ranks) for name in (*names, *more))
+    more = ("reduce_scatter", "all_to_all") if device == "cuda" else ()
+    names = ("all_reduce", "all_gather", "broadcast", "send_receive", *more)
+    for exponent, name in product(range(10, (22 if device == "cpu" else 30) + 1, 4), names):
+        yield spec(name, "float32", bytes=1 << exponent, ranks=ranks)
 
 
 def of_operators(operators: Iterable[Operator], dtype: str, attention: dict[str, Any], gated: bool) -> list[KernelSpec]:
@@ -131,6 +130,11 @@ _KINDS = {
     "batched_contraction": "batched_gemm",
     "grouped_contraction": "grouped_gemm",
 }
+_STREAMING_KINDS = {
+    "attention_norm": "layer_norm", "feedforward_norm": "layer_norm", "cross_entropy": "cross_entropy", "softmax": "softmax",
+    "activation_function": "gelu", "attention_residual": "add", "feedforward_residual": "add", "attention_dropout": "dropout",
+    "rotary_positions": "copy", "head_permutation": "copy",
+}  # fmt: skip
 
 
 def _of_operator(o: Operator, dtype: str, attention: dict[str, Any], gated: bool) -> Iterator[KernelSpec]:
@@ -149,30 +153,26 @@ def _of_operator(o: Operator, dtype: str, attention: dict[str, Any], gated: bool
 
 
 def _streaming_kernel(o: Operator, gated: bool) -> str | None:
-    backward = "" if o.phase == "forward" else "_backward"
-    if o.name in ("attention_norm", "feedforward_norm"):
-        return f"layer_norm{backward}"
-    if o.name == "cross_entropy":
-        return f"cross_entropy{backward}"
-    if o.name == "softmax":
-        return f"softmax{backward}"
-    if o.name == "activation_function":
-        return "swiglu" if gated and not backward else None if gated else f"gelu{backward}"
-    if o.name.endswith("_residual"):
-        return "add"
-    if o.name == "attention_dropout":
-        return "dropout"
-    return "copy" if o.name in ("rotary_positions", "head_permutation") else None
+    name = _STREAMING_KINDS.get(o.name)
+    if o.name == "activation_function" and gated:
+        return "swiglu" if o.phase == "forward" else None
+    return f"{name}_backward" if o.phase != "forward" and f"{name}_backward" in FAMILIES else name
 
 
-def _gemm(dtype: str, m: int, n: int, k: int, layout: str = "TN") -> KernelSpec:
-    return spec("gemm", dtype, m=m, n=n, k=k, layout=layout)
+def _gemms(dtype: str, *shapes: Iterable[tuple[int, ...]], kernel: str = "gemm", **more: Any) -> Iterator[KernelSpec]:
+    """Products of m × k with k × n."""
+    yield from (spec(kernel, dtype, m=m, n=n, k=k, **more) for m, n, k in chain(*shapes))
 
 
-def _streamed(name: str, dtype: str, size: int) -> KernelSpec:
-    """A streaming kernel over a tensor of `size` bytes."""
-    width = {"float32": 4}.get(dtype, 2)
-    return spec(name, dtype, rows=size // (WIDE * width), columns=WIDE)
+def _rows(names: Sequence[str], dtype: str, *shapes: tuple[int, int], **more: Any) -> Iterator[KernelSpec]:
+    """Kernels that pass over rows of columns."""
+    yield from (spec(name, dtype, rows=r, columns=c, **more) for r, c in shapes for name in names)
+
+
+def _streamed(names: Sequence[str], dtype: str, sizes: Iterable[int]) -> Iterator[KernelSpec]:
+    """Kernels over tensors of so many bytes."""
+    row = WIDE * (4 if dtype == "float32" else 2)
+    return _rows(names, dtype, *((size // row, WIDE) for size in sizes))
 
 
 def _transformer(
@@ -183,46 +183,21 @@ def _transformer(
         for h in hidden:
             f = inner or 4 * h
             for n, k in ((3 * h, h), (h, h), (f, h), (h, f)):
-                shapes = {"TN": (t, n, k), "NN": (t, k, n), "NT": (n, k, t)}
-                yield from (_gemm(dtype, *shapes[layout], layout) for layout in LAYOUTS)
-        yield _gemm(dtype, t, vocabulary, hidden[0])
-
-
-def _attention(dtype: str, sizes: Sequence[tuple[int, int]], heads: int, head_dimension: int) -> Iterator[KernelSpec]:
-    for direction in ("forward", "backward"):
-        for batch, s in sizes:
-            yield spec("attention", dtype, batch=batch, heads=heads, queries=s, head_dimension=head_dimension,
-                       direction=direction)  # fmt: skip
+                for layout, shape in (("TN", (t, n, k)), ("NN", (t, k, n)), ("NT", (n, k, t))):
+                    yield from _gemms(dtype, [shape], layout=layout)
+        yield from _gemms(dtype, [(t, vocabulary, hidden[0])])
 
 
 def _long_attention(device: str, dtype: str, direction: str) -> Iterator[KernelSpec]:
     """Lengths at a constant number of tokens; then backends, few key heads, dropout, and one query."""
-    more: dict[str, Any] = {"direction": direction}
-    for s in (512, 1024, 2048, 4096, 8192, 16384):
-        for d, heads in ((128, 32), (64, 32)):
-            yield from (
-                spec(
-                    "attention",
-                    dtype,
-                    batch=max(1, 16384 // s),
-                    heads=heads,
-                    queries=s,
-                    head_dimension=d,
-                    causal=c,
-                    **more,
-                )
-                for c in (True, False)
-            )
-    shape: dict[str, Any] = {"batch": 4, "heads": 32, "queries": 2048, "head_dimension": 128, **more}
+
+    def attention(heads: int = 32, head_dimension: int = 128, **sizes: Any) -> KernelSpec:
+        return spec("attention", dtype, heads=heads, head_dimension=head_dimension, direction=direction, **sizes)
+
+    for s, d, causal in product((512, 1024, 2048, 4096, 8192, 16384), (128, 64), (True, False)):
+        yield attention(batch=max(1, 16384 // s), queries=s, head_dimension=d, causal=causal)
     backends = ("cudnn", "flash", "efficient", "math") if device == "cuda" else ("flash", "math")
-    yield from (spec("attention", dtype, backend=backend, **shape) for backend in backends)
-    yield spec("attention", dtype, key_value_heads=4, **shape)
-    yield spec("attention", dtype, dropout=0.1, **shape)
+    ways: list[dict[str, Any]] = [*({"backend": name} for name in backends), {"key_value_heads": 4}, {"dropout": 0.1}]
+    yield from (attention(batch=4, queries=2048, **more) for more in ways)
     if direction == "forward":
-        yield spec("attention", dtype, batch=16, heads=32, queries=1, keys=4096, head_dimension=128)
-
-
-def _rowwise(dtype: str, shapes: Sequence[tuple[int, int]]) -> Iterator[KernelSpec]:
-    names = ("layer_norm", "layer_norm_backward", "softmax", "softmax_backward", "rms_norm", "rms_norm_backward", "gelu",
-             "gelu_backward", "swiglu", "dropout", "bias_gelu_dropout")  # fmt: skip
-    yield from (spec(name, dtype, rows=r, columns=c) for r, c in shapes for name in names)
+        yield attention(batch=16, queries=1, keys=4096)

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from amped.cli import options
-from amped.cli.bench_fit import AcceleratorOption, coefficients_of, formulas
+from amped.cli.bench_fit import AcceleratorOption, coefficients_of
 
 Other = Annotated[Path | None, Argument(metavar="[FILE2]", help="A second run: tell the drift instead.")]
 
@@ -72,10 +72,10 @@ def _report(
     base = row or rows.base_row(tables, machine.name, machine.known)
     coefficients, told = coefficients_of(tables, base), f"predicted with row '{base}' of kernel_efficiencies"
     if fitted_on is not None or (row is None and not machine.known):
-        coefficients = calibrated(seen, machine, coefficients, formulas()).coefficients
+        coefficients = calibrated(seen, machine, coefficients).coefficients
         told = f"predicted by a fit to {'these very records' if seen is result else fitted_on}"
     hull = seen["records"] if seen is not result else ()
-    return comparing.compared(result, machine, coefficients, formulas(), hull), told
+    return comparing.compared(result, machine, coefficients, hull), told
 
 
 def _show(report: Any, as_json: bool, as_csv: bool) -> None:

@@ -104,7 +104,6 @@ def _calibrated(
         result,
         machine,
         coefficients_of(tables, base),
-        formulas(),
         lambda line: typer.echo(line, err=True),
         collectives(),
     )
@@ -148,10 +147,3 @@ def collectives() -> Any:
         return times[kind](Collective("measured", kind, group=processes, volume=volume, count=1.0), links)
 
     return seconds
-
-
-def formulas() -> Any:
-    """The time of a kernel, as estimates compute it."""
-    from amped.theory.roofline.kernels import kernel_time
-
-    return kernel_time

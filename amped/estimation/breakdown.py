@@ -6,105 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from amped.estimation.estimation import Estimation
-from amped.theory.records import WEIGHTED, Duration, Kernels, Operator, contraction
-from amped.theory.roofline.kernels import traffic_time
+from amped.theory.records import CONTRACTIONS, Collective, Kernels, Operator
+from amped.theory.roofline.kernels import traffic_time, work_time
 
-# Ways in which keys and values come to queries.
-EXCHANGES = ("keys_and_values all_gather", "keys_and_values send_receive", "heads all_to_all")
-# Which nodes a node waits for, by name; a node that the model does not have hands on what it waits for.
-WAITS_FOR = {
-    "embedding": (),
-    "embedding_dropout": ("embedding",),
-    "norm_statistics all_reduce": ("embedding_dropout",),
-    "attention_norm": ("norm_statistics all_reduce",),
-    "attention_input all_gather": ("attention_norm",),
-    "query_key_value_inputs broadcast": ("attention_norm",),
-    "query_key_value_weights broadcast": ("attention_norm",),
-    "query_key_value": (
-        "attention_input all_gather",
-        "query_key_value_inputs broadcast",
-        "query_key_value_weights broadcast",
-    ),
-    "query_down": ("attention_input all_gather",),
-    "query_up": ("query_down",),
-    "key_value_down": ("attention_input all_gather",),
-    "key_value_up": ("key_value_down",),
-    "projection_bias": ("query_key_value",),
-    "query_absorption": ("query_up",),
-    "query_key_norm": ("projection_bias", "query_absorption", "key_value_up"),
-    "rotary_positions": ("query_key_norm",),
-    "grid_column_keys_and_values all_gather": ("rotary_positions",),
-    "keys_and_values all_gather": ("grid_column_keys_and_values all_gather",),
-    "keys_and_values send_receive": ("grid_column_keys_and_values all_gather",),
-    "heads all_to_all": ("grid_column_keys_and_values all_gather",),
-    "attention_scores_inputs reduce": ("rotary_positions",),
-    "attention_scores_weights broadcast": ("rotary_positions",),
-    "attention_scores": ("rotary_positions", *EXCHANGES, "attention_scores_weights broadcast"),
-    "softmax_statistics all_reduce": ("attention_scores_inputs reduce", "attention_scores"),
-    "softmax": ("softmax_statistics all_reduce",),
-    "attention_dropout": ("softmax",),
-    "attention_values_inputs broadcast": ("attention_dropout",),
-    "attention_values_weights broadcast": ("rotary_positions",),
-    "attention_values": (
-        "attention_dropout",
-        "attention_values_inputs broadcast",
-        "attention_values_weights broadcast",
-    ),
-    "fused_attention": ("rotary_positions", *EXCHANGES),
-    "sink_scaling": ("fused_attention",),
-    "value_absorption": ("attention_values", "sink_scaling"),
-    "attended_heads all_to_all": ("value_absorption",),
-    "head_permutation": ("attended_heads all_to_all",),
-    "attention_output_inputs broadcast": ("head_permutation",),
-    "attention_output_weights broadcast": ("head_permutation",),
-    "attention_output": ("attention_output_inputs broadcast", "attention_output_weights broadcast"),
-    "attention_output reduce_scatter": ("attention_output",),
-    "attention_output all_reduce": ("attention_output reduce_scatter",),
-    "attention_residual": ("attention_output all_reduce",),
-    "feedforward_norm": ("attention_residual",),
-    "feedforward_input all_gather": ("feedforward_norm",),
-    "feedforward_up_inputs broadcast": ("feedforward_norm",),
-    "feedforward_up_weights broadcast": ("feedforward_norm",),
-    "feedforward_up": (
-        "feedforward_input all_gather",
-        "feedforward_up_inputs broadcast",
-        "feedforward_up_weights broadcast",
-    ),
-    "activation_function": ("feedforward_up",),
-    "feedforward_down_inputs broadcast": ("activation_function",),
-    "feedforward_down_weights broadcast": ("activation_function",),
-    "feedforward_down": ("feedforward_down_inputs broadcast", "feedforward_down_weights broadcast"),
-    "router": ("feedforward_input all_gather", "feedforward_norm"),
-    "expert_choice": ("router",),
-    "expert_permutation": ("expert_choice",),
-    "expert_dispatch all_to_all": ("expert_permutation",),
-    "expert_tensor all_gather": ("expert_dispatch all_to_all",),
-    "expert_sorting": ("expert_tensor all_gather",),
-    "experts_up": ("expert_sorting",),
-    "expert_up_bias": ("experts_up",),
-    "expert_activation": ("expert_up_bias",),
-    "experts_down": ("expert_activation",),
-    "expert_down_bias": ("experts_down",),
-    "expert_tensor reduce_scatter": ("expert_down_bias",),
-    "expert_combine all_to_all": ("expert_tensor reduce_scatter",),
-    "expert_output all_gather": ("expert_combine all_to_all",),
-    "shared_experts_up": ("feedforward_input all_gather",),
-    "shared_activation": ("shared_experts_up",),
-    "shared_experts_down": ("shared_activation",),
-    "feedforward_down reduce_scatter": ("feedforward_down", "shared_experts_down"),
-    "feedforward_down all_reduce": ("feedforward_down reduce_scatter",),
-    "feedforward_residual": ("feedforward_down all_reduce", "expert_output all_gather"),
-    "stage_send send_receive": ("feedforward_residual",),
-    "multi_token_prediction_projection": ("stage_send send_receive",),
-    "final_norm": ("multi_token_prediction_projection", "stage_send send_receive"),
-    "output_head": ("final_norm",),
-    "cross_entropy": ("output_head",),
-}
-CONTRACTIONS = (*WEIGHTED, "output_head_contraction", "batched_contraction")
-# A kernel whose overhead is more than this share of its time is bound by its launch.
-MOSTLY = 0.5
-# The equation of the book, whose lines are bare.
-TRAFFIC: Callable[[Operator, Kernels], float] = traffic_time
+# Parts of a step that have operators, in the order in which they run forward.
+PARTS = ("embedding", "layer", "output_head")
+# The equations of the book, whose lines are bare.
+WORK_TIME: Callable[[Operator, Kernels], float] = work_time
+TRAFFIC_TIME: Callable[[Operator, Kernels], float] = traffic_time
 
 
 @dataclass(frozen=True)
@@ -139,94 +48,96 @@ class OperatorLine:
 
 def gemm_lines(estimation: Estimation) -> list[OperatorLine]:
     """All matrix products of a step; recomputed ones are not listed again, their time is `recomputation_time`."""
-    calls = (
-        ("layer_operators", _calls(estimation, "layer")),
-        ("output_head_operators", _calls(estimation, "output_head")),
-    )
-    found = [line for name, times in calls for line in _lines(estimation, name, times)]
-    return [line for line in found if line.kind in CONTRACTIONS]
+    return [line for line in step_lines(estimation) if line.kind in CONTRACTIONS]
 
 
 def layer_lines(estimation: Estimation) -> list[OperatorLine]:
-    """All operators of one layer for one micro-batch in the order in which they run forward, each with its gradients."""
-    order = list(WAITS_FOR)
-    return sorted(_lines(estimation, "layer_operators", 1.0), key=lambda line: _place(line.name, order))
+    """All operators of one layer for one micro-batch in the order in which they run forward, each with its gradients.
+
+    What runs backward alone stands at the end.
+    """
+    order = list(forward_pass(estimation))
+    lines = _lines(estimation, "layer", 1.0)
+    return sorted(lines, key=lambda line: order.index(line.name) if line.name in order else len(order))
 
 
 def step_lines(estimation: Estimation) -> list[OperatorLine]:
     """All operators of a step but the optimizer's, each on a stage that has it."""
-    parts = ("embedding", "layer", "output_head")
-    return [line for part in parts for line in _lines(estimation, f"{part}_operators", _calls(estimation, part))]
+    return [line for part in PARTS for line in _lines(estimation, part, _calls(estimation, part))]
 
 
-def _place(name: str, order: list[str]) -> int:
-    """Where an operator runs forward; casts before their product, what runs backward alone at the end."""
-    known = name.removesuffix("_casts")
-    return order.index(known) if known in order else len(order)
+def forward_pass(e: Estimation) -> dict[str, tuple[str, ...]]:
+    """What each operator and collective of the forward pass waits for, in an order in which they run.
+
+    Those are listed too that a network does not have, or has backward alone: they hand on what they wait for.
+    """
+    every = [o for part in PARTS for o in e.results.records(f"{part}_operators")]
+    operators = [o for o in every if o.phase == "forward" or o.after]
+    known = {o.name: o.after for o in operators} | {node_of(c): c.after for c, _ in collectives(e)}
+    found: dict[str, tuple[str, ...]] = {}
+
+    def visit(name: str) -> None:
+        if name in known and name not in found:
+            for before in known[name]:
+                visit(before)
+            found[name] = tuple(before for before in known[name] if before in known)
+
+    for name in known:
+        visit(name)
+    return found
+
+
+def collectives(e: Estimation) -> Iterator[tuple[Collective, float]]:
+    """The collectives of the forward pass, each with the time of a call; the closed form has no such times."""
+    for name in (name for name in e.results.cells if name.endswith("_collectives")):
+        records: tuple[Collective, ...] = e.results.records(name)
+        timed = name.replace("collectives", "durations")
+        times = [d.time for d in e.results.records(timed)] if timed in e.results.cells else [0.0] * len(records)
+        yield from ((c, time) for c, time in zip(records, times, strict=False) if c.after)
+
+
+def node_of(collective: Collective) -> str:
+    """The name of a collective among what waits and is waited for."""
+    return f"{collective.name} {collective.kind}"
 
 
 def _calls(e: Estimation, part: str) -> float:
     """Times that an accelerator runs a layer, or that of an end stage the embedding or head, forward in a step."""
+    closed = _is_closed(e)
     if part == "layer":
-        return e["layer_passes"] if e.choices["performance_model"] == "amped" else e["bottleneck_stage_layer_passes"]
-    spread = e["pipeline_parallel_degree"] if e.choices["performance_model"] == "amped" else 1.0
-    return e["number_of_microbatches_per_minibatch"] / spread
+        return e["layer_passes"] if closed else e["bottleneck_stage_layer_passes"]
+    return e["number_of_microbatches_per_minibatch"] / (e["pipeline_parallel_degree"] if closed else 1.0)
 
 
-def _lines(e: Estimation, name: str, calls: float) -> Iterator[OperatorLine]:
-    closed = e.choices["performance_model"] == "amped"
-    operators = _products(e) if closed and name == "layer_operators" else e.results.records(name)
-    times = _closed_times(e, operators) if closed else e.results.records(name.replace("operators", "durations"))
+def _is_closed(e: Estimation) -> bool:
+    """Whether AMPeD's closed form gives the times, which are those of products only."""
+    return e.choices["performance_model"] == "amped"
+
+
+def _lines(e: Estimation, part: str, calls: float) -> Iterator[OperatorLine]:
+    operators = e.results.records("layer_products" if _is_closed(e) and part == "layer" else f"{part}_operators")
+    times = e.results.records(f"{part}_durations")
     whole = e["step_time"] if calls != 1.0 else sum(d.time * d.count for d in times) or 1.0
+    balance = e["matrix_peak_flop_rate"] / e["memory_bandwidth"]
+    rates = () if _is_closed(e) else e.results.records("kernel_rates")
     for operator, duration in zip(operators, times, strict=True):
         number = operator.count * calls
         if number and operator.bytes:
-            yield _line(e, operator, duration, number, whole, closed)
+            closed = "compute" if operator.flops >= operator.bytes * balance else "memory"
+            yield _line(e, operator, duration.time, number, whole, _bound(operator, *rates) if rates else closed)
 
 
-def _products(e: Estimation) -> tuple[Operator, ...]:
-    """All products of a layer, those of attention too, whatever kernel computes them: what the closed form times."""
-    calls = {"projection_gemms": "attentions_per_layer", "attention_gemms": "attentions_per_layer",
-             "feedforward_gemms": "dense_fraction", "expert_gemms": "MoE_fraction"}  # fmt: skip
-    entry = (e["flops_per_multiply_accumulate"], e["activation_precision"], e["activation_precision"])
-    return tuple(
-        operator
-        for name, count in calls.items()
-        for gemm in e.results.records(name)
-        for operator in contraction(gemm, *entry, None, 0.0, e[count])
-    )
-
-
-def _closed_times(e: Estimation, operators: tuple[Operator, ...]) -> list[Duration]:
-    """The closed form times products only, all at one rate."""
-    found = []
-    for o in operators:
-        passes = (
-            "gradient_multiply_accumulate_bit_slices"
-            if o.phase == "input_gradient"
-            else "multiply_accumulate_bit_slices"
-        )
-        one = e["multiply_accumulate_time"] * e[passes] / e["flops_per_multiply_accumulate"]
-        time = o.flops * one if o.kind in CONTRACTIONS else 0.0
-        found.append(Duration(o.name, o.kind, o.phase, time, o.kernels, o.count))
-    return found
-
-
-def _line(e: Estimation, o: Operator, duration: Duration, calls: float, whole: float, closed: bool) -> OperatorLine:
-    peak, bandwidth, time = e["matrix_peak_flop_rate"], e["memory_bandwidth"], duration.time
-    bound = _closed_bound(o, peak / bandwidth) if closed else _bound(o, time, e.results.records("kernel_rates")[0])
+def _line(e: Estimation, o: Operator, time: float, calls: float, whole: float, bound: str) -> OperatorLine:
+    peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
     return OperatorLine(
         o.name, o.kind, o.phase, o.m, o.n, o.k, o.batch, calls, o.flops * calls, o.bytes * calls, bound, time * calls,
         time * calls / whole, o.flops / (time * peak) if time else 0.0, o.bytes / (time * bandwidth) if time else 0.0,
     )  # fmt: skip
 
 
-def _closed_bound(o: Operator, balance: float) -> str:
-    return "compute" if o.flops >= o.bytes * balance else "memory"
-
-
-def _bound(o: Operator, time: float, rates: Kernels) -> str:
-    """What the kernel waits for: its overhead, its traffic, or its work."""
-    if rates.overhead > MOSTLY * time:
+def _bound(o: Operator, rates: Kernels) -> str:
+    """What a call of an operator waits for most: its launch, its traffic or its work."""
+    work, traffic = WORK_TIME(o, rates), TRAFFIC_TIME(o, rates)
+    if rates.overhead > max(work, traffic):
         return "launch"
-    return "memory" if TRAFFIC(o, rates) >= (time - rates.overhead) * (1 - 1e-9) else "compute"
+    return "memory" if traffic >= work else "compute"

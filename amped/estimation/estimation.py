@@ -60,8 +60,8 @@ MODEL_DETAILS = {
                   "overlap_pipeline_communication"),
     "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
               "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",
-              "weight_gathering_time", "multiply_accumulate_time", "projection_gemms", "attention_gemms",
-              "feedforward_gemms", "expert_gemms", "attentions_per_layer", "dense_fraction", "MoE_fraction"),
+              "weight_gathering_time", "multiply_accumulate_time", "layer_products", "layer_durations",
+              "embedding_durations", "output_head_durations"),
 }  # fmt: skip
 Kind = TypeVar("Kind", bound="Estimation")
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from amped.base.errors import WiringError
-from amped.estimation.breakdown import CONTRACTIONS, WAITS_FOR, OperatorLine, step_lines
+from amped.estimation.breakdown import OperatorLine, collectives, forward_pass, node_of, step_lines
 from amped.estimation.estimation import Estimation
-from amped.theory.records import Collective
-
-COLLECTIVES = {
-    "context_collectives": "context_durations", "tensor_collectives": "tensor_durations",
-    "grid_column_collectives": "grid_column_durations", "expert_collectives": "expert_durations",
-    "expert_tensor_collectives": "expert_tensor_durations", "pipeline_collectives": "pipeline_durations",
-}  # fmt: skip
+from amped.theory.records import CONTRACTIONS
 
 
 @dataclass(frozen=True)
@@ -36,22 +29,10 @@ class Node:
 
 def compute_graph(estimation: Estimation) -> list[Node]:
     """The forward pass of one layer and both ends, in an order in which it can run."""
-    present = dict(_operators(estimation)) | dict(_collectives(estimation))
-    casts = {name for name in present if name.endswith("_casts")}
-    placeless = present.keys() - WAITS_FOR.keys() - casts
-    if placeless:
-        raise WiringError(
-            f"the graph has no place for {', '.join(sorted(placeless))}",
-            "name it in WAITS_FOR of amped/estimation/breakdown.py",
-        )
-    waits = {n: tuple(dict.fromkeys(_before(n, present))) for n in WAITS_FOR if n in present}
-    waits = {f"{n}_casts": w for n, w in waits.items() if f"{n}_casts" in casts} | {
-        n: (f"{n}_casts",) if f"{n}_casts" in casts else w for n, w in waits.items()
-    }
-    waits = {n: _nearest(w, waits) for n, w in waits.items()}
+    present, known = dict(_operators(estimation)) | dict(_collectives(estimation)), forward_pass(estimation)
+    waits = _nearest({n: dict.fromkeys(_before(n, known, present)) for n in known if n in present})
     critical = _longest(waits, {n: present[n][3] for n in waits})
-    ordered = [n for name in WAITS_FOR for n in (f"{name}_casts", name) if n in waits]
-    return [Node(name, *present[name], name in critical, waits[name]) for name in ordered]
+    return [Node(name, *present[name], name in critical, before) for name, before in waits.items()]
 
 
 def as_json(nodes: list[Node]) -> dict[str, Any]:
@@ -76,47 +57,37 @@ def _shape(line: OperatorLine) -> str:
 
 def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float, float]]]:
     """The collectives of the forward pass; some records count those of all passes."""
-    known = estimation.results.cells
-    calls = estimation["layer_passes"]
-    for name, timed in ((name, timed) for name, timed in COLLECTIVES.items() if name in known):
-        records: tuple[Collective, ...] = estimation.results.records(name)
-        times = [d.time for d in estimation.results.records(timed)] if timed in known else [0.0] * len(records)
-        for record, time in zip(records, times, strict=False):
-            if record.group.degree > 1 and record.count > 0 and not record.name.endswith("gradients"):
-                detail = f"{record.volume / 1e6:.4g} MB among {record.intra:g} x {record.inter:g}"
-                yield f"{record.name} {record.kind}", (record.kind, detail, calls, time)
+    for c, time in collectives(estimation):
+        if c.group.degree > 1 and c.count > 0:
+            detail = f"{c.volume / 1e6:.4g} MB among {c.intra:g} x {c.inter:g}"
+            yield node_of(c), (c.kind, detail, estimation["layer_passes"], time)
 
 
-def _before(name: str, present: dict[str, Any]) -> Iterator[str]:
-    """What a node waits for; where the model has none of it, what that waits for."""
-    for before in WAITS_FOR.get(name, ()):
+def _before(name: str, known: Mapping[str, tuple[str, ...]], present: Mapping[str, Any]) -> Iterator[str]:
+    """What a node waits for; where the network has none of it, what that waits for."""
+    for before in known[name]:
         if before in present:
             yield before
         else:
-            yield from _before(before, present)
+            yield from _before(before, known, present)
 
 
-def _nearest(direct: tuple[str, ...], waits: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Of the nodes waited for, those that no other of them waits for already."""
+def _nearest(waits: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """Of the nodes waited for, those that no other of them waits for already; nodes come in an order in which they run."""
+    behind: dict[str, set[str]] = {}
+    for name, direct in waits.items():
+        behind[name] = set().union(direct, *(behind[before] for before in direct))
+    implied = {name: set().union(*(behind[before] for before in direct)) for name, direct in waits.items()}
+    return {name: tuple(n for n in direct if n not in implied[name]) for name, direct in waits.items()}
 
-    def behind(name: str) -> set[str]:
-        return set().union(*({before} | behind(before) for before in waits[name]))
 
-    implied = set().union(*(behind(name) for name in direct))
-    return tuple(name for name in direct if name not in implied)
-
-
-def _longest(waits: dict[str, tuple[str, ...]], times: dict[str, float]) -> set[str]:
-    """The nodes of the path that takes longest."""
+def _longest(waits: Mapping[str, tuple[str, ...]], times: Mapping[str, float]) -> set[str]:
+    """The nodes of the path that takes longest; nodes come in an order in which they run."""
     ends: dict[str, float] = {}
-
-    def end(name: str) -> float:
-        if name not in ends:
-            ends[name] = times[name] + max((end(before) for before in waits[name]), default=0.0)
-        return ends[name]
-
-    path, name = set(), max(waits, key=end)
+    for name, direct in waits.items():
+        ends[name] = times[name] + max((ends[before] for before in direct), default=0.0)
+    path, name = set(), max(ends, key=ends.__getitem__)
     while name:
         path.add(name)
-        name = max(waits[name], key=end, default="")
+        name = max(waits[name], key=ends.__getitem__, default="")
     return path

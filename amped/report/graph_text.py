@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amped.estimation.breakdown import CONTRACTIONS
 from amped.estimation.graph import Node
 from amped.report import human
+from amped.theory.records import CONTRACTIONS
 
 
 def as_dot(nodes: list[Node]) -> str:

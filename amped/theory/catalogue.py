@@ -119,7 +119,7 @@ class Catalogue(Mapping[str, Quantity]):
             WiringError: for arguments nobody computes, selectors as arguments, alternatives that tie.
         """
         by_name: dict[str, list[Formula]] = {}
-        for formula in formulas:
+        for formula in _with_all_choices(list(formulas)):
             by_name.setdefault(formula.name, []).append(formula)
         self._quantities = {name: Quantity(name, tuple(group)) for name, group in by_name.items()}
         self.selectors = tuple(name for name, q in self._quantities.items() if q.is_selector)
@@ -155,6 +155,18 @@ class Catalogue(Mapping[str, Quantity]):
                 yield Problem(
                     f"'{_title(one)}' and '{_title(other)}' can apply at once", advice="make one more specific"
                 )
+
+
+def _with_all_choices(formulas: list[Formula]) -> Iterator[Formula]:
+    """The formulas; a selector may also be each value that an alternative is for, which its page need not list."""
+    named: dict[str | None, list[str]] = {}
+    for formula in formulas:
+        named.setdefault(formula.mark.choice, []).append(str(formula.mark.value))
+    for formula in formulas:
+        mark = formula.mark
+        if mark.unit == "choice" and not formula.variant:
+            mark = replace(mark, choices=tuple(dict.fromkeys((*mark.choices, *named.get(formula.name, ())))))
+        yield replace(formula, mark=mark)
 
 
 def collect(module: ModuleType) -> list[Formula]:

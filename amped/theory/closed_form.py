@@ -7,9 +7,10 @@ divided by the degree inside. Nothing overlaps with computation. Gradients leave
 import numpy as np
 
 from amped.theory.conditions import OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
+from amped.theory.kernel_work import contraction
 from amped.theory.parallelisms import PARALLELISMS, shares
 from amped.theory.quantity import ACCELERATOR, family, quantity, records
-from amped.theory.records import Collective, total
+from amped.theory.records import CONTRACTIONS, Collective, Duration, total
 
 # --- computation -----------------------------------------------------------------------------------------------------
 
@@ -100,6 +101,56 @@ def activation_function_operations(
     mixture = experts_per_token * expert_feedforward_dimension + shared_experts_feedforward_dimension
     units = dense_stage_layers * feedforward_dimension + MoE_stage_layers * mixture
     return microbatch_tokens * number_of_microbatches_per_minibatch * units / tensor_parallel_rows
+
+
+@records()
+def layer_products(
+    projection_gemms,
+    attention_gemms,
+    feedforward_gemms,
+    expert_gemms,
+    attentions_per_layer,
+    dense_fraction,
+    MoE_fraction,
+    entry_costs,
+):
+    """The products of a layer, those of attention too, whatever kernel computes them. Source: AMPeD, computation time."""
+    calls = (
+        (attentions_per_layer, projection_gemms + attention_gemms),
+        (dense_fraction, feedforward_gemms),
+        (MoE_fraction, expert_gemms),
+    )
+    return tuple(
+        operator
+        for count, gemms in calls
+        for gemm in gemms
+        for operator in contraction(gemm, entry_costs[0], count=count, kind="batched_contraction")
+    )
+
+
+@family(
+    PART=("layer", "embedding", "output_head"),
+    OPERATORS=("layer_products", "embedding_operators", "output_head_operators"),
+)
+@records(choice="performance_model", value="amped")
+def PART_durations__amped(
+    OPERATORS,
+    multiply_accumulate_time,
+    multiply_accumulate_bit_slices,
+    gradient_multiply_accumulate_bit_slices,
+    flops_per_multiply_accumulate,
+):
+    """Time of each product at one rate, which no shape changes; nothing else takes time. Source: AMPeD, computation time."""
+    one = multiply_accumulate_time / flops_per_multiply_accumulate
+    slices = {"input_gradient": gradient_multiply_accumulate_bit_slices}
+    return tuple(
+        Duration(
+            o.name, o.kind, o.phase,
+            o.flops * one * slices.get(o.phase, multiply_accumulate_bit_slices) * float(o.kind in CONTRACTIONS),
+            o.kernels, o.count,
+        )
+        for o in OPERATORS
+    )  # fmt: skip
 
 
 @quantity("s", choice="performance_model", value="amped")

@@ -8,7 +8,8 @@ for an alternative. Beside `unit`, `meaning`, `source` and `differs` (a text, or
 may have:
 
 - `default`: the value where nobody gives one: a number, or the name of another quantity; without it, the value must be given;
-- `value` in its place: a quantity that no config lists, which is this number or has the value of this other quantity;
+- `value` in its place: a quantity that no config lists, which is this number or has the value of this other quantity; without
+  a `unit` these are records, of which an empty list has none;
 - `choices`: the row is a selector, and `default` is one of them;
 - `when`: {selector: choice} for which the alternative applies; `when_given`, `even_with`, … as in `Mark`;
 - `family`: {WORD: [members]}: the row stands for several, in which each member stands where the word does.
@@ -53,13 +54,16 @@ def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[s
 
 def _function(page: str, name: str, row: Mapping[str, Any]) -> Callable[..., Any]:
     """The marked function that a row is."""
-    given = row.get("value", row.get("default"))
+    given: Any = row.get("value", row.get("default"))
+    given = tuple(given) if isinstance(given, list) else given
     is_name = isinstance(given, str) and "choices" not in row
     function = _taking(given) if is_name else _constant(given)
     function.__name__ = function.__qualname__ = name
     function.__module__, function.__doc__ = page, _document(row)
     function.__amped_body__ = "" if given is None else f"return {given if is_name else repr(given)}"  # type: ignore[attr-defined]
-    return marked(_mark(row, "quantity" if is_name or "value" in row else "parameter"))(function)
+    kind = "quantity" if is_name or "value" in row else "parameter"
+    kind = kind if {"unit", "choices"} & row.keys() else "records"
+    return marked(_mark(row, kind))(function)
 
 
 def _constant(value: Any) -> Callable[..., Any]:

@@ -49,8 +49,8 @@ class Gemm(Record):
     m: Any
     n: Any
     k: Any
-    batch: Any
-    count: Any
+    batch: Any = 1.0
+    count: Any = 1.0
     panels: Any = 1.0
 
     @property
@@ -161,10 +161,10 @@ class Duration(Record):
     count: Any
 
 
-# Operations, bytes read and written, and where there are any functions evaluated and random numbers drawn.
-Work = tuple[Any, ...]
 # Kinds of products with weights.
 WEIGHTED = ("contraction", "grouped_contraction")
+# All kinds of products.
+CONTRACTIONS = (*WEIGHTED, "output_head_contraction", "batched_contraction")
 # Kinds that stand for what fused kernels do, and that frameworks may do in several.
 FUSED = ("normalization", "element_wise")
 # Kinds that pass over memory and multiply no matrices.
@@ -173,132 +173,98 @@ STREAMING = (*FUSED, "single_kernel")
 REDUCING = ("normalization", "loss")
 
 
-def contraction(
-    gemm: Gemm,
-    flop: Any,
-    operand: Any,
-    result: Any,
-    gradient: Any = None,
-    stash: Any = 0.0,
-    count: Any = 1.0,
-    kind: str = "contraction",
-) -> tuple[Operator, ...]:
-    """A matrix product and the products that give the gradients of its two operands.
+@dataclass(frozen=True, slots=True)
+class Tiles(Record):
+    """What products lose to their shape.
 
-    `flop` is what one multiply-accumulate counts; `operand` and `result` are bytes of an entry that is multiplied and of
-    one that comes out; `gradient` are those of a weight's gradient, to which its product is added, and None where both
-    operands are activations. Each panel of k passes over the output once more. Source: arXiv 2410.00273, section 3.
-    """
-    m, n, k, batch, panels = gemm.m, gemm.n, gemm.k, gemm.batch, gemm.panels
-    flops = m * n * k * batch * flop
-    left, right, out = m * k * batch, k * n * batch, m * n * batch * panels
-    own = (flops, (left + right) * operand, out * result)
-    of_input = (flops, (out + right) * operand, left * result)
-    of_weight = (flops, (left + out) * operand, right * result)
-    phase, none = "weight_gradient", 0.0 * stash
-    if gradient is None:
-        kind, phase = "batched_contraction", "input_gradient"
-    else:
-        of_weight = (flops, (left + out) * operand + right * gradient, right * gradient)
-    return (
-        Operator(gemm.name, kind, "forward", m, n, k, batch, *own, stash, panels, count, panels),
-        Operator(gemm.name, kind, "input_gradient", m, k, n, batch, *of_input, none, panels, count, panels),
-        Operator(gemm.name, kind, phase, k, n, m, batch, *of_weight, none, panels, count, panels),
-    )
-
-
-def streamed(
-    name: str, kind: str, rows: Any, width: Any, forward: Work, backward: Work, stash: Any, count: Any = 1.0
-) -> tuple[Operator, Operator]:
-    """An operator that passes over its tensors once: `forward` and `backward` are flops, bytes read, bytes written.
-
-    Behind them may stand the functions evaluated, and the random numbers drawn.
+    Attributes:
+        medium, small, smallest: efficiency of smaller tiles; quantization: share of partly filled tiles and waves lost.
+        cores: that share out the tiles of a product.
+        ramp_depth: k of a product lost to filling the pipeline; ramp_rows: m lost to edges and packing, where tiles and
+            waves are not counted.
     """
 
-    def passed(phase: str, work: Work, kept: Any) -> Operator:
-        flops, read, written, functions, drawn, *_ = (*work, 0.0, 0.0)
-        return Operator(
-            name,
-            kind,
-            phase,
-            rows,
-            width,
-            0.0,
-            1.0,
-            flops,
-            read,
-            written,
-            kept,
-            1.0,
-            count,
-            functions=functions,
-            drawn=drawn,
-        )
-
-    return passed("forward", forward, stash), passed("input_gradient", backward, 0.0 * stash)
+    medium: Any
+    small: Any
+    smallest: Any
+    quantization: Any
+    cores: Any
+    ramp_depth: Any
+    ramp_rows: Any
 
 
-def activation_work(entries: Any, inputs: Any, precision: Any, mask: Any, again: Any, flop: Any) -> tuple[Work, Work]:
-    """Work of an activation function forward and backward: 9 operations an entry, and 14; an exponential and a quotient.
+@dataclass(frozen=True, slots=True)
+class Products(Record):
+    """How fast an accelerator multiplies matrices.
 
-    `inputs` are its bytes with those of a gate; `mask` those an entry keeps where it works in place; `again` is 1 where the
-    backward pass computes its output once more. Source: arXiv 2007.00072, table 3 (element-wise); GELU by its tanh form.
+    Attributes:
+        matrix_time, grouped_time, batched_time: seconds of a multiply-accumulate in the largest products with a weight,
+            with one for each group of rows, and of activations.
+        tiles: what smaller ones lose.
+        cached: bytes of a product that caches keep; exposed: share of the others that its computing does not hide.
     """
-    output = entries * precision
-    forward = (9 * entries * flop, inputs, output + entries * mask, 2 * entries)
-    read = inputs * (1 + again) + output + entries * mask
-    return forward, ((14 + 9 * again) * entries * flop, read, inputs + again * output, (2 + 2 * again) * entries)
+
+    matrix_time: Any
+    grouped_time: Any
+    batched_time: Any
+    tiles: Any
+    cached: Any
+    exposed: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FusedAttention(Record):
+    """How fast an accelerator runs attention as one kernel.
+
+    Attributes:
+        forward_rate, backward_rate: flop/s over long sequences.
+        ramp_length, ramp_width: length of a sequence, and width of a head, lost to filling the pipeline.
+        dropout_fraction: rate of an attention with dropout as a share of one without.
+        softmax_time: seconds of a score that products do not hide.
+    """
+
+    forward_rate: Any
+    backward_rate: Any
+    ramp_length: Any
+    ramp_width: Any
+    dropout_fraction: Any
+    softmax_time: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Streams(Record):
+    """How fast an accelerator moves data, and works on what passes by.
+
+    Attributes:
+        bandwidth: byte/s that large kernels reach, those that reduce rows `normalization` of it.
+        traffic_factor: bytes that norms and element-wise operators move for each of fused ones.
+        ramp: bytes of time lost by each.
+        vector_rate: flop/s of what multiplies no matrices.
+        function_time, drawing_time: seconds of an exponential, root or quotient, and of a random number, where no units of
+            their own keep pace with memory.
+    """
+
+    bandwidth: Any
+    normalization: Any
+    traffic_factor: Any
+    ramp: Any
+    vector_rate: Any
+    function_time: Any
+    drawing_time: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels(Record):
     """How fast an accelerator runs its kernels: rates that large ones sustain, and what the others lose.
 
-    Attributes:
-        matrix_time, grouped_time, batched_time: seconds of a multiply-accumulate in the largest products with a weight,
-            with one for each group of rows, and of activations.
-        fused_forward_rate, fused_backward_rate: flop/s of a fused attention over long sequences.
-        vector_rate: flop/s of everything else; softmax_time: seconds of a score that products do not hide.
-        bandwidth: byte/s that large kernels reach, those that reduce rows `normalization` of it; traffic_factor: bytes that
-            norms and element-wise operators move for each of fused ones; bandwidth_ramp: bytes of time lost by each.
-        ramp_depth, ramp_length, ramp_width: k of a product, length of a sequence, and width of a head, lost to filling
-            the pipeline; dropout_fraction: rate of an attention with dropout as a share of one without.
-        medium, small, smallest: efficiency of smaller tiles; quantization: share of partly filled tiles and waves lost.
-        cores: that share out the tiles of a product.
-        overhead, launch_time: seconds between two kernels on the device, and to launch one from the host.
-        ramp_rows: m of a product lost to edges and packing, where tiles and waves are not counted.
-        cached: bytes of a product that caches keep; exposed: share of the others that its computing does not hide.
-        function_time, drawing_time: seconds of an exponential, root or quotient, and of a random number, where no units of
-            their own keep pace with memory.
+    `overhead` and `launch_time` are seconds between two kernels on the device, and to launch one from the host.
     """
 
-    matrix_time: Any
-    grouped_time: Any
-    batched_time: Any
-    fused_forward_rate: Any
-    fused_backward_rate: Any
-    vector_rate: Any
-    softmax_time: Any
-    bandwidth: Any
-    normalization: Any
-    traffic_factor: Any
-    bandwidth_ramp: Any
-    ramp_depth: Any
-    ramp_length: Any
-    ramp_width: Any
-    dropout_fraction: Any
-    medium: Any
-    small: Any
-    smallest: Any
-    quantization: Any
-    cores: Any
+    products: Any
+    attention: Any
+    streams: Any
     overhead: Any
     launch_time: Any
-    ramp_rows: Any = 0.0
-    cached: Any = 0.0
-    exposed: Any = 0.0
-    function_time: Any = 0.0
-    drawing_time: Any = 0.0
 
 
 def total(values: Iterable[Any]) -> Any:
@@ -323,3 +289,8 @@ def fastest(*ways: tuple[Any, Any]) -> Any:
 def of_phase(phase: str, durations: Iterable[Duration]) -> Any:
     """The time of all calls in one pass; nothing where there are none."""
     return total([0.0, *(d.time * d.count for d in durations if d.phase == phase)])
+
+
+def stash_of(operators: Iterable[Operator]) -> Any:
+    """What operators keep for the backward pass."""
+    return total([0.0, *(o.stash * o.count for o in operators if o.phase == "forward")])

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amped.kernels.ladder.shape import Shape
+from amped.theory.kernel_work import ACTIVATION, DROPOUT, FUSED_BACKWARD_PRODUCTS, SOFTMAX
 
 # Passes over the matrix of scores outside of products: scale 2, softmax 2, dropout 2.5, backward 7.5; those of the scale,
 # forward and backward, which a fused softmax saves; and what each of the six products reads or writes of the scores.
@@ -17,9 +18,9 @@ SCORE_PASSES, FUSED_SAVED, OF_EACH_PRODUCT = 14.0, 4.0, 1.0
 TENSOR_PASSES, COMPILED_PASSES = 62.0, 45.0
 # Bytes that adding to kept gradients moves, in entries of the parameters.
 GRADIENT_PASSES = 3.0
-# Fused attention: share of the peak forward and backward, products backward for each forward. Assumed between
-# FlashAttention-2 (335 TFLOP/s on H100 for both, arXiv 2307.08691) and -3 (arXiv 2407.08608), as cuDNN's is.
-ATTENTION_FORWARD, ATTENTION_BACKWARD, BACKWARD_PRODUCTS = 0.45, 0.35, 2.5
+# Fused attention: share of the peak forward and backward. Assumed between FlashAttention-2 (335 TFLOP/s on H100 for both,
+# arXiv 2307.08691) and -3 (arXiv 2407.08608), as cuDNN's is.
+ATTENTION_FORWARD, ATTENTION_BACKWARD = 0.45, 0.35
 # Products in fp8 against those in 16 bit. Source: NVIDIA Transformer Engine, docs/examples/gemm_profiling (H200: 1.9).
 FP8_SPEEDUP = 1.9
 # Bytes an entry that is cast costs: read in 16 bit, written twice in 8; once more read where its range is looked for.
@@ -66,7 +67,7 @@ def explicit_attention_time(s: Shape, b: Board, passes: float = SCORE_PASSES) ->
 def fused_attention_time(s: Shape, b: Board) -> float:
     """Attention as one kernel; half of it where the future is masked. Source: arXiv 2307.08691, section 4.1."""
     work = s.attention_flops * (0.5 if s.causal else 1.0) / b.peak
-    return work / ATTENTION_FORWARD + BACKWARD_PRODUCTS * work / ATTENTION_BACKWARD
+    return work / ATTENTION_FORWARD + FUSED_BACKWARD_PRODUCTS * work / ATTENTION_BACKWARD
 
 
 def streaming_time(s: Shape, b: Board, passes: float = TENSOR_PASSES) -> float:
@@ -78,11 +79,15 @@ def streaming_time(s: Shape, b: Board, passes: float = TENSOR_PASSES) -> float:
 def evaluation_times(s: Shape, b: Board) -> tuple[float, float, float]:
     """Exponentials of scores that are written, random numbers of scores, and both of GELU and the other dropout.
 
-    GELU takes an exponential and a quotient forward, and again backward. Source: definition.
+    Source: `kernel_work` of the theory.
     """
-    scores, drawing = s.score_bytes / s.width, b.drawing_time * (s.dropout > 0)
-    rest = 4 * s.tokens * s.ffn * b.function_time + s.tokens * s.hidden * drawing
-    return scores * b.function_time, scores * drawing, rest
+    scores, drawing = s.score_bytes / s.width, b.drawing_time * DROPOUT.forward.drawn * (s.dropout > 0)
+    of_gelu = (ACTIVATION.forward.functions + ACTIVATION.backward.functions) * s.tokens * s.ffn * b.function_time
+    return (
+        scores * SOFTMAX.forward.functions * b.function_time,
+        scores * drawing,
+        of_gelu + s.tokens * s.hidden * drawing,
+    )
 
 
 def fp8_linear_time(s: Shape, b: Board, dynamic: bool) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from amped.cli.bench_fit import coefficients_of, formulas
+from amped.cli.bench_fit import coefficients_of
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import predicted, samples
 from amped.kernels.specs import KernelSpec, spec
@@ -65,7 +65,7 @@ def planted(
     made = [record(each.kernel, each.dtype, **each.params) for each in specs]
     random = np.random.default_rng(seed)
     for s in samples(made, "min", kind):
-        times = predicted(s, {**DEFAULTS, **truth}, machine, formulas())
+        times = predicted(s, {**DEFAULTS, **truth}, machine)
         for own, seconds in zip(s.records, np.broadcast_to(times, (1, len(s)))[0], strict=True):
             off = float(seconds) * (1 + random.uniform(-noise, noise))
             own["time_s"].update(dict.fromkeys(("median", "p10", "p90", "min"), off))

@@ -178,7 +178,9 @@ def test_no_imports_go_round_inside_a_floor() -> None:
 PAGES = [Path(str(page.__file__)) for page in pages()]
 RECORDS = {
     "amped.theory.conditions",
+    "amped.theory.kernel_work",
     "amped.theory.parallelisms",
+    "amped.theory.places",
     "amped.theory.records",
     "amped.theory.link_records",
     "amped.theory.stage_records",

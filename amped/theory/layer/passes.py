@@ -5,8 +5,6 @@ import numpy as np
 from amped.theory.quantity import family, quantity
 from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
 
-ATTENTION_CORE = ("attention_scores", "softmax", "attention_dropout", "attention_values", "fused_attention")
-
 
 def pass_time(phase, durations, rates):
     """Time of one pass: that of its kernels, but no less than the host needs to launch them.
@@ -34,18 +32,20 @@ def OF_gradient_time_per_layer(layer_durations, kernel_rates, host_time_per_laye
 
 
 @quantity("s")
-def attention_core_forward_time_per_layer(layer_durations, kernel_rates):
+def attention_core_forward_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
     """Forward time of scores, softmax, dropout and values, which selective recomputation repeats.
 
     Source: arXiv 2205.05198, section 5.
     """
-    return pass_time("forward", [d for d in layer_durations if d.name in ATTENTION_CORE], kernel_rates)
+    core = {o.name for o in attention_core_operators}
+    return pass_time("forward", [d for d in layer_durations if d.name in core], kernel_rates)
 
 
 @quantity("s")
-def attention_core_gradient_time_per_layer(layer_durations, kernel_rates):
+def attention_core_gradient_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
     """Time of the gradients of scores, softmax, dropout and values for a micro-batch. Source: arXiv 2205.05198, section 5."""
-    return pass_time("input_gradient", [d for d in layer_durations if d.name in ATTENTION_CORE], kernel_rates)
+    core = {o.name for o in attention_core_operators}
+    return pass_time("input_gradient", [d for d in layer_durations if d.name in core], kernel_rates)
 
 
 @quantity("s")
@@ -55,9 +55,10 @@ def product_forward_time_per_layer(layer_durations, kernel_rates):
 
 
 @quantity("s")
-def streaming_forward_time_per_layer(layer_durations, kernel_rates):
+def streaming_forward_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
     """Forward time of a layer's norms and element-wise operators outside attention. Source: arXiv 2007.00072, table 3."""
-    streaming = [d for d in layer_durations if d.kind in STREAMING and d.name not in ATTENTION_CORE]
+    core = {o.name for o in attention_core_operators}
+    streaming = [d for d in layer_durations if d.kind in STREAMING and d.name not in core]
     return pass_time("forward", streaming, kernel_rates)
 
 

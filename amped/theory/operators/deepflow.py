@@ -15,10 +15,10 @@ def deepflow_gemms(deepflow_rows, dimensionality, head_dimension, attention_head
     """The six products of a layer, all heads side by side. Source: AMPeD, mat_dims, for DeepFlow."""
     rows, heads = deepflow_rows, head_dimension * attention_heads
     return (
-        Gemm("query_key_value", 3 * rows, dimensionality, heads, 1.0, 1.0),
-        Gemm("attention_scores", rows, head_dimension, context * attention_heads, 1.0, 1.0),
-        Gemm("attention_values", rows, context, heads, 1.0, 1.0),
-        Gemm("attention_output", rows, dimensionality, dimensionality, 1.0, 1.0),
-        Gemm("feedforward_up", rows, dimensionality, feedforward_dimension, 1.0, 1.0),
-        Gemm("feedforward_down", rows, feedforward_dimension, dimensionality, 1.0, 1.0),
+        Gemm("query_key_value", 3 * rows, dimensionality, heads),
+        Gemm("attention_scores", rows, head_dimension, context * attention_heads),
+        Gemm("attention_values", rows, context, heads),
+        Gemm("attention_output", rows, dimensionality, dimensionality),
+        Gemm("feedforward_up", rows, dimensionality, feedforward_dimension),
+        Gemm("feedforward_down", rows, feedforward_dimension, dimensionality),
     )

@@ -1,33 +1,28 @@
 """The operators at the two ends of the network: the embedding, the output head with its loss, and further predictions."""
 
+from amped.theory.kernel_work import CROSS_ENTROPY, DROPOUT, EMBEDDING, NORM, Traffic, Work, contraction, streamed
 from amped.theory.quantity import NETWORK, parameter, records
-from amped.theory.records import Gemm, contraction, streamed
+from amped.theory.records import Gemm
 
 
 @records()
 def embedding_operators(
-    microbatch_tokens,
-    residual_tokens,
-    dimensionality,
-    activation_precision,
-    gradient_precision,
-    dropout,
-    dropout_mask_bytes,
-    has_vocabulary,
-    flops_per_elementary_operation,
+    microbatch_tokens, residual_tokens, dimensionality, dropout, dropout_mask_bytes, has_vocabulary, entry_costs
 ):
     """Rows of the embedding looked up and dropped out; backward, their gradients added to the table's.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.3.
     """
-    entries, kept = microbatch_tokens * dimensionality, residual_tokens * dimensionality
-    size, rows, flop = entries * activation_precision, entries * gradient_precision, flops_per_elementary_operation
-    drops, mask, through = has_vocabulary * (dropout > 0), kept * dropout_mask_bytes, kept * activation_precision
-    lookup = ((entries * flop, 2 * size, size), (entries * flop, size + rows, rows))
-    drop = ((kept * flop, through, through + mask, 0.0 * kept, kept), (kept * flop, through + mask, through))
+    (cost,), entries, kept = entry_costs, microbatch_tokens * dimensionality, residual_tokens * dimensionality
+    positions, gradients, mask = entries * cost.activation, entries * cost.gradient, kept * dropout_mask_bytes
+    lookup = cost.of(EMBEDDING.forward, entries) + Traffic(read=positions)
+    added = Traffic(EMBEDDING.backward.flops * entries * cost.flop, positions + gradients, gradients)
+    dropped = cost.of(DROPOUT, kept) + Work(Traffic(written=mask), Traffic(read=mask), mask)
+    shape, drops = ("element_wise", residual_tokens, dimensionality), has_vocabulary * (dropout > 0)
+    looked_up = ("element_wise", microbatch_tokens, dimensionality, Work(lookup, added))
     return (
-        *streamed("embedding", "element_wise", microbatch_tokens, dimensionality, *lookup, 0.0 * mask, has_vocabulary),
-        *streamed("embedding_dropout", "element_wise", residual_tokens, dimensionality, *drop, mask, drops),
+        *streamed("embedding", *looked_up, count=has_vocabulary),
+        *streamed("embedding_dropout", *shape, dropped, count=drops, after=("embedding",)),
     )
 
 
@@ -37,55 +32,73 @@ def cross_entropy_kernels():
 
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
-    return 6
+    return CROSS_ENTROPY.forward.flops
 
 
 @records()
 def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_rows):
     """The output head, once for a micro-batch. Source: Megatron-LM, parallel output head."""
-    return (Gemm("output_head", microbatch_tokens, vocabulary_size / tensor_parallel_rows, dimensionality, 1.0, 1.0),)
+    return (Gemm("output_head", microbatch_tokens, vocabulary_size / tensor_parallel_rows, dimensionality),)
 
 
 @records()
 def output_head_operators(
-    output_head_gemms, residual_tokens, residual_bytes, dimensionality, final_norm, norm_vectors,
-    activation_precision, gradient_precision, logits_precision, has_vocabulary, cross_entropy_kernels,
-    fused_cross_entropy, flops_per_multiply_accumulate, flops_per_elementary_operation,
-    multi_token_prediction_layers, multi_token_prediction_operators,
-):  # fmt: skip
+    final_norm_operators,
+    output_head_gemms,
+    residual_bytes,
+    has_vocabulary,
+    multi_token_prediction_layers,
+    cross_entropy_operators,
+    multi_token_prediction_operators,
+    entry_costs,
+):
     """Final norm, output head, and the cross-entropy over its share of the vocabulary, in full precision.
 
-    The head keeps 16 bit where layers have fp8. Source: arXiv 2205.05198, section 4.3; Megatron-LM,
-    vocab_parallel_cross_entropy; NVIDIA Transformer Engine, fp8 (the output layer stays out). Each keeps its input.
+    The head keeps 16 bit where layers have fp8. Source: arXiv 2205.05198, section 4.3; NVIDIA Transformer Engine, fp8
+    (the output layer stays out). Each keeps its input.
     """
-    (head,), flop, times = output_head_gemms, flops_per_elementary_operation, 1 + multi_token_prediction_layers
-    norms = final_norm + 3 * multi_token_prediction_layers
-    size, weights = residual_tokens * dimensionality, norm_vectors * dimensionality * activation_precision
-    norm = (
-        (7 * size * flop, residual_bytes + weights, residual_bytes),
-        (13 * size * flop, 4 * residual_bytes + weights, residual_bytes + weights),
-    )
-    logits, wide = head.m * head.n, head.m * head.n * logits_precision
-    narrow, passes, apart = logits * activation_precision, cross_entropy_kernels, 1 - fused_cross_entropy
-    loss = (
-        (passes * logits * flop, narrow + apart * (passes - 2) * wide, apart * (passes - 3) * wide, logits),
-        (3 * logits * flop, apart * 3 * wide + fused_cross_entropy * narrow, apart * 2 * wide + narrow, logits),
-    )
-    entry = (flops_per_multiply_accumulate, activation_precision, activation_precision, gradient_precision)
-    return (
-        *streamed("final_norm", "normalization", residual_tokens, dimensionality, *norm, residual_bytes, norms),
-        *contraction(head, *entry, residual_bytes, has_vocabulary * times, "output_head_contraction"),
-        *streamed(
-            "cross_entropy",
-            "loss",
-            head.m,
-            head.n,
-            *loss,
-            apart * wide + fused_cross_entropy * narrow,
-            has_vocabulary * times,
-        ),
-        *multi_token_prediction_operators,
-    )
+    calls = has_vocabulary * (1 + multi_token_prediction_layers)
+    own = {"stash": residual_bytes, "count": calls, "kind": "output_head_contraction", "after": ("final_norm",)}
+    head = contraction(output_head_gemms[0], entry_costs[0], **own)
+    return final_norm_operators + head + cross_entropy_operators + multi_token_prediction_operators
+
+
+@records()
+def final_norm_operators(
+    residual_tokens, dimensionality, final_norm, norm_vectors, multi_token_prediction_layers, entry_costs
+):
+    """The norm before the output head; each further prediction has three. Source: arXiv 2412.19437, section 2.2."""
+    (cost,), shape = entry_costs, ("normalization", residual_tokens, dimensionality)
+    weights = Traffic(read=norm_vectors * dimensionality * cost.activation)
+    norm = cost.of(NORM, residual_tokens * dimensionality) + Work(weights, weights._replace(written=weights.read))
+    after = ("feedforward_residual", "stage_send send_receive", "multi_token_prediction_projection")
+    return streamed("final_norm", *shape, norm, count=final_norm + 3 * multi_token_prediction_layers, after=after)
+
+
+@records()
+def cross_entropy_operators(
+    output_head_gemms,
+    logits_precision,
+    has_vocabulary,
+    cross_entropy_kernels,
+    fused_cross_entropy,
+    multi_token_prediction_layers,
+    entry_costs,
+):
+    """The cross-entropy over an accelerator's share of the vocabulary; a fused one passes over narrow logits.
+
+    Source: Megatron-LM, vocab_parallel_cross_entropy.
+    """
+    (head,), (cost,), fused = output_head_gemms, entry_costs, fused_cross_entropy
+    logits, passes = head.m * head.n, cross_entropy_kernels
+    narrow, wide = logits * cost.activation, logits * logits_precision * (1 - fused)
+    functions, flops = CROSS_ENTROPY.forward.functions * logits, passes * logits * cost.flop
+    forward = Traffic(flops, narrow + (passes - 2) * wide, (passes - 3) * wide, functions)
+    gradient = cost.of(CROSS_ENTROPY.backward, logits)
+    backward = gradient._replace(read=3 * wide + fused * narrow, written=2 * wide + narrow)
+    work = Work(forward, backward, CROSS_ENTROPY.kept * (wide + fused * narrow))
+    own = {"count": has_vocabulary * (1 + multi_token_prediction_layers), "after": ("output_head",)}
+    return streamed("cross_entropy", "loss", head.m, head.n, work, **own)
 
 
 # --- multi-token prediction ------------------------------------------------------------------------------------------
@@ -96,29 +109,12 @@ def multi_token_prediction_gemms(
     microbatch_tokens, dimensionality, tensor_parallel_rows, multi_token_prediction_layers
 ):
     """Projection of a token's state and the next token's embedding into one. Source: arXiv 2412.19437, eq. 21."""
-    width = dimensionality / tensor_parallel_rows
-    return (
-        Gemm(
-            "multi_token_prediction_projection",
-            microbatch_tokens,
-            width,
-            2 * dimensionality,
-            1.0,
-            multi_token_prediction_layers,
-        ),
-    )
+    shape = (microbatch_tokens, dimensionality / tensor_parallel_rows, 2 * dimensionality)
+    return (Gemm("multi_token_prediction_projection", *shape, 1.0, multi_token_prediction_layers),)
 
 
 @records()
-def multi_token_prediction_operators(
-    multi_token_prediction_gemms,
-    residual_bytes,
-    activation_precision,
-    matrix_operand_precision,
-    gradient_precision,
-    flops_per_multiply_accumulate,
-):
+def multi_token_prediction_operators(multi_token_prediction_gemms, residual_bytes, entry_costs):
     """That projection, which keeps both inputs. Source: arXiv 2412.19437, eq. 21."""
-    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
-    (projection,) = multi_token_prediction_gemms
-    return contraction(projection, *entry, 2 * residual_bytes, projection.count)
+    (projection,), after = multi_token_prediction_gemms, ("feedforward_residual", "stage_send send_receive")
+    return contraction(projection, entry_costs[0], stash=2 * residual_bytes, count=projection.count, after=after)

@@ -6,44 +6,31 @@ Kernels are fused as Megatron-LM fuses them: bias with activation, bias with dro
 
 import numpy as np
 
+from amped.theory.kernel_work import NORM, Traffic, Work, operator, streamed
 from amped.theory.parallelisms import shares
+from amped.theory.places import ATTENTION_DONE, NETWORKS_DONE
 from amped.theory.quantity import records
-from amped.theory.records import Operator, streamed
 
 
 @records()
 def norm_operators(
-    residual_tokens,
-    residual_bytes,
-    dimensionality,
-    norms_per_layer,
-    norm_vectors,
-    activation_precision,
-    in_place_norm,
-    norm_recomputation,
-    flops_per_elementary_operation,
+    residual_tokens, dimensionality, norms_per_layer, norm_vectors, in_place_norm, norm_recomputation, entry_costs
 ):
-    """The norms before attention and before the feed-forward network: 7 operations an entry, 13 backward.
+    """The norms before attention and before the feed-forward network.
 
     Source: arXiv 2007.00072, table 3 (bdrln, bsb, blnrd without dropout and residual). Backward the gradients of the
     input and of the weights each read both tensors.
     """
-    size, flop = residual_tokens * dimensionality, flops_per_elementary_operation
-    weights = norm_vectors * dimensionality * activation_precision
-    forward = (7 * size * flop, residual_bytes + weights, residual_bytes)
-    again = norm_recomputation * residual_bytes
-    work = (13 + 7 * norm_recomputation) * size * flop
-    backward = (work, 4 * residual_bytes + weights + again, residual_bytes + weights + again)
-    rest = (
-        residual_tokens,
-        dimensionality,
-        forward,
-        backward,
-        residual_bytes * (1 - in_place_norm),
-        norms_per_layer / 2,
+    (cost,), entries = entry_costs, residual_tokens * dimensionality
+    weights, norm = norm_vectors * dimensionality * cost.activation, cost.of(NORM, entries)
+    again = norm.forward * norm_recomputation + Traffic(read=weights, written=weights)
+    work = norm + Work(Traffic(read=weights), again, -in_place_norm * norm.kept)
+    own = ("normalization", residual_tokens, dimensionality, work)
+    before_attention = ("norm_statistics all_reduce", "embedding_dropout")
+    return (
+        *streamed("attention_norm", *own, count=norms_per_layer / 2, after=before_attention),
+        *streamed("feedforward_norm", *own, count=norms_per_layer / 2, after=("attention_residual",)),
     )
-    before_attention = streamed("attention_norm", "normalization", *rest)
-    return before_attention + streamed("feedforward_norm", "normalization", *rest)
 
 
 @records()
@@ -55,86 +42,62 @@ def residual_operators(
     dropout_mask_bytes,
     attention_output_bias,
     mlp_bias,
-    flops_per_elementary_operation,
     attention_layer_fraction,
+    entry_costs,
 ):
     """Bias, dropout and sum with the residual stream behind each block; backward the two gradients are added.
 
     Source: arXiv 1909.08053; Megatron-LM, bias_dropout_add. A bias's gradient reads that of the output once more.
     """
-    size, drops = residual_tokens * dimensionality, 1.0 * (dropout > 0)
-    mask = size * dropout_mask_bytes
-    work = ((2 + 2 * drops) * size * flops_per_elementary_operation, 2 * residual_bytes, residual_bytes + mask)
-    forward = (*work, 0.0 * size, drops * size)
-    dropped = drops * residual_bytes
-    flops, read = (1 + 2 * drops) * size * flops_per_elementary_operation, 2 * residual_bytes + dropped + mask
-    shape, written = ("element_wise", residual_tokens, dimensionality), residual_bytes + dropped
-    behind_attention = (flops, read + attention_output_bias * residual_bytes, written)
-    behind_feedforward = (flops, read + mlp_bias * residual_bytes, written)
-    attention = streamed("attention_residual", *shape, forward, behind_attention, mask, attention_layer_fraction)
-    return attention + streamed("feedforward_residual", *shape, forward, behind_feedforward, mask)
+    (cost,), size, drops = entry_costs, residual_tokens * dimensionality, 1.0 * (dropout > 0)
+    tensor, mask = residual_bytes, size * dropout_mask_bytes
+    sums = Traffic((2 + 2 * drops) * size * cost.flop, 2 * tensor, tensor + mask, drawn=drops * size)
+    back = Traffic((1 + 2 * drops) * size * cost.flop, (2 + drops) * tensor + mask, (1 + drops) * tensor)
+    shape = ("element_wise", residual_tokens, dimensionality)
+    attention, network = (
+        Work(sums, back + Traffic(read=bias * tensor), mask) for bias in (attention_output_bias, mlp_bias)
+    )
+    return (
+        *streamed("attention_residual", *shape, attention, count=attention_layer_fraction, after=ATTENTION_DONE),
+        *streamed("feedforward_residual", *shape, network, after=NETWORKS_DONE),
+    )
 
 
 @records()
-def accumulation_operators():
-    """Kernels that add up gradients: none where products do. Source: Megatron-LM, fused_weight_gradient_mlp_cuda."""
-    return ()
+def product_operators(projection_operators, attention_output_operators, feedforward_operators, expert_operators):
+    """The operators of a layer among which its products with weights are. Source: arXiv 1706.03762, figure 1."""
+    return projection_operators + attention_output_operators + feedforward_operators + expert_operators
 
 
 @records(choice="weight_gradient_accumulation", value="separate")
-def accumulation_operators__separate(
-    projection_operators,
-    attention_output_operators,
-    feedforward_operators,
-    expert_operators,
-    activation_precision,
-    gradient_precision,
-    zero_stage,
-    flops_per_elementary_operation,
-):
+def accumulation_operators__separate(product_operators, zero_stage, entry_costs):
     """What a product left of a weight's gradient, added to that of other micro-batches, or copied to be sent.
 
     It is sent where the gradients of every micro-batch are sharded.
     Source: PyTorch, autograd AccumulateGrad; Megatron-LM, main_grad.add_. Differs: products are counted as if they added
     up themselves, which they do beside their multiplications, at no cost but for very small micro-batches.
     """
-    every = projection_operators + attention_output_operators + feedforward_operators + expert_operators
-    kept, left = ~shares("gradient", zero_stage), activation_precision
-    read, written = left + gradient_precision * kept, np.where(kept, gradient_precision, left)
+    (cost,), kept = entry_costs, ~shares("gradient", zero_stage)
+    read = cost.activation + cost.gradient * kept
+    each = Traffic(flops=cost.flop, read=read, written=np.where(kept, cost.gradient, cost.activation))
     return tuple(
-        Operator(
+        operator(
             f"{o.name}_accumulation",
             "element_wise",
-            "weight_gradient",
-            o.m,
-            o.n,
-            0.0,
-            o.batch,
-            entries * flops_per_elementary_operation,
-            entries * read,
-            entries * written,
-            0.0 * entries,
-            1.0,
-            o.count,
+            o.phase,
+            (o.m, o.n, 0.0, o.batch),
+            each * (o.m * o.n * o.batch),
+            count=o.count,
         )
-        for o in every
+        for o in product_operators
         if o.phase == "weight_gradient"
-        for entries in (o.m * o.n * o.batch,)
     )
 
 
 @records()
 def layer_operators(
     norm_operators,
-    projection_operators,
-    projection_bias_operators,
-    query_key_norm_operators,
-    rotary_operators,
-    unfused_attention_operators,
-    fused_attention_operators,
-    sink_operators,
-    attention_head_permutation_operators,
-    attention_output_operators,
+    attention_operators,
     residual_operators,
     feedforward_operators,
     expert_operators,
@@ -145,14 +108,5 @@ def layer_operators(
 
     Source: arXiv 1706.03762, figure 1.
     """
-    attention = norm_operators + projection_operators + projection_bias_operators + query_key_norm_operators
-    attention = attention + rotary_operators + unfused_attention_operators + fused_attention_operators + sink_operators
-    attention = attention + attention_head_permutation_operators + attention_output_operators
-    return (
-        attention
-        + residual_operators
-        + feedforward_operators
-        + expert_operators
-        + quantization_operators
-        + accumulation_operators
-    )
+    blocks = attention_operators + residual_operators + feedforward_operators + expert_operators
+    return norm_operators + blocks + quantization_operators + accumulation_operators

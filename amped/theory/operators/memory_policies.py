@@ -2,58 +2,11 @@
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, family, parameter, quantity
+from amped.theory.kernel_work import ActivationPolicy
+from amped.theory.quantity import family, quantity, records
 
 # A dense network, and a routed expert: the prefix of their names, and whether they have a gate.
 EXPERT, GATED = ("", "expert_"), ("gated_mlp", "gated_experts")
-
-
-@parameter("boolean", category=MAPPING)
-def in_place_norm():
-    """Whether a norm keeps its output, which the next product keeps anyway, and not its input.
-
-    Source: arXiv 2210.10246, in-place layer norm.
-    """
-    return 0
-
-
-@parameter("boolean", category=MAPPING)
-def in_place_activation():
-    """Whether an ungated activation function keeps a bit for each entry beside its output, and not its input.
-
-    Source: arXiv 2210.10246, in-place GELU.
-    """
-    return 0
-
-
-@parameter("boolean", category=MAPPING)
-def dropout_recomputation():
-    """Whether the dropout of attention scores is computed again from softmax and mask.
-
-    Source: arXiv 2210.10246, dropout recomputation.
-    """
-    return 0
-
-
-@parameter("boolean", category=MAPPING)
-def activation_function_recomputation():
-    """Whether the product behind an activation function computes its input again. Source: arXiv 1604.06174."""
-    return 0
-
-
-@parameter("boolean", category=MAPPING)
-def norm_recomputation():
-    """Whether the products behind a norm compute their input again. Source: arXiv 1604.06174."""
-    return 0
-
-
-@parameter("byte", above=0)
-def packed_mask_precision():
-    """Size of what an activation function in place keeps of an entry beside its output: a bit; SiLU in bf16 needs two.
-
-    Source: definition.
-    """
-    return 1 / 8
 
 
 @family(EXPERT_=EXPERT, GATED=GATED)
@@ -63,7 +16,7 @@ def EXPERT_activation_function_mask_bytes(GATED, in_place_activation, packed_mas
 
     Source: arXiv 2210.10246; none where the function keeps its inputs.
     """
-    return np.where((in_place_activation > 0) & (GATED == 0), packed_mask_precision, 0.0 * packed_mask_precision)
+    return np.where((in_place_activation > 0) & (GATED == 0), packed_mask_precision, 0.0)
 
 
 @family(EXPERT_=EXPERT, GATED=GATED)
@@ -77,6 +30,18 @@ def kept_EXPERT_activation_function_input_bytes(
     """
     in_place = (in_place_activation > 0) & (GATED == 0)
     return np.where(in_place, packed_mask_precision, (1 + GATED) * activation_precision)
+
+
+@family(EXPERT_=EXPERT)
+@records()
+def EXPERT_activation_policy(
+    kept_EXPERT_activation_function_input_bytes,
+    EXPERT_activation_function_mask_bytes,
+    activation_function_recomputation,
+):
+    """What an activation function keeps and computes again, as one record. Source: arXiv 2210.10246; arXiv 1604.06174."""
+    kept, mask = kept_EXPERT_activation_function_input_bytes, EXPERT_activation_function_mask_bytes
+    return (ActivationPolicy("policy", kept, mask, activation_function_recomputation),)
 
 
 @quantity("boolean", constrains="in_place_norm")

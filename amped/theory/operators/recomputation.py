@@ -4,61 +4,13 @@ Of alternate products (torchtitan's selective checkpointing by operator) the out
 product with a weight are kept; the other products and everything that streams through memory run again.
 """
 
-from amped.theory.quantity import MAPPING, parameter, quantity, selector
-
-
-@selector("none", "selective", "full", "block", "alternate_products", category=MAPPING)
-def activation_recomputation():
-    """What the backward pass computes again rather than keep.
-
-    selective: scores, softmax and values; block: some layers in full; alternate_products: all but attention and every
-    second product with a weight. Source: arXiv 2205.05198; torchtitan, activation checkpoint mode selective, option op.
-    """
-    return "none"
-
-
-@parameter("count", category=MAPPING, at_least=0)
-def number_of_recomputed_layers():
-    """Layers of a stage that are recomputed in full when recomputation is by block.
-
-    Source: Megatron-LM, --recompute-num-layers.
-    """
-
-
-@quantity("1")
-def recomputed_layer_fraction():
-    """Share of the layers whose whole forward pass runs again: none. Source: definition."""
-    return 0
-
-
-@quantity("1", choice="activation_recomputation", value="full")
-def recomputed_layer_fraction__full():
-    """Share of the layers whose whole forward pass runs again: all. Source: arXiv 1604.06174."""
-    return 1
+from amped.theory.quantity import quantity
 
 
 @quantity("1", choice="activation_recomputation", value="block")
 def recomputed_layer_fraction__block(number_of_recomputed_layers, stage_layers):
     """Share of a stage's layers whose whole forward pass runs again. Source: Megatron-LM, --recompute-method block."""
     return number_of_recomputed_layers / stage_layers
-
-
-@quantity("1")
-def recomputed_attention_core_fraction():
-    """Share of the layers of which scores, softmax and values run again by themselves: none. Source: definition."""
-    return 0
-
-
-@quantity("1", choice="activation_recomputation", value="selective")
-def recomputed_attention_core_fraction__selective():
-    """Share of the layers of which scores, softmax and values run again: all. Source: arXiv 2205.05198, section 5."""
-    return 1
-
-
-@quantity("1")
-def recomputed_product_fraction():
-    """Share of a layer's products with weights that run again by themselves: none. Source: definition."""
-    return 0
 
 
 @quantity("1", choice="activation_recomputation", value="alternate_products")
@@ -76,18 +28,6 @@ def recomputed_product_fraction__alternate_products(
     return again / (queries_and_values + keys + values + (2 + gated_mlp) * feedforward_dimension)
 
 
-@quantity("1")
-def recomputed_streaming_fraction():
-    """Share of the layers whose norms and element-wise operators run again by themselves: none. Source: definition."""
-    return 0
-
-
-@quantity("1", choice="activation_recomputation", value="alternate_products")
-def recomputed_streaming_fraction__alternate_products():
-    """Share of the layers whose norms and element-wise operators run again: all. Source: torchtitan, parallelize_llama.py."""
-    return 1
-
-
 @quantity("count")
 def communication_rounds(forward_and_backward_passes, recomputed_layer_fraction):
     """Passes that communicate between the shares of a layer, the repeated forward pass too, averaged over the layers.
@@ -95,12 +35,6 @@ def communication_rounds(forward_and_backward_passes, recomputed_layer_fraction)
     Source: arXiv 2104.04473, section 3.5. The attention core, computed again by itself, has no communication.
     """
     return forward_and_backward_passes + recomputed_layer_fraction
-
-
-@parameter("count")
-def forward_and_backward_passes():
-    """Passes through a layer in a step that communicate: forward and backward. Source: AMPeD, training time."""
-    return 2
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

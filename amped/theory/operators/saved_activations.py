@@ -5,9 +5,7 @@ a layer's sum is that of arXiv 2205.05198: s·b·h·(10 + 24/t + 5·a·s/(h·t))
 """
 
 from amped.theory.quantity import quantity
-from amped.theory.records import total
-
-SCORES = ("softmax", "attention_dropout")
+from amped.theory.records import stash_of
 
 
 @quantity("byte")
@@ -16,25 +14,16 @@ def layer_activation_bytes(layer_operators):
 
     Source: arXiv 2205.05198, eq. 1 and section 4.2.
     """
-    return total(o.stash * o.count for o in layer_operators if o.phase == "forward")
+    return stash_of(layer_operators)
 
 
 @quantity("byte")
-def score_activation_bytes(unfused_attention_operators):
+def score_activation_bytes(softmax_operators):
     """Stash of a micro-batch's scores in one layer: softmax output, dropout mask and dropout output.
 
     Source: arXiv 2205.05198, section 4.1 (5·a·s²·b); none in a fused kernel.
     """
-    return total(o.stash * o.count for o in unfused_attention_operators if o.phase == "forward" and o.name in SCORES)
-
-
-@quantity("byte")
-def layer_input_bytes(residual_bytes):
-    """Stash of a micro-batch in one layer that is recomputed in full: its input.
-
-    Source: arXiv 2205.05198, section 5 (2·s·b·h).
-    """
-    return residual_bytes
+    return stash_of(softmax_operators)
 
 
 @quantity("byte")
@@ -80,7 +69,7 @@ def kept_activation_bytes_per_layer__alternate_products(
 @quantity("byte")
 def embedding_activation_bytes(embedding_operators):
     """Stash of a micro-batch in the embedding: the mask of its dropout. Source: arXiv 2205.05198, section 4.3."""
-    return total(o.stash * o.count for o in embedding_operators if o.phase == "forward")
+    return stash_of(embedding_operators)
 
 
 @quantity("byte")
@@ -89,5 +78,4 @@ def output_head_activation_bytes(output_head_operators, kept_activation_bytes_pe
 
     With that of the layers that predict further tokens. Source: arXiv 2205.05198, section 4.3 (4·s·b·h/t·(1 + v/h)).
     """
-    head = total(o.stash * o.count for o in output_head_operators if o.phase == "forward")
-    return head + multi_token_prediction_layers * kept_activation_bytes_per_layer
+    return stash_of(output_head_operators) + multi_token_prediction_layers * kept_activation_bytes_per_layer

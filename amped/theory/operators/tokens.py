@@ -1,6 +1,7 @@
 """Tokens of a micro-batch on one accelerator, the bytes of its activations, and of the entries that products read."""
 
-from amped.theory.quantity import MAPPING, family, parameter, quantity
+from amped.theory.kernel_work import EntryCosts
+from amped.theory.quantity import quantity, records
 
 
 @quantity("count")
@@ -27,29 +28,17 @@ def microbatch_bytes(microbatch_tokens, dimensionality, activation_precision):
     return microbatch_tokens * dimensionality * activation_precision
 
 
-@quantity("byte")
-def matrix_operand_precision(activation_precision):
-    """Size of an entry that a weight's product reads: that of an activation. Source: definition."""
-    return activation_precision
-
-
-@parameter("byte", bare="bit", above=0)
-def fp8_precision():
-    """Size of an fp8 number. Source: arXiv 2209.05433."""
-    return 1
-
-
-@parameter("byte", bare="bit", above=0)
-def fp4_precision():
-    """Size of an fp4 number with its share of the scale of sixteen. Source: arXiv 2509.25149 (NVFP4)."""
-    return 0.5 + 1 / 16
-
-
-@family(FORMAT=("fp8", "fp4"))
-@quantity("byte", choice="matrix_precision", value="FORMAT")
-def matrix_operand_precision__FORMAT(FORMAT_precision):
-    """Size of an entry that a weight's product reads in FORMAT. Source: arXiv 2209.05433 (fp8); arXiv 2509.25149 (fp4)."""
-    return FORMAT_precision
+@records()
+def entry_costs(
+    flops_per_multiply_accumulate,
+    flops_per_elementary_operation,
+    activation_precision,
+    matrix_operand_precision,
+    gradient_precision,
+):
+    """What an entry costs, as one record: how operations are counted, and bytes of an entry. Source: definition."""
+    operations = (flops_per_multiply_accumulate, flops_per_elementary_operation)
+    return (EntryCosts("entry", *operations, activation_precision, matrix_operand_precision, gradient_precision),)
 
 
 @quantity("byte")
@@ -59,12 +48,6 @@ def linear_input_bytes(residual_tokens, dimensionality, matrix_operand_precision
     Source: arXiv 2205.05198, section 4.1 (2·s·b·h).
     """
     return residual_tokens * dimensionality * matrix_operand_precision * (1 - norm_recomputation)
-
-
-@parameter("byte", category=MAPPING)
-def dropout_mask_precision():
-    """Size of one entry of a dropout mask. Source: arXiv 2205.05198, section 4.1."""
-    return 1
 
 
 @quantity("byte")

@@ -7,7 +7,7 @@ library's tiles and splits of k is taken. Everything else streams through memory
 import numpy as np
 
 from amped.theory.quantity import family, records
-from amped.theory.records import FUSED, REDUCING, Duration
+from amped.theory.records import FUSED, REDUCING, STREAMING, Duration
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
 # library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
@@ -46,19 +46,23 @@ def product_time(o, c, multiply_accumulate_time):
     Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of a
     processor). Differs: one ramp depth for all tiles.
     """
-    m, n, k, q = (each_tile(v) for v in (o.m, o.n, o.k, c.quantization))
-    exact = packed(m, each_tile(c.ramp_rows)) * n / (TILE_ROWS * TILE_COLUMNS)
-    tiles = exact + q * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact)
-    waves = tiles * each_tile(o.batch) * PARTS / each_tile(c.cores)
+    tiles = c.products.tiles
+    m, n, k, q, cores = (each_tile(v) for v in (o.m, o.n, o.k, tiles.quantization, tiles.cores))
+    exact = packed(m, each_tile(tiles.ramp_rows)) * n / (TILE_ROWS * TILE_COLUMNS)
+    whole = exact + q * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact)
+    waves = whole * each_tile(o.batch) * PARTS / cores
     waves = waves + q * (np.ceil(waves) - waves)
-    shares = (
-        IS_LARGE + IS_MEDIUM * each_tile(c.medium) + IS_SMALL * each_tile(c.small) + IS_SMALLEST * each_tile(c.smallest)
-    )
-    tile_time = TILE_ROWS * TILE_COLUMNS / shares * each_tile(multiply_accumulate_time * c.cores)
-    times = waves * tile_time * (k / PARTS + each_tile(o.panels * c.ramp_depth))
-    times = times + IS_CUT * PARTS * each_tile(2 * o.written / c.bandwidth)
+    tile_time = TILE_ROWS * TILE_COLUMNS / share_of_tiles(tiles) * each_tile(multiply_accumulate_time * tiles.cores)
+    times = waves * tile_time * (k / PARTS + each_tile(o.panels * tiles.ramp_depth))
+    times = times + IS_CUT * PARTS * each_tile(2 * o.written / c.streams.bandwidth)
     shallow = k < LEAST_DEPTH * PARTS * each_tile(o.panels)
     return np.min(times * (1 + TOO_SHALLOW * IS_CUT * shallow), axis=-1) + exposed_traffic_time(o, c)
+
+
+def share_of_tiles(tiles):
+    """Efficiency of each tile as a share of that of the largest. Source: the row of kernel_efficiencies."""
+    smaller = IS_SMALL * each_tile(tiles.small) + IS_SMALLEST * each_tile(tiles.smallest)
+    return IS_LARGE + IS_MEDIUM * each_tile(tiles.medium) + smaller
 
 
 def exposed_traffic_time(o, c):
@@ -66,7 +70,7 @@ def exposed_traffic_time(o, c):
 
     Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks are packed before they are multiplied).
     """
-    return c.exposed * np.maximum(o.bytes - c.cached, 0) / c.bandwidth
+    return c.products.exposed * np.maximum(o.bytes - c.products.cached, 0) / c.streams.bandwidth
 
 
 def kernel_time(o, c):
@@ -74,8 +78,16 @@ def kernel_time(o, c):
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
-    evaluated = o.functions * c.function_time + o.drawn * c.drawing_time
-    return c.overhead + np.maximum(WORK[o.kind](o, c) + evaluated, traffic_time(o, c))
+    return c.overhead + np.maximum(work_time(o, c), traffic_time(o, c))
+
+
+def work_time(o, c):
+    """Time to compute one call of an operator, with the functions that it evaluates and the random numbers that it draws.
+
+    Source: the equations of `WORK`; the row of kernel_efficiencies.
+    """
+    evaluated = o.functions * c.streams.function_time + o.drawn * c.streams.drawing_time
+    return WORK[o.kind](o, c) + evaluated
 
 
 def traffic_time(o, c):
@@ -83,9 +95,14 @@ def traffic_time(o, c):
 
     Source: Williams et al., CACM 52(4), 2009 (roofline); the row of kernel_efficiencies.
     """
-    reached = dict.fromkeys(REDUCING, c.normalization).get(o.kind, 1.0)
-    factor = EXACT.get(o.phase, dict.fromkeys(FUSED, c.traffic_factor).get(o.kind, 1.0))
-    return (o.bytes * factor + c.bandwidth_ramp) / (c.bandwidth * reached)
+    reached = dict.fromkeys(REDUCING, c.streams.normalization).get(o.kind, 1.0)
+    factor = EXACT.get(o.phase, dict.fromkeys(FUSED, c.streams.traffic_factor).get(o.kind, 1.0))
+    return (o.bytes * factor + c.streams.ramp) / (c.streams.bandwidth * reached)
+
+
+def vector_time(o, c):
+    """Time of what multiplies no matrices, by its operations. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
+    return o.flops / c.streams.vector_rate
 
 
 def fused_time(o, c):
@@ -94,22 +111,20 @@ def fused_time(o, c):
     Narrow heads fill the units less, and dropout takes its time. Source: arXiv 2307.08691, section 4.1 (rates that grow
     with the length); arXiv 2407.08608, figure 5 (with the width of a head); arXiv 2410.00273, section 3 (softmax).
     """
-    rates = {"forward": c.fused_forward_rate, "input_gradient": c.fused_backward_rate}
-    reached = rates[o.phase] * (1 + c.ramp_width / MEASURED_WIDTH) / (1 + c.ramp_width / o.width)
-    reached = reached * (1 - o.dropped * (1 - c.dropout_fraction))
-    return o.flops * (1 + c.ramp_length / o.n) / reached + o.m * o.n * c.softmax_time
+    a = c.attention
+    rates = {"forward": a.forward_rate, "input_gradient": a.backward_rate}
+    reached = rates[o.phase] * (1 + a.ramp_width / MEASURED_WIDTH) / (1 + a.ramp_width / o.width)
+    reached = reached * (1 - o.dropped * (1 - a.dropout_fraction))
+    return o.flops * (1 + a.ramp_length / o.n) / reached + o.m * o.n * a.softmax_time
 
 
 WORK = {
-    "contraction": lambda o, c: product_time(o, c, c.matrix_time),
-    "grouped_contraction": lambda o, c: product_time(o, c, c.grouped_time),
-    "output_head_contraction": lambda o, c: product_time(o, c, c.batched_time),
-    "batched_contraction": lambda o, c: product_time(o, c, c.batched_time),
+    "contraction": lambda o, c: product_time(o, c, c.products.matrix_time),
+    "grouped_contraction": lambda o, c: product_time(o, c, c.products.grouped_time),
+    "output_head_contraction": lambda o, c: product_time(o, c, c.products.batched_time),
+    "batched_contraction": lambda o, c: product_time(o, c, c.products.batched_time),
     "fused_attention": fused_time,
-    "normalization": lambda o, c: o.flops / c.vector_rate,
-    "loss": lambda o, c: o.flops / c.vector_rate,
-    "element_wise": lambda o, c: o.flops / c.vector_rate,
-    "single_kernel": lambda o, c: o.flops / c.vector_rate,
+    **dict.fromkeys((*STREAMING, "loss"), vector_time),
 }
 
 

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from amped.base.errors import ConfigError
-from amped.cli.bench_fit import formulas
 from amped.kernels import comparing
 from amped.kernels.comparing import Point
 from amped.report.bench_plots import kernel_scatter
@@ -40,7 +39,7 @@ def test_parts_of_a_family_are_told_apart_and_the_worst_come_first():
 
 def test_true_coefficients_predict_what_was_planted():
     content = planted([*PRODUCTS, *COPIES], TRUTH, GPU, noise=0.0)
-    report = comparing.compared(content, GPU, {**_defaults(), **TRUTH}, formulas())
+    report = comparing.compared(content, GPU, {**_defaults(), **TRUTH})
     assert max(a.largest for a in report.families) < 1e-9
     assert len(report.points) == len(PRODUCTS) + len(COPIES)
 
@@ -58,7 +57,7 @@ def test_records_outside_of_what_a_fit_has_seen_are_marked():
     assert comparing.outside(hull, record("gemm", m=2048, n=512, k=2048))
     assert comparing.outside(hull, record("copy", rows=4, columns=4))
     content = planted([PRODUCTS[0], PRODUCTS[-1]], TRUTH, GPU)
-    report = comparing.compared(content, GPU, {**_defaults(), **TRUTH}, formulas(), content["records"][:1])
+    report = comparing.compared(content, GPU, {**_defaults(), **TRUTH}, content["records"][:1])
     assert [p.flags for p in report.points] == [(), ("extrapolated",)]
 
 

@@ -5,12 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from amped.cli.bench_fit import formulas
 from amped.kernels import unfused_costs as eager
 from amped.kernels.calibration import calibrated
 from amped.kernels.callables import built
-from amped.kernels.predicting import DEFAULTS as NEUTRAL
-from amped.kernels.predicting import predicted, samples
+from amped.kernels.predicting import neutral, predicted, samples
 from amped.kernels.specs import FAMILIES, spec
 from tests.helpers.bench import CPU, DEFAULTS, GPU, needs_torch, planted, record
 
@@ -27,7 +25,7 @@ KNOWN = DEFAULTS | {
 
 @pytest.fixture(scope="module")
 def of_processor():
-    return calibrated(planted(KERNELS, TRUTH, CPU, kind="cpu"), CPU, KNOWN, formulas())
+    return calibrated(planted(KERNELS, TRUTH, CPU, kind="cpu"), CPU, KNOWN)
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [
@@ -44,7 +42,7 @@ def test_what_was_held_out_is_predicted_too_and_one_rate_for_all_does_much_worse
     (own,) = [s for s in samples(planted(KERNELS, TRUTH, CPU, kind="cpu")["records"], "min", "cpu") if "dropout" in
               {r["kernel"] for r in s.records}]  # fmt: skip
     without = {**of_processor.coefficients, "elementary_function_time": 0.0, "random_number_time": 0.0}
-    times = np.broadcast_to(predicted(own, without, CPU, formulas()), (1, len(own)))[0]
+    times = np.broadcast_to(predicted(own, without, CPU), (1, len(own)))[0]
     assert np.mean(np.abs(times / own.times - 1)) > 0.3
 
 
@@ -52,30 +50,35 @@ def test_what_no_kernel_does_is_not_fitted():
     norms = [
         spec(name, "float32", rows=r, columns=768) for name in ("layer_norm", "rms_norm") for r in (64, 512, 2048, 4096)
     ]
-    found = calibrated(planted(norms, TRUTH, CPU, kind="cpu"), CPU, KNOWN, formulas())
+    found = calibrated(planted(norms, TRUTH, CPU, kind="cpu"), CPU, KNOWN)
     assert "vector_flop_rate" in found.values
     assert not {"elementary_function_time", "random_number_time"} & set(found.values)
 
 
 def test_accelerators_are_not_fitted_such_times_and_take_none():
-    found = calibrated(planted(KERNELS, {}, GPU), GPU, DEFAULTS, formulas())
+    found = calibrated(planted(KERNELS, {}, GPU), GPU, DEFAULTS)
     assert "normalization_bandwidth_fraction" in found.values
     assert not {"elementary_function_time", "random_number_time"} & set(found.values)
-    assert NEUTRAL["elementary_function_time"] == NEUTRAL["random_number_time"] == 0
+    assert neutral()["elementary_function_time"] == neutral()["random_number_time"] == 0
 
 
 def test_functions_and_random_numbers_take_their_time_beside_additions():
     (own,) = samples([record("dropout", rows=1000, columns=1000)], "min", "cpu")
     slow = {**KNOWN, **TRUTH, "vector_flop_rate": 1e9, "kernel_overhead_time": 0.0}
-    assert float(predicted(own, slow, CPU, formulas()).reshape(-1)[0]) == pytest.approx(1e6 / 1e9 + 1e6 * 9e-9)
+    assert float(predicted(own, slow, CPU).reshape(-1)[0]) == pytest.approx(1e6 / 1e9 + 1e6 * 9e-9)
 
 
 def test_counts_are_of_kernels_that_there_are():
-    assert {*eager.FUNCTIONS, *eager.DRAWN, *eager.PASSES, *eager.ON_PROCESSORS} <= set(FAMILIES)
-    adam = record("adamw", parameters=1000)
-    assert (eager.evaluated(adam), eager.drawn(adam), eager.moved(adam, "cpu")) == (3000, 0, 28000)
+    assert {*eager.PASSES, *eager.ON_PROCESSORS} <= set(FAMILIES)
+    adam = eager.work_of(record("adamw", parameters=1000), "cpu")
+    assert (adam.functions, adam.drawn, adam.read + adam.written) == (3000, 0, 28000)
     norm = record("rms_norm", rows=10, columns=100)
-    assert (eager.moved(norm, "cuda"), eager.moved(norm, "cpu")) == (8000, 28000)
+    assert [moved(norm, device) for device in ("cuda", "cpu")] == [8000, 28000]
+
+
+def moved(of, device):
+    work = eager.work_of(of, device)
+    return work.read + work.written
 
 
 @needs_torch
@@ -83,8 +86,8 @@ def test_counts_are_of_kernels_that_there_are():
 def test_passes_are_those_of_the_kernels_that_torch_dispatches(kernel):
     each = spec(kernel, "float32", rows=64, columns=512)
     call, _ = built(each, "cpu")
-    moved = counted_bytes(call)
-    assert moved == pytest.approx(eager.moved(dataclasses.asdict(each) | {"bytes": each.bytes}, "cpu"), rel=0.03)
+    counted = counted_bytes(call)
+    assert counted == pytest.approx(moved(dataclasses.asdict(each), "cpu"), rel=0.03)
 
 
 def counted_bytes(call):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from amped.base.errors import ConfigError, FileError
-from amped.cli.bench_fit import formulas
 from amped.kernels import rows
 from amped.kernels.calibration import calibrated, layouts
 from amped.kernels.error_groups import stratum_of
@@ -31,7 +30,7 @@ KNOWN = {name: DEFAULTS[name] for name in DEFAULTS} | {"kernel_overhead_time": 2
 
 
 def fit_of(content, machine, defaults=KNOWN):
-    return calibrated(content, machine, defaults, formulas())
+    return calibrated(content, machine, defaults)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def test_predicted_time_jumps_where_a_wave_is_full_and_grows_with_depth():
         sizes = {"m": 256 * rows_of_tiles, "n": 128 * columns_of_tiles, "k": k}
         (own,) = samples([record("gemm", "bfloat16", **sizes)], "min", "cuda")
         others = dict.fromkeys(("medium_tile_efficiency", "small_tile_efficiency", "smallest_tile_efficiency"), 1e-6)
-        return float(predicted(own, {**DEFAULTS, **TRUTH, **others}, GPU, formulas()).reshape(-1)[0])
+        return float(predicted(own, {**DEFAULTS, **TRUTH, **others}, GPU).reshape(-1)[0])
 
     assert seconds(7, 19) > 1.8 * seconds(12, 11)  # 133 tiles on 132 cores
     assert seconds(12, 11) == pytest.approx(seconds(10, 10), rel=1e-6)
@@ -99,7 +98,7 @@ def test_a_product_with_a_vector_loses_no_rows():
         truth = {"gemm_ramp_rows": 64.0, "exposed_operand_fraction": 0.0, "wave_quantization": 0.0, "gemm_ramp_depth": 0.0,
                  "fp32_gemm_sustained_fraction": 1.0, "memory_bandwidth_efficiency": 1.0, "bandwidth_ramp_bytes": 0.0,
                  "kernel_overhead_time": 0.0}  # fmt: skip
-        return float(predicted(own, {**DEFAULTS, **truth}, CPU, formulas()).reshape(-1)[0])
+        return float(predicted(own, {**DEFAULTS, **truth}, CPU).reshape(-1)[0])
 
     assert seconds(1) == pytest.approx(4 * (2048 * 2048 + 2 * 2048) / 10e9)  # memory's pace
     assert seconds(64) == pytest.approx(2 * (64 + 64) * 2048 * 2048 / 160e9)
@@ -111,7 +110,7 @@ def test_a_processor_s_product_waits_for_what_its_caches_do_not_keep():
         truth = {"cached_operand_bytes": kept, "exposed_operand_fraction": exposed, "wave_quantization": 0.0,
                  "gemm_ramp_depth": 0.0, "fp32_gemm_sustained_fraction": 1.0, "memory_bandwidth_efficiency": 1.0,
                  "bandwidth_ramp_bytes": 0.0, "kernel_overhead_time": 0.0}  # fmt: skip
-        return float(predicted(own, {**DEFAULTS, **truth}, CPU, formulas()).reshape(-1)[0])
+        return float(predicted(own, {**DEFAULTS, **truth}, CPU).reshape(-1)[0])
 
     moved, hidden = 3 * 4 * 1024**2, 2 * 1024**3 / 160e9
     assert seconds(0, 0) == pytest.approx(hidden)

@@ -7,7 +7,7 @@ import pytest
 
 import amped
 from amped.base.errors import ConfigError
-from amped.cli.bench_fit import collectives, formulas
+from amped.cli.bench_fit import collectives
 from amped.kernels import bench, rows
 from amped.kernels.calibration import as_json, calibrated
 from amped.kernels.link_fit import linked
@@ -57,12 +57,12 @@ def test_a_constant_rate_without_a_latency_would_be_far_off():
 
 
 def test_too_few_tell_nothing_and_none_is_no_matter():
-    few = calibrated(result(measured_by_hand(2, ["all_reduce"], SIZES[:4])), CPU, DEFAULTS, formulas(),
+    few = calibrated(result(measured_by_hand(2, ["all_reduce"], SIZES[:4])), CPU, DEFAULTS,
                      collective_time=collectives())  # fmt: skip
     assert few.network is None
     assert few.refused["collectives"] == "4 records, and a fit needs 8: the defaults stay"
     assert "collective_overhead_time" not in few.values
-    none = calibrated(result([]), CPU, DEFAULTS, formulas(), collective_time=collectives())
+    none = calibrated(result([]), CPU, DEFAULTS, collective_time=collectives())
     assert (none.network, none.refused) == (None, {})
 
 
@@ -75,7 +75,7 @@ def test_a_kind_of_one_size_is_left_out():
 
 def test_a_row_of_links_has_what_each_kind_reaches():
     content = result(measured_by_hand(4))
-    found = calibrated(content, CPU, DEFAULTS, formulas(), collective_time=collectives())
+    found = calibrated(content, CPU, DEFAULTS, collective_time=collectives())
     row = rows.link_row(found.network, content, "amped bench fit r.json", "0.1.0")
     assert row["all_reduce_efficiency"] == pytest.approx(0.25, rel=0.06)
     assert row["point_to_point_efficiency"] == 1

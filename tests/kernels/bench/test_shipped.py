@@ -5,7 +5,6 @@ from importlib import resources
 
 import pytest
 
-from amped.cli.bench_fit import formulas
 from amped.kernels.calibration import calibrated
 from amped.kernels.machine import machine_of
 from amped.kernels.results import identity, read_result
@@ -33,7 +32,7 @@ def test_it_says_what_was_measured_where_when_and_with_what(path):
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_its_products_are_fitted_as_well_as_the_documentation_says(path):
     found = read_result(path)
-    told = calibrated(found, machine_of(found, Tables()), DEFAULTS, formulas())
+    told = calibrated(found, machine_of(found, Tables()), DEFAULTS)
     errors = {s.name: s for s in told.strata if s.family == "products float32"}
     assert errors["all"].train < 0.06
     assert errors["all"].held_out < 0.08
@@ -44,7 +43,7 @@ def test_its_products_are_fitted_as_well_as_the_documentation_says(path):
 def test_kernels_of_a_processor_that_work_row_by_row_are_fitted_as_well_as_the_documentation_says():
     (path,) = [p for p in SHIPPED if p.name == "xeon_2.5ghz_1thread.json"]
     found = read_result(path)
-    told = calibrated(found, machine_of(found, Tables()), DEFAULTS, formulas())
+    told = calibrated(found, machine_of(found, Tables()), DEFAULTS)
     errors = {s.name: s for s in told.strata if s.family == "row by row"}
     assert errors["all"].train < 0.11
     assert errors["all"].held_out < 0.14

@@ -1,7 +1,5 @@
 """Laws of the operator model: what is better never costs time, nothing is lost or counted twice, stages wait in turn."""
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 from amped.estimation.estimation import STEP_PARTS
 from amped.estimation.execution import executed_step
 from amped.theory.parallelisms import PARALLELISMS
-from amped.theory.records import Kernels, Operator
+from amped.theory.records import Kernels, Operator, Products, Streams, Tiles
 from amped.theory.roofline.kernels import product_time
 from tests.helpers.physics import EXPERTS, LAYERS, ONE_OF_ALL, degree, trained
 
@@ -221,9 +219,11 @@ def test_tiles_that_fill_all_cores_leave_none_idle(shape: tuple[int, int, int]) 
     (tiles, batch, cores), one = shape, np.ones(1)
     sizes = (256.0 * tiles * one, 128.0 * one, 256.0 * one, batch * one)
     product = Operator("it", "contraction", "forward", *sizes, *[one] * 6)
-    only_large = dict.fromkeys(("medium", "small", "smallest"), 1e-9 * one)
-    coefficients = dict.fromkeys([field.name for field in fields(Kernels)][1:], one) | only_large
-    rates = Kernels("rates", **coefficients | {"cores": cores * one, "ramp_depth": 0 * one, "exposed": 0 * one})
+    shapes = Tiles(
+        "only large ones", *[1e-9 * one] * 3, quantization=one, cores=cores * one, ramp_depth=0, ramp_rows=one
+    )
+    products = Products("products", one, one, one, shapes, cached=one, exposed=0)
+    rates = Kernels("rates", products, None, Streams("streams", *[one] * 7), one, one)
     waves = -(-tiles * batch // cores)
     assert product_time(product, rates, one) == pytest.approx(waves * 256 * 128 * 256 * cores, rel=1e-12)
 

@@ -1,13 +1,8 @@
 """Attention in one kernel that keeps no scores; and the sinks that some software accounts for behind it."""
 
+from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, Work, streamed
+from amped.theory.places import EXCHANGED
 from amped.theory.quantity import parameter, quantity, records
-from amped.theory.records import streamed
-
-
-@parameter("byte")
-def softmax_statistic_precision():
-    """Size of the logarithm of a row's sum that a fused attention keeps. Source: arXiv 2205.14135, algorithm 1."""
-    return 4
 
 
 @quantity("1")
@@ -22,7 +17,7 @@ def fused_backward_products():
 
     Source: arXiv 2307.08691, section 4.1.
     """
-    return 2.5
+    return FUSED_BACKWARD_PRODUCTS
 
 
 @records()
@@ -34,54 +29,39 @@ def fused_attention_operators(
     softmax_statistic_precision,
     computed_score_fraction,
     fused_backward_products,
-    flops_per_multiply_accumulate,
     fused_attentions_per_layer,
     dropout,
+    entry_costs,
 ):
     """Attention as one kernel that keeps no scores; its softmax counts in its efficiency.
 
     Source: arXiv 2205.14135; arXiv 2307.08691.
     """
-    scores, values = attention_gemms
-    flops = (scores.multiply_accumulates + values.multiply_accumulates) * flops_per_multiply_accumulate
-    flops = flops * computed_score_fraction
-    rows = scores.m * scores.batch
-    statistics, output = rows * softmax_statistic_precision, query_bytes * values.n / scores.k
-    inputs = query_bytes + key_bytes + value_bytes
-    forward = (flops, inputs, output + statistics)
-    backward = (flops * fused_backward_products, inputs + 2 * output + statistics, inputs)
-    shape = ("fused_attention", "fused_attention", rows, scores.n)
-    pair = streamed(*shape, forward, backward, inputs + statistics, fused_attentions_per_layer)
+    (scores, values), (cost,) = attention_gemms, entry_costs
+    flops = (scores.multiply_accumulates + values.multiply_accumulates) * cost.product * computed_score_fraction
+    rows, output = scores.m * scores.batch, query_bytes * values.n / scores.k
+    inputs, statistics = query_bytes + key_bytes + value_bytes, rows * softmax_statistic_precision
+    forward = Traffic(flops, inputs, output + statistics)
+    backward = Traffic(flops * fused_backward_products, inputs + 2 * output + statistics, inputs)
+    shape, work = ("fused_attention", rows, scores.n), Work(forward, backward, inputs + statistics)
+    pair = streamed("fused_attention", *shape, work, count=fused_attentions_per_layer, after=EXCHANGED)
     return tuple(o.with_heads(scores.k, 1.0 * (dropout > 0)) for o in pair)
-
-
-@records()
-def sink_operators():
-    """Kernels that account for attention sinks: none where the attention does. Source: NVIDIA Transformer Engine, softmax_type."""
-    return ()
 
 
 @records(choice="attention_kernel", value="flex")
 def sink_operators__flex(
-    attention_gemms,
-    query_bytes,
-    activation_precision,
-    softmax_statistic_precision,
-    flops_per_elementary_operation,
-    attention_sinks,
-    fused_attentions_per_layer,
+    attention_gemms, query_bytes, softmax_statistic_precision, attention_sinks, fused_attentions_per_layer, entry_costs
 ):
     """The output of an attention without sinks, scaled in full precision by what they leave of each row's sum.
 
     Source: NVIDIA NeMo AutoModel, attention/flex_attention.py, and what PyTorch's autograd makes of it. Forward product
     and cast; backward two casts, two products and a sum. Passes are those of 2 kernels on average.
     """
-    scores, values = attention_gemms
-    rows, flop = scores.m * scores.batch, flops_per_elementary_operation
-    e, wide = activation_precision, softmax_statistic_precision
-    entries = query_bytes / activation_precision * values.n / scores.k
-    there = (entries * flop / 2, entries * (e + wide) / 2, entries * (e + wide) / 2)
-    back = (entries * 3 * flop / 2, entries * (e + 2 * wide), entries * (e + 3 * wide) / 2)
-    calls = attention_sinks * fused_attentions_per_layer
+    (scores, values), (cost,), wide = attention_gemms, entry_costs, softmax_statistic_precision
+    narrow, entries = cost.activation, query_bytes / cost.activation * values.n / scores.k
+    scaled = Traffic(flops=cost.flop / 2, read=(narrow + wide) / 2, written=(narrow + wide) / 2)
+    gradient = Traffic(flops=3 * cost.flop / 2, read=narrow + 2 * wide, written=(narrow + 3 * wide) / 2)
     # what two calls keep together is the output without sinks
-    return streamed("sink_scaling", "single_kernel", rows, values.n, there, back, entries * e / 2, 2 * calls)
+    work = Work(scaled * entries, gradient * entries, entries * narrow / 2)
+    own = {"count": 2 * attention_sinks * fused_attentions_per_layer, "after": ("fused_attention",)}
+    return streamed("sink_scaling", "single_kernel", scores.m * scores.batch, values.n, work, **own)

@@ -5,8 +5,10 @@ Its leaves are on `inputs/network.py`.
 
 import numpy as np
 
+from amped.theory.kernel_work import contraction
+from amped.theory.places import PROJECTION_INPUTS, VALUES_WEIGHTED
 from amped.theory.quantity import quantity, records
-from amped.theory.records import Gemm, contraction
+from amped.theory.records import Gemm
 
 
 @records(choice="attention_kind", value="multi_latent")
@@ -34,27 +36,19 @@ def projection_gemms__multi_latent(
     latent, kept = key_value_latent_dimension + rotary_head_dimension, 1.0 * absorbed_latent_attention
     content, rank = head_dimension - rotary_head_dimension, key_value_latent_dimension
     return (
-        Gemm("query_down", tokens, down, dimensionality, 1.0, 1.0),
-        Gemm("query_up", tokens, heads * head_dimension, source, 1.0, 1.0),
-        Gemm("key_value_down", tokens, latent, dimensionality, 1.0, 1.0),
+        Gemm("query_down", tokens, down, dimensionality),
+        Gemm("query_up", tokens, heads * head_dimension, source),
+        Gemm("key_value_down", tokens, latent, dimensionality),
         Gemm("key_value_up", tokens, key_value, rank, 1.0, 1.0 - absorbed_latent_attention),
         Gemm("query_absorption", tokens, rank, content, heads, kept),
         Gemm("value_absorption", tokens, value_head_dimension, rank, heads, kept),
-        Gemm("attention_output", tokens, dimensionality, heads * value_head_dimension, 1.0, 1.0),
+        Gemm("attention_output", tokens, dimensionality, heads * value_head_dimension),
     )
 
 
 @records(choice="attention_kind", value="multi_latent")
 def projection_operators__multi_latent(
-    projection_gemms,
-    linear_input_bytes,
-    activation_precision,
-    matrix_operand_precision,
-    gradient_precision,
-    flops_per_multiply_accumulate,
-    attentions_per_layer,
-    query_latent_dimension,
-    absorbed_latent_attention,
+    projection_gemms, linear_input_bytes, attentions_per_layer, query_latent_dimension, entry_costs
 ):
     """Projections of multi-head latent attention; both down projections keep the same input.
 
@@ -62,20 +56,20 @@ def projection_operators__multi_latent(
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
-    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
+    (cost,), calls, compressed = entry_costs, attentions_per_layer, 1.0 * (query_latent_dimension > 0)
     query_down, query_up, key_value_down, key_value_up, query_in, value_out, _ = projection_gemms
-    compressed, latent = 1.0 * (query_latent_dimension > 0), matrix_operand_precision
-    calls, kept = (
-        attentions_per_layer * (1 - absorbed_latent_attention),
-        attentions_per_layer * absorbed_latent_attention,
-    )
+
+    def projected(gemm, after, kept=1.0):
+        stash = gemm.m * gemm.k * gemm.batch * cost.operand * kept
+        return contraction(gemm, cost, stash=stash, count=calls * gemm.count, after=after)
+
     return (
-        *contraction(query_down, *entry, 0.0 * linear_input_bytes, attentions_per_layer * compressed),
-        *contraction(query_up, *entry, query_up.m * query_up.k * latent * compressed, attentions_per_layer),
-        *contraction(key_value_down, *entry, linear_input_bytes, attentions_per_layer),
-        *contraction(key_value_up, *entry, key_value_up.m * key_value_up.k * latent, calls),
-        *contraction(query_in, *entry, query_in.m * query_in.k * query_in.batch * latent, kept),
-        *contraction(value_out, *entry, value_out.m * value_out.k * value_out.batch * latent, kept),
+        *contraction(query_down, cost, count=calls * compressed, after=PROJECTION_INPUTS),
+        *projected(query_up, ("query_down", *PROJECTION_INPUTS), compressed),
+        *contraction(key_value_down, cost, stash=linear_input_bytes, count=calls, after=PROJECTION_INPUTS),
+        *projected(key_value_up, ("key_value_down",)),
+        *projected(query_in, ("query_up",)),
+        *projected(value_out, VALUES_WEIGHTED),
     )
 
 

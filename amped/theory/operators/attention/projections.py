@@ -4,8 +4,10 @@ A product's `count` is how often a layer of its kind calls it for one micro-batc
 shares that are not whole stay fractions (key heads fewer than the tensor degree).
 """
 
-from amped.theory.quantity import quantity, records
-from amped.theory.records import Gemm, contraction, streamed
+from amped.theory.kernel_work import COPY, NORM, ROTATION, Traffic, Work, contraction, streamed
+from amped.theory.places import HEADS_EXCHANGED, HEADS_JOINED, PRODUCTS_DONE, PROJECTION_INPUTS
+from amped.theory.quantity import family, quantity, records
+from amped.theory.records import Gemm
 
 
 @records()
@@ -27,103 +29,65 @@ def projection_gemms(
         dimensionality / output_width_split_degree,
     )
     return (
-        Gemm("query_key_value", microbatch_tokens, query_key_value, dimensionality, 1.0, 1.0, product_panels),
-        Gemm("attention_output", microbatch_tokens, outputs, inputs, 1.0, 1.0, product_panels),
+        Gemm("query_key_value", microbatch_tokens, query_key_value, dimensionality, panels=product_panels),
+        Gemm("attention_output", microbatch_tokens, outputs, inputs, panels=product_panels),
     )
 
 
+@family(
+    TENSOR=("query", "key", "value", "attention_output"),
+    HEADS=("attention_heads", "key_value_heads", "key_value_heads", "attention_heads"),
+    WIDTH=("query_key_width", "head_dimension", "value_head_dimension", "value_width"),
+)
 @quantity("byte")
-def query_bytes(microbatch_tokens, attention_heads, query_key_width, tensor_parallel_rows, activation_precision):
-    """Queries of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
-    return microbatch_tokens * attention_heads * query_key_width / tensor_parallel_rows * activation_precision
-
-
-@quantity("byte")
-def key_bytes(microbatch_tokens, key_value_heads, head_dimension, tensor_parallel_rows, activation_precision):
-    """Keys of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
-    return microbatch_tokens * key_value_heads * head_dimension / tensor_parallel_rows * activation_precision
-
-
-@quantity("byte")
-def value_bytes(microbatch_tokens, key_value_heads, value_head_dimension, tensor_parallel_rows, activation_precision):
-    """Values of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
-    return microbatch_tokens * key_value_heads * value_head_dimension / tensor_parallel_rows * activation_precision
-
-
-@quantity("byte")
-def attention_output_bytes(microbatch_tokens, attention_heads, value_width, tensor_parallel_rows, activation_precision):
-    """Weighted values of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1 (2·s·b·h)."""
-    return microbatch_tokens * attention_heads * value_width / tensor_parallel_rows * activation_precision
+def TENSOR_bytes(microbatch_tokens, HEADS, WIDTH, tensor_parallel_rows, activation_precision):
+    """Size of a tensor of attention, TENSOR, of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1."""
+    return microbatch_tokens * HEADS * WIDTH / tensor_parallel_rows * activation_precision
 
 
 @records()
-def projection_operators(
-    projection_gemms,
-    linear_input_bytes,
-    activation_precision,
-    matrix_operand_precision,
-    gradient_precision,
-    flops_per_multiply_accumulate,
-    attentions_per_layer,
-):
+def projection_operators(projection_gemms, linear_input_bytes, attentions_per_layer, entry_costs):
     """Projection into queries, keys and values, which keeps its input. Source: arXiv 2205.05198, section 4.1."""
-    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
-    return contraction(projection_gemms[0], *entry, linear_input_bytes, attentions_per_layer)
+    (cost,), product = entry_costs, projection_gemms[0]
+    after = (*PROJECTION_INPUTS, "query_key_value_inputs broadcast", "query_key_value_weights broadcast")
+    return contraction(product, cost, stash=linear_input_bytes, count=attentions_per_layer, after=after)
 
 
 @records()
 def projection_bias_operators(
-    microbatch_tokens,
-    projection_gemms,
-    activation_precision,
-    flops_per_elementary_operation,
-    query_key_value_bias,
-    attentions_per_layer,
+    microbatch_tokens, projection_gemms, query_key_value_bias, attentions_per_layer, entry_costs
 ):
     """Gradients of the biases of queries, keys and values; forward the product itself adds them.
 
     Source: Megatron-LM, fused linear layers.
     """
-    width = projection_gemms[0].n
-    size, flop = microbatch_tokens * width, flops_per_elementary_operation
-    work = (size * flop, size * activation_precision, width * activation_precision)
-    calls = query_key_value_bias * attentions_per_layer
-    return streamed("projection_bias", "element_wise", microbatch_tokens, width, work, work, 0.0 * work[1], calls)[1:]
+    (cost,), width = entry_costs, projection_gemms[0].n
+    size = microbatch_tokens * width
+    sums = Traffic(size * cost.flop, size * cost.activation, width * cost.activation)
+    own = {"count": query_key_value_bias * attentions_per_layer, "after": ("query_key_value",)}
+    return streamed("projection_bias", "element_wise", microbatch_tokens, width, Work(backward=sums), **own)
 
 
 @records()
-def attention_output_operators(
-    projection_gemms,
-    activation_precision,
-    matrix_operand_precision,
-    gradient_precision,
-    flops_per_multiply_accumulate,
-    output_width_split_degree,
-    attentions_per_layer,
-):
+def attention_output_operators(projection_gemms, output_width_split_degree, attentions_per_layer, entry_costs):
     """Projection out of attention, which keeps its input. Source: arXiv 2205.05198, section 4.1."""
-    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
-    output = projection_gemms[-1]
-    kept = output.m * output.k / output_width_split_degree * matrix_operand_precision
-    return contraction(output, *entry, kept, attentions_per_layer)
+    (cost,), output = entry_costs, projection_gemms[-1]
+    kept = output.m * output.k / output_width_split_degree * cost.operand
+    after = (*HEADS_JOINED, "attention_output_inputs broadcast", "attention_output_weights broadcast")
+    return contraction(output, cost, stash=kept, count=attentions_per_layer, after=after)
 
 
 @records()
 def attention_head_permutation_operators(
-    attention_output_bytes,
-    microbatch_tokens,
-    dimensionality,
-    unfused_attentions_per_layer,
-    flops_per_elementary_operation,
+    attention_output_bytes, microbatch_tokens, dimensionality, unfused_attentions_per_layer, entry_costs
 ):
     """Heads brought together behind an unfused attention, and apart again backward.
 
     Source: Megatron-LM, ParallelAttention (context_layer.permute().contiguous()).
     """
-    size, none = attention_output_bytes, 0.0 * attention_output_bytes
-    copy = (0.0 * flops_per_elementary_operation, size, size)
-    shape = (microbatch_tokens, dimensionality)
-    return streamed("head_permutation", "element_wise", *shape, copy, copy, none, unfused_attentions_per_layer)
+    (cost,), own = entry_costs, {"count": unfused_attentions_per_layer, "after": HEADS_EXCHANGED}
+    copy = cost.of(COPY, attention_output_bytes / cost.activation)
+    return streamed("head_permutation", "element_wise", microbatch_tokens, dimensionality, Work(copy, copy), **own)
 
 
 @records()
@@ -131,24 +95,22 @@ def query_key_norm_operators(
     microbatch_tokens,
     query_bytes,
     key_bytes,
-    activation_precision,
     tensor_parallel_rows,
     attention_heads,
     key_value_heads,
     head_dimension,
     query_key_norm,
     attentions_per_layer,
-    flops_per_elementary_operation,
+    entry_costs,
 ):
-    """Norms of each head's query and key, which keep their inputs: 7 operations an entry, 13 backward.
+    """Norms of each head's query and key, which keep their inputs.
 
     Source: arXiv 2302.05442, section 3.1.1; arXiv 2007.00072, table 3 (operations of a norm).
     """
-    size, flop = query_bytes + key_bytes, flops_per_elementary_operation
-    entries, heads = size / activation_precision, (attention_heads + key_value_heads) / tensor_parallel_rows
-    forward, backward = (7 * entries * flop, size, size), (13 * entries * flop, 4 * size, size)
-    shape = ("query_key_norm", "normalization", microbatch_tokens * heads, head_dimension)
-    return streamed(*shape, forward, backward, size, query_key_norm * attentions_per_layer)
+    heads = (attention_heads + key_value_heads) / tensor_parallel_rows
+    norm = entry_costs[0].of(NORM, (query_bytes + key_bytes) / entry_costs[0].activation)
+    own = {"count": query_key_norm * attentions_per_layer, "after": PRODUCTS_DONE}
+    return streamed("query_key_norm", "normalization", microbatch_tokens * heads, head_dimension, norm, **own)
 
 
 @quantity("count")
@@ -157,20 +119,35 @@ def rotary_width(attention_heads, key_value_heads, head_dimension, tensor_parall
     return (attention_heads + key_value_heads) * head_dimension / tensor_parallel_rows
 
 
-@records()
-def rotary_operators():
-    """Positions within attention: nothing to do where they were added to the embedding. Source: arXiv 1706.03762."""
-    return ()
-
-
 @records(choice="positions", value="rope")
-def rotary_operators__rope(
-    microbatch_tokens, rotary_width, activation_precision, attentions_per_layer, flops_per_elementary_operation
+def rotary_operators__rope(microbatch_tokens, rotary_width, attentions_per_layer, entry_costs):
+    """Queries and keys turned by their position. Source: arXiv 2104.09864, eq. 34."""
+    turned = entry_costs[0].of(ROTATION, microbatch_tokens * rotary_width)
+    own = {"count": attentions_per_layer, "after": ("query_key_norm",)}
+    return streamed("rotary_positions", "element_wise", microbatch_tokens, rotary_width, Work(turned, turned), **own)
+
+
+@records()
+def attention_core_operators(unfused_attention_operators, fused_attention_operators):
+    """What lies between queries, keys and values and the weighted values, which selective recomputation repeats.
+
+    Source: arXiv 2205.05198, section 5.
+    """
+    return unfused_attention_operators + fused_attention_operators
+
+
+@records()
+def attention_operators(
+    projection_operators,
+    projection_bias_operators,
+    query_key_norm_operators,
+    rotary_operators,
+    attention_core_operators,
+    sink_operators,
+    attention_head_permutation_operators,
+    attention_output_operators,
 ):
-    """Queries and keys turned by their position: 3 operations an entry. Source: arXiv 2104.09864, eq. 34."""
-    size = microbatch_tokens * rotary_width
-    work = (3 * size * flops_per_elementary_operation, size * activation_precision, size * activation_precision)
-    kind = ("rotary_positions", "element_wise")
-    return streamed(
-        *kind, microbatch_tokens, rotary_width, work, work, 0.0 * size * activation_precision, attentions_per_layer
-    )
+    """The operators of attention from its input to its output. Source: arXiv 1706.03762, section 3.2."""
+    projected = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
+    behind = sink_operators + attention_head_permutation_operators + attention_output_operators
+    return projected + attention_core_operators + behind

@@ -22,34 +22,33 @@ def windowed_score_fraction(reach, context, shares):
     return (reach * rows - fewer * (fewer - 1) / 2) / (rows * context)
 
 
+def score_fraction(causal, context, window, windowed_layer_fraction, shares):
+    """Share of the scores that the last of some shares of a sequence needs, averaged over layers with and without a window.
+
+    Source: arXiv 2307.08691, section 3.1 (on and below the diagonal). Windows to both sides have no edges.
+    """
+    whole = np.where(causal > 0, windowed_score_fraction(context, context, shares), 1.0)
+    near = np.where(causal > 0, windowed_score_fraction(window, context, shares), window / context)
+    return whole + windowed_layer_fraction * (near - whole)
+
+
 @quantity("1")
 def causal_score_fraction(causal, context, effective_attention_window, windowed_layer_fraction):
     """Share of the scores that a network needs: on and below the diagonal where it is causal, else all; or in a window.
 
     Source: arXiv 2307.08691, section 3.1.
     """
-    whole = np.where(causal > 0, windowed_score_fraction(context, context, 1), 1.0)
-    near = np.where(
-        causal > 0,
-        windowed_score_fraction(effective_attention_window, context, 1),
-        effective_attention_window / context,
-    )
-    return whole + windowed_layer_fraction * (near - whole)
+    return score_fraction(causal, context, effective_attention_window, windowed_layer_fraction, 1)
 
 
 @quantity("1")
 def computed_score_fraction(
-    causal, context, effective_attention_window, unbalanced_sequence_split_degree, windowed_layer_fraction
+    causal, context, effective_attention_window, windowed_layer_fraction, unbalanced_sequence_split_degree
 ):
     """Share of its scores that the busiest accelerator computes in a fused attention.
 
     Source: arXiv 2307.08691, section 3.1 (on and below the diagonal); arXiv 2311.09431, section 1 (the last share).
-    Assumes that an attention without fusion computes and masks all of them, and that windows to both sides have no edges.
+    Assumes that an attention without fusion computes and masks all of them.
     """
-    whole = np.where(causal > 0, windowed_score_fraction(context, context, unbalanced_sequence_split_degree), 1.0)
-    windowed = np.where(
-        causal > 0,
-        windowed_score_fraction(effective_attention_window, context, unbalanced_sequence_split_degree),
-        effective_attention_window / context,
-    )
-    return whole + windowed_layer_fraction * (windowed - whole)
+    layers = (effective_attention_window, windowed_layer_fraction)
+    return score_fraction(causal, context, *layers, unbalanced_sequence_split_degree)

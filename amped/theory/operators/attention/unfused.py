@@ -1,7 +1,9 @@
 """Attention in several kernels, which write all scores to memory."""
 
+from amped.theory.kernel_work import DROPOUT, SOFTMAX, Traffic, Work, contraction, streamed
+from amped.theory.places import EXCHANGED, SCORED
 from amped.theory.quantity import quantity, records
-from amped.theory.records import Gemm, contraction, streamed
+from amped.theory.records import Gemm
 
 
 @quantity("1")
@@ -11,7 +13,7 @@ def unfused_attentions_per_layer(attentions_per_layer, flash_attention):
 
 
 @records()
-def attention_gemms(
+def attention_head_gemms(
     microbatch_size,
     context,
     query_split_degree,
@@ -21,12 +23,12 @@ def attention_gemms(
     tensor_parallel_rows,
     ulysses_degree,
 ):
-    """Scores and weighted values, over all pairs of positions. Source: arXiv 1706.03762, eq. 1."""
+    """Products of an accelerator's heads: scores and weighted values, over all pairs of positions. Source: arXiv 1706.03762, eq. 1."""
     batch = microbatch_size * attention_heads / (tensor_parallel_rows * ulysses_degree)
     queries = context / query_split_degree
     return (
-        Gemm("attention_scores", queries, context, query_key_width, batch, 1.0),
-        Gemm("attention_values", queries, value_width, context, batch, 1.0),
+        Gemm("attention_scores", queries, context, query_key_width, batch),
+        Gemm("attention_values", queries, value_width, context, batch),
     )
 
 
@@ -48,43 +50,49 @@ def attention_gemms__summa(
     batch, queries = microbatch_size * attention_heads, context / token_split_degree
     keys, width = context / tensor_parallel_rows, value_head_dimension / tensor_parallel_rows
     return (
-        Gemm("attention_scores", queries, keys, head_dimension, batch, 1.0, summa_panels),
-        Gemm("attention_values", queries, width, context, batch, 1.0, summa_panels),
+        Gemm("attention_scores", queries, keys, head_dimension, batch, panels=summa_panels),
+        Gemm("attention_values", queries, width, context, batch, panels=summa_panels),
     )
 
 
 @records()
 def unfused_attention_operators(
-    attention_gemms,
-    query_bytes,
-    key_bytes,
-    value_bytes,
-    dropout,
-    dropout_mask_bytes,
-    dropout_recomputation,
-    activation_precision,
-    flops_per_multiply_accumulate,
-    flops_per_elementary_operation,
-    unfused_attentions_per_layer,
+    attention_gemms, softmax_operators, query_bytes, key_bytes, value_bytes, unfused_attentions_per_layer, entry_costs
 ):
-    """Scores, masked softmax, dropout and weighted values, each a kernel that writes all scores.
+    """Scores, what is done to them, and weighted values, each a kernel that passes over all scores.
+
+    Source: arXiv 2205.05198, section 4.1.
+    """
+    (scores, values), (cost,) = attention_gemms, entry_costs
+    own = {"kind": "batched_contraction", "count": unfused_attentions_per_layer}
+    before_values = (
+        "attention_dropout",
+        "softmax",
+        "attention_values_inputs broadcast",
+        "attention_values_weights broadcast",
+    )
+    before_scores = (*EXCHANGED, "attention_scores_weights broadcast")
+    return (
+        *contraction(scores, cost, stash=query_bytes + key_bytes, after=before_scores, **own),
+        *softmax_operators,
+        *contraction(values, cost, stash=value_bytes, after=before_values, **own),
+    )
+
+
+@records()
+def softmax_operators(
+    attention_gemms, dropout, dropout_mask_bytes, dropout_recomputation, unfused_attentions_per_layer, entry_costs
+):
+    """Masked softmax of the scores, and their dropout, each a kernel of its own.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2007.00072, table 3.
     """
-    (scores, values), calls = attention_gemms, unfused_attentions_per_layer
-    rows, width, flop = scores.m * scores.batch, scores.n, flops_per_elementary_operation
-    entries, drops = rows * width, 1.0 * (dropout > 0)
-    size, mask = entries * activation_precision, entries * dropout_mask_bytes
+    (scores, _), (cost,), calls = attention_gemms, entry_costs, unfused_attentions_per_layer
+    rows, entries = scores.m * scores.batch, scores.m * scores.batch * scores.n
+    size, mask = entries * cost.activation, entries * dropout_mask_bytes
     again = dropout_recomputation * size
-    softmax = ((4 * entries * flop, size, size, entries), (4 * entries * flop, 2 * size, size))
-    dropped = (
-        (entries * flop, size, size + mask, 0.0 * entries, entries),
-        (entries * flop, size + mask + again, size + again),
-    )
-    products = (flops_per_multiply_accumulate, activation_precision, activation_precision, None)
-    return (
-        *contraction(scores, *products, query_bytes + key_bytes, calls),
-        *streamed("softmax", "normalization", rows, width, *softmax, size, calls),
-        *streamed("attention_dropout", "element_wise", rows, width, *dropped, mask + size - again, calls * drops),
-        *contraction(values, *products, value_bytes, calls),
-    )
+    kept = Work(Traffic(written=mask), Traffic(read=mask + again, written=again), mask + size - again)
+    dropped, shape = cost.of(DROPOUT, entries) + kept, (rows, scores.n)
+    softmax = streamed("softmax", "normalization", *shape, cost.of(SOFTMAX, entries), count=calls, after=SCORED)
+    own = {"count": calls * (dropout > 0), "after": ("softmax",)}
+    return softmax + streamed("attention_dropout", "element_wise", *shape, dropped, **own)

@@ -1,7 +1,9 @@
 """The dense feed-forward network: up (with gate), activation function, down."""
 
+from amped.theory.kernel_work import activation_work, contraction, streamed
+from amped.theory.places import NETWORK_INPUTS
 from amped.theory.quantity import records
-from amped.theory.records import Gemm, activation_work, contraction, streamed
+from amped.theory.records import Gemm
 
 
 @records()
@@ -25,49 +27,42 @@ def feedforward_gemms(
     )
     width = dimensionality / output_width_split_degree
     return (
-        Gemm("feedforward_up", microbatch_tokens, up, dimensionality, 1.0, 1.0, product_panels),
-        Gemm("feedforward_down", microbatch_tokens, width, down, 1.0, 1.0, product_panels),
+        Gemm("feedforward_up", microbatch_tokens, up, dimensionality, panels=product_panels),
+        Gemm("feedforward_down", microbatch_tokens, width, down, panels=product_panels),
     )
 
 
 @records()
 def feedforward_operators(
     feedforward_gemms,
+    activation_function_operators,
     linear_input_bytes,
-    activation_precision,
-    matrix_operand_precision,
-    gradient_precision,
-    flops_per_multiply_accumulate,
-    flops_per_elementary_operation,
-    kept_activation_function_input_bytes,
+    activation_policy,
     dense_fraction,
-    activation_function_recomputation,
-    activation_function_mask_bytes,
-    mlp_bias,
     output_width_split_degree,
+    entry_costs,
 ):
-    """The dense feed-forward network: up (with gate), activation function with its bias, down.
+    """The dense feed-forward network: up (with gate), activation function, down.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246 (what is not kept).
     """
-    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
-    up, down = feedforward_gemms
-    units = down.k / output_width_split_degree
-    entries, inputs, again = down.m * units, up.m * up.n * activation_precision, activation_function_recomputation
-    work = (
-        entries,
-        inputs,
-        activation_precision,
-        activation_function_mask_bytes,
-        again,
-        flops_per_elementary_operation,
-    )
-    forward, (flops, read, *rest) = activation_work(*work)
-    backward, kept = (flops, read + mlp_bias * inputs, *rest), entries * kept_activation_function_input_bytes
-    kept_output = entries * matrix_operand_precision * (1 - activation_function_recomputation)
-    name = ("activation_function", "element_wise", down.m, units)
+    (up, down), (cost,), (policy,) = feedforward_gemms, entry_costs, activation_policy
+    kept = down.m * down.k / output_width_split_degree * cost.operand * (1 - policy.again)
+    before_up = (*NETWORK_INPUTS, "feedforward_up_inputs broadcast", "feedforward_up_weights broadcast")
+    before_down = ("activation_function", "feedforward_down_inputs broadcast", "feedforward_down_weights broadcast")
     return (
-        *contraction(up, *entry, linear_input_bytes, dense_fraction),
-        *streamed(*name, forward, backward, kept, dense_fraction),
-        *contraction(down, *entry, kept_output, dense_fraction),
+        *contraction(up, cost, stash=linear_input_bytes, count=dense_fraction, after=before_up),
+        *activation_function_operators,
+        *contraction(down, cost, stash=kept, count=dense_fraction, after=before_down),
     )
+
+
+@records()
+def activation_function_operators(
+    feedforward_gemms, activation_policy, dense_fraction, mlp_bias, output_width_split_degree, entry_costs
+):
+    """The activation function of the dense network with its bias. Source: arXiv 2205.05198, section 4.1."""
+    (up, down), units = feedforward_gemms, feedforward_gemms[1].k / output_width_split_degree
+    work = activation_work(up, down.m * units, entry_costs[0], activation_policy[0], mlp_bias)
+    own = {"count": dense_fraction, "after": ("feedforward_up",)}
+    return streamed("activation_function", "element_wise", down.m, units, work, **own)

@@ -6,8 +6,10 @@ Tokens are dealt out over all accelerators of a stage's replicas; each sends tho
 
 import numpy as np
 
+from amped.theory.kernel_work import MOVE, ROUTING, Work, activation_work, contraction, streamed
+from amped.theory.places import DISPATCHED, NETWORK_INPUTS
 from amped.theory.quantity import quantity, records
-from amped.theory.records import Gemm, activation_work, contraction, streamed
+from amped.theory.records import Gemm
 
 
 @quantity("count")
@@ -51,18 +53,12 @@ def expert_gemms(
     visits, inner = dispatched_tokens / experts, expert_feedforward_dimension / expert_tensor_parallel_degree
     shared = shared_experts_feedforward_dimension / tensor_parallel_rows
     return (
-        Gemm("router", routed_tokens, number_of_experts, dimensionality, 1.0, 1.0),
-        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, experts, 1.0),
-        Gemm("experts_down", visits, dimensionality, inner, experts, 1.0),
-        Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality, 1.0, 1.0),
-        Gemm("shared_experts_down", microbatch_tokens, dimensionality, shared, 1.0, 1.0),
+        Gemm("router", routed_tokens, number_of_experts, dimensionality),
+        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, experts),
+        Gemm("experts_down", visits, dimensionality, inner, experts),
+        Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality),
+        Gemm("shared_experts_down", microbatch_tokens, dimensionality, shared),
     )
-
-
-@records()
-def expert_operators():
-    """Operators of mixtures of experts: none in a dense network. Source: definition."""
-    return ()
 
 
 @records(choice="feedforward_kind", value="mixture")
@@ -82,107 +78,62 @@ def expert_operators__mixture(
 
 
 @records()
-def routing_operators(
-    expert_gemms,
-    linear_input_bytes,
-    activation_precision,
-    matrix_operand_precision,
-    gradient_precision,
-    routing_precision,
-    flops_per_multiply_accumulate,
-    flops_per_elementary_operation,
-    MoE_fraction,
-):
+def routing_operators(expert_gemms, linear_input_bytes, routing_precision, MoE_fraction, entry_costs):
     """The router, the probabilities of the experts and the choice among them: softmax, top-k, balance loss.
 
     Source: arXiv 2101.03961, section 2.2. Probabilities pass memory once each.
     """
-    router, flop = expert_gemms[0], flops_per_elementary_operation
-    entries, calls = router.m * router.n, MoE_fraction
-    size = entries * routing_precision
-    choose = ((6 * entries * flop, 3 * size, 3 * size), (6 * entries * flop, 3 * size, 2 * size))
-    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
+    router, (cost,), calls = expert_gemms[0], entry_costs, {"count": MoE_fraction}
+    choice = cost.of(ROUTING, router.m * router.n, routing_precision)
     return (
-        *contraction(router, *entry, linear_input_bytes, calls),
-        *streamed("expert_choice", "normalization", router.m, router.n, *choose, size, calls),
+        *contraction(router, cost, stash=linear_input_bytes, after=NETWORK_INPUTS, **calls),
+        *streamed("expert_choice", "normalization", router.m, router.n, choice, after=("router",), **calls),
     )
 
 
 @records()
 def routed_expert_operators(
-    expert_gemms, routed_tokens, experts_per_token, activation_precision, matrix_operand_precision, gradient_precision,
-    flops_per_multiply_accumulate, flops_per_elementary_operation, kept_expert_activation_function_input_bytes,
-    activation_function_recomputation, expert_activation_function_mask_bytes, MoE_fraction, deduplicated_dispatch,
-):  # fmt: skip
+    expert_gemms,
+    routed_tokens,
+    experts_per_token,
+    expert_activation_policy,
+    MoE_fraction,
+    deduplicated_dispatch,
+    entry_costs,
+):
     """Own tokens in the order of their experts, the experts' networks in one grouped product each, and the way back.
 
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
     """
-    _, up, down, *_ = expert_gemms
-    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
-    rows, flop, e, calls = up.m * up.batch, flops_per_elementary_operation, activation_precision, MoE_fraction
-    hidden, again, kept = rows * down.k, activation_function_recomputation, 1 - activation_function_recomputation
-    ahead, back = activation_work(hidden, rows * up.n * e, e, expert_activation_function_mask_bytes, again, flop)
-    own, there = routed_tokens * experts_per_token * up.k, rows * up.k
-    sent, sorted_there = (own * flop, own * e, own * e), (there * flop, there * e, there * e)
+    (_, up, down, *_), (cost,), (policy,) = expert_gemms, entry_costs, expert_activation_policy
+    rows, calls, again = up.m * up.batch, {"count": MoE_fraction}, 2 * MoE_fraction
+    inputs, hidden, products = rows * up.k, rows * down.k, {"kind": "grouped_contraction", **calls}
+    sent = cost.of(MOVE, routed_tokens * experts_per_token * up.k)
+    sorted_rows, activated = cost.of(MOVE, inputs), activation_work(up, hidden, cost, policy)
+    to_send = {"count": again * (1 - deduplicated_dispatch), "after": ("expert_choice",)}
+    before_activation, before_down = ("experts_up", "expert_up_bias"), ("expert_activation", "expert_weighting")
+    kept, kind = hidden * cost.operand * (1 - policy.again), "element_wise"
     return (
-        *streamed("expert_permutation", "element_wise", routed_tokens, up.k, sent, sent, 0.0 * own * e,
-                  2 * calls * (1 - deduplicated_dispatch)),
-        *streamed("expert_sorting", "element_wise", rows, up.k, sorted_there, sorted_there, 0.0 * there * e, 2 * calls),
-        *contraction(up, *entry, there * matrix_operand_precision, calls, "grouped_contraction"),
-        *streamed("expert_activation", "element_wise", rows, down.k, ahead, back,
-                  hidden * kept_expert_activation_function_input_bytes, calls),
-        *contraction(down, *entry, hidden * matrix_operand_precision * kept, calls, "grouped_contraction"),
-    )  # fmt: skip
+        *streamed("expert_permutation", kind, routed_tokens, up.k, Work(sent, sent), **to_send),
+        *streamed("expert_sorting", kind, rows, up.k, Work(sorted_rows, sorted_rows), count=again, after=DISPATCHED),
+        *contraction(up, cost, stash=inputs * cost.operand, after=("expert_sorting",), **products),
+        *streamed("expert_activation", kind, rows, down.k, activated, after=before_activation, **calls),
+        *contraction(down, cost, stash=kept, after=before_down, **products),
+    )
 
 
 @records()
-def shared_expert_operators(
-    expert_gemms,
-    linear_input_bytes,
-    activation_precision,
-    matrix_operand_precision,
-    gradient_precision,
-    flops_per_multiply_accumulate,
-    flops_per_elementary_operation,
-    kept_activation_function_input_bytes,
-    activation_function_recomputation,
-    activation_function_mask_bytes,
-    MoE_fraction,
-    shared_expert_fraction,
-):
+def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, shared_expert_fraction, entry_costs):
     """Shared experts, cut like a dense network; router and experts keep the same input. Source: arXiv 2401.06066."""
-    *_, up, down = expert_gemms
-    entry = (flops_per_multiply_accumulate, matrix_operand_precision, activation_precision, gradient_precision)
-    hidden, again, kept = down.m * down.k, activation_function_recomputation, 1 - activation_function_recomputation
-    work = (
-        hidden,
-        up.m * up.n * activation_precision,
-        activation_precision,
-        activation_function_mask_bytes,
-        again,
-        flops_per_elementary_operation,
-    )
-    calls = MoE_fraction * shared_expert_fraction
+    (*_, up, down), (cost,), (policy,) = expert_gemms, entry_costs, activation_policy
+    hidden, calls = down.m * down.k, {"count": MoE_fraction * shared_expert_fraction}
+    activated = activation_work(up, hidden, cost, policy)
+    kept, before = hidden * cost.operand * (1 - policy.again), ("shared_experts_up",)
     return (
-        *contraction(up, *entry, 0.0 * linear_input_bytes, calls),
-        *streamed(
-            "shared_activation",
-            "element_wise",
-            down.m,
-            down.k,
-            *activation_work(*work),
-            hidden * kept_activation_function_input_bytes,
-            calls,
-        ),
-        *contraction(down, *entry, hidden * matrix_operand_precision * kept, calls),
+        *contraction(up, cost, after=NETWORK_INPUTS, **calls),
+        *streamed("shared_activation", "element_wise", down.m, down.k, activated, after=before, **calls),
+        *contraction(down, cost, stash=kept, after=("shared_activation",), **calls),
     )
-
-
-@quantity("byte")
-def expert_working_bytes():
-    """Working memory of a mixture of experts beside its largest gradient: none in a dense network. Source: definition."""
-    return 0
 
 
 @quantity("byte", choice="feedforward_kind", value="mixture")

@@ -1,12 +1,6 @@
 """Adam: the moments that it keeps for each parameter."""
 
-from amped.theory.quantity import parameter, quantity
-
-
-@parameter("count", at_least=0)
-def adam_moments_per_parameter():
-    """Moments Adam keeps for a parameter, beside its copy in full precision. Source: arXiv 1412.6980."""
-    return 2
+from amped.theory.quantity import quantity
 
 
 @quantity("count", choice="optimizer", value="adam")

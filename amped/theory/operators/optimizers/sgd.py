@@ -1,12 +1,6 @@
 """SGD with momentum: the moments that it keeps for each parameter."""
 
-from amped.theory.quantity import parameter, quantity
-
-
-@parameter("count", at_least=0)
-def sgd_moments_per_parameter():
-    """Moments SGD with momentum keeps for a parameter, beside its copy in full precision. Source: arXiv 1710.03740."""
-    return 1
+from amped.theory.quantity import quantity
 
 
 @quantity("count", choice="optimizer", value="sgd")

@@ -1,0 +1,204 @@
+"""What kernels do, by kind: operations, tensors that pass through memory, functions, random numbers, what is kept.
+
+The one home of these facts. The operators of an estimate, the kernels that are measured and the ladder read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple, TypeVar
+
+from amped.theory.records import WEIGHTED, Gemm, Operator, Record
+
+
+class Traffic(NamedTuple):
+    """What one call of a kernel does; in the table below, what it does for an entry of one byte.
+
+    Attributes:
+        flops: additions, products and comparisons.
+        read, written: bytes that must move.
+        functions: exponentials, roots and quotients that are evaluated.
+        drawn: random numbers.
+    """
+
+    flops: Any = 0.0
+    read: Any = 0.0
+    written: Any = 0.0
+    functions: Any = 0.0
+    drawn: Any = 0.0
+
+    def __add__(self, other: Traffic) -> Traffic:  # type: ignore[override]
+        return Traffic(*map(add, self, other))
+
+    def __mul__(self, share: Any) -> Traffic:
+        return Traffic(*(part * share for part in self))
+
+    def of(self, entries: Any, precision: Any, flop: Any = 1.0) -> Traffic:
+        """That of many entries: their bytes each, and what an elementary operation counts."""
+        flops = self.flops * flop * entries
+        moved = (part * precision * entries if part else 0.0 for part in (self.read, self.written))
+        return Traffic(flops, *moved, *(part * entries if part else 0.0 for part in (self.functions, self.drawn)))
+
+
+class Work(NamedTuple):
+    """What a kernel does forward, what its gradient does, if there are both, and the bytes that it keeps for that."""
+
+    forward: Any = None
+    backward: Any = None
+    kept: Any = 0.0
+
+    def __add__(self, other: Work) -> Work:  # type: ignore[override]
+        return Work(*map(add, self, other))
+
+    def of(self, entries: Any, precision: Any, flop: Any = 1.0) -> Work:
+        """That of many entries, as of `Traffic`."""
+        forward, backward = (each.of(entries, precision, flop) for each in (self.forward, self.backward))
+        return Work(forward, backward, self.kept * precision * entries)
+
+
+Each = TypeVar("Each", Traffic, Work)
+
+
+# Operations of an entry: arXiv 2007.00072, table 3. A GELU is its tanh form: tanh and sigmoid are an exponential and a quotient.
+NORM = Work(Traffic(flops=7, read=1, written=1), Traffic(flops=13, read=4, written=1), kept=1)
+SOFTMAX = Work(Traffic(flops=4, read=1, written=1, functions=1), Traffic(flops=4, read=2, written=1), kept=1)
+ACTIVATION = Work(
+    Traffic(flops=9, read=1, written=1, functions=2), Traffic(flops=14, read=2, written=1, functions=2), kept=1
+)
+DROPOUT = Work(Traffic(flops=1, read=1, written=1, drawn=1), Traffic(flops=1, read=1, written=1))
+# A cast, maximum, difference, exponential, sum and logarithm of each logit. Source: Megatron-LM, vocab_parallel_cross_entropy.
+CROSS_ENTROPY = Work(
+    Traffic(flops=6, read=1, written=1, functions=1), Traffic(flops=3, read=1, written=1, functions=1), kept=1
+)
+# A row of a table looked up; its gradient added to the table's. Source: definition.
+EMBEDDING = Work(Traffic(flops=1, read=1, written=1), Traffic(flops=1, read=2, written=1))
+# Softmax, top-k and balance loss of a router, each a pass over its probabilities. Source: arXiv 2101.03961, section 2.2.
+ROUTING = Work(Traffic(flops=6, read=3, written=3), Traffic(flops=6, read=3, written=2), kept=1)
+# A pair of entries turned by their position. Source: arXiv 2104.09864, eq. 34.
+ROTATION = Traffic(flops=3, read=1, written=1)
+COPY, READ, WRITE = Traffic(read=1, written=1), Traffic(flops=1, read=1), Traffic(written=1)
+ADDITION, MOVE = Traffic(flops=1, read=2, written=1), Traffic(flops=1, read=1, written=1)
+# A sign, a sum and two products beside its functions. Source: arXiv 2002.05202, equation 6.
+SWIGLU = Traffic(flops=4, read=2, written=1, functions=2)
+# Update of a parameter in full precision with its gradient and moments: a root, and the quotients by it and by the bias.
+# Source: arXiv 1412.6980, algorithm 1.
+ADAM = Traffic(flops=15, read=4, written=3, functions=3)
+# Products of a fused attention backward for each one forward: scores again, and four gradients of two.
+# Source: arXiv 2307.08691, section 4.1.
+FUSED_BACKWARD_PRODUCTS = 2.5
+
+
+def fused(*parts: Traffic) -> Traffic:
+    """Kernels of an entry as one, which reads what the first reads and writes what the last writes."""
+    whole = reduce(add, parts)
+    return whole._replace(read=parts[0].read, written=parts[-1].written)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryCosts(Record):
+    """What an entry costs an accelerator.
+
+    Attributes:
+        product: operations that a multiply-accumulate counts; flop: those of an elementary operation.
+        activation: bytes of an activation; operand: of what a product with a weight reads; gradient: of a weight's gradient.
+    """
+
+    product: Any
+    flop: Any
+    activation: Any
+    operand: Any
+    gradient: Any
+
+    def of(self, each: Each, entries: Any, precision: Any = None) -> Each:
+        """What a kernel does with entries of the precision of activations, or of another."""
+        return each.of(entries, self.activation if precision is None else precision, self.flop)
+
+
+def operator(
+    name: str,
+    kind: str,
+    phase: str,
+    sides: tuple[Any, Any, Any, Any],
+    work: Traffic,
+    *,
+    stash: Any = 0.0,
+    count: Any = 1.0,
+    panels: Any = 1.0,
+    after: tuple[str, ...] = (),
+) -> Operator:
+    """An operator in one pass, which is one kernel for each panel; `sides` are m, n, k and batch."""
+    own = (work.flops, work.read, work.written)
+    functions, drawn = work.functions, work.drawn
+    return Operator(
+        name, kind, phase, *sides, *own, stash, panels, count, panels, functions=functions, drawn=drawn, after=after
+    )
+
+
+def contraction(
+    gemm: Gemm,
+    cost: EntryCosts,
+    *,
+    stash: Any = 0.0,
+    count: Any = 1.0,
+    kind: str = "contraction",
+    after: tuple[str, ...] = (),
+) -> tuple[Operator, ...]:
+    """A matrix product and the products that give the gradients of its two operands.
+
+    A weight's gradient is added to what is there. A product of activations, and the output head, read entries of the
+    precision of activations; the others may read narrower ones, cast before them. Each panel of k passes over the output
+    once more. Source: arXiv 2410.00273, section 3.
+    """
+    m, n, k, batch, panels = gemm.m, gemm.n, gemm.k, gemm.batch, gemm.panels
+    flops = m * n * k * batch * cost.product
+    left, right, out = m * k * batch, k * n * batch, m * n * batch * panels
+    entry, result = cost.operand if kind in WEIGHTED else cost.activation, cost.activation
+    forward = Traffic(flops, (left + right) * entry, out * result)
+    of_left = Traffic(flops, (out + right) * entry, left * result)
+    if kind == "batched_contraction":
+        phase, of_right = "input_gradient", Traffic(flops, (left + out) * entry, right * result)
+    else:
+        added = right * cost.gradient
+        phase, of_right = "weight_gradient", Traffic(flops, (left + out) * entry + added, added)
+    own = {"count": count, "panels": panels}
+    after = (f"{gemm.name}_casts", *after)
+    return (
+        operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=stash, after=after, **own),
+        operator(gemm.name, kind, "input_gradient", (m, k, n, batch), of_left, **own),
+        operator(gemm.name, kind, phase, (k, n, m, batch), of_right, **own),
+    )
+
+
+def streamed(
+    name: str, kind: str, rows: Any, width: Any, work: Work, *, count: Any = 1.0, after: tuple[str, ...] = ()
+) -> tuple[Operator, ...]:
+    """An operator that passes over `rows` of `width` entries, forward, backward or both."""
+    passes = (("forward", work.forward, work.kept), ("input_gradient", work.backward, 0.0))
+    return tuple(
+        operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=kept, count=count, after=after)
+        for phase, traffic, kept in passes
+        if traffic is not None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationPolicy(Record):
+    """What an activation function keeps: bytes of each hidden unit's input, those of a mask, 1 where its output is computed again."""
+
+    kept: Any
+    mask: Any
+    again: Any
+
+
+def activation_work(up: Gemm, entries: Any, cost: EntryCosts, policy: ActivationPolicy, bias: Any = 0.0) -> Work:
+    """Work of an activation function behind a product, with its gate; its gradient reads its inputs once more for a `bias`.
+
+    A mask is kept where it works in place; where its output is computed again, the backward pass does the forward one's work.
+    """
+    inputs, output, mask = up.m * up.n * up.batch * cost.activation, entries * cost.activation, entries * policy.mask
+    function = cost.of(ACTIVATION.forward, entries)._replace(read=inputs)
+    gradient = cost.of(ACTIVATION.backward, entries)._replace(read=inputs + output, written=inputs)
+    backward = gradient + function * policy.again + Traffic(read=mask + bias * inputs)
+    return Work(function + Traffic(written=mask), backward, entries * policy.kept)
