@@ -17,6 +17,7 @@ class Aliases:
     Attributes:
         common: other tools' spellings.
         former: names that amped had before, read under the new one and told once.
+        records: quantities that amped had before, and the records or the quantity that tell them now.
         words: kinds and labels that outputs had before, and have under the new one.
         renamed: AMPeD's older names, read under the new one.
         equal_to: AMPeD's older names, accepted when they have the value of the other.
@@ -26,6 +27,7 @@ class Aliases:
     common: dict[str, str]
     former: dict[str, str]
     words: dict[str, str]
+    records: dict[str, str]
     renamed: dict[str, str]
     equal_to: dict[str, str]
     retired: frozenset[str]
@@ -73,6 +75,5 @@ def aliases() -> Aliases:
     common, older, former = (
         shipped_json("schema", name) for name in ("common_aliases.json", "amped_aliases.json", "former_names.json")
     )
-    return Aliases(
-        common, former["names"], former["words"], older["renamed"], older["equal_to"], frozenset(older["retired"])
-    )
+    ours = (former["names"], former["words"], former["records"])
+    return Aliases(common, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]))

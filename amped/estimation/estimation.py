@@ -48,7 +48,7 @@ DETAILS = (
     "hardware_flops_per_accelerator", "context_collectives", "tensor_collectives", "expert_collectives",
     "pipeline_collectives", "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
     "layer_operators", "embedding_operators", "output_head_operators", "layer_passes", "recomputed_layer_fraction",
-    "middle_stage_is_fullest", "last_stage_is_fullest", "available_memory_bytes", "chunks_per_stage",
+    "fullest_stage_index", "pipeline_stages", "stage_ends", "available_memory_bytes", "chunks_per_stage",
     "first_stage_layers", "middle_stage_layers", "last_stage_layers", "kept_activation_bytes_per_layer",
     "embedding_activation_bytes", "output_head_activation_bytes", "communication_rounds", "layers",
 )  # fmt: skip
@@ -92,9 +92,14 @@ class Estimation:
         if name not in self.results and isinstance(name, str):
             name = aliases().former.get(name, name)
         if name not in self.results:
-            computed = [*self.results, *self.choices]
-            raise ResolveError(f"there is no result {quoted(name)}", did_you_mean(str(name), computed))
+            raise ResolveError(f"there is no result {quoted(name)}", self._advice(str(name)))
         return self.results.number(name)
+
+    def _advice(self, name: str) -> str:
+        """Where to look for a result that there is not."""
+        if name in aliases().records:
+            return f"amped explain {aliases().records[name]} tells it"
+        return did_you_mean(name, [*self.results, *self.choices])
 
     def __contains__(self, name: object) -> bool:
         return aliases().former.get(str(name), name) in self.results.cells
@@ -195,7 +200,8 @@ class Estimation:
     @property
     def fullest_stage(self) -> str:
         """The pipeline stage that needs most memory: first, middle or last."""
-        return "last" if self["last_stage_is_fullest"] else "middle" if self["middle_stage_is_fullest"] else "first"
+        stages, place = len(self.results.records("pipeline_stages")), self["fullest_stage_index"]
+        return "last" if place == stages - 1 else "middle" if place else "first"
 
     def _plain(self, name: str) -> float | bool:
         value = self[name]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class Explanation:
         where: JSON path, table row, or the formula's name and arguments.
         because: why this alternative, where there were several.
         repeated: it is explained further up.
+        rows: the records, each with its fields, of the one that is asked for.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Explanation:
     because: str = ""
     repeated: bool = False
     parts: tuple[Explanation, ...] = field(default=(), repr=False)
+    rows: tuple[Mapping[str, float | str], ...] = ()
 
     def __str__(self) -> str:
         """The first levels as lines; rich and the command line show all of it."""
@@ -64,7 +66,8 @@ def explained(scenario: Scenario, name: str) -> Explanation:
     """
     refuse_sweeps(scenario, "explain")
     known = scenario.catalogue
-    name = aliases().canonical(name) if isinstance(name, str) else name
+    if isinstance(name, str):
+        name = aliases().canonical(aliases().records.get(name, name))
     if not isinstance(name, str) or name not in known:
         name = str(name)
         raise ResolveError(f"there is no quantity '{name}'", did_you_mean(name, known))
@@ -79,7 +82,13 @@ def explained(scenario: Scenario, name: str) -> Explanation:
     if problems:
         raise MappingError(problems, file=scenario.label)
     check_finite(results)
-    return _quantity(scenario, results, name, set())
+    found = _quantity(scenario, results, name, set())
+    return replace(found, rows=_rows(results, name)) if found.origin == "records" else found
+
+
+def _rows(results: Results, name: str) -> tuple[dict[str, float | str], ...]:
+    """Records as their fields by name."""
+    return tuple({field.name: getattr(r, field.name) for field in fields(r)} for r in results.records(name))
 
 
 def _choice(scenario: Scenario, name: str, value: str) -> Explanation:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.text import Text
 from rich.tree import Tree
 
@@ -26,6 +28,12 @@ def _grow(tree: Tree, explanation: Explanation, depth: int) -> None:
         _grow(tree.add(_node(part, full=False)), part, depth - 1)
 
 
+def _row(record: Mapping[str, float | str]) -> str:
+    """A record on one line: its name, and its fields."""
+    name, *others = (f"{field} {value:.6g}" if isinstance(value, float) else value for field, value in record.items())
+    return f"  {name}: {', '.join(others)}"
+
+
 def _node(e: Explanation, full: bool) -> Text:
     text = Text.assemble(
         (e.name, "bold"), " = ", human.value(e.value, e.unit), "  ", (f"[{e.origin}]", _STYLE[e.origin])
@@ -35,7 +43,8 @@ def _node(e: Explanation, full: bool) -> Text:
     if e.origin in ("given", "table row"):
         return text.append(f"  {e.where}", style="dim")
     further = {"alternative chosen because": e.because, "Source": e.source, "Differs": e.differs}
-    lines = [e.summary] + ([f"{e.where} in {e.unit}"] if full and e.where else [])
+    where = f"{e.where} in {e.unit}" if e.unit else e.where
+    lines = [e.summary, *map(_row, e.rows)] + ([where] if full and where else [])
     for line in (*lines, *(f"{what}: {told}" for what, told in further.items() if told)):
         text.append(f"\n{line}", style="dim")
     return text

@@ -277,6 +277,11 @@ def latest(times: Iterable[Any]) -> Any:
     return reduce(np.maximum, times)
 
 
+def least(values: Iterable[Any]) -> Any:
+    """The least of several values, element by element."""
+    return reduce(np.minimum, values)
+
+
 # What the time of a way that is not allowed is multiplied with: no minimum takes it, and no time stays none.
 NEVER = 1e300
 

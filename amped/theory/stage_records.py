@@ -1,7 +1,8 @@
-"""Records of pipeline stages: what a layout lists, what stands for like stages, and what a micro-batch takes there."""
+"""Records of pipeline stages: what a layout lists, what stands for like stages, what they hold, and how long they take."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +16,28 @@ class Share(Record):
     layers: Any
 
 
+# Whether a stage has an end of the network, where that is structure.
+YES, NO = "yes", "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Ends(Record):
+    """Which ends of the network a pipeline stage has: YES or NO for each."""
+
+    embedding: str
+    output_head: str
+
+
 @dataclass(frozen=True, slots=True)
 class Stage(Record):
-    """A pipeline stage that stands for all that are like it.
+    """A pipeline stage that stands for all that are like it. Of several, it is the last one.
 
     Attributes:
         layers, layers_before, layers_after: layers of the stage, and of all stages before and after it.
         index, stages_after: the stages before and after it.
-        has_embedding, has_output_head: 1 where it has the embedding and the output head.
+        most_stages_after: the stages after the first of those that it stands for.
+        has_embedding, has_output_head: whether it has the embedding and the output head: YES, NO, or 1 where it has and 0
+            elsewhere.
     """
 
     layers: Any
@@ -30,8 +45,100 @@ class Stage(Record):
     layers_after: Any
     index: Any
     stages_after: Any
+    most_stages_after: Any
     has_embedding: Any
     has_output_head: Any
+
+
+def had(has: Any, value: Any) -> Any:
+    """The value of an end of the network on a stage that has it; nothing on one that has not."""
+    return {YES: value, NO: 0.0}[has] if isinstance(has, str) else has * value
+
+
+def lacked(has: Any, value: Any) -> Any:
+    """The value of an end of the network on the other stages."""
+    return {YES: 0.0, NO: value}[has] if isinstance(has, str) else (1 - has) * value
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterGroup(Record):
+    """Parameters that are cut and shared out alike: the shared ones, or those of the routed experts.
+
+    Attributes:
+        per_layer: parameters of a layer, averaged over the layers.
+        split_degree: shares into which model parallelism cuts them.
+        weight_shards, gradient_shards, optimizer_state_shards: shares into which ZeRO cuts what an accelerator holds.
+    """
+
+    per_layer: Any
+    split_degree: Any
+    weight_shards: Any
+    gradient_shards: Any
+    optimizer_state_shards: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters(Record):
+    """Parameters on one accelerator of a stage, unsharded by ZeRO: the shared ones, and those of the routed experts."""
+
+    shared: Any
+    expert: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState(Record):
+    """What is kept for each parameter: weight, gradient or optimizer_state.
+
+    Attributes:
+        shared, expert: bytes for a shared parameter, and for one of a routed expert, as one accelerator's share.
+        offload: share of these bytes that lies on the host.
+    """
+
+    shared: Any
+    expert: Any
+    offload: Any
+
+    def of(self, shared: Any, expert: Any) -> Any:
+        """Bytes for the parameters of an accelerator, wherever they lie."""
+        return shared * self.shared + expert * self.expert
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight(Record):
+    """Micro-batches whose activations a stage holds at once.
+
+    Attributes:
+        layers: those of its layers.
+        embedding: those of the embedding, and `embedding_beside_head` while the output head's are held too.
+        output_head: those of the output head.
+    """
+
+    layers: Any
+    embedding: Any
+    embedding_beside_head: Any
+    output_head: Any
+
+
+def alike(stages: Sequence[Stage], count: Any, output_head: Any) -> tuple[InFlight, ...]:
+    """Stages that hold equally many micro-batches, in the output head as many as is said."""
+    return tuple(InFlight(s.name, count, count, count, output_head) for s in stages)
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Record):
+    """Bytes that an accelerator of a stage holds."""
+
+    bytes: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck(Record):
+    """What the stage that paces the pipeline has, as of `Stage`, and the seconds that a micro-batch takes there."""
+
+    layers: Any
+    has_embedding: Any
+    has_output_head: Any
+    time: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +151,16 @@ class PassTimes(Record):
 
     def of(self, stage: Stage) -> Any:
         """Seconds on a stage."""
-        return (
-            stage.layers * self.layer + stage.has_embedding * self.embedding + stage.has_output_head * self.output_head
-        )
+        ends = had(stage.has_embedding, self.embedding) + had(stage.has_output_head, self.output_head)
+        return stage.layers * self.layer + ends
 
     def before(self, stage: Stage) -> Any:
         """Seconds on all stages before one."""
-        return stage.layers_before * self.layer + (1 - stage.has_embedding) * self.embedding
+        return stage.layers_before * self.layer + lacked(stage.has_embedding, self.embedding)
 
     def after(self, stage: Stage) -> Any:
         """Seconds on all stages after one."""
-        return stage.layers_after * self.layer + (1 - stage.has_output_head) * self.output_head
+        return stage.layers_after * self.layer + lacked(stage.has_output_head, self.output_head)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ COMPARED = {
 }
 PEAK_MEMORY = ("measured_peak_memory_GB", 1e9)
 # What only the last pipeline stage needs, where memory was logged there.
-LAST_STAGE = ("last_stage_state_bytes", "last_stage_activation_bytes", "layer_working_bytes", "gathered_weight_bytes",
-              "logits_gradient_bytes")  # fmt: skip
+LAST_STAGE = ("layer_working_bytes", "gathered_weight_bytes", "logits_gradient_bytes")
+HELD_BY_STAGES = ("stage_states", "stage_activations")
 LAYER, STEP = "layer", "training_step"
 
 
@@ -90,7 +90,8 @@ class Measurement:
     def predicted(self, estimation: Estimation, name: str) -> float:
         """What an estimate of this row's config says of a measured quantity."""
         if name == MEMORY and self.memory_of == "last stage":
-            return sum(estimation[part] for part in LAST_STAGE)
+            held = sum(float(estimation.results.records(part)[-1].bytes) for part in HELD_BY_STAGES)
+            return held + sum(estimation[part] for part in LAST_STAGE)
         if name == MEMORY and self.memory_is == "reserved":
             return estimation["allocator_reserved_bytes"]
         if name == "forward_time":

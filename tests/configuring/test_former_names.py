@@ -30,7 +30,7 @@ LAUNCHING[ACCELERATOR]["parameters"]["kernel_dispatch_time"] = {"value": "3 us"}
 
 
 def now(names: list[str]) -> set[str]:
-    return {FORMER.get(name, name) for name in names}
+    return {(FORMER | aliases().records).get(name, name) for name in names}
 
 
 def options_of(command: object, path: tuple[str, ...] = ()) -> dict[str, set[str]]:
@@ -49,6 +49,8 @@ class TestTheTable:
         assert not set(FORMER) & set(catalogue())
         assert set(FORMER.values()) <= set(catalogue())
         assert len(set(FORMER.values())) == len(FORMER)
+        assert not set(aliases().records) & ({*FORMER} | set(catalogue()))
+        assert set(aliases().records.values()) <= set(catalogue())
 
     def test_no_former_name_means_something_else_at_the_door(self) -> None:
         known = aliases()
@@ -105,6 +107,13 @@ class TestTheDoorsReadThem:
         assert estimate["held_by_allocator_bytes"] == estimate["allocator_reserved_bytes"]
         assert "held_by_allocator_bytes" in estimate
         assert amped.explain("held_parameters").name == "fullest_stage_parameters"
+
+    def test_what_is_a_field_of_records_now_is_explained_with_them(self) -> None:
+        found = amped.explain("middle_stage_states")
+        assert found.name == "stage_states"
+        assert [row["name"] for row in found.rows] == ["first", "between", "last"]
+        with pytest.raises(amped.AmpedError, match="amped explain stage_states tells it"):
+            amped.estimate("default")["middle_stage_states"]
 
     def test_what_is_typed_for_a_verb_is_told_beside_its_output(self) -> None:
         told = "note: 'held_by_allocator_bytes' is called allocator_reserved_bytes now\n"

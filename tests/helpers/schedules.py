@@ -10,12 +10,7 @@ from amped.engine.resolve import plan
 from amped.theory.catalogue import catalogue
 from amped.theory.schedules.timeline import Timeline, Work, executed
 
-HELD = (
-    "first_stage_microbatches_in_flight",
-    "middle_stage_microbatches_in_flight",
-    "last_stage_microbatches_in_flight",
-)
-TARGETS = ("pipeline_idle_time", "pipeline_communication_time", "bottleneck_stage_time", *HELD)
+TARGETS = ("pipeline_idle_time", "pipeline_communication_time", "bottleneck_stage", "stage_microbatches_in_flight")
 
 
 class Pipeline(NamedTuple):
@@ -68,7 +63,6 @@ def computed(pipe: Pipeline) -> Results:
         "output_head_forward_time": pipe.head.forward, "output_head_input_gradient_time": pipe.head.input_gradient,
         "output_head_weight_gradient_time": pipe.head.weight_gradient,
         "overlap_pipeline_communication": float(pipe.overlapped),
-        "state_bytes_per_layer": 0.0, "kept_activation_bytes_per_layer": 1.0,
     }  # fmt: skip
     if len(set(pipe.layers)) > 1 and pipe.chunks > 1 and pipe.schedule == "1f1b":
         ends = {"number_of_first_stage_layers": pipe.layers[0], "number_of_last_stage_layers": pipe.layers[-1]}
@@ -82,7 +76,7 @@ def computed(pipe: Pipeline) -> Results:
 def time_of(pipe: Pipeline, found: Results) -> float:
     """Seconds of the step by what the closed forms found."""
     sent = 0.0 if pipe.overlapped else found.number("pipeline_communication_time")
-    work = pipe.microbatches * found.number("bottleneck_stage_time")
+    work = pipe.microbatches * float(found.records("bottleneck_stage")[0].time)
     return work + sent + found.number("pipeline_idle_time")
 
 

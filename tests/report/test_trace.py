@@ -12,6 +12,7 @@ from amped.base.errors import MappingError
 from amped.estimation.execution import executed_step
 from amped.report.trace import MOST_SPANS, THREADS, as_trace
 from tests.helpers.cli import amped as command
+from tests.helpers.stages import of_stage
 
 # What the format asks for by phase: complete events, counters, metadata.
 REQUIRED = {"X": {"name", "cat", "ph", "ts", "dur", "pid", "tid", "args"}, "C": {"name", "ph", "ts", "pid", "args"},
@@ -95,13 +96,12 @@ def test_the_counter_peaks_at_the_activations_of_the_estimate(given):
     for event in of_phase(json.loads(as_trace(step, e)), "C"):
         peaks[event["pid"]] = max(peaks[event["pid"]], event["args"]["bytes"])
     last = max(peaks)
-    place = {"first": 0, "last": last}.get(e.fullest_stage)
-    if place is None:
-        place = int(e["fullest_middle_stage_index"]) if "fullest_middle_stage_index" in e else 1
+    place = last if e.fullest_stage == "last" else int(e["fullest_stage_index"])
     assert peaks[place] == pytest.approx(e["activation_bytes"], rel=1e-9)
     if e.choices["pipeline_schedule"] != "zero_bubble_v":
-        assert peaks[0] == pytest.approx(e["first_stage_activation_bytes"], rel=1e-9)
-        assert peaks[last] == pytest.approx(e["last_stage_activation_bytes"], rel=1e-9)
+        first = of_stage(e, "first" if last else "last", "activation_bytes")
+        assert peaks[0] == pytest.approx(first, rel=1e-9)
+        assert peaks[last] == pytest.approx(of_stage(e, "last", "activation_bytes"), rel=1e-9)
 
 
 def test_of_a_step_of_very_many_passes_the_first_and_the_last_micro_batches_are_shown():
@@ -117,7 +117,7 @@ def test_of_a_step_of_very_many_passes_the_first_and_the_last_micro_batches_are_
     assert shown == {*range(half), *range(4096 - half, 4096)}
     assert trace["otherData"]["microbatches_left_out"] == 4096 - 2 * half
     peak = max(c["args"]["bytes"] for c in of_phase(trace, "C") if c["pid"] == 0)
-    assert peak == pytest.approx(e["first_stage_activation_bytes"], rel=1e-9)
+    assert peak == pytest.approx(of_stage(e, "first", "activation_bytes"), rel=1e-9)
 
 
 def test_a_step_of_too_many_passes_is_refused():

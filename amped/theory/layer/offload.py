@@ -9,7 +9,7 @@ memory serves both directions and all accelerators of the host.
 import numpy as np
 
 from amped.theory.conditions import OFFLOADED
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
 
 # --- what an accelerator has of its host -----------------------------------------------------------------------------
 
@@ -53,43 +53,19 @@ def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activa
     return kept_activation_bytes_per_layer * activation_offload
 
 
+@family(STATE=("weight", "gradient"))
 @quantity("byte")
-def offloaded_weight_bytes_per_layer(
-    non_expert_parameters_per_accelerator,
-    expert_parameters_per_accelerator,
-    weight_shards,
-    expert_weight_shards,
-    weight_precision,
-    largest_stage_layers,
-    weight_offload,
+def offloaded_STATE_bytes_per_layer(
+    model_states, non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, largest_stage_layers
 ):
-    """Weights of a layer that come from the host: an accelerator's shard, gathered from the others' beside it.
+    """Bytes of a layer's STATE on the host: an accelerator's shard. Weights come from there, and are gathered from others' too.
 
-    Source: arXiv 2104.07857, section 6.1 (bandwidth-centric partitioning).
+    Gradients go there in the backward pass of each micro-batch. Source: arXiv 2104.07857, section 6.1 (bandwidth-centric
+    partitioning of weights); arXiv 2101.06840, section 4 (gradients).
     """
-    held = (
-        non_expert_parameters_per_accelerator / weight_shards + expert_parameters_per_accelerator / expert_weight_shards
-    )
-    return held * weight_precision * weight_offload / largest_stage_layers
-
-
-@quantity("byte")
-def offloaded_gradient_bytes_per_layer(
-    non_expert_parameters_per_accelerator,
-    expert_parameters_per_accelerator,
-    gradient_shards,
-    expert_gradient_shards,
-    gradient_precision,
-    largest_stage_layers,
-    gradient_offload,
-):
-    """Gradients of a layer that go to the host in the backward pass of each micro-batch, an accelerator's shard of them.
-
-    Source: arXiv 2101.06840, section 4.
-    """
-    shared = non_expert_parameters_per_accelerator / gradient_shards
-    held = shared + expert_parameters_per_accelerator / expert_gradient_shards
-    return held * gradient_precision * gradient_offload / largest_stage_layers
+    (state,) = (each for each in model_states if each.name == "STATE")
+    held = state.of(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator)
+    return held * state.offload / largest_stage_layers
 
 
 # --- copies beside a layer -------------------------------------------------------------------------------------------

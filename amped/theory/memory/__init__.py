@@ -5,9 +5,9 @@ fit, and the largest micro-batch that fits.
 
     memory of an accelerator = weights + gradients + optimizer states + activations + working memory
 
-`states` and `activations` look at the first, the middle and the last stage each; `fullest_middle_stage` finds the middle one
-that needs most, `fullest_stage` the one of all, and adds up its parts. `buffers` is working memory, `host` what is offloaded.
-`largest_microbatch` answers the inverse: how large a micro-batch fits beside the states.
+`buffers` is working memory. `stages` has the states and activations of each stage, and answers the inverse: how large a
+micro-batch fits beside the states. `fullest_stage` finds the stage that needs most, and adds up its parts. `host` is what is
+offloaded.
 """
 
-PAGES = ("states", "fullest_middle_stage", "activations", "buffers", "fullest_stage", "host", "largest_microbatch")
+PAGES = ("buffers", "stages", "fullest_stage", "host")

@@ -2,157 +2,73 @@
 
 import numpy as np
 
-from amped.theory.conditions import ZERO_BUBBLE_V
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
+from amped.theory.stage_records import had
 
 
-@quantity("boolean")
-def last_stage_is_fullest(
-    first_stage_state_bytes,
-    middle_stage_state_bytes,
-    last_stage_state_bytes,
-    first_stage_activation_bytes,
-    middle_stage_activation_bytes,
-    last_stage_activation_bytes,
-    logits_gradient_bytes,
-):
-    """Whether the last stage, with head and logits, needs most memory; so where it is the only one.
+@quantity("count")
+def fullest_stage_index(pipeline_stages, stage_states, stage_activations, logits_gradient_bytes):
+    """Place among the stages of the one that needs most memory: of equal ones the last stage, else the first of them.
 
     Source: arXiv 2205.05198, section 4.3.
     """
-    first = first_stage_state_bytes + first_stage_activation_bytes
-    middle = middle_stage_state_bytes + middle_stage_activation_bytes
-    last = last_stage_state_bytes + last_stage_activation_bytes + logits_gradient_bytes
-    return last >= np.maximum(first, middle)
+    needed = [
+        states.bytes + activations.bytes + had(stage.has_output_head, logits_gradient_bytes)
+        for stage, states, activations in zip(pipeline_stages, stage_states, stage_activations, strict=True)
+    ]
+    most, found = needed[0], np.zeros(1)
+    for place, each in enumerate(needed[1:-1], 1):
+        most, found = np.maximum(most, each), np.where(each > most, place, found)
+    return np.where(needed[-1] >= most, len(needed) - 1, found)
 
 
-@quantity("boolean")
-def middle_stage_is_fullest(
-    first_stage_state_bytes,
-    middle_stage_state_bytes,
-    first_stage_activation_bytes,
-    middle_stage_activation_bytes,
-    last_stage_is_fullest,
-):
-    """Whether a stage between first and last needs most memory. Source: arXiv 2205.05198, section 4.2.3."""
-    first = first_stage_state_bytes + first_stage_activation_bytes
-    return (middle_stage_state_bytes + middle_stage_activation_bytes > first) & (last_stage_is_fullest == 0)
-
-
-def of_fullest(is_middle, is_last, first, middle, last):
-    """The value of the stage that needs most memory. Source: definition."""
-    return np.where(is_last > 0, last, np.where(is_middle > 0, middle, first))
+def at(index, values):
+    """The value of the stage at a place. Source: definition."""
+    found, *others = values
+    for place, value in enumerate(others, 1):
+        found = np.where(index == place, value, found)
+    return found
 
 
 @quantity("count")
-def fullest_stage_parameters(
-    first_stage_parameters,
-    middle_stage_parameters,
-    last_stage_parameters,
-    middle_stage_is_fullest,
-    last_stage_is_fullest,
-    weight_split_degree,
-):
+def fullest_stage_parameters(fullest_stage_index, stage_parameters):
     """Parameters of the fullest accelerator without the routed experts, unsharded by ZeRO. Source: definition."""
-    stages = (first_stage_parameters, middle_stage_parameters, last_stage_parameters)
-    return of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages) / weight_split_degree
+    return at(fullest_stage_index, [held.shared for held in stage_parameters])
 
 
 @quantity("count")
-def fullest_stage_expert_parameters(
-    first_stage_layers,
-    fullest_middle_stage_layers,
-    last_stage_layers,
-    middle_stage_is_fullest,
-    last_stage_is_fullest,
-    expert_parameters_per_layer,
-    expert_split_degree,
-    multi_token_prediction_expert_parameters_per_accelerator,
-):
+def fullest_stage_expert_parameters(fullest_stage_index, stage_parameters):
     """Parameters of the routed experts of the fullest accelerator, unsharded by ZeRO. Source: definition."""
-    stages = (first_stage_layers, fullest_middle_stage_layers, last_stage_layers)
-    held = of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages)
-    further = multi_token_prediction_expert_parameters_per_accelerator * last_stage_is_fullest
-    return held * expert_parameters_per_layer / expert_split_degree + further
+    return at(fullest_stage_index, [held.expert for held in stage_parameters])
 
 
+@family(STATE=("weight", "gradient", "optimizer_state"), STAGE=("3", "2", "1"))
 @quantity("byte")
-def weight_bytes(
-    fullest_stage_parameters,
-    fullest_stage_expert_parameters,
-    weight_precision,
-    weight_shards,
-    expert_weight_shards,
-    weight_offload,
-):
-    """Memory of the weights; ZeRO shares them out from stage 3.
+def STATE_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states):
+    """Memory of the STATE of all parameters; ZeRO shares it out from stage STAGE.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
     """
-    shared = fullest_stage_parameters / weight_shards
-    return (shared + fullest_stage_expert_parameters / expert_weight_shards) * weight_precision * (1 - weight_offload)
+    (state,) = (each for each in model_states if each.name == "STATE")
+    return state.of(fullest_stage_parameters, fullest_stage_expert_parameters) * (1 - state.offload)
 
 
 @quantity("byte")
-def gradient_bytes(
-    fullest_stage_parameters,
-    fullest_stage_expert_parameters,
-    gradient_precision,
-    gradient_shards,
-    expert_gradient_shards,
-    gradient_offload,
-):
-    """Memory of the gradients; ZeRO shares them out from stage 2.
-
-    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
-    """
-    shared = fullest_stage_parameters / gradient_shards
-    return (
-        (shared + fullest_stage_expert_parameters / expert_gradient_shards)
-        * gradient_precision
-        * (1 - gradient_offload)
-    )
-
-
-@quantity("byte")
-def optimizer_state_bytes(
-    fullest_stage_parameters,
-    fullest_stage_expert_parameters,
-    optimizer_states_per_parameter,
-    optimizer_state_precision,
-    optimizer_state_shards,
-    expert_optimizer_state_shards,
-    optimizer_offload,
-):
-    """Memory of the optimizer's states; ZeRO shares them out from stage 1.
-
-    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
-    """
-    shared = fullest_stage_parameters / optimizer_state_shards
-    kept = shared + fullest_stage_expert_parameters / expert_optimizer_state_shards
-    return kept * optimizer_states_per_parameter * optimizer_state_precision * (1 - optimizer_offload)
-
-
-@quantity("byte")
-def activation_bytes(
-    first_stage_activation_bytes,
-    middle_stage_activation_bytes,
-    last_stage_activation_bytes,
-    middle_stage_is_fullest,
-    last_stage_is_fullest,
-):
+def activation_bytes(fullest_stage_index, stage_activations):
     """Activations that the fullest stage keeps for the backward pass. Source: arXiv 2205.05198, section 4.2.3."""
-    stages = (first_stage_activation_bytes, middle_stage_activation_bytes, last_stage_activation_bytes)
-    return of_fullest(middle_stage_is_fullest, last_stage_is_fullest, *stages)
+    return at(fullest_stage_index, [held.bytes for held in stage_activations])
 
 
 @quantity("byte")
-def temporary_bytes(layer_working_bytes, weight_buffer_bytes, logits_gradient_bytes, last_stage_is_fullest):
+def temporary_bytes(
+    layer_working_bytes, weight_buffer_bytes, logits_gradient_bytes, fullest_stage_index, pipeline_stages
+):
     """Working memory of the fullest stage: a layer recomputed, gradients, buffers, weights gathered, logits at the end.
 
     Source: arXiv 2205.05198, sections 4.3 and 5.
     """
-    return layer_working_bytes + weight_buffer_bytes + logits_gradient_bytes * last_stage_is_fullest
+    logits = at(fullest_stage_index, [had(stage.has_output_head, logits_gradient_bytes) for stage in pipeline_stages])
+    return layer_working_bytes + weight_buffer_bytes + logits
 
 
 @quantity("byte")
@@ -173,24 +89,6 @@ def available_memory_bytes(memory_capacity, reserved_memory_bytes):
 def fits_in_memory(memory_per_accelerator_bytes, available_memory_bytes, fits_in_host_memory):
     """Whether the fullest accelerator holds what it needs, and its host what it took over. Source: definition."""
     return (memory_per_accelerator_bytes <= available_memory_bytes) & (fits_in_host_memory > 0)
-
-
-@quantity("boolean", **ZERO_BUBBLE_V)
-def last_stage_is_fullest__zero_bubble_v(pipeline_parallel_degree):
-    """Whether the last stage needs most memory: no, the first has both ends. Source: definition."""
-    return 0 * pipeline_parallel_degree
-
-
-@quantity("boolean", **ZERO_BUBBLE_V)
-def middle_stage_is_fullest__zero_bubble_v(pipeline_parallel_degree):
-    """Whether a stage between needs most memory: no, the first has both ends. Source: definition."""
-    return 0 * pipeline_parallel_degree
-
-
-@quantity("byte", **ZERO_BUBBLE_V)
-def temporary_bytes__zero_bubble_v(layer_working_bytes, weight_buffer_bytes, logits_gradient_bytes):
-    """Working memory of the fullest stage, the first, with the logits' gradient. Source: arXiv 2205.05198, sections 4.3 and 5."""
-    return layer_working_bytes + weight_buffer_bytes + logits_gradient_bytes
 
 
 @quantity("byte")

@@ -1,54 +1,22 @@
 """Memory of the host: what is offloaded there, and whether it fits."""
 
-import numpy as np
-
 from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import quantity
+from amped.theory.records import latest, total
 
 
 @quantity("byte")
-def host_state_bytes(
-    fullest_stage_parameters,
-    fullest_stage_expert_parameters,
-    weight_precision,
-    gradient_precision,
-    optimizer_states_per_parameter,
-    optimizer_state_precision,
-    weight_shards,
-    gradient_shards,
-    optimizer_state_shards,
-    expert_weight_shards,
-    expert_gradient_shards,
-    expert_optimizer_state_shards,
-    weight_offload,
-    gradient_offload,
-    optimizer_offload,
-):
+def host_state_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states):
     """Weights, gradients and optimizer states that the host keeps for one accelerator. Source: arXiv 2101.06840."""
-    w, g = weight_precision * weight_offload, gradient_precision * gradient_offload
-    s = optimizer_states_per_parameter * optimizer_state_precision * optimizer_offload
-    each = w / weight_shards + g / gradient_shards + s / optimizer_state_shards
-    routed = w / expert_weight_shards + g / expert_gradient_shards + s / expert_optimizer_state_shards
-    return fullest_stage_parameters * each + fullest_stage_expert_parameters * routed
+    parameters = fullest_stage_parameters, fullest_stage_expert_parameters
+    return total(state.of(*parameters) * state.offload for state in model_states)
 
 
 @quantity("byte")
-def host_activation_bytes(
-    offloaded_activation_bytes_per_layer,
-    first_stage_layers,
-    middle_stage_layers,
-    last_stage_layers,
-    first_stage_microbatches_in_flight,
-    middle_stage_microbatches_in_flight,
-    last_stage_microbatches_in_flight,
-    pipeline_parallel_degree,
-):
+def host_activation_bytes(offloaded_activation_bytes_per_layer, pipeline_stages, stage_microbatches_in_flight):
     """Activations that the host keeps for one accelerator of the stage that has most there. Source: arXiv 2104.07857."""
-    last = last_stage_layers * last_stage_microbatches_in_flight * (pipeline_parallel_degree > 1)
-    behind = np.maximum(middle_stage_layers * middle_stage_microbatches_in_flight, last)
-    return offloaded_activation_bytes_per_layer * np.maximum(
-        first_stage_layers * first_stage_microbatches_in_flight, behind
-    )
+    layers = [s.layers * held.layers for s, held in zip(pipeline_stages, stage_microbatches_in_flight, strict=True)]
+    return offloaded_activation_bytes_per_layer * latest(layers)
 
 
 @quantity("byte")

@@ -4,7 +4,7 @@ import numpy as np
 
 from amped.theory.quantity import quantity, records
 from amped.theory.records import total
-from amped.theory.stage_records import PassTimes
+from amped.theory.stage_records import Bottleneck, PassTimes, had
 
 
 @records()
@@ -48,89 +48,42 @@ def whole_pass_times(pass_times, layer_time, embedding_time, output_head_time):
     return (pass_times[0], PassTimes("all", layer_time, embedding_time, output_head_time))
 
 
-@quantity("boolean")
-def last_stage_is_bottleneck(
-    layer_time,
-    embedding_time,
-    output_head_time,
-    first_stage_layers,
-    middle_stage_layers,
-    last_stage_layers,
-    pipeline_parallel_degree,
-):
-    """Whether the last stage, with the output head, takes longest for a micro-batch; so where it is the only one.
+@records()
+def bottleneck_stage(pipeline_stages, whole_pass_times):
+    """The stage that takes longest for a micro-batch: of equal ones the last, else the first, else the first between.
 
     Source: arXiv 2104.04473, section 2.2.
     """
-    others = np.maximum(layer_time * first_stage_layers + embedding_time, layer_time * middle_stage_layers)
-    return (layer_time * last_stage_layers + output_head_time >= others) | (pipeline_parallel_degree == 1)
-
-
-@quantity("boolean")
-def first_stage_is_bottleneck(
-    layer_time,
-    embedding_time,
-    first_stage_layers,
-    middle_stage_layers,
-    last_stage_is_bottleneck,
-    pipeline_parallel_degree,
-):
-    """Whether the first stage, with the embedding, takes longest for a micro-batch; so where it is the only one.
-
-    Source: arXiv 2104.04473, section 2.2.
-    """
-    longest = layer_time * first_stage_layers + embedding_time >= layer_time * middle_stage_layers
-    return (longest & (last_stage_is_bottleneck == 0)) | (pipeline_parallel_degree == 1)
-
-
-@quantity("count")
-def bottleneck_stage_layers(
-    first_stage_layers, middle_stage_layers, last_stage_layers, first_stage_is_bottleneck, last_stage_is_bottleneck
-):
-    """Layers of the stage that paces the pipeline. Source: definition."""
-    ends = np.where(first_stage_is_bottleneck > 0, first_stage_layers, last_stage_layers)
-    return np.where(first_stage_is_bottleneck + last_stage_is_bottleneck > 0, ends, middle_stage_layers)
-
-
-@quantity("s")
-def bottleneck_stage_time(
-    layer_time,
-    bottleneck_stage_layers,
-    embedding_time,
-    output_head_time,
-    first_stage_is_bottleneck,
-    last_stage_is_bottleneck,
-):
-    """Time of a micro-batch on the stage that paces the pipeline, all passes. Source: definition."""
-    return (
-        bottleneck_stage_layers * layer_time
-        + first_stage_is_bottleneck * embedding_time
-        + last_stage_is_bottleneck * output_head_time
+    stages = (*pipeline_stages[1:-1], pipeline_stages[0], pipeline_stages[-1])
+    slowest, *others = (
+        (s.layers, had(s.has_embedding, 1.0), had(s.has_output_head, 1.0), whole_pass_times[1].of(s)) for s in stages
     )
+    for each in others:
+        slower = each[-1] >= slowest[-1]
+        slowest = tuple(np.where(slower, one, other) for one, other in zip(each, slowest, strict=True))
+    return (Bottleneck("bottleneck stage", *slowest),)
 
 
 @quantity("count")
 def bottleneck_stage_layer_passes(
-    bottleneck_stage_layers,
-    last_stage_is_bottleneck,
-    multi_token_prediction_layers,
-    number_of_microbatches_per_minibatch,
+    bottleneck_stage, multi_token_prediction_layers, number_of_microbatches_per_minibatch
 ):
     """Layers that the bottleneck stage runs forward in a step, with those behind the last. Source: definition."""
-    layers = bottleneck_stage_layers + last_stage_is_bottleneck * multi_token_prediction_layers
+    (stage,) = bottleneck_stage
+    layers = stage.layers + stage.has_output_head * multi_token_prediction_layers
     return layers * number_of_microbatches_per_minibatch
 
 
 @quantity("count")
-def bottleneck_stage_embedding_passes(first_stage_is_bottleneck, number_of_microbatches_per_minibatch):
+def bottleneck_stage_embedding_passes(bottleneck_stage, number_of_microbatches_per_minibatch):
     """Micro-batches that the bottleneck stage embeds in a step. Source: definition."""
-    return first_stage_is_bottleneck * number_of_microbatches_per_minibatch
+    return bottleneck_stage[0].has_embedding * number_of_microbatches_per_minibatch
 
 
 @quantity("count")
-def bottleneck_stage_output_head_passes(last_stage_is_bottleneck, number_of_microbatches_per_minibatch):
+def bottleneck_stage_output_head_passes(bottleneck_stage, number_of_microbatches_per_minibatch):
     """Micro-batches that the bottleneck stage runs through the output head in a step. Source: definition."""
-    return last_stage_is_bottleneck * number_of_microbatches_per_minibatch
+    return bottleneck_stage[0].has_output_head * number_of_microbatches_per_minibatch
 
 
 # --- hand-overs ------------------------------------------------------------------------------------------------------

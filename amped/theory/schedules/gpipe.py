@@ -2,15 +2,16 @@
 
 from amped.theory.conditions import GPIPE
 from amped.theory.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
-from amped.theory.quantity import family, quantity
+from amped.theory.quantity import quantity, records
 from amped.theory.records import latest, total
+from amped.theory.stage_records import alike
 
 
 @quantity("s", **GPIPE)
 def pipeline_idle_time__gpipe(
     pipeline_stages,
     pass_times,
-    bottleneck_stage_time,
+    bottleneck_stage,
     number_of_microbatches_per_minibatch,
     stage_send_time,
     pipeline_parallel_degree,
@@ -25,17 +26,13 @@ def pipeline_idle_time__gpipe(
     slowest = slowest + latest([back.of(s) + weight.of(s) for s in pipeline_stages])
     once = total(p.before(last) + p.of(last) for p in pass_times)
     ramps = 2 * (pipeline_parallel_degree - 1) * stage_send_time
-    return once + ramps + others * slowest - number_of_microbatches_per_minibatch * bottleneck_stage_time
+    return once + ramps + others * slowest - number_of_microbatches_per_minibatch * bottleneck_stage[0].time
 
 
-@family(PLACE=("first_stage", "middle_stage", "last_stage", "output_head"))
-@quantity("count", **GPIPE)
-def PLACE_microbatches_in_flight__gpipe(number_of_microbatches_per_minibatch):
-    """Micro-batches whose activations a stage, or whose logits the output head, holds at once: all.
-
-    Source: arXiv 1811.06965.
-    """
-    return number_of_microbatches_per_minibatch
+@records(**GPIPE)
+def stage_microbatches_in_flight__gpipe(pipeline_stages, number_of_microbatches_per_minibatch):
+    """Micro-batches that each stage holds at once: all. Source: arXiv 1811.06965."""
+    return alike(pipeline_stages, number_of_microbatches_per_minibatch, number_of_microbatches_per_minibatch)
 
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **GPIPE)

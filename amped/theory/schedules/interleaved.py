@@ -32,7 +32,7 @@ def interleaved_idle_time(bottleneck_stage_chain_idle_time, output_head_chain_id
 def bottleneck_stage_chain_idle_time(
     pipeline_stages,
     pass_times,
-    bottleneck_stage_time,
+    bottleneck_stage,
     number_of_microbatches_per_minibatch,
     stage_send_time,
     blocking_stage_send_time,
@@ -56,7 +56,7 @@ def bottleneck_stage_chain_idle_time(
         idle = idle + np.maximum(up - warm * (again / v + blocking_stage_send_time), 0)
         before = total(s.layers_before * p.layer / v + (1 - s.has_embedding) * p.embedding for p in pass_times)
         before = before + 2 * s.index * stage_send_time
-        found.append(before + idle + m * (there + again - bottleneck_stage_time))
+        found.append(before + idle + m * (there + again - bottleneck_stage[0].time))
     return latest(found)
 
 
@@ -122,7 +122,7 @@ def output_head_chain_idle_time(
     embedding_microbatch_group_time,
     stage_send_time,
     blocking_stage_send_time,
-    bottleneck_stage_time,
+    bottleneck_stage,
     number_of_microbatches_per_minibatch,
     virtual_pipeline_stages,
     pipeline_parallel_degree,
@@ -146,7 +146,7 @@ def output_head_chain_idle_time(
         + output_head_microbatch_group_time
         + (rounds > 1) * (latest(between) + output_head_microbatch_group_time)
     )
-    return whole - m * bottleneck_stage_time - 2 * m * v * blocking_stage_send_time
+    return whole - m * bottleneck_stage[0].time - 2 * m * v * blocking_stage_send_time
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 import numpy as np
 
 from amped.theory.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
-from amped.theory.quantity import quantity
+from amped.theory.quantity import quantity, records
 from amped.theory.records import latest
+from amped.theory.stage_records import InFlight
 
 
 @quantity("s", choice="pipeline_schedule", value="1f1b")
@@ -17,7 +18,7 @@ def pipeline_idle_time__1f1b(non_interleaved_idle_time):
 def non_interleaved_idle_time(
     pipeline_stages,
     whole_pass_times,
-    bottleneck_stage_time,
+    bottleneck_stage,
     number_of_microbatches_per_minibatch,
     stage_send_time,
     blocking_stage_send_time,
@@ -28,7 +29,8 @@ def non_interleaved_idle_time(
     Source: arXiv 2104.04473, section 2.2.
     """
     forward, whole = whole_pass_times
-    (first, *between, last), m, trips = pipeline_stages, number_of_microbatches_per_minibatch, 2 * stage_send_time
+    first, *between = pipeline_stages[:-1] or pipeline_stages
+    last, m, trips = pipeline_stages[-1], number_of_microbatches_per_minibatch, 2 * stage_send_time
     ramps, one_end = last.index * trips, last.layers * whole.layer + whole.output_head
     work, there = first.layers * whole.layer + whole.embedding, first.layers * forward.layer + forward.embedding
     behind = first.layers_after * whole.layer + whole.output_head + ramps
@@ -36,8 +38,8 @@ def non_interleaved_idle_time(
         work, there + blocking_stage_send_time, behind, first.stages_after, m, blocking_stage_send_time
     )
     found = [
-        last.layers_before * whole.layer + whole.embedding + ramps + m * (one_end - bottleneck_stage_time),
-        start + m * (work - bottleneck_stage_time),
+        last.layers_before * whole.layer + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time),
+        start + m * (work - bottleneck_stage[0].time),
     ]
     rounds = (work + behind) / (last.index + 1) - work - 2 * blocking_stage_send_time
     found.append(found[1] + np.maximum(m - 1 - last.index, 0) * np.maximum(rounds, 0))
@@ -46,7 +48,7 @@ def non_interleaved_idle_time(
         idle = round_trip_idle_time(
             work, there, whole.after(s) + s.stages_after * trips, s.stages_after, m, blocking_stage_send_time
         )
-        found.append(whole.before(s) + s.index * trips + idle + m * (work - bottleneck_stage_time))
+        found.append(whole.before(s) + s.index * trips + idle + m * (work - bottleneck_stage[0].time))
     return latest(found)
 
 
@@ -60,43 +62,23 @@ def round_trip_idle_time(work, there, behind, others, m, held):
     return np.maximum(one, other) + (m > others) * np.minimum(one, other)
 
 
-@quantity("count", choice="pipeline_schedule", value="1f1b")
-def first_stage_microbatches_in_flight__1f1b(
-    pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages
+@records(choice="pipeline_schedule", value="1f1b")
+def stage_microbatches_in_flight__1f1b(
+    pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages
 ):
-    """Micro-batches whose activations the first stage holds at once. Source: arXiv 2205.05198, section 4.2.3."""
-    held = np.minimum(pipeline_parallel_degree, number_of_microbatches_per_minibatch)
-    interleaved = 1 + (pipeline_parallel_degree - 1) / (pipeline_parallel_degree * virtual_pipeline_stages)
-    held = held * np.where(virtual_pipeline_stages > 1, interleaved, 1)
-    return np.minimum(held, number_of_microbatches_per_minibatch)
+    """Micro-batches that each stage holds at once: one, and those that go forward before its first gradient comes.
 
-
-@quantity("count", choice="pipeline_schedule", value="1f1b")
-def middle_stage_microbatches_in_flight__1f1b(
-    pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages
-):
-    """Micro-batches whose activations the second stage holds: one fewer; with chunks, two chunks fewer.
-
-    Source: arXiv 2104.04473, section 2.2 (interleaved warm-up).
+    With chunks of layers these are two for each stage behind, and one round of them for each other chunk; each counts as a
+    chunk. The output head holds one, whose backward pass starts there.
+    Source: arXiv 2205.05198, section 4.2.3; arXiv 2104.04473, section 2.2 (interleaved warm-up).
     """
-    chunked = pipeline_parallel_degree + (pipeline_parallel_degree - 3) / virtual_pipeline_stages
-    held = np.where(virtual_pipeline_stages > 1, chunked, pipeline_parallel_degree - 1)
-    return np.maximum(np.minimum(held, number_of_microbatches_per_minibatch), 1)
-
-
-@quantity("count", choice="pipeline_schedule", value="1f1b")
-def last_stage_microbatches_in_flight__1f1b(pipeline_parallel_degree, virtual_pipeline_stages):
-    """Micro-batches whose activations the last stage holds: one, and a round of them in each earlier chunk.
-
-    Source: arXiv 2104.04473, section 2.2 (interleaved warm-up).
-    """
-    return ((virtual_pipeline_stages - 1) * pipeline_parallel_degree + 1) / virtual_pipeline_stages
-
-
-@quantity("count", choice="pipeline_schedule", value="1f1b")
-def output_head_microbatches_in_flight__1f1b():
-    """Micro-batches whose logits are kept at once: one, whose backward pass starts there. Source: arXiv 2104.04473, section 2.2."""
-    return 1
+    v, found = virtual_pipeline_stages, []
+    for s in pipeline_stages:
+        chunks = 2 * s.most_stages_after + (v - 1) * pipeline_parallel_degree + 1
+        held = np.where(v > 1, chunks / v, s.most_stages_after + 1)
+        held = np.minimum(held, number_of_microbatches_per_minibatch)
+        found.append(InFlight(s.name, held, held, held, 1.0))
+    return tuple(found)
 
 
 # --- the order of passes -----------------------------------------------------------------------------------------------

@@ -4,15 +4,16 @@ import numpy as np
 
 from amped.theory.conditions import ZERO_BUBBLE_H1
 from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
-from amped.theory.quantity import family, quantity
+from amped.theory.quantity import quantity, records
 from amped.theory.records import latest
+from amped.theory.stage_records import alike
 
 
 @quantity("s", **ZERO_BUBBLE_H1)
 def pipeline_idle_time__zero_bubble_h1(
     pipeline_stages,
     pass_times,
-    bottleneck_stage_time,
+    bottleneck_stage,
     number_of_microbatches_per_minibatch,
     stage_send_time,
     blocking_stage_send_time,
@@ -29,7 +30,7 @@ def pipeline_idle_time__zero_bubble_h1(
         start = forward.before(s) + s.index * stage_send_time
         end = back.before(s) + s.index * stage_send_time + weight.of(first) - (s.index + 1) * weight.of(s)
         idle = start + round_trip_idle_time(behind, s.stages_after, there, again) + np.maximum(end, 0)
-        found.append(idle + m * (there + again - 2 * blocking_stage_send_time - bottleneck_stage_time))
+        found.append(idle + m * (there + again - 2 * blocking_stage_send_time - bottleneck_stage[0].time))
     return latest(found)
 
 
@@ -41,24 +42,17 @@ def round_trip_idle_time(behind, passes, forward, backward):
     return np.maximum(behind - passes * forward, 0) + np.maximum(behind - passes * backward, 0)
 
 
-@quantity("count", **ZERO_BUBBLE_H1)
-def first_stage_microbatches_in_flight__zero_bubble_h1(pipeline_parallel_degree, number_of_microbatches_per_minibatch):
-    """Micro-batches whose activations a stage holds until the weight gradient: as many everywhere as 1F1B on the first.
+@records(**ZERO_BUBBLE_H1)
+def stage_microbatches_in_flight__zero_bubble_h1(
+    pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
+):
+    """Micro-batches that each stage holds until the weight gradient: as many everywhere as 1F1B on the first.
 
-    Assumes that a weight gradient needs all that is kept. Source: arXiv 2401.10241, table 2 (p·M_B).
+    Assumes that a weight gradient needs all that is kept, the output head's too; a framework may do that one at once, and
+    keeps less. Source: arXiv 2401.10241, table 2 (p·M_B).
     """
-    return np.minimum(pipeline_parallel_degree, number_of_microbatches_per_minibatch)
-
-
-@family(PLACE=("middle_stage", "last_stage", "output_head"))
-@quantity("count", **ZERO_BUBBLE_H1)
-def PLACE_microbatches_in_flight__zero_bubble_h1(first_stage_microbatches_in_flight):
-    """Micro-batches whose activations another stage, or whose logits the output head, holds: as many as the first.
-
-    Weight gradients are put off, the output head's too; a framework may do that at once, and keeps less.
-    Source: arXiv 2401.10241, table 2.
-    """
-    return first_stage_microbatches_in_flight
+    held = np.minimum(pipeline_parallel_degree, number_of_microbatches_per_minibatch)
+    return alike(pipeline_stages, held, held)
 
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **ZERO_BUBBLE_H1)

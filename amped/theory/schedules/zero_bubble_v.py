@@ -7,14 +7,15 @@ import numpy as np
 
 from amped.theory.conditions import ZERO_BUBBLE_V
 from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
-from amped.theory.quantity import family, quantity
+from amped.theory.quantity import quantity, records
+from amped.theory.stage_records import InFlight
 
 
 @quantity("s", **ZERO_BUBBLE_V)
 def pipeline_idle_time__zero_bubble_v(
     pipeline_stages,
     pass_times,
-    bottleneck_stage_time,
+    bottleneck_stage,
     number_of_microbatches_per_minibatch,
     stage_send_time,
     blocking_stage_send_time,
@@ -27,24 +28,12 @@ def pipeline_idle_time__zero_bubble_v(
     """
     p, s = pipeline_parallel_degree, pipeline_stages[0]
     f, b, w = (t.layer * s.layers / 2 for t in pass_times)
-    more = bottleneck_stage_time - 2 * (f + b + w)
+    more = bottleneck_stage[0].time - 2 * (f + b + w)
     alike = np.maximum((p - 1) * np.maximum(b, 2 * b - 2 * w), f + (p - 2) * np.maximum(2 * f - b, w))
     ahead = np.maximum(np.maximum((p - 2) * w, (p - 1) * (b - w) - w), 0)
     sent = 2 * number_of_microbatches_per_minibatch * blocking_stage_send_time * (p > 2)
     others = alike + sent - (number_of_microbatches_per_minibatch - (p - 1)) * more
     return np.maximum(others, ahead) + 2 * (p - 1) * stage_send_time
-
-
-@quantity("boolean", **ZERO_BUBBLE_V)
-def first_stage_is_bottleneck__zero_bubble_v(pipeline_parallel_degree):
-    """Whether the first stage takes longest: with as many layers as others and both ends, always. Source: definition."""
-    return 0 * pipeline_parallel_degree + 1
-
-
-@quantity("boolean", **ZERO_BUBBLE_V)
-def last_stage_is_bottleneck__zero_bubble_v(first_stage_is_bottleneck):
-    """Whether the stage with the output head takes longest: it is the first. Source: arXiv 2405.15362, section 3."""
-    return first_stage_is_bottleneck
 
 
 @quantity("count", **ZERO_BUBBLE_V)
@@ -64,23 +53,18 @@ def pipeline_communication_time__zero_bubble_v(
     return 2 * number_of_microbatches_per_minibatch * stage_send_time * (pipeline_parallel_degree > 1)
 
 
-@quantity("count", **ZERO_BUBBLE_V)
-def first_stage_microbatches_in_flight__zero_bubble_v(pipeline_parallel_degree):
-    """Micro-batches whose activations each stage of a V holds, 2·p halves. Source: arXiv 2405.15362, table 1 (V-ZB)."""
-    return pipeline_parallel_degree
+@records(**ZERO_BUBBLE_V)
+def stage_microbatches_in_flight__zero_bubble_v(
+    pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
+):
+    """Micro-batches that each stage holds: 2·p halves of its layers. The embedding lies in the first half.
 
-
-@family(PLACE=("middle_stage", "last_stage"))
-@quantity("count", **ZERO_BUBBLE_V)
-def PLACE_microbatches_in_flight__zero_bubble_v(first_stage_microbatches_in_flight):
-    """Micro-batches whose activations another stage holds: as many as the first. Source: arXiv 2405.15362, table 1."""
-    return first_stage_microbatches_in_flight
-
-
-@quantity("count", **ZERO_BUBBLE_V)
-def output_head_microbatches_in_flight__zero_bubble_v():
-    """Micro-batches whose logits are kept at once: one, whose gradients follow at once. Source: arXiv 2405.15362, section 3."""
-    return 1
+    Either all halves held are first ones, or one has come back to the output head, whose gradients follow at once.
+    Source: arXiv 2405.15362, section 3 and table 1 (V-ZB).
+    """
+    p = pipeline_parallel_degree
+    first = np.minimum(2 * p, number_of_microbatches_per_minibatch)
+    return tuple(InFlight(s.name, p, first, 2 * p - 1, 1.0) for s in pipeline_stages)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

@@ -5,11 +5,14 @@ A layout's text is structure, as a choice is: its length is that of the records 
 
 import numpy as np
 
-from amped.theory.conditions import LISTED
+from amped.theory.conditions import LISTED, ZERO_BUBBLE_V
 from amped.theory.quantity import MAPPING, family, quantity, records
-from amped.theory.stage_records import Stage
+from amped.theory.records import latest, total
+from amped.theory.stage_records import NO, YES, Ends, Stage, had
 
 ENDS = ("first", "last")
+# Feed-forward networks of layers, as in the names of quantities.
+KINDS = ("dense", "MoE")
 
 
 @family(END=ENDS)
@@ -50,18 +53,37 @@ def largest_stage_layers(first_stage_layers, middle_stage_layers, last_stage_lay
 
 
 @records()
-def pipeline_stages(layers, pipeline_parallel_degree, first_stage_layers, middle_stage_layers, last_stage_layers):
-    """The stages, of several, that can set the pace: the first, of those between, all alike, the outermost, and the last.
+def stage_ends():
+    """The ends of the network that the first and the last of several stages have. Source: arXiv 2104.04473, section 2.2."""
+    return Ends("first", YES, NO), Ends("last", NO, YES)
 
-    Where there are none between, the last stands for them. Source: definition. Differs: with hand-overs beside computation
-    another of those between may be done later, by less than all hand-overs of a micro-batch.
+
+@records(**ZERO_BUBBLE_V)
+def stage_ends__zero_bubble_v():
+    """The ends of the network: the first stage has both, and the V turns in the last. Source: arXiv 2405.15362, section 3."""
+    return Ends("first", YES, YES), Ends("last", NO, NO)
+
+
+@records()
+def pipeline_stages(
+    layers, pipeline_parallel_degree, first_stage_layers, middle_stage_layers, last_stage_layers, stage_ends
+):
+    """The stages: the first, those between, which are all alike, and the last. One that is alone is the last, with both ends.
+
+    Where there are none between, the last stands for them. Source: definition. Differs: of those between the last one
+    sets the pace; with hand-overs beside computation another may be done later, by less than all hand-overs of a
+    micro-batch.
     """
-    last, between = pipeline_parallel_degree - 1, 1.0 * (pipeline_parallel_degree > 2)
+    (start, end), last = stage_ends, pipeline_parallel_degree - 1
+    between, alone = 1.0 * (pipeline_parallel_degree > 2), 1.0 * (pipeline_parallel_degree == 1)
     inner, behind = np.where(between > 0, middle_stage_layers, last_stage_layers), between * last_stage_layers
+    outermost = last - between, between, between * (last - 1)
+    around = layers - behind - inner, behind
+    ends = start.embedding, start.output_head
     return (
-        Stage("first", first_stage_layers, 0.0, layers - first_stage_layers, 0.0, last, 1.0, 0.0),
-        Stage("last but one", inner, layers - behind - inner, behind, last - between, between, 0.0, 1 - between),
-        Stage("last", last_stage_layers, layers - last_stage_layers, 0.0, last, 0.0, 0.0, 1.0),
+        Stage("first", first_stage_layers, 0.0, layers - first_stage_layers, 0.0, last, last, *ends),
+        Stage("between", inner, *around, *outermost, NO, had(end.output_head, 1 - between)),
+        Stage("last", last_stage_layers, layers - last_stage_layers, 0.0, last, 0.0, 0.0, alone, end.output_head),
     )
 
 
@@ -77,7 +99,12 @@ def number_of_listed_stages(pipeline_layout):
 @quantity("count", **LISTED)
 def number_of_listed_layers(pipeline_layout):
     """Layers of all stages that the layout lists. Source: definition."""
-    return before(pipeline_layout, len(pipeline_layout))
+    return layers_of(pipeline_layout)
+
+
+def layers_of(shares):
+    """Layers of some listed stages together. Source: definition."""
+    return total([0.0, *(share.layers for share in shares)])
 
 
 @quantity("count", **LISTED)
@@ -92,14 +119,6 @@ def last_listed_layers(pipeline_layout):
     return pipeline_layout[-1].layers
 
 
-def before(shares, place):
-    """Layers of the stages before a place. Source: definition."""
-    found = 0.0 * shares[0].layers
-    for share in shares[:place]:
-        found = found + share.layers
-    return found
-
-
 @family(END=ENDS, OTHER=("last", "first"))
 @quantity("count", category=MAPPING, even_with=("number_of_OTHER_stage_layers",), **LISTED)
 def number_of_END_stage_layers__of_layout(END_listed_layers):
@@ -110,45 +129,30 @@ def number_of_END_stage_layers__of_layout(END_listed_layers):
 @quantity("count", **LISTED)
 def middle_stage_layers__of_layout(pipeline_layout):
     """Layers of the stage between first and last that has most. Source: Megatron-Core, pipeline layout."""
-    most = 0.0 * pipeline_layout[0].layers
-    for share in pipeline_layout[1:-1]:
-        most = np.maximum(most, share.layers)
-    return most
+    return latest([0.0, *(share.layers for share in pipeline_layout[1:-1])])
 
 
 @records(**LISTED)
-def pipeline_stages__of_layout(pipeline_layout):
-    """All stages of the layout. Source: Megatron-Core, pipeline layout."""
-    last, whole = len(pipeline_layout) - 1, before(pipeline_layout, len(pipeline_layout))
-    ahead = [before(pipeline_layout, place) for place in range(last + 1)]
-    return tuple(
-        Stage(
-            f"stage {place}",
-            share.layers,
-            ahead[place],
-            whole - share.layers - ahead[place],
-            1.0 * place,
-            1.0 * (last - place),
-            1.0 * (place == 0),
-            1.0 * (place == last),
-        )
-        for place, share in enumerate(pipeline_layout)
-    )
+def pipeline_stages__of_layout(pipeline_layout, stage_ends):
+    """All stages of the layout, each by itself. Source: Megatron-Core, pipeline layout."""
+    stages, last = [], len(pipeline_layout) - 1
+    for place, share in enumerate(pipeline_layout):
+        around = layers_of(pipeline_layout[:place]), layers_of(pipeline_layout[place + 1 :])
+        places = 1.0 * place, 1.0 * (last - place), 1.0 * (last - place)
+        ends = [end for end, at in zip(stage_ends, (0, last), strict=True) if at == place]
+        has = [YES if YES in own else NO for own in ([e.embedding for e in ends], [e.output_head for e in ends])]
+        stages.append(Stage(f"stage {place}", share.layers, *around, *places, *has))
+    return tuple(stages)
 
 
 # --- kinds of layers, on average over the stages ---------------------------------------------------------------------
 
 
+@family(KIND=KINDS)
 @quantity("count")
-def dense_stage_layers(number_of_dense_layers, multi_token_prediction_dense_layers, pipeline_parallel_degree):
-    """Dense layers of one pipeline stage, on average. Source: definition."""
-    return (number_of_dense_layers + multi_token_prediction_dense_layers) / pipeline_parallel_degree
-
-
-@quantity("count")
-def MoE_stage_layers(number_of_MoE_layers, multi_token_prediction_MoE_layers, pipeline_parallel_degree):
-    """Mixture-of-experts layers of one pipeline stage, on average. Source: definition."""
-    return (number_of_MoE_layers + multi_token_prediction_MoE_layers) / pipeline_parallel_degree
+def KIND_stage_layers(number_of_KIND_layers, multi_token_prediction_KIND_layers, pipeline_parallel_degree):
+    """Layers with a KIND feed-forward network on one pipeline stage, on average. Source: definition."""
+    return (number_of_KIND_layers + multi_token_prediction_KIND_layers) / pipeline_parallel_degree
 
 
 @quantity("count")
@@ -169,16 +173,11 @@ def attention_passes(
     return attentions / pipeline_parallel_degree * number_of_microbatches_per_minibatch
 
 
+@family(KIND=KINDS)
 @quantity("count")
-def dense_layer_passes(dense_stage_layers, number_of_microbatches_per_minibatch):
-    """Times that an accelerator runs a dense feed-forward network forward in a step. Source: definition."""
-    return dense_stage_layers * number_of_microbatches_per_minibatch
-
-
-@quantity("count")
-def MoE_layer_passes(MoE_stage_layers, number_of_microbatches_per_minibatch):
-    """Times that an accelerator runs a mixture of experts forward in a step. Source: definition."""
-    return MoE_stage_layers * number_of_microbatches_per_minibatch
+def KIND_layer_passes(KIND_stage_layers, number_of_microbatches_per_minibatch):
+    """Times that an accelerator runs a KIND feed-forward network forward in a step. Source: definition."""
+    return KIND_stage_layers * number_of_microbatches_per_minibatch
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

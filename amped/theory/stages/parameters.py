@@ -1,9 +1,8 @@
-"""Parameters of each pipeline stage, of the accelerator that has most, and those that one accelerator updates."""
+"""Parameters and their states: of each pipeline stage, of the accelerator that has most, and those that one accelerator updates."""
 
-import numpy as np
-
-from amped.theory.conditions import LISTED, ZERO_BUBBLE_V
-from amped.theory.quantity import quantity
+from amped.theory.quantity import quantity, records
+from amped.theory.records import latest, total
+from amped.theory.stage_records import ModelState, ParameterGroup, Parameters, had, lacked
 
 
 @quantity("count")
@@ -18,123 +17,122 @@ def expert_parameters_per_layer(number_of_MoE_layers, number_of_experts, expert_
     return number_of_MoE_layers * number_of_experts * expert_parameters / layers
 
 
-@quantity("count")
-def first_stage_parameters(
-    first_stage_layers,
+@records()
+def parameter_groups(
     non_expert_parameters_per_layer,
+    weight_split_degree,
+    weight_shards,
+    gradient_shards,
+    optimizer_state_shards,
+    expert_parameters_per_layer,
+    expert_split_degree,
+    expert_weight_shards,
+    expert_gradient_shards,
+    expert_optimizer_state_shards,
+):
+    """The parameters that accelerators share, and those of the routed experts: how each are cut and shared out.
+
+    Source: arXiv 1910.02054, section 5; arXiv 2006.16668.
+    """
+    shards = weight_shards, gradient_shards, optimizer_state_shards
+    expert_shards = expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards
+    return (
+        ParameterGroup("shared", non_expert_parameters_per_layer, weight_split_degree, *shards),
+        ParameterGroup("expert", expert_parameters_per_layer, expert_split_degree, *expert_shards),
+    )
+
+
+@records()
+def model_states(
+    parameter_groups,
+    weight_precision,
+    gradient_precision,
+    optimizer_states_per_parameter,
+    optimizer_state_precision,
+    weight_offload,
+    gradient_offload,
+    optimizer_offload,
+):
+    """Weight, gradient and optimizer states of a parameter: bytes, each shared out from its ZeRO stage on, and what is offloaded.
+
+    Source: arXiv 1910.02054, section 5; arXiv 2101.06840 (offload). Differs: AMPeD shares out always.
+    """
+    shared, expert = parameter_groups
+    w, g, s = weight_precision, gradient_precision, optimizer_states_per_parameter * optimizer_state_precision
+    return (
+        ModelState("weight", w / shared.weight_shards, w / expert.weight_shards, weight_offload),
+        ModelState("gradient", g / shared.gradient_shards, g / expert.gradient_shards, gradient_offload),
+        ModelState(
+            "optimizer_state", s / shared.optimizer_state_shards, s / expert.optimizer_state_shards, optimizer_offload
+        ),
+    )
+
+
+@records()
+def device_states(model_states):
+    """All states of a parameter together that lie on the accelerator. Source: arXiv 1910.02054, section 5."""
+    kept = [(state.shared, state.expert, 1 - state.offload) for state in model_states]
+    shared, expert = total(s * here for s, _, here in kept), total(e * here for _, e, here in kept)
+    return (ModelState("all", shared, expert, 0.0),)
+
+
+@records()
+def stage_parameters(
+    pipeline_stages,
+    parameter_groups,
     embedding_parameters,
     output_head_parameters,
-    pipeline_parallel_degree,
+    tied_embedding_parameters,
+    multi_token_prediction_expert_parameters,
 ):
-    """Parameters of the first stage without the routed experts: with the embedding, and alone with the head too.
+    """Parameters of each stage: its layers, embedding and output head, which holds a tied embedding of another stage once more.
 
     Source: arXiv 1909.08053; Megatron-LM, embedding group.
     """
-    ends = embedding_parameters + np.where(pipeline_parallel_degree > 1, 0, output_head_parameters)
-    return first_stage_layers * non_expert_parameters_per_layer + ends
+    shared, expert = parameter_groups
+    found = []
+    for s in pipeline_stages:
+        head = output_head_parameters + lacked(s.has_embedding, tied_embedding_parameters)
+        ends = had(s.has_embedding, embedding_parameters) + had(s.has_output_head, head)
+        experts = s.layers * expert.per_layer + had(s.has_output_head, multi_token_prediction_expert_parameters)
+        whole = s.layers * shared.per_layer + ends
+        found.append(Parameters(s.name, whole / shared.split_degree, experts / expert.split_degree))
+    return tuple(found)
 
 
 @quantity("count")
-def last_stage_parameters(
-    last_stage_layers,
-    non_expert_parameters_per_layer,
-    first_stage_parameters,
-    output_head_parameters,
-    tied_embeddings,
-    vocabulary_size,
-    embedding_dimension,
-    pipeline_parallel_degree,
-):
-    """Parameters of the last stage without the routed experts: with the head, which holds a tied embedding once more.
-
-    Source: arXiv 1909.08053; Megatron-LM, embedding group.
-    """
-    head = output_head_parameters + tied_embeddings * vocabulary_size * embedding_dimension
-    last = last_stage_layers * non_expert_parameters_per_layer + head
-    return np.where(pipeline_parallel_degree > 1, last, first_stage_parameters)
+def tied_embedding_parameters(tied_embeddings, vocabulary_size, embedding_dimension):
+    """Parameters that the embedding and the output head have in common. Source: arXiv 1608.05859."""
+    return tied_embeddings * vocabulary_size * embedding_dimension
 
 
 @quantity("count")
-def middle_stage_parameters(middle_stage_layers, non_expert_parameters_per_layer):
-    """Parameters of a stage between first and last without the routed experts. Source: arXiv 2104.04473, section 2.2."""
-    return middle_stage_layers * non_expert_parameters_per_layer
-
-
-@quantity("count")
-def non_expert_parameters_per_accelerator(
-    first_stage_parameters, middle_stage_parameters, last_stage_parameters, weight_split_degree
-):
+def non_expert_parameters_per_accelerator(stage_parameters):
     """Parameters of one accelerator without the routed experts, unsharded by ZeRO, on the stage that has most.
 
     Source: arXiv 1909.08053.
     """
-    largest = np.maximum(np.maximum(first_stage_parameters, middle_stage_parameters), last_stage_parameters)
-    return largest / weight_split_degree
+    return latest(held.shared for held in stage_parameters)
 
 
 @quantity("count")
 def expert_parameters_per_accelerator(
-    largest_stage_layers,
-    expert_parameters_per_layer,
-    expert_split_degree,
-    multi_token_prediction_expert_parameters_per_accelerator,
+    largest_stage_layers, expert_parameters_per_layer, expert_split_degree, multi_token_prediction_expert_parameters
 ):
-    """Parameters of the routed experts of one accelerator, unsharded by ZeRO, on the stage that has most.
+    """Parameters of the routed experts of one accelerator, unsharded by ZeRO, on a stage with most layers and with all modules.
 
-    Source: arXiv 2006.16668.
+    Source: arXiv 2006.16668; arXiv 2412.19437 (modules that predict further tokens).
     """
-    layers = largest_stage_layers * expert_parameters_per_layer / expert_split_degree
-    return layers + multi_token_prediction_expert_parameters_per_accelerator
+    layers = largest_stage_layers * expert_parameters_per_layer
+    return (layers + multi_token_prediction_expert_parameters) / expert_split_degree
 
 
 @quantity("count")
-def multi_token_prediction_expert_parameters_per_accelerator(
-    multi_token_prediction_expert_parameters, expert_split_degree
-):
-    """Parameters of those experts on one accelerator of the stage with the output head. Source: arXiv 2412.19437."""
-    return multi_token_prediction_expert_parameters / expert_split_degree
-
-
-@quantity("count", **ZERO_BUBBLE_V)
-def first_stage_parameters__zero_bubble_v(
-    first_stage_layers, non_expert_parameters_per_layer, embedding_parameters, output_head_parameters
-):
-    """Parameters of the first stage without the routed experts: with embedding and head, tied ones once.
-
-    Source: arXiv 2405.15362, section 3.
-    """
-    return first_stage_layers * non_expert_parameters_per_layer + embedding_parameters + output_head_parameters
-
-
-@quantity("count", **ZERO_BUBBLE_V)
-def last_stage_parameters__zero_bubble_v(last_stage_layers, non_expert_parameters_per_layer):
-    """Parameters of the last stage, where the V turns, without the routed experts. Source: arXiv 2405.15362, section 3."""
-    return last_stage_layers * non_expert_parameters_per_layer
-
-
-@quantity("count", **LISTED)
-def non_expert_parameters_per_accelerator__of_layout(
-    first_stage_parameters,
-    middle_stage_layers,
-    non_expert_parameters_per_layer,
-    last_stage_parameters,
-    weight_split_degree,
-):
-    """Parameters of one accelerator without the routed experts on the stage that has most. Source: arXiv 1909.08053."""
-    largest = np.maximum(first_stage_parameters, middle_stage_layers * non_expert_parameters_per_layer)
-    return np.maximum(largest, last_stage_parameters) / weight_split_degree
-
-
-@quantity("count")
-def updated_parameters(
-    non_expert_parameters_per_accelerator,
-    expert_parameters_per_accelerator,
-    optimizer_state_shards,
-    expert_optimizer_state_shards,
-):
+def updated_parameters(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, parameter_groups):
     """Parameters whose states one accelerator holds, itself or on its host. Source: arXiv 1910.02054, section 5.1."""
-    experts = expert_parameters_per_accelerator / expert_optimizer_state_shards
-    return non_expert_parameters_per_accelerator / optimizer_state_shards + experts
+    shared, expert = parameter_groups
+    experts = expert_parameters_per_accelerator / expert.optimizer_state_shards
+    return non_expert_parameters_per_accelerator / shared.optimizer_state_shards + experts
 
 
 @quantity("count")

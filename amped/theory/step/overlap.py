@@ -97,12 +97,12 @@ def overlapped_microbatch_fraction(zero_stage, number_of_microbatches_per_miniba
 
 
 @quantity("1")
-def overlappable_data_fraction(bottleneck_stage_layers, zero_stage, prefetched_sharding_fraction):
+def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding_fraction):
     """Share of data-parallel communication that can hide: all but the last layer's, of shards what is prefetched in time.
 
     Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
     """
-    others = 1 - 1 / np.maximum(bottleneck_stage_layers, 1)
+    others = 1 - 1 / np.maximum(bottleneck_stage[0].layers, 1)
     return others * np.where(shares("weight", zero_stage), prefetched_sharding_fraction, 1)
 
 

@@ -9,6 +9,7 @@ import amped
 from amped.base.errors import MappingError
 from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
 from tests.helpers.formulas import sectioned
+from tests.helpers.stages import of_stage
 
 MACHINE = {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"}
 
@@ -115,7 +116,7 @@ def pipe(schedule="1f1b", p=4, m=8, v=1, **more):
 @pytest.mark.parametrize(("schedule", "p", "m", "v"), PIPES)
 def test_micro_batches_in_flight_are_those_of_the_schedule(schedule, p, m, v):
     e = pipe(schedule, p, m, v)
-    found = [e[f"{stage}_stage_microbatches_in_flight"] for stage in ("first", "middle", "last")]
+    found = [of_stage(e, stage, "microbatches_in_flight") for stage in ("first", "middle", "last")]
     assert found == pytest.approx([most_in_flight(schedule, p, m, v, rank) for rank in (0, 1, p - 1)], rel=1e-12)
 
 
@@ -123,25 +124,25 @@ def test_gpipe_keeps_the_logits_of_every_micro_batch():
     """arXiv 1811.06965: no backward pass starts before the last forward pass."""
     e = pipe("gpipe", m=8)
     kept, head = e["kept_activation_bytes_per_layer"], e["output_head_activation_bytes"]
-    assert e["last_stage_activation_bytes"] == 8 * (8 * kept + head)
+    assert of_stage(e, "last", "activation_bytes") == 8 * (8 * kept + head)
 
 
 def stage_totals(e):
     """Bytes of the first, a middle and the last stage, without what all of them work with."""
-    found = [e[f"{s}_stage_state_bytes"] + e[f"{s}_stage_activation_bytes"] for s in ("first", "middle", "last")]
+    found = [of_stage(e, s, "state_bytes") + of_stage(e, s, "activation_bytes") for s in ("first", "middle", "last")]
     return [*found[:2], found[2] + e["logits_gradient_bytes"]]
 
 
 def test_uneven_stages_have_the_layers_given():
     e = pipe(number_of_first_stage_layers=5, number_of_last_stage_layers=3)
     kept, ends = e["kept_activation_bytes_per_layer"], e["embedding_activation_bytes"]
-    assert e["first_stage_activation_bytes"] == (5 * kept + ends) * 4
-    assert e["middle_stage_activation_bytes"] == 12 * kept * 3
-    assert e["last_stage_activation_bytes"] == 3 * kept + e["output_head_activation_bytes"]
+    assert of_stage(e, "first", "activation_bytes") == (5 * kept + ends) * 4
+    assert of_stage(e, "middle", "activation_bytes") == 12 * kept * 3
+    assert of_stage(e, "last", "activation_bytes") == 3 * kept + e["output_head_activation_bytes"]
     one, words = 12 * 4096**2 + 13 * 4096, 51200 * 4096
-    assert e["middle_stage_state_bytes"] == pytest.approx(18 * 12 * one, rel=1e-2)
-    assert e["first_stage_state_bytes"] == pytest.approx(18 * (5 * one + words + 2048 * 4096), rel=1e-2)
-    assert e["last_stage_state_bytes"] == pytest.approx(18 * (3 * one + words), rel=1e-2)
+    assert of_stage(e, "middle", "state_bytes") == pytest.approx(18 * 12 * one, rel=1e-2)
+    assert of_stage(e, "first", "state_bytes") == pytest.approx(18 * (5 * one + words + 2048 * 4096), rel=1e-2)
+    assert of_stage(e, "last", "state_bytes") == pytest.approx(18 * (3 * one + words), rel=1e-2)
 
 
 FULLEST = {
@@ -155,10 +156,9 @@ FULLEST = {
 @pytest.mark.parametrize(("given", "fullest"), FULLEST.values(), ids=FULLEST)
 def test_the_fullest_stage_is_told(given, fullest):
     e = pipe(**given)
-    flags = {"middle": e["middle_stage_is_fullest"], "last": e["last_stage_is_fullest"]}
-    assert [name for name, on in flags.items() if on] == [name for name in flags if name == fullest]
+    assert e.fullest_stage == fullest
     assert max(stage_totals(e)) == stage_totals(e)[["first", "middle", "last"].index(fullest)]
-    assert e["activation_bytes"] == e[f"{fullest}_stage_activation_bytes"]
+    assert e["activation_bytes"] == of_stage(e, fullest, "activation_bytes")
     whole = max(stage_totals(e)) + e["layer_working_bytes"]
     assert e["memory_per_accelerator_bytes"] == pytest.approx(whole, rel=1e-12)
 

@@ -9,6 +9,7 @@ from amped.base.errors import AmpedError, ConfigError, MappingError
 from amped.theory.quantity import ACCELERATOR, MAPPING, SYSTEM
 from tests.helpers.cli import amped as command
 from tests.helpers.formulas import sectioned
+from tests.helpers.stages import bottleneck, of_stage
 
 MACHINE = {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"}
 NETWORK = {"layers": 32, "dimensionality": 4096, "attention_heads": 32, "vocabulary_size": 51200, "context": 2048,
@@ -60,34 +61,40 @@ def test_the_closed_form_of_amped_knows_the_zero_bubbles_too():
 def test_h1_keeps_on_every_stage_what_1f1b_keeps_on_the_first():
     e, plain = zero_bubble("h1"), pipe()
     kept = e["kept_activation_bytes_per_layer"]
-    assert e["first_stage_activation_bytes"] == plain["first_stage_activation_bytes"]
-    assert e["middle_stage_activation_bytes"] == 4 * 8 * kept
-    assert e["last_stage_activation_bytes"] == 4 * (8 * kept + e["output_head_activation_bytes"])
+    assert of_stage(e, "first", "activation_bytes") == of_stage(plain, "first", "activation_bytes")
+    assert of_stage(e, "middle", "activation_bytes") == 4 * 8 * kept
+    assert of_stage(e, "last", "activation_bytes") == 4 * (8 * kept + e["output_head_activation_bytes"])
 
 
 def test_the_first_stage_of_a_v_has_both_ends():
     e, plain = zero_bubble("v"), pipe()
     kept, embedded, head = (e[f"{n}_activation_bytes{s}"] for n, s in
                             (("kept", "_per_layer"), ("embedding", ""), ("output_head", "")))  # fmt: skip
-    assert e["first_stage_activation_bytes"] == 4 * 8 * kept + max(8 * embedded, 7 * embedded + head)
-    assert e["last_stage_activation_bytes"] == 4 * 8 * kept
+    assert of_stage(e, "first", "activation_bytes") == 4 * 8 * kept + max(8 * embedded, 7 * embedded + head)
+    assert of_stage(e, "last", "activation_bytes") == 4 * 8 * kept
     ends = plain["embedding_parameters"] + plain["output_head_parameters"]
-    assert e["first_stage_parameters"] - e["middle_stage_parameters"] == ends
-    assert e["last_stage_parameters"] == e["middle_stage_parameters"] < plain["last_stage_parameters"]
+    assert of_stage(e, "first", "parameters") - of_stage(e, "middle", "parameters") == ends
+    assert (
+        of_stage(e, "last", "parameters") == of_stage(e, "middle", "parameters") < of_stage(plain, "last", "parameters")
+    )
     assert e.fullest_stage == "first"
     assert (
-        e["first_stage_is_bottleneck"],
+        bottleneck(e),
         e["bottleneck_stage_embedding_passes"],
         e["bottleneck_stage_output_head_passes"],
-    ) == (1, 8, 8)
-    whole = e["first_stage_state_bytes"] + e["first_stage_activation_bytes"] + e["layer_working_bytes"]
+    ) == ("both", 8, 8)
+    whole = of_stage(e, "first", "state_bytes") + of_stage(e, "first", "activation_bytes") + e["layer_working_bytes"]
     assert e["memory_per_accelerator_bytes"] == pytest.approx(whole + e["logits_gradient_bytes"], rel=1e-12)
 
 
 def test_the_stages_of_a_v_have_all_parameters_and_tied_embeddings_once():
     for tied in (False, True):
         e = zero_bubble("v", tied_embeddings=tied)
-        whole = e["first_stage_parameters"] + 2 * e["middle_stage_parameters"] + e["last_stage_parameters"]
+        whole = (
+            of_stage(e, "first", "parameters")
+            + 2 * of_stage(e, "middle", "parameters")
+            + of_stage(e, "last", "parameters")
+        )
         assert whole == e["number_of_parameters"]
 
 
@@ -159,16 +166,15 @@ def test_a_layout_says_the_same_as_its_first_and_last_stage():
 
 def test_the_slowest_stage_of_a_layout_paces():
     e = pipe(pipeline_layout="6,6,14,6")
-    assert e["bottleneck_stage_layers"] == 14
     assert e["compute_forward_time"] == 8 * 14 * e["forward_time_per_layer"]
-    assert (e["first_stage_is_bottleneck"], e["last_stage_is_bottleneck"]) == (0, 0)
+    assert bottleneck(e) == "middle"
 
 
 def walked(e, layers):
     """Bytes of each stage: states and activations, the head's on the last."""
-    states, kept = e["state_bytes_per_layer"], e["kept_activation_bytes_per_layer"]
+    ends, kept = e.results.records("device_states")[0].shared, e["kept_activation_bytes_per_layer"]
+    states = e["non_expert_parameters_per_layer"] * ends
     each = [n * (states + kept * min(len(layers) - s, 8)) for s, n in enumerate(layers)]
-    ends = e["state_bytes_per_parameter"]
     each[0] += e["embedding_parameters"] * ends + 4 * e["embedding_activation_bytes"]
     head = e["output_head_parameters"] + e["tied_embeddings"] * e["vocabulary_size"] * e["embedding_dimension"]
     each[-1] += head * ends + e["output_head_activation_bytes"] + e["logits_gradient_bytes"]
@@ -184,9 +190,9 @@ def test_the_fullest_stage_of_a_layout_is_found_by_walking_through_all(layers):
     assert e["memory_per_accelerator_bytes"] == pytest.approx(
         max(walked(e, layers)) + e["layer_working_bytes"], rel=1e-12
     )
-    stages = (e["first_stage_layers"], e["fullest_middle_stage_layers"], e["last_stage_layers"])
-    fullest = walked(e, layers).index(max(walked(e, layers)))
-    assert stages[("first", "middle", "last").index(e.fullest_stage)] == layers[fullest]
+    fullest = int(e["fullest_stage_index"])
+    assert walked(e, layers)[fullest] == max(walked(e, layers))
+    assert e.fullest_stage == {0: "first", 3: "last"}.get(fullest, "middle")
 
 
 def test_a_layout_is_one_text_in_a_config_and_on_the_command_line(tmp_path):

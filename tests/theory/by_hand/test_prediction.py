@@ -5,6 +5,7 @@ from math import fsum
 import pytest
 
 import amped
+from tests.helpers.stages import bottleneck, of_stage
 
 LLAMA = {"pipeline_parallel_degree": 4, "virtual_pipeline_stages": 1}
 
@@ -24,7 +25,7 @@ def test_deepseek_v3_has_the_module_that_it_published():
     experts = 257 * 3 * 7168 * 2048 + 7168 * 256
     assert own == pytest.approx(attention + experts + 2 * 7168**2 + 5 * 7168, rel=1e-5)
     assert one["active_parameters"] - none["active_parameters"] < own / 10
-    assert one["last_stage_state_bytes"] > none["last_stage_state_bytes"]
+    assert of_stage(one, "last", "state_bytes") > of_stage(none, "last", "state_bytes")
 
 
 def test_a_module_is_a_layer_a_projection_and_a_head():
@@ -48,10 +49,10 @@ def test_the_last_stage_does_all_of_it():
     heads = none["output_head_time"] - none["vocabulary_parallel_communication_time"]
     norms = 2 * fsum(d.time for d in none.results.records("output_head_durations") if d.name == "final_norm")
     assert one["output_head_time"] - none["output_head_time"] == pytest.approx(layers + heads + norms, rel=1e-9)
-    assert one["last_stage_is_bottleneck"] == 1
+    assert bottleneck(one) == "last"
     assert one["step_time"] > none["step_time"]
-    assert one["last_stage_activation_bytes"] > none["last_stage_activation_bytes"]
-    assert one["first_stage_activation_bytes"] == none["first_stage_activation_bytes"]
+    assert of_stage(one, "last", "activation_bytes") > of_stage(none, "last", "activation_bytes")
+    assert of_stage(one, "first", "activation_bytes") == of_stage(none, "first", "activation_bytes")
 
 
 def test_the_step_is_still_the_sum_of_its_parts_and_the_schedule_runs_it():

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 import amped
 from tests.helpers.physics import LAYERS, few, mappings, trained
+from tests.helpers.stages import of_stage
 
 
 @few
@@ -25,7 +26,7 @@ def test_more_stages_keep_more_masks_of_the_embedding_and_as_much_of_the_layers(
     told = [trained(**own, pipeline_parallel_degree=stages) for stages in (2, 4, 8)]
     mask = told[0]["embedding_activation_bytes"]
     assert mask == told[0]["microbatch_tokens"] * 4096
-    layers = [e["first_stage_activation_bytes"] - p * mask for e, p in zip(told, (2, 4, 8), strict=True)]
+    layers = [of_stage(e, "first", "activation_bytes") - p * mask for e, p in zip(told, (2, 4, 8), strict=True)]
     assert layers == [LAYERS * told[0]["kept_activation_bytes_per_layer"]] * 3
 
 
@@ -52,15 +53,15 @@ def test_gpipe_keeps_every_micro_batch_where_1f1b_keeps_as_many_as_stages() -> N
     one, all_of_them = trained(), trained(pipeline_schedule="gpipe")
     count = one["number_of_microbatches_per_minibatch"]
     for stage, held in (("first", 4), ("middle", 3), ("last", 1)):
-        name = f"{stage}_stage_activation_bytes"
-        assert all_of_them[name] == pytest.approx(one[name] * count / held)
+        kept = of_stage(one, stage, "activation_bytes")
+        assert of_stage(all_of_them, stage, "activation_bytes") == pytest.approx(kept * count / held)
 
 
 def needed(told: amped.Estimate, sequences: float) -> list[float]:
     """Bytes of the first stage, of one between, and of the last with micro-batches of so many sequences."""
     stages = ("first", "middle", "last") if told["pipeline_parallel_degree"] > 2 else ("first", "last")
-    fixed = [told[f"{stage}_stage_state_bytes"] + told["gathered_weight_bytes"] for stage in stages]
-    growing = [told[f"{stage}_stage_activation_bytes"] + told["layer_working_bytes"] for stage in stages]
+    fixed = [of_stage(told, stage, "state_bytes") + told["gathered_weight_bytes"] for stage in stages]
+    growing = [of_stage(told, stage, "activation_bytes") + told["layer_working_bytes"] for stage in stages]
     growing[-1] += told["logits_gradient_bytes"]
     return [own + sequences / told["microbatch_size"] * more for own, more in zip(fixed, growing, strict=True)]
 
@@ -115,9 +116,9 @@ def test_fewer_layers_at_the_ends_make_room_for_their_embedding_and_head() -> No
     own = {"vocabulary_size": 512_000, "batch_size": 8, "number_of_microbatches_per_minibatch": 2, "dropout": 0}
     even = trained(**own)
     uneven = trained(**own, number_of_first_stage_layers=3, number_of_last_stage_layers=3)
-    assert even["last_stage_is_fullest"] == 1
+    assert even.fullest_stage == "last"
     assert uneven["middle_stage_layers"] == 5
-    assert uneven["last_stage_state_bytes"] < even["last_stage_state_bytes"]
+    assert of_stage(uneven, "last", "state_bytes") < of_stage(even, "last", "state_bytes")
     assert uneven["memory_per_accelerator_bytes"] < even["memory_per_accelerator_bytes"]
 
 

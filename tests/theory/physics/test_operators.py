@@ -11,6 +11,7 @@ from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.records import Kernels, Operator, Products, Streams, Tiles
 from amped.theory.roofline.kernels import product_time
 from tests.helpers.physics import EXPERTS, LAYERS, ONE_OF_ALL, degree, trained
+from tests.helpers.stages import bottleneck
 
 RATES = ("bf16_peak_flop_rate", "vector_flop_rate", "memory_bandwidth", "inter_accelerator_bandwidth",
          "bandwidth_per_network_card", "number_of_network_cards_per_node", "accelerator_mean_time_between_failures")  # fmt: skip
@@ -249,7 +250,7 @@ def test_the_slowest_stage_paces_the_step_that_is_executed_pass_by_pass(mapping:
 
 def test_a_large_vocabulary_makes_the_last_stage_pace_and_fewer_layers_there_help() -> None:
     small, large = trained(vocabulary_size=64), trained(vocabulary_size=512000)
-    assert large["last_stage_is_bottleneck"] == 1
+    assert bottleneck(large) == "last"
     uneven = {"number_of_first_stage_layers": 5, "number_of_last_stage_layers": 1}  # and 5 on each of the others
     assert trained(vocabulary_size=512000, **uneven)["step_time"] < large["step_time"]
     assert trained(vocabulary_size=64, **uneven)["step_time"] > small["step_time"]

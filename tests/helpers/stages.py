@@ -1,0 +1,24 @@
+"""What records tell of a pipeline stage of an estimate."""
+
+import amped
+
+RECORDS = {
+    "parameters": ("stage_parameters", "shared"),
+    "state_bytes": ("stage_states", "bytes"),
+    "activation_bytes": ("stage_activations", "bytes"),
+    "microbatches_in_flight": ("stage_microbatches_in_flight", "layers"),
+}
+PLACES = {"first": 0, "middle": 1, "last": -1}
+
+
+def of_stage(e: amped.Estimate, place: str, what: str) -> float:
+    """The parameters (shared ones), state_bytes, activation_bytes or microbatches_in_flight of a stage."""
+    name, field = RECORDS[what]
+    return float(getattr(e.results.records(name)[PLACES[place]], field))
+
+
+def bottleneck(e: amped.Estimate) -> str:
+    """The stage that paces the pipeline: first, last or both for the ends that it has, else middle."""
+    (stage,) = e.results.records("bottleneck_stage")
+    ends = {(0, 0): "middle", (1, 0): "first", (0, 1): "last", (1, 1): "both"}
+    return ends[stage.has_embedding, stage.has_output_head]
