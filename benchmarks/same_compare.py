@@ -16,6 +16,8 @@ FIT_TOLERANCE = 0.01
 # Levels of an answer that tell nothing in the name of a value.
 LEVELS = ("quantities", "results", "choices", "all")
 LONGEST = 160
+# What a table of former names tells of quantities that are fields of records now: they are lost as quantities.
+IN_RECORDS = "records"
 
 
 class NamesError(Exception):
@@ -96,6 +98,8 @@ def former_names(tree: Path) -> dict[str, str]:
             table = json.loads(file.read_text("utf-8"))
         except ValueError as error:
             raise NamesError(f"{file} is not JSON: {error}") from None
+        if isinstance(table, dict):
+            table.pop(IN_RECORDS, None)
         for names in table.values() if isinstance(table, dict) else (None,):
             if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
                 raise NamesError(f'{file} has no tables of names, {{"names": {{"former": "new"}}}}')

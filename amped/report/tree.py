@@ -30,8 +30,12 @@ def _grow(tree: Tree, explanation: Explanation, depth: int) -> None:
 
 def _row(record: Mapping[str, float | str]) -> str:
     """A record on one line: its name, and its fields."""
-    name, *others = (f"{field} {value:.6g}" if isinstance(value, float) else value for field, value in record.items())
-    return f"  {name}: {', '.join(others)}"
+    told = [
+        f"{field} {value:.6g}" if isinstance(value, float) else f"{field} {value}"
+        for field, value in record.items()
+        if field != "name"
+    ]
+    return f"  {record['name']}: {', '.join(told)}"
 
 
 def _node(e: Explanation, full: bool) -> Text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from amped.theory.records import Record
@@ -26,6 +26,15 @@ class Ends(Record):
 
     embedding: str
     output_head: str
+
+
+def ends_of(place: int, last: int, ends: Sequence[Ends]) -> tuple[str, str]:
+    """Whether the stage at a place, of so many, has the embedding, and whether it has the output head."""
+    own = [end for end, at in zip(ends, (0, last), strict=True) if at == place]
+    return (
+        YES if any(end.embedding == YES for end in own) else NO,
+        YES if any(end.output_head == YES for end in own) else NO,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +157,10 @@ class PassTimes(Record):
     layer: Any
     embedding: Any
     output_head: Any
+
+    def in_chunks(self, chunks: Any) -> PassTimes:
+        """The same for one of several chunks of layers."""
+        return replace(self, layer=self.layer / chunks)
 
     def of(self, stage: Stage) -> Any:
         """Seconds on a stage."""

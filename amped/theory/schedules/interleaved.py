@@ -10,7 +10,7 @@ import numpy as np
 
 from amped.theory.quantity import quantity, records
 from amped.theory.records import latest, total
-from amped.theory.stage_records import ChunkTimes
+from amped.theory.stage_records import ChunkTimes, had
 
 
 @quantity("s", choice="pipeline_schedule", value="1f1b", when_given=("virtual_pipeline_stages",))
@@ -42,20 +42,17 @@ def bottleneck_stage_chain_idle_time(
     """Waiting in a step of interleaved chunks if one stage sets the pace. Source: Megatron-Core, schedules.py (warm-up)."""
     forward, back, weight = pass_times
     v, m, found = virtual_pipeline_stages, number_of_microbatches_per_minibatch, []
+    chunks, others = [each.in_chunks(v) for each in pass_times], (v - 1) / v
     for s in pipeline_stages:
         there, again = forward.of(s), back.of(s) + weight.of(s)
         warm = 2 * s.stages_after + (v - 1) * pipeline_parallel_degree
-        sent = warm * stage_send_time
-        behind = (
-            total(s.layers_after * p.layer / v + (1 - s.has_output_head) * p.output_head for p in pass_times) + sent
-        )
-        chunks, start = (v - 1) / v * (s.layers + s.layers_before + s.layers_after), 1 * s.has_embedding
-        down = behind + chunks * forward.layer + start * forward.embedding
-        up = behind + chunks * (back.layer + weight.layer) + start * (back.embedding + weight.embedding)
+        behind = total(each.after(s) for each in chunks) + warm * stage_send_time
+        layers, start = others * (s.layers + s.layers_before + s.layers_after), had(s.has_embedding, 1.0)
+        down = behind + layers * forward.layer + start * forward.embedding
+        up = behind + layers * (back.layer + weight.layer) + start * (back.embedding + weight.embedding)
         idle = np.maximum(down - warm * (there / v + blocking_stage_send_time), 0)
         idle = idle + np.maximum(up - warm * (again / v + blocking_stage_send_time), 0)
-        before = total(s.layers_before * p.layer / v + (1 - s.has_embedding) * p.embedding for p in pass_times)
-        before = before + 2 * s.index * stage_send_time
+        before = total(each.before(s) for each in chunks) + 2 * s.index * stage_send_time
         found.append(before + idle + m * (there + again - bottleneck_stage[0].time))
     return latest(found)
 
@@ -68,7 +65,7 @@ def chunk_times(
 
     Source: definition.
     """
-    forward, back, weight = (p.layer / virtual_pipeline_stages for p in pass_times)
+    forward, back, weight = (each.in_chunks(virtual_pipeline_stages).layer for each in pass_times)
     first, inner, last = pipeline_stages[0].layers, pipeline_stages[-2:][0].layers, pipeline_stages[-1].layers
     places = (first, np.where(pipeline_parallel_degree > 2, inner, first), last)
     return tuple(

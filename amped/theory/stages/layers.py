@@ -8,7 +8,7 @@ import numpy as np
 from amped.theory.conditions import LISTED, ZERO_BUBBLE_V
 from amped.theory.quantity import MAPPING, family, quantity, records
 from amped.theory.records import latest, total
-from amped.theory.stage_records import NO, YES, Ends, Stage, had
+from amped.theory.stage_records import NO, YES, Ends, Stage, ends_of, had
 
 ENDS = ("first", "last")
 # Feed-forward networks of layers, as in the names of quantities.
@@ -139,9 +139,7 @@ def pipeline_stages__of_layout(pipeline_layout, stage_ends):
     for place, share in enumerate(pipeline_layout):
         around = layers_of(pipeline_layout[:place]), layers_of(pipeline_layout[place + 1 :])
         places = 1.0 * place, 1.0 * (last - place), 1.0 * (last - place)
-        ends = [end for end, at in zip(stage_ends, (0, last), strict=True) if at == place]
-        has = [YES if YES in own else NO for own in ([e.embedding for e in ends], [e.output_head for e in ends])]
-        stages.append(Stage(f"stage {place}", share.layers, *around, *places, *has))
+        stages.append(Stage(f"stage {place}", share.layers, *around, *places, *ends_of(place, last, stage_ends)))
     return tuple(stages)
 
 

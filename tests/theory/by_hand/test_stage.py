@@ -7,6 +7,7 @@ two stages has one; a vocabulary of 16 words is tied to the head; two micro-batc
 import pytest
 
 from tests.helpers.round_machine import ONE_BYTE_A_SECOND, trained
+from tests.helpers.stages import bottleneck, of_stage
 from tests.theory.by_hand.test_layer import GPT
 
 TWO_STAGES = GPT | {
@@ -34,7 +35,7 @@ def test_the_last_stage_paces_with_its_head_and_the_first_is_waited_for_once() -
     stage 1: .  F0 .  B0 .  F1 .  B1      (never idle between its first and its last pass)
     """
     e = trained(TWO_STAGES, ONE_BYTE_A_SECOND)
-    assert e["last_stage_is_bottleneck"] == 1
+    assert bottleneck(e) == "last"
     parts = ("compute_forward_time", "compute_backward_time", "weight_update_time")
     assert [e[name] for name in parts] == [2 * seconds for seconds in LAST]
     assert e["pipeline_bubble_time"] == sum(FIRST)
@@ -53,16 +54,16 @@ def test_what_each_stage_holds() -> None:
     """
     e, first, last = trained(TWO_STAGES), LAYER_PARAMETERS + TABLE, LAYER_PARAMETERS + FINAL_NORM + TABLE
     assert e["number_of_parameters"] == 2 * LAYER_PARAMETERS + TABLE + FINAL_NORM
-    assert [e["first_stage_state_bytes"], e["last_stage_state_bytes"]] == [18 * first, 18 * last]
+    assert [of_stage(e, "first", "state_bytes"), of_stage(e, "last", "state_bytes")] == [18 * first, 18 * last]
     assert [e[f"{kind}_bytes"] for kind in ("weight", "gradient", "optimizer_state")] == [
         2 * first,
         4 * first,
         12 * first,
     ]
     # A layer keeps 1088 bytes; the first stage has two micro-batches in flight, the last one.
-    assert e["activation_bytes"] == e["first_stage_activation_bytes"] == 2 * 1088
+    assert e["activation_bytes"] == of_stage(e, "first", "activation_bytes") == 2 * 1088
     # Inputs of the final norm and of the head, 64 bytes each, and logits of 4 bytes.
-    assert e["last_stage_activation_bytes"] == 1088 + 128 + 256
+    assert of_stage(e, "last", "activation_bytes") == 1088 + 128 + 256
     # The logits before the loss and their gradient, 2 bytes each.
     assert e["logits_gradient_bytes"] == 2 * 128
     # The gradient of the hidden units, 4·32·2 bytes, and the one it comes from; a micro-batch sent and one received.
