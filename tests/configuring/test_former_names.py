@@ -109,11 +109,11 @@ class TestTheDoorsReadThem:
         assert amped.explain("held_parameters").name == "fullest_stage_parameters"
 
     def test_what_is_a_field_of_records_now_is_explained_with_them(self) -> None:
-        found = amped.explain("middle_stage_states")
+        found = amped.explain("middle_stage_state_bytes")
         assert found.name == "stage_states"
         assert [row["name"] for row in found.rows] == ["first", "between", "last"]
         with pytest.raises(amped.AmpedError, match="amped explain stage_states tells it"):
-            amped.estimate("default")["middle_stage_states"]
+            amped.estimate("default")["middle_stage_state_bytes"]
 
     def test_what_is_typed_for_a_verb_is_told_beside_its_output(self) -> None:
         told = "note: 'held_by_allocator_bytes' is called allocator_reserved_bytes now\n"
