@@ -17,6 +17,7 @@ from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import ErrorBand, Ground, error_band
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
+from amped.theory.conditions import OFFLOADS
 from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import ACCELERATOR, MAPPING
 
@@ -39,7 +40,7 @@ MAPPING_ECHO = (
     "number_of_accelerators", "number_of_nodes", "data_parallel_degree", "tensor_parallel_degree",
     "pipeline_parallel_degree", "context_parallel_degree", "expert_parallel_degree", "batch_size", "microbatch_size",
     "number_of_microbatches_per_minibatch", "virtual_pipeline_stages", "context", "tokens_to_train",
-    "optimizer_offload", "activation_offload", "weight_offload",
+    *OFFLOADS,
     *(f"{place}_node_{kind}_parallel_degree" for kind in PARALLELISMS for place in ("intra", "inter")),
 )  # fmt: skip
 # For reports: lists of operators and collectives, and what they are compared with.

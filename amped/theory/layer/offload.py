@@ -161,12 +161,6 @@ def offload_interference_time_per_layer(
     return np.minimum(moved / achieved_memory_bandwidth, overlapped_offload_communication_time_per_layer)
 
 
-@quantity("s")
-def exposed_offload_communication_time_per_layer():
-    """Copies of a layer that the accelerator waits for: none where nothing is offloaded. Source: definition."""
-    return 0
-
-
 @quantity("s", **OFFLOADED)
 def exposed_offload_communication_time_per_layer__offloaded(
     forward_offload_time_per_layer,
@@ -200,12 +194,6 @@ def host_update_bytes_per_parameter(
     states = optimizer_states_per_parameter * optimizer_state_precision + (1 - full_precision_copies) * weight_precision
     moved = gradient_precision + 2 * states + full_precision_copies * weight_precision
     return (optimizer_states_per_parameter > 0) * moved
-
-
-@quantity("s")
-def host_update_time():
-    """Time of the optimizer on the host: none where no optimizer is offloaded. Source: definition."""
-    return 0
 
 
 @quantity("s", when_given=("optimizer_offload",))

@@ -9,6 +9,8 @@ import numpy as np
 from amped.theory.quantity import family, quantity
 from amped.theory.records import of_phase, total
 
+PASSES = ("forward", "backward")
+
 
 @quantity("s")
 def tensor_forward_communication_time_per_layer(tensor_durations):
@@ -16,20 +18,15 @@ def tensor_forward_communication_time_per_layer(tensor_durations):
     return total(d.time * d.count for d in tensor_durations)
 
 
+@family(PART=("gather", "scatter"), KIND=("all_gather", "reduce_scatter"), TURNED=("scatters", "gathers"))
 @quantity("s")
-def tensor_gather_time_per_layer(tensor_durations):
-    """The gathers among it, which the backward pass repeats and turns into scatters. Source: arXiv 2205.05198, 4.2.2."""
-    return total(
-        [0.0 * tensor_durations[0].time, *(d.time * d.count for d in tensor_durations if d.kind == "all_gather")]
-    )
+def tensor_PART_time_per_layer(tensor_durations):
+    """The part of this communication that is KIND; the backward pass has TURNED in its place, and repeats gathers.
 
-
-@quantity("s")
-def tensor_scatter_time_per_layer(tensor_durations):
-    """The scatters among it, which the backward pass turns into gathers. Source: arXiv 2205.05198, section 4.2.2."""
-    return total(
-        [0.0 * tensor_durations[0].time, *(d.time * d.count for d in tensor_durations if d.kind == "reduce_scatter")]
-    )
+    Source: arXiv 2205.05198, section 4.2.2.
+    """
+    none = 0.0 * tensor_durations[0].time
+    return total([none, *(d.time * d.count for d in tensor_durations if d.kind == "KIND")])
 
 
 # --- what runs beside kernels ----------------------------------------------------------------------------------------
@@ -110,15 +107,16 @@ def idle_backward_time_per_layer(
     return own + idle_forward_time_per_layer * recomputed_layer_fraction
 
 
+@family(PASS=PASSES)
 @quantity("s")
-def idle_overlapped_tensor_forward_time_per_layer(
-    tensor_forward_communication_time_per_layer,
-    kernel_overlapped_tensor_forward_time_per_layer,
-    idle_forward_time_per_layer,
+def idle_overlapped_tensor_PASS_time_per_layer(
+    tensor_PASS_communication_time_per_layer,
+    kernel_overlapped_tensor_PASS_time_per_layer,
+    idle_PASS_time_per_layer,
 ):
-    """Exchanges of a forward pass that fit into waiting for the host: they are kernels in the same queue. Source: definition."""
-    left = tensor_forward_communication_time_per_layer - kernel_overlapped_tensor_forward_time_per_layer
-    return np.maximum(np.minimum(left, idle_forward_time_per_layer), 0)
+    """Exchanges of a PASS pass that fit into waiting for the host: they are kernels in the same queue. Source: definition."""
+    left = tensor_PASS_communication_time_per_layer - kernel_overlapped_tensor_PASS_time_per_layer
+    return np.maximum(np.minimum(left, idle_PASS_time_per_layer), 0)
 
 
 @quantity("s")
@@ -133,48 +131,32 @@ def tensor_backward_communication_time_per_layer(
     return again + tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
 
 
-@quantity("s")
-def idle_overlapped_tensor_backward_time_per_layer(
-    tensor_backward_communication_time_per_layer,
-    kernel_overlapped_tensor_backward_time_per_layer,
-    idle_backward_time_per_layer,
-):
-    """Exchanges of a backward pass that fit into waiting for the host. Source: definition."""
-    left = tensor_backward_communication_time_per_layer - kernel_overlapped_tensor_backward_time_per_layer
-    return np.maximum(np.minimum(left, idle_backward_time_per_layer), 0)
-
-
 # --- what is left ----------------------------------------------------------------------------------------------------
 
 
+@family(PASS=PASSES)
 @quantity("s")
-def exposed_tensor_forward_communication_time_per_layer(
-    tensor_forward_communication_time_per_layer,
-    kernel_overlapped_tensor_forward_time_per_layer,
-    idle_overlapped_tensor_forward_time_per_layer,
+def exposed_tensor_PASS_communication_time_per_layer(
+    tensor_PASS_communication_time_per_layer,
+    kernel_overlapped_tensor_PASS_time_per_layer,
+    idle_overlapped_tensor_PASS_time_per_layer,
     overlap_slowdown_fraction,
 ):
-    """Exchanges of a forward pass that accelerators wait for. What runs beside kernels still slows them down.
-
-    Source: arXiv 2205.05198, section 4.2.2.
-    """
-    beside = kernel_overlapped_tensor_forward_time_per_layer * (1 - overlap_slowdown_fraction)
-    return tensor_forward_communication_time_per_layer - beside - idle_overlapped_tensor_forward_time_per_layer
-
-
-@quantity("s")
-def exposed_tensor_backward_communication_time_per_layer(
-    tensor_backward_communication_time_per_layer,
-    kernel_overlapped_tensor_backward_time_per_layer,
-    idle_overlapped_tensor_backward_time_per_layer,
-    overlap_slowdown_fraction,
-):
-    """Exchanges of a backward pass that accelerators wait for. What runs beside kernels still slows them down.
+    """Exchanges of a PASS pass that accelerators wait for. What runs beside kernels still slows them down.
 
     Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
-    beside = kernel_overlapped_tensor_backward_time_per_layer * (1 - overlap_slowdown_fraction)
-    return tensor_backward_communication_time_per_layer - beside - idle_overlapped_tensor_backward_time_per_layer
+    beside = kernel_overlapped_tensor_PASS_time_per_layer * (1 - overlap_slowdown_fraction)
+    return tensor_PASS_communication_time_per_layer - beside - idle_overlapped_tensor_PASS_time_per_layer
+
+
+@family(PASS=PASSES)
+@quantity("s")
+def overlapped_tensor_PASS_communication_time_per_layer(
+    kernel_overlapped_tensor_PASS_time_per_layer, idle_overlapped_tensor_PASS_time_per_layer
+):
+    """Tensor-parallel communication of a PASS pass that nobody waits for. Source: definition."""
+    return kernel_overlapped_tensor_PASS_time_per_layer + idle_overlapped_tensor_PASS_time_per_layer
 
 
 @quantity("s")
@@ -189,22 +171,6 @@ def exposed_tensor_communication_time_per_layer(
         + exposed_tensor_backward_communication_time_per_layer
         + grid_column_gather_time_per_layer
     )
-
-
-@quantity("s")
-def overlapped_tensor_forward_communication_time_per_layer(
-    kernel_overlapped_tensor_forward_time_per_layer, idle_overlapped_tensor_forward_time_per_layer
-):
-    """Tensor-parallel communication of a forward pass that nobody waits for. Source: definition."""
-    return kernel_overlapped_tensor_forward_time_per_layer + idle_overlapped_tensor_forward_time_per_layer
-
-
-@quantity("s")
-def overlapped_tensor_backward_communication_time_per_layer(
-    kernel_overlapped_tensor_backward_time_per_layer, idle_overlapped_tensor_backward_time_per_layer
-):
-    """Tensor-parallel communication of a backward pass that nobody waits for. Source: definition."""
-    return kernel_overlapped_tensor_backward_time_per_layer + idle_overlapped_tensor_backward_time_per_layer
 
 
 @quantity("s")
@@ -259,37 +225,14 @@ def context_communication_time_per_layer(
     )
 
 
-@quantity("s")
-def grid_column_gather_time_per_layer():
-    """Keys and values gathered over the columns: none where there is one. Source: arXiv 1909.08053."""
-    return 0
-
-
-@quantity("s", choice="tensor_parallel_strategy", value="2d_context")
-def grid_column_gather_time_per_layer__2d_context(grid_column_durations):
+@family(STRATEGY=("2d_context", "2d_summa"))
+@quantity("s", choice="tensor_parallel_strategy", value="STRATEGY")
+def grid_column_gather_time_per_layer__STRATEGY(grid_column_durations):
     """Keys and values gathered over the columns for a micro-batch in one layer, all passes; attention waits for it.
 
     Source: arXiv 2410.00273, section 3.
     """
     return total(d.time * d.count for d in grid_column_durations)
-
-
-@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def grid_column_gather_time_per_layer__2d_summa(grid_column_durations):
-    """Keys and values gathered over the columns for a micro-batch in one layer, all passes; attention waits for it.
-
-    Source: arXiv 2410.00273, section 3.
-    """
-    return total(d.time * d.count for d in grid_column_durations)
-
-
-@quantity("1")
-def overlappable_attention_fraction():
-    """Share of attention beside which keys and values can travel: all, where blocks are gathered piece by piece.
-
-    Source: arXiv 2310.01889, section 3.
-    """
-    return 1
 
 
 @quantity("1", choice="context_parallel_kind", value="ring")
@@ -299,12 +242,6 @@ def overlappable_attention_fraction__ring(context_parallel_degree):
     Source: arXiv 2310.01889, section 3.
     """
     return (context_parallel_degree - 1) / context_parallel_degree
-
-
-@quantity("1", choice="context_parallel_kind", value="all_to_all")
-def overlappable_attention_fraction__all_to_all():
-    """Share of attention beside which heads can travel: none, it needs all of them. Source: arXiv 2309.14509, section 3."""
-    return 0
 
 
 @quantity("s")
@@ -351,12 +288,6 @@ def exposed_KIND_communication_time_per_layer(
 
 
 # --- expert parallelism ----------------------------------------------------------------------------------------------
-
-
-@quantity("s")
-def expert_communication_time_per_layer():
-    """Tokens exchanged between experts: none in a dense network. Source: definition."""
-    return 0
 
 
 @quantity("s", choice="feedforward_kind", value="mixture")

@@ -108,12 +108,6 @@ def grid_column_buffer_bytes(local_key_value_bytes, tensor_parallel_columns, gat
     return local_key_value_bytes * tensor_parallel_columns * gathers
 
 
-@quantity("byte")
-def activation_staging_bytes():
-    """Buffers of activations on their way: none where they stay. Source: definition."""
-    return 0
-
-
 @quantity("byte", when_given=("activation_offload",))
 def activation_staging_bytes__offloaded(offloaded_activation_bytes_per_layer, largest_stage_layers):
     """Buffers of activations on their way to the host and back: of two layers. Source: arXiv 2104.07857, section 6.2."""
@@ -153,12 +147,6 @@ def gathered_weight_bytes(
     mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / weight_split_degree + experts)
     sharded = shares("weight", zero_stage) & (sharding_degree > 1)
     return sharded * (core + np.maximum(dense, mixture)) * weight_precision
-
-
-@quantity("byte")
-def weight_buffer_bytes(gathered_weight_bytes):
-    """Weights that are there for the time their layer runs: those that ZeRO gathers. Source: arXiv 1910.02054, 5.3."""
-    return gathered_weight_bytes
 
 
 @quantity("byte", **OFFLOADED)

@@ -19,22 +19,10 @@ def host_activation_bytes(offloaded_activation_bytes_per_layer, pipeline_stages,
     return offloaded_activation_bytes_per_layer * latest(layers)
 
 
-@quantity("byte")
-def host_memory_bytes():
-    """Memory that the host keeps for one accelerator: none where nothing is offloaded. Source: definition."""
-    return 0
-
-
 @quantity("byte", **OFFLOADED)
 def host_memory_bytes__offloaded(host_state_bytes, host_activation_bytes):
     """Memory that the host keeps for one accelerator. Source: definition."""
     return host_state_bytes + host_activation_bytes
-
-
-@quantity("boolean")
-def fits_in_host_memory():
-    """Whether the host holds what is offloaded: nobody says how much it has, or has to. Source: definition."""
-    return 1
 
 
 @quantity("boolean", when_given=("host_memory_capacity",), **OFFLOADED)

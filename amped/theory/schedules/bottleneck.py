@@ -101,12 +101,6 @@ def blocking_stage_send_time(stage_send_time, overlap_pipeline_communication):
     return stage_send_time * (1 - overlap_pipeline_communication)
 
 
-@quantity("count")
-def chunks_per_stage(virtual_pipeline_stages):
-    """Chunks of layers that a stage has, and between which micro-batches are handed over. Source: arXiv 2104.04473, section 2.2."""
-    return virtual_pipeline_stages
-
-
 @quantity("s")
 def pipeline_communication_time(
     stage_send_time, number_of_microbatches_per_minibatch, chunks_per_stage, pipeline_parallel_degree

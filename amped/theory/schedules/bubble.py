@@ -5,13 +5,7 @@ what comes back from the stages behind it, and its last gradients reach the firs
 Each schedule has its own equation, on its own page; an event-driven twin (`timeline.py`) executes the same schedules.
 """
 
-from amped.theory.quantity import MAPPING, parameter, quantity
-
-
-@parameter("1", category=MAPPING, at_most=1)
-def exposed_bubble_fraction():
-    """Share of the pipeline bubble that nothing fills, AMPeD's R. Source: AMPeD, pipeline bubbles."""
-    return 1
+from amped.theory.quantity import quantity
 
 
 @quantity("s", choice="performance_model", value="operators")

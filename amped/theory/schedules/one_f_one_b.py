@@ -8,12 +8,6 @@ from amped.theory.records import latest
 from amped.theory.stage_records import InFlight
 
 
-@quantity("s", choice="pipeline_schedule", value="1f1b")
-def pipeline_idle_time__1f1b(non_interleaved_idle_time):
-    """Waiting in a step of one forward, one backward. Source: arXiv 2104.04473, section 2.2.1."""
-    return non_interleaved_idle_time
-
-
 @quantity("s")
 def non_interleaved_idle_time(
     pipeline_stages,

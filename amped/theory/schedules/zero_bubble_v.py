@@ -36,12 +36,6 @@ def pipeline_idle_time__zero_bubble_v(
     return np.maximum(others, ahead) + 2 * (p - 1) * stage_send_time
 
 
-@quantity("count", **ZERO_BUBBLE_V)
-def chunks_per_stage__zero_bubble_v():
-    """Chunks of layers of a stage: one down, and one back. Source: arXiv 2405.15362, section 3."""
-    return 2
-
-
 @quantity("s", **ZERO_BUBBLE_V)
 def pipeline_communication_time__zero_bubble_v(
     stage_send_time, number_of_microbatches_per_minibatch, pipeline_parallel_degree

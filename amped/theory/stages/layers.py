@@ -15,16 +15,6 @@ ENDS = ("first", "last")
 KINDS = ("dense", "MoE")
 
 
-@family(END=ENDS)
-@quantity("count", category=MAPPING)
-def number_of_END_stage_layers(stage_layers):
-    """Layers of the END pipeline stage: as many as of the others unless given.
-
-    Source: Megatron-Core, --decoder-END-pipeline-num-layers.
-    """
-    return stage_layers
-
-
 @family(END=ENDS, OTHER=("last", "first"))
 @quantity("count", category=MAPPING, when_given=("number_of_OTHER_stage_layers",))
 def number_of_END_stage_layers__beside_the_OTHER(layers, pipeline_parallel_degree, number_of_OTHER_stage_layers):
@@ -117,13 +107,6 @@ def first_listed_layers(pipeline_layout):
 def last_listed_layers(pipeline_layout):
     """Layers that the layout lists last. Source: definition."""
     return pipeline_layout[-1].layers
-
-
-@family(END=ENDS, OTHER=("last", "first"))
-@quantity("count", category=MAPPING, even_with=("number_of_OTHER_stage_layers",), **LISTED)
-def number_of_END_stage_layers__of_layout(END_listed_layers):
-    """Layers of the END pipeline stage: as the layout lists them. Source: Megatron-Core, pipeline layout."""
-    return END_listed_layers
 
 
 @quantity("count", **LISTED)

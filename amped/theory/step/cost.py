@@ -1,15 +1,6 @@
 """What the training consumes: energy and money."""
 
-from amped.theory.quantity import ACCELERATOR, parameter, quantity
-
-
-@parameter("1", category=ACCELERATOR, at_most=1)
-def idle_power_fraction():
-    """Power of a waiting accelerator as a share of its thermal design power.
-
-    Source: nvidia-smi on an idle A100 SXM, about 60 of 400 W (from memory, unverified).
-    """
-    return 0.15
+from amped.theory.quantity import quantity
 
 
 @quantity("1")

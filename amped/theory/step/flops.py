@@ -6,6 +6,11 @@ from amped.theory.quantity import quantity
 from amped.theory.records import total
 
 
+def all_of(gemms):
+    """Multiply-accumulates of several products. Source: definition."""
+    return total(gemm.multiply_accumulates for gemm in gemms)
+
+
 @quantity("count")
 def layer_multiply_accumulates(
     projection_gemms,
@@ -17,9 +22,9 @@ def layer_multiply_accumulates(
     MoE_layer_passes,
 ):
     """Multiply-accumulates of the layers on one accelerator, forward, in a step. Source: AMPeD, computation time."""
-    projections = total(gemm.multiply_accumulates for gemm in projection_gemms) * attention_passes
-    dense = total(gemm.multiply_accumulates for gemm in feedforward_gemms) * dense_layer_passes
-    experts = total(gemm.multiply_accumulates for gemm in expert_gemms) * MoE_layer_passes
+    projections = all_of(projection_gemms) * attention_passes
+    dense = all_of(feedforward_gemms) * dense_layer_passes
+    experts = all_of(expert_gemms) * MoE_layer_passes
     return projections + attention_multiply_accumulates + dense + experts
 
 
@@ -43,7 +48,7 @@ def attention_multiply_accumulates(attention_gemms, attention_passes):
 
     Source: AMPeD, computation time.
     """
-    return total(gemm.multiply_accumulates for gemm in attention_gemms) * attention_passes
+    return all_of(attention_gemms) * attention_passes
 
 
 @quantity("count")
@@ -59,8 +64,8 @@ def output_head_multiply_accumulates(
     Source: arXiv 2104.04473, appendix. Differs: in Megatron-LM the last stage has the head alone.
     """
     calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
-    head = total(gemm.multiply_accumulates for gemm in output_head_gemms) * (1 + multi_token_prediction_layers)
-    return (head + total(gemm.multiply_accumulates for gemm in multi_token_prediction_gemms)) * calls
+    head = all_of(output_head_gemms) * (1 + multi_token_prediction_layers)
+    return (head + all_of(multi_token_prediction_gemms)) * calls
 
 
 @quantity("1", choice="attention_flop_convention", value="full")

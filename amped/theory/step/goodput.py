@@ -2,27 +2,9 @@
 
 import numpy as np
 
-from amped.theory.quantity import SYSTEM, parameter, quantity
+from amped.theory.quantity import SYSTEM, quantity
 
 FAILING = ("accelerator_mean_time_between_failures", "checkpoint_time", "restart_time")
-
-
-@parameter("s", category=SYSTEM, above=0)
-def accelerator_mean_time_between_failures():
-    """Mean time between failures that stop a training, for one accelerator with its share of all else.
-
-    Source: the operator's records.
-    """
-
-
-@parameter("s", category=SYSTEM)
-def checkpoint_time():
-    """Time for which a checkpoint stops the training. Source: the operator's records."""
-
-
-@parameter("s", category=SYSTEM)
-def restart_time():
-    """Time from a failure until the training runs again from its last checkpoint. Source: the operator's records."""
 
 
 @quantity("s")
@@ -38,12 +20,6 @@ def checkpoint_interval_time(checkpoint_time, time_between_failures):
     Source: Young, CACM 17(9), 1974, eq. 6.
     """
     return np.sqrt(2 * checkpoint_time * time_between_failures)
-
-
-@quantity("1")
-def goodput_fraction():
-    """Share of the time that brings the training forward: all of it. Source: definition."""
-    return 1
 
 
 @quantity("1", when_given=FAILING)

@@ -4,12 +4,6 @@ from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import quantity
 
 
-@quantity("s")
-def hidden_offload_communication_time():
-    """Copies from and to the host beside computation: none where nothing is offloaded. Source: definition."""
-    return 0
-
-
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)
 def hidden_offload_communication_time__operators(
     overlapped_offload_communication_time_per_layer,
@@ -23,12 +17,6 @@ def hidden_offload_communication_time__operators(
     """
     layers = bottleneck_stage_layer_passes * overlapped_offload_communication_time_per_layer - offload_fill_time
     return layers + overlapped_update_offload_time
-
-
-@quantity("s")
-def exposed_offload_communication_time():
-    """Copies from and to the host that accelerators wait for: none where nothing is offloaded. Source: definition."""
-    return 0
 
 
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)

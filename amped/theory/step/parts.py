@@ -6,38 +6,26 @@ from amped.theory.quantity import family, quantity
 from amped.theory.records import of_phase
 
 
+@family(
+    PASS=("forward", "backward"),
+    PHASE=("forward", "input_gradient"),
+    WHAT=("Forward time of all micro-batches", "Time of the gradients of all activations"),
+)
 @quantity("s", choice="performance_model", value="operators")
-def compute_forward_time__operators(
-    forward_time_per_layer,
-    embedding_forward_time,
-    output_head_forward_time,
+def compute_PASS_time__operators(
+    PHASE_time_per_layer,
+    embedding_PASS_time,
+    output_head_PHASE_time,
     bottleneck_stage_layer_passes,
     bottleneck_stage_embedding_passes,
     bottleneck_stage_output_head_passes,
 ):
-    """Forward time of all micro-batches on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
+    """WHAT on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
     ends = (
-        bottleneck_stage_embedding_passes * embedding_forward_time
-        + bottleneck_stage_output_head_passes * output_head_forward_time
+        bottleneck_stage_embedding_passes * embedding_PASS_time
+        + bottleneck_stage_output_head_passes * output_head_PHASE_time
     )
-    return bottleneck_stage_layer_passes * forward_time_per_layer + ends
-
-
-@quantity("s", choice="performance_model", value="operators")
-def compute_backward_time__operators(
-    input_gradient_time_per_layer,
-    embedding_backward_time,
-    output_head_input_gradient_time,
-    bottleneck_stage_layer_passes,
-    bottleneck_stage_embedding_passes,
-    bottleneck_stage_output_head_passes,
-):
-    """Time of the gradients of all activations on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
-    ends = (
-        bottleneck_stage_embedding_passes * embedding_backward_time
-        + bottleneck_stage_output_head_passes * output_head_input_gradient_time
-    )
-    return bottleneck_stage_layer_passes * input_gradient_time_per_layer + ends
+    return bottleneck_stage_layer_passes * PHASE_time_per_layer + ends
 
 
 @quantity("s", choice="performance_model", value="operators")
