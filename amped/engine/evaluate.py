@@ -216,9 +216,12 @@ def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Columns)
 
 def _evaluated(formula: Formula, cells: dict[str, Any], joint: Joint, dimensions: int) -> tuple[Any, int]:
     arguments = [cells[name] for name in formula.arguments]
-    mask = joint.settled(_union(held for _, held in arguments))
-    values = [_spread(data, held, mask, joint) for data, held in arguments]
-    if isinstance(joint, JointBlock):  # where all that is left needs every row: spread once
+    mask = 0
+    for _, held in arguments:
+        mask |= held
+    mask = joint.settled(mask)
+    values = [_spread(data, held, mask, joint) if held else data for data, held in arguments]
+    if mask and isinstance(joint, JointBlock):  # where all that is left needs every row: spread once
         cells.update(
             (name, (v, mask)) for name, v, (_, h) in zip(formula.arguments, values, arguments, strict=True) if h
         )

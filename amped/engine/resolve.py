@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 
 from amped.base.errors import Problem, ResolveError, did_you_mean
 from amped.configuring.sources import Sources
 from amped.theory.catalogue import Catalogue, Formula, Quantity
+
+# Plans that are remembered; one is some tens of kilobytes.
+MOST_PLANS = 256
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,18 @@ def plan(catalogue: Catalogue, targets: Iterable[str], sources: Sources, optiona
     Raises:
         ResolveError: an unknown target, inputs that nobody gives (all at once), or a cycle with its chain.
     """
-    given, choices = frozenset(sources.given), chosen_values(catalogue, sources)
+    targets = tuple(targets)
+    choices = chosen_values(catalogue, sources)
+    return _planned(catalogue, targets, frozenset(sources.given), tuple(choices.items()), tuple(optional))
+
+
+@lru_cache(maxsize=MOST_PLANS)
+def _planned(
+    catalogue: Catalogue, targets: tuple[str, ...], given: frozenset[str], chosen: tuple[tuple[str, str], ...],
+    optional: tuple[str, ...],
+) -> Plan:  # fmt: skip
+    """The plan of `plan`: it depends on which names are given and on no value, so that like questions share it."""
+    choices = dict(chosen)
     unknown = [name for name in targets if name not in catalogue]
     if unknown:
         raise ResolveError(

@@ -137,6 +137,13 @@ class Catalogue(Mapping[str, Quantity]):
     def __len__(self) -> int:
         return len(self._quantities)
 
+    def __eq__(self, other: object) -> bool:
+        """A catalogue is equal to itself alone, so that what is made from it can be remembered."""
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
     def _problems(self, quantity: Quantity) -> Iterator[Problem]:
         if len({f.mark.unit for f in quantity.formulas}) > 1:
             yield Problem(f"the alternatives of '{quantity.name}' have different units", advice="declare one unit")
