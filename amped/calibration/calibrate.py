@@ -13,9 +13,8 @@ from amped.calibration.coefficients import FITTABLE, MOST_OF_AN_ACCELERATOR, Coe
 from amped.calibration.fitting import NOISE, Task, Told, fitted
 from amped.calibration.observations import Observation, observed
 from amped.engine.evaluate import Array
-from amped.tables.table_files import ACCELERATORS
-from amped.tables.tables import Row, user_tables
-from amped.theory.quantity import ACCELERATOR
+from amped.tables.table_files import ACCELERATORS, SYSTEMS
+from amped.tables.tables import Row, Tables, user_tables
 from amped.validation.measurements import Measurement, read_measurements
 
 # How much more the rows must tell of a coefficient than is known without them: the changes of all times when it is moved by
@@ -71,8 +70,9 @@ def calibrated(
     Raises:
         TableError: for an unknown accelerator; ConfigError: if nothing of it was measured; AmpedError: for no table.
     """
-    row = user_tables(lookup_tables).row(ACCELERATORS, accelerator)
-    own = [m for m in read_measurements(table, lookup_tables) if accelerator_of(m) == row.name]
+    tables = user_tables(lookup_tables)
+    row = tables.row(ACCELERATORS, accelerator)
+    own = [m for m in read_measurements(table, lookup_tables) if accelerator_of(m, tables) == row.name]
     if not own:
         raise ConfigError(f"no row of {_label(table)} was measured on {row.name}", _measured_on(table, lookup_tables))
     return _calibrated(row, own, lookup_tables, tell)
@@ -87,14 +87,14 @@ def calibrated_all(
         ConfigError: if that is so of all; AmpedError: for no table.
     """
     tables, every = user_tables(lookup_tables), read_measurements(table, lookup_tables)
-    names = [name for name in dict.fromkeys(map(accelerator_of, every)) if name]
+    names = [name for name in dict.fromkeys(accelerator_of(m, tables) for m in every) if name]
     if not names:
         raise ConfigError(f"no row of {_label(table)} can be modeled", "`amped validate` says why")
     found: list[Calibration] = []
     refused: list[Problem] = []
     for name in names:
         try:
-            own = [m for m in every if accelerator_of(m) == name]
+            own = [m for m in every if accelerator_of(m, tables) == name]
             found.append(_calibrated(tables.row(ACCELERATORS, name), own, lookup_tables, tell))
         except ConfigError as error:
             refused += error.problems
@@ -104,9 +104,14 @@ def calibrated_all(
     return found
 
 
-def accelerator_of(m: Measurement) -> str:
-    """The row of the accelerator a measurement was made on; nothing where the row cannot be modeled."""
-    return str(m.config[ACCELERATOR]["lookup_config"]["lookup_table_row"]) if m.config else ""
+def accelerator_of(m: Measurement, tables: Tables) -> str:
+    """The row of the accelerator that a measurement was made on; nothing where the row cannot be modeled."""
+    try:
+        system = m.settings.get("system")
+        own = tables.row(SYSTEMS, system).columns.get("accelerator") if system else None
+        return "" if m.reason else tables.row(ACCELERATORS, str(m.settings.get("accelerator") or own)).name
+    except AmpedError:
+        return ""
 
 
 def _calibrated(row: Row, own: Sequence[Measurement], lookup_tables: Path | None, tell: Told) -> Calibration:
@@ -213,5 +218,6 @@ def _label(table: Path | None) -> str:
 
 
 def _measured_on(table: Path | None, lookup_tables: Path | None) -> str:
-    names = dict.fromkeys(filter(None, map(accelerator_of, read_measurements(table, lookup_tables))))
+    tables, every = user_tables(lookup_tables), read_measurements(table, lookup_tables)
+    names = dict.fromkeys(filter(None, (accelerator_of(m, tables) for m in every)))
     return f"it has rows of {', '.join(names)}" if names else "no row can be modeled: `amped validate` says why"

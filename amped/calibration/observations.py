@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from amped.base.errors import AmpedError
-from amped.configuring.scenario import Scenario, read_scenario
+from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run
@@ -50,19 +50,20 @@ def observed(m: Measurement, lookup_tables: Path | None = None) -> tuple[Observa
         AmpedError: where the row cannot be modeled, no time was measured, or its inputs are known badly.
     """
     timed = next((r for r in residuals_of(m, lookup_tables) if r.of_time), None)
-    if timed is None or timed.times is None or m.config is None:
+    if timed is None or timed.times is None:
         raise AmpedError(timed.reason if timed is not None and timed.reason else "no time was measured")
     if not timed.trusted:
         raise AmpedError(f"its inputs are known badly (confidence {m.confidence})")
-    scenario = read_scenario(m.config, lookup_tables=lookup_tables)
+    scenario = m.scenario(lookup_tables)
     start, times = _step_times(scenario)
-    return Observation(m.id, network_of(m), timed.times[0], start, times), scenario.sources.rows[KERNELS]
+    return Observation(m.id, network_of(scenario), timed.times[0], start, times), scenario.sources.rows[KERNELS]
 
 
-def network_of(m: Measurement) -> str:
+def network_of(scenario: Scenario) -> str:
     """A network by its size, whatever it is called."""
-    shape = f"{m.row.numbers['layers']:g} layers of {m.row.numbers['hidden_size']:g}"
-    experts = m.row.numbers.get("num_experts", 1)
+    given = scenario.sources.given
+    shape = f"{given['layers']:g} layers of {given['dimensionality']:g}"
+    experts = given.get("number_of_experts", 1)
     return f"{shape}, {experts:g} experts" if experts > 1 else shape
 
 

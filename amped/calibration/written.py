@@ -12,7 +12,7 @@ from amped.base import version
 from amped.calibration.calibrate import Calibration
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import catalogue
-from amped.validation.columns import SHIPPED
+from amped.validation.table import SHIPPED
 
 UNITS = {"s": (1e-6, " us"), "byte": (1e6, " MB"), "1": (1.0, "")}
 DESCRIPTION = "Coefficients fitted by `amped calibrate`: each row extends the one that served its accelerator."

@@ -10,7 +10,17 @@ from typer import Argument, Option
 
 from amped.cli import options
 
-What = Literal["accelerators", "models", "systems", "links", "kernel-efficiencies", "software", "parameters", "configs"]
+What = Literal[
+    "accelerators",
+    "models",
+    "systems",
+    "links",
+    "kernel-efficiencies",
+    "software",
+    "parameters",
+    "configs",
+    "measurements",
+]
 # For each table: the columns that tell its rows apart, and their heads.
 COLUMNS = {
     "accelerators": {"bf16_peak_flop_rate": "bf16 peak", "fp16_peak_flop_rate": "fp16 peak",
@@ -35,7 +45,7 @@ def listing(
     what: Annotated[
         What,
         Argument(
-            metavar="accelerators|models|systems|links|kernel-efficiencies|software|parameters|configs",
+            metavar="accelerators|models|systems|links|kernel-efficiencies|software|parameters|configs|measurements",
             help="What to list.",
         ),
     ],
@@ -43,7 +53,7 @@ def listing(
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False,
 ) -> None:
-    """List the accelerators, models, systems, links, software, parameters or configs there are.
+    """List the accelerators, models, systems, links, software, parameters, configs or measurements there are.
 
     Example: amped list models --filter llama
     """
@@ -74,6 +84,8 @@ def _lines(what: What, lookup_tables: Path | None) -> Iterator[dict[str, str]]:
         for name, quantity in catalogue().items():
             if quantity.mark.kind != "records" and not quantity.mark.constrains:
                 yield {"name": name, "unit": quantity.mark.bare or quantity.mark.unit, "meaning": quantity.summary}
+    elif what == "measurements":
+        yield from _measurements()
     else:
         yield from _rows(what, lookup_tables)
 
@@ -89,3 +101,18 @@ def _rows(what: What, lookup_tables: Path | None) -> Iterator[dict[str, str]]:
         aliases = [alias for alias in columns.get("aliases", ()) if isinstance(alias, str)]
         values = {head: str(columns.get(column, "")) for column, head in COLUMNS[what].items()}
         yield {"name": name, **values, "aliases": ", ".join(aliases)}
+
+
+def _measurements() -> Iterator[dict[str, str]]:
+    """The measured runs and layers that come with amped."""
+    from amped.theory.catalogue import catalogue
+    from amped.validation.table import read_table
+
+    for row in read_table(None, catalogue()):
+        own = {name: str(row.settings.get(name, "")) for name in ("accelerator", "number_of_accelerators", "software")}
+        time = f"{row.measured['step_time']:.4g} s" if "step_time" in row.measured else ""
+        yield {
+            "id": row.texts["id"], "network": row.texts.get("network", ""), "accelerator": own["accelerator"],
+            "number": own["number_of_accelerators"], "software": own["software"], "step": time,
+            "confidence": row.texts.get("confidence", ""),
+        }  # fmt: skip

@@ -1,4 +1,4 @@
-"""`amped show`: one row of a lookup table."""
+"""`amped show`: one row of a lookup table, or one measurement."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ def show(
         str,
         Argument(
             metavar="ROW",
-            help="An accelerator, a model, a system, a link, a software, or a row of kernel efficiencies.",
+            help="An accelerator, a model, a system, a link, a software, a row of kernel efficiencies, or a measurement.",
         ),
     ],
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the row as JSON.")] = False,
     old_names: options.OldNamesOption = False,
 ) -> None:
-    """Show a row of the lookup tables with its values, units, sources and doubts.
+    """Show a row of the lookup tables with its values, units, sources and doubts; or a measured run by its id.
 
     Example: amped show "H100 SXM"
     """
     options.print_old_names(old_names)
+    if (measured := _measurement(name)) is not None:
+        _show_measurement(measured, as_json)
+        return
     rows = _rows(name, lookup_tables)
     if as_json:
         options.show_json([{"table": r.table, "name": r.name, **r.columns} for r in rows], ensure_ascii=False)
@@ -55,3 +58,19 @@ def _rows(name: str, lookup_tables: Path | None) -> list[Row]:
         known = [row for table in tables.all_names() for row in tables.names(table)]
         raise TableError(f"no table has a row {quoted(name)}", did_you_mean(name, known) or "`amped list` shows them")
     return found
+
+
+def _measurement(name: str) -> dict[str, str] | None:
+    """The filled cells of the measurement of that name, of the table that comes with amped; None where there is none."""
+    from amped.validation.table import shipped_cells
+
+    return next((cells for cells in shipped_cells() if cells["id"] == name), None)
+
+
+def _show_measurement(cells: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        options.show_json(cells, ensure_ascii=False)
+        return
+    from amped.report.tables import listed
+
+    options.show(listed([{"column": column, "cell": cell} for column, cell in cells.items()]))

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from amped.validation.residuals import Residual
 
 
-Groups = Literal["source", "accelerator", "model"]
+Groups = Literal["source", "accelerator", "model", "software"]
 TableOption = Annotated[
     Path | None,
     Option("--table", metavar="CSV", help="Measurements; those that come with amped unless one is named."),
 ]
 ByOption = Annotated[Groups, Option("--by", help="What to group the errors by.")]
 AssumedOption = Annotated[
-    bool, Option("--assumed", help="List what each row leaves to defaults, and what of it is not understood.")
+    bool, Option("--assumed", help="List what each row leaves to defaults, and what of it is not modeled.")
 ]
 ResidualsOption = Annotated[
     bool, Option("--residuals", help="Print the errors that estimates take their bands from, as CSV.")
@@ -43,6 +43,9 @@ def validate(
     as_csv: Annotated[bool, Option("--csv", help="Print the rows as comma-separated values.")] = False,
     as_markdown: Annotated[bool, Option("--markdown", help="Print the section of the README.")] = False,
     as_residuals: ResidualsOption = False,
+    template: Annotated[
+        bool, Option("--template", help="Print a table with one row, to fill with your own runs.")
+    ] = False,
     plot: Annotated[bool, Option("--plot", help="Draw measured against predicted, validation.png.")] = False,
     output: FileOption = None,
     output_dir: options.OutputOption = None,
@@ -51,16 +54,29 @@ def validate(
     """Compare predictions with measurements: every row of a table estimated, and how far off each is.
 
     Compared are the step's time (else tokens per second, else model FLOP/s) and peak memory where it was measured; runs
-    that ran out of memory must be predicted not to fit. A row that cannot be modeled is listed with the reason. Columns
-    are those of the table that comes with amped; ten are enough.
+    that ran out of memory must be predicted not to fit. A row that cannot be modeled is listed with the reason. A column of
+    your own table is a parameter, a row of a lookup table, or what was measured: --template prints one to begin with.
 
     Example: amped validate --by accelerator --plot
     """
     from amped.validation.residuals import residuals
+    from amped.validation.table import TEMPLATE, shipped_text
 
+    if template:
+        typer.echo(shipped_text(TEMPLATE), nl=False)
+        return
     form = _form(output, json=as_json, csv=as_csv, markdown=as_markdown, residuals=as_residuals)
     options.refuse_existing(output, "--output")
     rows = residuals(table, lookup_tables)
+    _print(rows, form, by, assumed, output)
+    if plot:
+        from amped.report.scatter import scatter_plot
+
+        options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
+
+
+def _print(rows: Sequence[Residual], form: str, by: Groups, assumed: bool, output: Path | None) -> None:
+    """Prints all, or writes it to a file."""
     if output is not None:
         from amped.base.files import write_atomically
 
@@ -69,10 +85,6 @@ def validate(
         options.show(_table(rows, by, assumed))
     else:
         typer.echo(_text(rows, form, by, assumed), nl=False)
-    if plot:
-        from amped.report.scatter import scatter_plot
-
-        options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
 
 
 def _form(output: Path | None, **asked: bool) -> str:

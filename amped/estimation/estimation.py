@@ -118,15 +118,17 @@ class Estimation:
         ]
         told = [f"{name} is given, not calculated: what it is made of need not agree with it" for name in given]
         doubts = [*self.scenario.sources.doubts.values()] if self.uses_kernels else []
-        return list(dict.fromkeys([*self.scenario.sources.notices, *doubts, *told, *self._unused()]))
+        unread = [f"{name} is given, and nothing here uses it" for name in self.unread]
+        return list(dict.fromkeys([*self.scenario.sources.notices, *doubts, *told, *unread]))
 
-    def _unused(self) -> Iterator[str]:
-        """Values just given that no formula of this plan reads."""
+    @property
+    def unread(self) -> Iterator[str]:
+        """Values just given that no formula of this plan reads, by name."""
         asked = {name for f in self.plan.by_name.values() for name in (*f.mark.when_given, *f.mark.when_any_given)}
         for name, origin in self.scenario.sources.origins.items():
             given_now = isinstance(origin, Given) and origin.where.startswith("--set")
             if given_now and name not in self.results.cells and name not in asked and name not in self.choices:
-                yield f"{name} is given, and nothing here uses it"
+                yield name
 
     @property
     def uses_kernels(self) -> bool:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from amped.report import rows_formats
 from amped.report.tables import markdown
-from amped.report.validating import grouped, machine_of, memory_verdicts, overall, signed, values
+from amped.report.validating import grouped, memory_verdicts, overall, signed, values
 from amped.validation.accuracy import By
 from amped.validation.residuals import Residual
 
-# The largest errors are named one by one.
-WORST = 6
+# The largest errors are named one by one; so much of a reason is told.
+WORST, LONGEST = 6, 160
 
 
 def as_csv(rows: Sequence[Residual]) -> str:
@@ -23,9 +24,10 @@ def as_csv(rows: Sequence[Residual]) -> str:
 
 def _line(r: Residual) -> dict[str, Any]:
     m = r.measurement
-    own = {"model": r.model, "accelerator": r.accelerator, "gpus": m.row.text("gpus"), "confidence": m.confidence,
+    own = {"model": r.model, "accelerator": r.accelerator, "number_of_accelerators": r.number_of_accelerators, "confidence": m.confidence,
            "step_time_error_fraction": r.aligned_error if r.of_time else None,
-           "assumed": "; ".join(m.assumed.values()), "not_understood": "; ".join(m.unread)}  # fmt: skip
+           "assumed": "; ".join(r.assumed),
+           "not_modeled": "; ".join(f"{name}={said}" for name, said in m.row.facts.items())}  # fmt: skip
     return r.to_dict() | own
 
 
@@ -39,10 +41,10 @@ def as_markdown(rows: Sequence[Residual]) -> str:
 
 def _largest(rows: Sequence[Residual]) -> str:
     compared = sorted((r for r in rows if r.aligned_error is not None), key=lambda r: -abs(r.aligned_error or 0.0))
-    lines = []
-    for r in compared[:WORST]:
-        name, model, machine = machine_of(r)
-        lines.append([f"{r.measurement.source} {name}", model, machine, *values(r), signed(r.error)])
+    lines = [
+        [f"{r.measurement.source} {r.measurement.id}", r.model, r.machine, *values(r), signed(r.error)]
+        for r in compared[:WORST]
+    ]
     return markdown(["largest errors", "model", "accelerator", "measured", "amped", "error"], lines)
 
 
@@ -50,4 +52,5 @@ def _missed(rows: Sequence[Residual]) -> str:
     reasons = {r.measurement.id: r.reason.replace("|", "/") for r in rows if r.missed}
     if not reasons:
         return f"Rows that could not be modeled: none of {len({r.measurement.id for r in rows})}."
-    return markdown(["rows that could not be modeled", "why"], reasons.items())
+    times = Counter(f"{reason[:LONGEST]} …" if len(reason) > LONGEST else reason for reason in reasons.values())
+    return markdown(["rows that could not be modeled", "why"], [[f"{n}", reason] for reason, n in times.items()])

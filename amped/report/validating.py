@@ -11,8 +11,23 @@ from rich.text import Text
 
 from amped.report import human
 from amped.report.tables import table
-from amped.validation.accuracy import LOW, Accuracy, By, accuracy, by_confidence, groups, of_memory, of_time, verdicts
-from amped.validation.measurements import FLOP_RATE, MEMORY, THROUGHPUT, TIME, Measurement
+from amped.validation.accuracy import (
+    FITTED,
+    LOW,
+    SEEN,
+    TRUSTED,
+    UNSEEN,
+    Accuracy,
+    By,
+    accuracy,
+    by_confidence,
+    by_fit,
+    groups,
+    of_memory,
+    of_time,
+    verdicts,
+)
+from amped.validation.measurements import FLOP_RATE, MEMORY, THROUGHPUT, TIME
 from amped.validation.residuals import FITS, Residual
 
 # Units of a compared quantity, the largest first.
@@ -22,11 +37,16 @@ UNITS = {
 }  # fmt: skip
 # Heads and lines of a table.
 Told = tuple[list[str], list[list[str]]]
-ERRORS = ("rows", "missed", "mean", "median", "90 %", "max", "signed", "rank")
+# How groups of rows are called in a narrow table.
+SHOWN = {
+    TRUSTED: "high and medium", LOW: "low confidence", FITTED: "fitted to", SEEN: "source seen",
+    UNSEEN: "source not seen",
+}  # fmt: skip
+ERRORS = ("rows", "groups", "missed", "mean", "median", "90 %", "max", "signed", "rank")
 CONVENTION = (
     "error: predicted / measured - 1; of a rate also as the error of the step's time that it says, + too slow, and so in "
     "the summary. 90 %: nine rows of ten are nearer. rank: Spearman's correlation of tokens per second and accelerator "
-    "within each network of three rows or more."
+    "within each network of three rows or more. Repeats of one configuration are a group, which weighs as one row."
 )
 
 
@@ -55,17 +75,13 @@ def _rows(rows: Sequence[Residual]) -> Table:
     for r in rows:
         if r.measurement.source != source:
             source = r.measurement.source
-            lines.append(["", Text(source or "no source", style="bold")])
-        told = [*values(r), signed(r.error), signed(r.aligned_error) if is_rate(r) else ""]
-        lines.append([*(machine_of(r) if before != r.measurement.id else ("", "", "")), *told])
+            lines.append([Text(source or "no source", style="bold")])
+        told = [*values(r), signed(r.error), *([signed(r.aligned_error) if is_rate(r) else ""] if rates else [])]
+        head = f"{r.measurement.id} {r.model}, {r.machine}" if before != r.measurement.id else ""
+        lines.append([head, *told])
         before = r.measurement.id
-    heads = ["id", "model", "machine", "measured", "predicted", "error", *(["as time"] if rates else [])]
-    return table(heads, lines, ("model", "machine"), ("model",))
-
-
-def machine_of(r: Residual) -> tuple[str, str, str]:
-    """What was measured: the row, the network, the accelerators."""
-    return r.measurement.id, r.model, f"{r.measurement.row.text('gpus')} x {r.accelerator}"
+    heads = ["run", "measured", "predicted", "error", *(["as time"] if rates else [])]
+    return table(heads, lines, (), ("run",))
 
 
 def is_rate(r: Residual) -> bool:
@@ -94,16 +110,25 @@ def errors(found: Accuracy) -> list[str]:
              found.percentile_90_absolute_error_fraction, found.largest_absolute_error_fraction)  # fmt: skip
     rank = "-" if found.rank_correlation is None else f"{found.rank_correlation:.2f}"
     shown = ["-" if size is None else human.percent(size) for size in sizes]
-    return [f"{found.compared}", f"{found.missed}", *shown, signed(found.mean_signed_error_fraction), rank]
+    return [
+        f"{found.compared}",
+        f"{found.groups}",
+        f"{found.missed}",
+        *shown,
+        signed(found.mean_signed_error_fraction),
+        rank,
+    ]
 
 
 def overall(rows: Sequence[Residual]) -> Told:
-    """The errors of the step's time and of memory, by confidence; no line where there is nothing."""
+    """The errors of the step's time, by confidence and by what a fit has seen, and of memory; no line where nothing is."""
     found = {
-        f"{what}, {confidence.replace('_', ' ')}": accuracy(select(some))
-        for what, select in (("step time", of_time), ("memory", of_memory))
-        for confidence, some in by_confidence(rows).items()
-    }
+        f"{what}, {SHOWN[name]}": accuracy(select(some))
+        for what, select, parts in (
+            ("time", of_time, by_confidence), ("time", of_time, by_fit), ("memory", of_memory, by_confidence),
+        )
+        for name, some in parts(rows).items()
+    }  # fmt: skip
     lines = [[name, *errors(each)] for name, each in found.items() if each.compared or each.missed]
     return ["absolute error of", *ERRORS], lines
 
@@ -137,20 +162,19 @@ def _told(head: str, lines: Mapping[str, str]) -> Iterator[RenderableType]:
 
 
 def _details(rows: Sequence[Residual], assumed: bool) -> Iterator[RenderableType]:
-    """What rows do not say and what nobody understood of them; unless asked for, only how many rows that is."""
-    once = {r.measurement.id: r.measurement for r in rows}
+    """What rows do not say and what of them is not modeled; unless asked for, only how many rows that is."""
+    once = {r.measurement.id: r for r in rows}
     if assumed:
-        yield from _told("Assumed, where the row is silent:", {name: "; ".join(_lines(m)) for name, m in once.items()})
+        yield from _told("Assumed, where the row is silent:", {name: "; ".join(_lines(r)) for name, r in once.items()})
         return
-    silent = sum(bool(m.assumed) for m in once.values())
-    unread = sum(bool(m.unread or m.missing) for m in once.values())
+    silent = sum(bool(r.assumed) for r in once.values())
+    unmodeled = sum(bool(r.measurement.row.facts) for r in once.values())
     yield Text(f"{silent} of {len(once)} rows leave something to defaults (--assumed lists what)")
-    if unread:
-        yield Text(f"{unread} rows say something that amped does not understand (--assumed)")
+    if unmodeled:
+        yield Text(f"{unmodeled} rows did something that is not modeled (--assumed)")
     yield Text("")
 
 
-def _lines(m: Measurement) -> Iterator[str]:
-    yield from m.assumed.values()
-    yield from (f"NO PARAMETER FOR {name} = {number}" for name, number in m.missing.items())
-    yield from (f"NOT UNDERSTOOD: {piece}" for piece in m.unread)
+def _lines(r: Residual) -> Iterator[str]:
+    yield from r.assumed
+    yield from (f"NOT MODELED: {name} = {said}" for name, said in r.measurement.row.facts.items())

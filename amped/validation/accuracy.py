@@ -16,6 +16,7 @@ import numpy as np
 from amped.validation.measurements import MEMORY, TIME
 from amped.validation.residuals import FITS, Residual
 
+FITTED, SEEN, UNSEEN = "coefficients_fitted_on", "of_sources_seen_by_a_fit", "of_sources_not_seen"
 TRUSTED, LOW = "high_and_medium_confidence", "low_confidence"
 # Two rows have a rank correlation of 1 or -1 whatever they are.
 FEWEST_RANKED = 3
@@ -27,6 +28,7 @@ class By(enum.StrEnum):
     SOURCE = "source"
     ACCELERATOR = "accelerator"
     MODEL = "model"
+    SOFTWARE = "software"
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,15 @@ class Accuracy:
     """The errors of some rows; nothing where there are none.
 
     Attributes:
-        compared: rows with a prediction and a measurement; `missed` those that could not be modeled.
+        compared: rows with a prediction and a measurement; `groups` of them that repeat no configuration; `missed` those
+            that could not be modeled.
         percentile_90_absolute_error_fraction: nine rows of ten are nearer; interpolated between rows.
         rank_correlation: Spearman's, of tokens per second and accelerator, within each network of three rows or more; the
             mean of those, weighted by rows.
     """
 
     compared: int
+    groups: int
     missed: int
     mean_absolute_error_fraction: float | None = None
     median_absolute_error_fraction: float | None = None
@@ -51,14 +55,18 @@ class Accuracy:
 
 
 def accuracy(rows: Sequence[Residual]) -> Accuracy:
-    """The errors of rows that compare the same quantity."""
-    errors = np.array([e for r in rows if (e := r.aligned_error) is not None])
-    missed = sum(r.missed for r in rows)
-    if not errors.size:
-        return Accuracy(0, missed)
-    sizes = np.abs(errors)
+    """The errors of rows that compare the same quantity; repeats of one configuration weigh as one row."""
+    by_group: dict[str, list[float]] = {}
+    for r in rows:
+        if (error := r.aligned_error) is not None:
+            by_group.setdefault(r.measurement.group, []).append(error)
+    missed, compared = sum(r.missed for r in rows), sum(map(len, by_group.values()))
+    if not by_group:
+        return Accuracy(0, 0, missed)
+    sizes = np.array([np.mean(np.abs(errors)) for errors in by_group.values()])
+    errors = np.array([np.mean(errors) for errors in by_group.values()])
     return Accuracy(
-        errors.size, missed, float(np.mean(sizes)), float(np.median(sizes)), float(np.percentile(sizes, 90)),
+        compared, len(by_group), missed, float(np.mean(sizes)), float(np.median(sizes)), float(np.percentile(sizes, 90)),
         float(np.max(sizes)), float(np.mean(errors)), _rank_correlation_within_models(rows),
     )  # fmt: skip
 
@@ -73,6 +81,16 @@ def groups(rows: Sequence[Residual], by: By) -> Iterator[tuple[str, str, list[Re
 def by_confidence(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
     """The rows to judge by, and those apart."""
     return {TRUSTED: [r for r in rows if r.trusted], LOW: [r for r in rows if not r.trusted]}
+
+
+def by_fit(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
+    """The rows by what coefficients have seen of them: the row itself, others of its source, or nothing."""
+    seen = {r.measurement.source for r in rows if r.measurement.fitted}
+    names = {
+        r.measurement.id: FITTED if r.measurement.fitted else SEEN if r.measurement.source in seen else UNSEEN
+        for r in rows
+    }
+    return {name: [r for r in rows if names[r.measurement.id] == name] for name in (FITTED, SEEN, UNSEEN)}
 
 
 def of_time(rows: Sequence[Residual]) -> list[Residual]:
@@ -97,13 +115,15 @@ def verdicts(rows: Sequence[Residual]) -> dict[str, int]:
 
 def summary(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
     """Everything in a few numbers, as `amped validate --json` has it."""
-    ids = {r.measurement.id for r in rows}
-    missed = {r.measurement.id for r in rows if r.missed}
+    groups_of = {r.measurement.id: r.measurement.group for r in rows}
+    missed = {r.measurement.id: r.reason for r in rows if r.missed}
     return {
-        "rows": len(ids), "modeled": len(ids) - len(missed), "missed": len(missed),
+        "rows": len(groups_of), "groups": len(set(groups_of.values())), "modeled": len(groups_of) - len(missed),
+        "missed": len(missed), "reasons": missed,
         "errors_are": "predicted / measured - 1, of the step's time also where a rate was measured",
         TIME: {name: asdict(accuracy(of_time(some))) for name, some in by_confidence(rows).items()},
         MEMORY: {name: asdict(accuracy(of_memory(some))) for name, some in by_confidence(rows).items()},
+        "by_fit": {name: asdict(accuracy(of_time(some))) for name, some in by_fit(rows).items() if some},
         FITS: verdicts(rows),
         f"by_{by.value}": [_group(by, *each) for each in groups(rows, by)],
     }  # fmt: skip
@@ -115,7 +135,10 @@ def _group(by: By, name: str, confidence: str, rows: list[Residual]) -> dict[str
 
 
 def _group_name(r: Residual, by: By) -> str:
-    return {By.SOURCE: r.measurement.source or "unnamed", By.ACCELERATOR: r.accelerator, By.MODEL: r.model}[by]
+    return {
+        By.SOURCE: r.measurement.source or "unnamed", By.ACCELERATOR: r.accelerator, By.MODEL: r.model,
+        By.SOFTWARE: str(r.measurement.settings.get("software", "unnamed")),
+    }[by]  # fmt: skip
 
 
 def _rank_correlation_within_models(rows: Sequence[Residual]) -> float | None:
@@ -134,9 +157,7 @@ def _tokens_rates(r: Residual) -> tuple[float, float] | None:
     """Tokens per second and accelerator, measured and predicted."""
     if r.times is None:
         return None
-    numbers = r.measurement.row.numbers
-    tokens = numbers["global_batch"] * numbers["seq_len"] / numbers["gpus"]
-    return tokens / r.times[0], tokens / r.times[1]
+    return r.tokens / r.times[0], r.tokens / r.times[1]
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float | None:

@@ -9,14 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from amped.base.errors import AmpedError, one_line
-from amped.configuring.scenario import read_scenario
+from amped.base.errors import AmpedError, ConfigError, Problem, one_line
+from amped.configuring.sources import LookedUp
 from amped.estimation.estimation import Estimation, estimated
 from amped.estimation.uncertainty import Ground, Validated
-from amped.theory.quantity import ACCELERATOR
-from amped.validation.measurements import COMPARED, STEP, TIME, Measurement, read_measurements
+from amped.tables.table_files import SOFTWARE
+from amped.validation.measurements import COMPARED, TIME, Measurement, read_measurements
+from amped.validation.table import STEP
 
 FITS = "fits_in_memory"
+# The page of what a stack does well or badly: its row says so, and nothing is assumed of the measurement.
+HOW_WELL = "inputs/software"
 NOTHING = "nothing was measured"
 ENDED, RAN = "ran out of memory, and is predicted to fit", "ran, and is predicted not to fit in memory"
 
@@ -31,6 +34,7 @@ class Residual:
         fits_in_memory: as predicted.
         ground: what the error depends on beside the formulas.
         step_time: as predicted, for rates: what their error is of the time.
+        tokens: of a step, for each accelerator; `assumed` what the row leaves to defaults.
         reason: why there is no prediction, or what is wrong with the one about memory.
     """
 
@@ -41,6 +45,8 @@ class Residual:
     fits_in_memory: bool | None = None
     ground: Ground | None = None
     step_time: float | None = None
+    tokens: float = 0.0
+    assumed: tuple[str, ...] = ()
     reason: str = ""
 
     @property
@@ -77,19 +83,32 @@ class Residual:
     @property
     def model(self) -> str:
         """The network's name, which nothing depends on."""
-        return self.measurement.row.text("model_name") or "unnamed"
+        return self.measurement.network or "unnamed"
 
     @property
     def accelerator(self) -> str:
-        """The accelerator's row, or what stands in the table where there is none."""
-        config = self.measurement.config
-        row = config[ACCELERATOR]["lookup_config"]["lookup_table_row"] if config else ""
-        return str(row) or self.measurement.row.text("accelerator")
+        """The accelerator's row, or what stands in the table where there is no prediction."""
+        return self.ground.accelerator if self.ground else str(self.measurement.settings.get("accelerator", ""))
+
+    @property
+    def number_of_accelerators(self) -> float | None:
+        """Accelerators of the run; None where there is no prediction and the table does not say."""
+        return (
+            self.ground.number_of_accelerators
+            if self.ground
+            else self.measurement.settings.get("number_of_accelerators")
+        )
+
+    @property
+    def machine(self) -> str:
+        """How many of which accelerator."""
+        number = self.number_of_accelerators
+        return self.accelerator if number is None else f"{number:g} x {self.accelerator}"
 
     @property
     def trusted(self) -> bool:
         """Whether the inputs are known well enough to judge by: confidence high or medium."""
-        return self.measurement.confidence.casefold() in ("high", "medium")
+        return self.measurement.confidence in ("high", "medium")
 
     def to_dict(self) -> dict[str, str | float | bool | None]:
         """The residual as `amped validate --json` has it."""
@@ -104,7 +123,7 @@ def residuals(table: str | Path | None = None, lookup_tables: str | Path | None 
     """Every measurement of a table beside what amped predicts, those of the table that comes with amped by default.
 
     Args:
-        table: a file of comma-separated values; see `columns.COLUMNS`.
+        table: a file of comma-separated values; `amped validate --template` prints its columns.
         lookup_tables: a folder of lookup tables to layer over the shipped ones.
 
     Raises:
@@ -128,13 +147,12 @@ def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
 
 def residuals_of(m: Measurement, lookup_tables: str | Path | None = None) -> Sequence[Residual]:
     """The compared quantities of one row."""
-    wanted: list[tuple[str, float | None]] = [*m.measured.items(), *([(FITS, False)] if m.out_of_memory else [])]
+    wanted: list[tuple[str, float | None]] = [*m.compared.items(), *([(FITS, False)] if m.out_of_memory else [])]
     wanted = wanted or [(TIME, None)]
-    if m.config is None:
+    if m.reason:
         return [Residual(m, name, value, reason=m.reason) for name, value in wanted]
     try:
-        estimation = estimated(read_scenario(m.config, lookup_tables=lookup_tables), Estimation)
-        return list(_compared(m, wanted, estimation))
+        return list(_compared(m, wanted, estimated(m.scenario(lookup_tables), Estimation)))
     except AmpedError as error:
         return [Residual(m, name, value, reason=one_line(error)) for name, value in wanted]
 
@@ -142,8 +160,22 @@ def residuals_of(m: Measurement, lookup_tables: str | Path | None = None) -> Seq
 def _compared(m: Measurement, wanted: list[tuple[str, float | None]], e: Estimation) -> Iterator[Residual]:
     fits = bool(e[FITS])
     verdict = (ENDED if fits else "") if m.out_of_memory else ("" if fits else RAN)
+    verdict = verdict if m.compared or m.out_of_memory else NOTHING
+    unread = [f"'{name}' is given, and no formula of its plan reads it" for name in e.unread if name in m.row.settings]
+    if unread:
+        raise ConfigError(Problem(what, f"line {m.row.line}", "leave the cell blank") for what in unread)
+    tokens = e["batch_size"] * e["context"] / e["number_of_accelerators"]
     for name, value in wanted:
         predicted = fits if name == FITS else m.predicted(e, name)
-        yield Residual(
-            m, name, value, predicted, fits, e.ground, e[TIME], verdict if m.measured or m.out_of_memory else NOTHING
-        )
+        yield Residual(m, name, value, predicted, fits, e.ground, e[TIME], tokens, _assumed(m, e), verdict)
+
+
+def _assumed(m: Measurement, e: Estimation) -> tuple[str, ...]:
+    """What the row leaves blank: what was chosen for it, and what the row of its software does by default."""
+    told = []
+    for name, origin in e.scenario.sources.origins.items():
+        if not isinstance(origin, LookedUp) or origin.row.table != SOFTWARE:
+            continue
+        if (name in e or name in e.choices) and e.scenario.catalogue[name].formulas[0].page != HOW_WELL:
+            told.append(f"{name} = {origin.written} (default of {origin.row.name})")
+    return (*m.assumed.values(), *told)

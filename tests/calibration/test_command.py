@@ -54,7 +54,7 @@ def rates_of(tables):
     """What a machine's kernels reach, which is what coefficients are for, and a network's step that was not fitted to."""
     unseen = estimate("minimal", accelerator=MACHINE, lookup_tables=tables)
     (found,) = unseen.results.records("kernel_rates")
-    return found.matrix_time, found.fused_backward_rate, unseen["step_time"]
+    return found.products.matrix_time, found.attention.backward_rate, unseen["step_time"]
 
 
 def test_the_machine_is_found_again(done, tmp_path):
@@ -162,28 +162,28 @@ def test_a_fit_at_its_bound_and_far_from_what_was_known_says_so(tmp_path):
 
 
 def test_one_network_tells_nothing_of_others(tmp_path):
-    few = [run for run in RUNS if run["model_name"] == "a"]
+    few = [run for run in RUNS if run["network"] == "a"]
     found = calibrated(measured(tmp_path, runs=few, **TRUTH), MACHINE)
     assert (found.sizes, found.error_left_out, found.loss) == (1, None, None)
     assert len(found.values) <= 2
 
 
 def test_what_is_known_badly_or_not_modeled_is_left_out_and_told(tmp_path):
-    rows = [run | {"measured_step_time_s": 1.0 + i} for i, run in enumerate(RUNS[:6])]
+    rows = [run | {"measured_step_time": 1.0 + i} for i, run in enumerate(RUNS[:6])]
     rows[0] |= {"confidence": "low"}
-    rows[1] |= {"tp": 3}
-    rows[2].pop("measured_step_time_s")
+    rows[1] |= {"tensor_parallel_degree": 3}
+    rows[2] |= {"measured_step_time": "", "measured_memory_bytes": 60e9}
     found = calibrated(written(tmp_path / "runs.csv", rows), MACHINE)
     assert found.used == tuple(run["id"] for run in RUNS[3:6])
     assert found.left_out.keys() == {run["id"] for run in RUNS[:3]}
     assert "confidence low" in found.left_out[RUNS[0]["id"]]
-    assert found.left_out[RUNS[2]["id"]] == "nothing was measured"
+    assert found.left_out[RUNS[2]["id"]] == "no time was measured"
 
 
 def test_all_accelerators_of_a_table_at_once(tmp_path):
-    rows = [run | {"id": f"{run['id']} {machine}", "accelerator": machine, "measured_step_time_s": 5.0}
+    rows = [run | {"id": f"{run['id']} {machine}", "accelerator": machine, "measured_step_time": 5.0}
             for machine in (MACHINE, "H100 SXM") for run in RUNS[:4]]  # fmt: skip
-    rows += [RUNS[0] | {"id": "alone", "accelerator": "A100 SXM 80GB", "measured_step_time_s": 5.0}]
+    rows += [RUNS[0] | {"id": "alone", "accelerator": "A100 SXM 80GB", "measured_step_time": 5.0}]
     lines = []
     found = calibrated_all(written(tmp_path / "runs.csv", rows), tell=lines.append)
     assert [c.accelerator.name for c in found] == [MACHINE, "H100 SXM"]

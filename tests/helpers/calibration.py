@@ -13,9 +13,10 @@ Run = dict[str, object]
 MACHINE = "H200 SXM"
 NETWORKS = {"a": (24, 2048, 16), "b": (32, 4096, 32), "c": (40, 5120, 40), "d": (48, 8192, 64)}
 RUNS: list[Run] = [
-    {"id": f"{name}-{tp}-{length}-{micro}", "model_name": name, "layers": layers, "hidden_size": width,
-     "attention_heads": heads, "vocab_size": 32000, "seq_len": length, "accelerator": MACHINE, "gpus": 8, "tp": tp,
-     "micro_batch": micro, "global_batch": 64, "precision": "bf16", "flash_attention": 1}
+    {"id": f"{name}-{tp}-{length}-{micro}", "network": name, "layers": layers, "dimensionality": width,
+     "attention_heads": heads, "vocabulary_size": 32000, "context": length, "accelerator": MACHINE, "number_of_accelerators": 8,
+     "tensor_parallel_degree": tp,
+     "microbatch_size": micro, "batch_size": 64, "matrix_precision": "bf16", "flash_attention": 1}
     for name, (layers, width, heads) in NETWORKS.items()
     for tp, length, micro in ((1, 2048, 4), (2, 16384, 1), (4, 32768, 1), (8, 2048, 2))
 ]  # fmt: skip
@@ -33,9 +34,9 @@ def tables_with(folder: Path, **values: object) -> Path:
 def measured(folder: Path, noise: float = 0.0, runs: Sequence[Run] = RUNS, **values: object) -> Path:
     """A table of the runs as a machine with these coefficients would have had them, each off by some noise."""
     scatter = np.random.default_rng(7).normal(1.0, noise, len(runs)) if noise else np.ones(len(runs))
-    draft = written(folder / "draft.csv", [run | {"measured_step_time_s": 1.0} for run in runs])
+    draft = written(folder / "draft.csv", [run | {"measured_step_time": 1.0} for run in runs])
     times = [r.predicted for r in residuals(draft, tables_with(folder, **values)) if r.of_time]
-    rows = [run | {"measured_step_time_s": repr(float(t * s))} for run, t, s in zip(runs, times, scatter, strict=True)]
+    rows = [run | {"measured_step_time": repr(float(t * s))} for run, t, s in zip(runs, times, scatter, strict=True)]
     return written(folder / "runs.csv", rows)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from amped.validation.measurements import Measurement
 from amped.validation.residuals import Residual, residuals
 
-RUN = {"id": "mine", "source": "us", "model_name": "ours", "layers": 32, "hidden_size": 4096, "attention_heads": 32,
-       "vocab_size": 32000, "seq_len": 4096, "accelerator": "h100_sxm 80gb", "gpus": 16, "dp": 16, "zero_stage": 3,
-       "global_batch": 64, "measured_step_time_s": 5.0}  # fmt: skip
+RUN = {"id": "mine", "source": "us", "network": "ours", "layers": 32, "dimensionality": 4096, "attention_heads": 32,
+       "vocabulary_size": 32000, "context": 4096, "system": "DGX H100", "number_of_accelerators": 16,
+       "data_parallel_degree": 16, "zero_stage": 3, "batch_size": 64, "microbatch_size": 1, "measured_step_time": 5.0}  # fmt: skip
 
 ENTRY = ["id", "source", "quantity", "measured", "predicted", "error_fraction", "fits_in_memory", "reason"]
 

@@ -61,4 +61,4 @@ def test_the_ten_lines_are_the_shipped_config():
 def test_the_section_on_accuracy_is_what_validate_prints():
     printed = CliRunner().invoke(app, ["validate", "--markdown"], catch_exceptions=False).stdout
     between = README.split("<!-- accuracy: amped validate --markdown -->\n")[1].split("<!-- end of accuracy -->")[0]
-    assert between.strip() == printed.strip()
+    assert between.strip() == printed.split("\n\n")[0].strip()  # the rest is long: docs/measurements.md

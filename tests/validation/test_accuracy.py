@@ -1,5 +1,6 @@
 """The errors of many rows in a few numbers, by hand on a toy table."""
 
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,14 +10,15 @@ from amped.validation.accuracy import By, accuracy, groups, rank_correlation
 from amped.validation.residuals import Residual
 from tests.helpers.validation import shipped
 
+NAMES = map(str, count())
+
 
 def row(measured, predicted, model="a", quantity="step_time", confidence="high"):
     """A run of a toy: 8 accelerators, 16 sequences of 128 tokens."""
-    numbers = {"global_batch": 16.0, "seq_len": 128.0, "gpus": 8.0}
-    texts = {"model_name": model, "accelerator": "toy"}
-    m = SimpleNamespace(id=f"{model}{measured}", source="toys", confidence=confidence, config=None, out_of_memory=False,
-                        row=SimpleNamespace(numbers=numbers, text=lambda name: texts.get(name, "")))  # fmt: skip
-    return Residual(m, quantity, measured, predicted, True, step_time=predicted, reason="" if predicted else "why")
+    m = SimpleNamespace(id=f"{model}{measured}", group=next(NAMES), source="toys", confidence=confidence, network=model,
+                        out_of_memory=False, fitted=False, settings={"accelerator": "toy"})  # fmt: skip
+    tokens = 16 * 128 / 8
+    return Residual(m, quantity, measured, predicted, True, None, predicted, tokens, reason="" if predicted else "why")
 
 
 def test_errors_by_hand():
@@ -30,6 +32,16 @@ def test_errors_by_hand():
     assert found.mean_signed_error_fraction == pytest.approx(0.05)
     # sizes in order 0, 0.1, 0.1, 0.2: rank 0.9 * 3 = 2.7 lies between the last two
     assert found.percentile_90_absolute_error_fraction == pytest.approx(0.1 + 0.7 * 0.1)
+
+
+def test_repeats_of_a_configuration_weigh_as_one_row():
+    """Errors of +10 % and +30 % in one group are +20 %; beside a row that is exact, the mean is 10 %."""
+    rows = [row(10.0, 11.0), row(10.0, 13.0), row(10.0, 10.0)]
+    rows[1].measurement.group = rows[0].measurement.group
+    found = accuracy(rows)
+    assert (found.compared, found.groups) == (3, 2)
+    assert found.mean_absolute_error_fraction == pytest.approx(0.1)
+    assert found.largest_absolute_error_fraction == pytest.approx(0.2)
 
 
 def test_nothing_has_no_error_and_misses_are_counted_all_the_same():
@@ -69,15 +81,6 @@ def test_ranks_are_within_a_network_and_weighted_by_its_rows():
     lone = [row(1.0, 50.0, "c"), row(2.0, 5.0, "c")]
     assert accuracy([*right, *wrong, *lone]).rank_correlation == pytest.approx((3 * 1 - 6 * 1) / 9)
     assert accuracy(lone).rank_correlation is None
-
-
-def test_unknown_grades_of_confidence_are_not_trusted():
-    assert [row(1.0, 1.0, confidence=c).trusted for c in ("high", "Medium", "low", "guess")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
 
 
 def test_the_order_of_rows_changes_nothing():

@@ -1,7 +1,6 @@
 """Every coefficient and what selects it: an accelerator, a precision, a system, a software stack; never a row or a network."""
 
 import ast
-import inspect
 import re
 
 import pytest
@@ -13,10 +12,8 @@ from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SY
 from amped.tables.tables import Tables
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
-from amped.validation.columns import read_table
 from amped.validation.measurements import read_measurements
-from amped.validation.stacks import STACKS, UNKNOWN, shape_of, stack_of
-from amped.validation.translation import HOW_WELL
+from amped.validation.table import read_table
 from tests.helpers.places import ROOT
 
 KNOWN, TABLES = catalogue(), Tables()
@@ -57,9 +54,9 @@ SELECTED_BY = {
 }  # fmt: skip
 # Columns that tell of a row and go into no formula.
 ABOUT = {"aliases", "extends", "fitted", "fitted_on", "notes", "sources", "sources_opened", "unverified"}
-ROWS = read_table()
+ROWS = read_table(None, KNOWN)
 # Names of networks and rows of measurements; those of one plain word and no digit would be found in any text.
-NAMES = {row.text(column) for row in ROWS for column in ("id", "model_name")} | set(TABLES.names(MODELS))
+NAMES = {row.texts.get(column, "") for row in ROWS for column in ("id", "network")} | set(TABLES.names(MODELS))
 NAMES = {plain(name) for name in NAMES if re.search(r"\d", name) and len(name) > 4}
 
 
@@ -143,37 +140,29 @@ def test_a_program_that_did_would_be_seen(tmp_path):
     assert mentions(page) == ["GPT-18.4B"]
 
 
+# What a stack does well or badly: parameters on the page of software that its rows have.
+HOW_WELL = {n for n in names_on("inputs/software") if KNOWN[n].category} - {
+    "deterministic", "deterministic_attention_fraction", "attention_head_ramp", "flex_attention_fraction",
+    "expert_assignment",
+}  # fmt: skip
+
 # --- software stacks --------------------------------------------------------------------------------------------------
 
 
-def test_a_stack_is_selected_by_framework_era_and_compiler_alone():
-    assert list(inspect.signature(stack_of).parameters) == ["framework", "source", "tables", "compiled"]
-    assert list(inspect.signature(shape_of).parameters) == ["stack", "gated", "context"]
-    used = {stack_of(r.text("framework"), f"{r.text('source')} {r.text('source_ref')}", TABLES).name for r in ROWS}
-    assert UNKNOWN not in used
-    assert [name for name in {row.text("model_name") for row in ROWS} if any(re.search(p, name.casefold()) for p, *_ in STACKS)] == []  # fmt: skip
-
-
-def test_every_stack_has_a_row_and_every_row_a_stack():
-    named = {row for _, _, row in STACKS} | {UNKNOWN}
-    others = {name for name in TABLES.names(SOFTWARE) if name not in named}
-    assert named <= set(TABLES.names(SOFTWARE))
-    assert others == {"torchtitan 2024, compiled", "torchtitan, compiled"}  # chosen by torch.compile
+def test_a_row_of_measurements_names_a_row_of_software():
+    named = {str(row.settings["software"]) for row in ROWS if "software" in row.settings}
+    assert all(TABLES.has(SOFTWARE, name) for name in named)
+    assert all("software" in row.settings for row in ROWS)
 
 
 def test_what_a_stack_has_beside_defaults_are_the_page_of_software():
-    page = {n for n in names_on("inputs/software") if KNOWN[n].category}
     columns = {column for row in software_rows() for column in row.columns} - ABOUT
-    assert page - columns == {
-        "deterministic", "deterministic_attention_fraction", "attention_head_ramp", "flex_attention_fraction",
-        "expert_assignment",
-    }  # fmt: skip
-    assert page & columns == set(HOW_WELL)
-    assert [c for c in columns - page if c in KNOWN and COEFFICIENT.search(c)] == []
+    assert columns >= HOW_WELL
+    assert [c for c in columns - HOW_WELL if c in KNOWN and COEFFICIENT.search(c)] == []
 
 
 def test_the_row_of_no_software_repeats_the_defaults_of_its_parameters():
-    row = TABLES.row(SOFTWARE, UNKNOWN)
+    row = TABLES.row(SOFTWARE, "default")
     assert {c for c in row.columns if c in KNOWN} == set(HOW_WELL)
     for column in HOW_WELL:
         (formula,) = KNOWN[column].formulas
@@ -197,10 +186,13 @@ def test_few_numbers_are_fitted(rows, most):
 
 
 def test_a_measurement_gives_no_coefficient_of_its_own():
-    allowed = set(HOW_WELL) & {"attention_kernel", "weight_gradient_accumulation", "deduplicated_dispatch"}
+    allowed = {"attention_kernel", "weight_gradient_accumulation", "deduplicated_dispatch", "fused_cross_entropy",
+               "recomputation_stops_early"}  # fmt: skip
     for m in read_measurements():
-        sections = [s["parameters"] for s in m.config.values() if isinstance(s, dict)]
-        given = {name for section in sections for name in section}
+        given = m.row.settings.keys()
         own = {n for n in given if COEFFICIENT.search(n) or n in HOW_WELL}
         alone = {"host_time_per_step", "training_clock_fraction"} if m.kind == "layer" else set()  # no run, and no heat
-        assert own - allowed - alone == set(), m.id
+        recorded = (
+            {"host_time_per_layer"} if m.settings.get("host_time_per_layer") == 0 else set()
+        )  # whole steps as graphs
+        assert own - allowed - alone - recorded == set(), m.id

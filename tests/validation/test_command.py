@@ -10,8 +10,7 @@ from amped.report.scatter import scatter_plot
 from amped.tables.table_files import KERNELS, SOFTWARE
 from amped.tables.table_files import shipped as rows_of_table
 from amped.validation.accuracy import By, accuracy, by_confidence, groups, of_memory, of_time, summary
-from amped.validation.columns import read_table
-from amped.validation.measurements import COMPARED, MEMORY, PEAK_MEMORY, read_measurements
+from amped.validation.measurements import COMPARED, MEMORY, read_measurements
 from tests.helpers.cli import amped
 from tests.helpers.validation import ENTRY, rows_of, shipped
 
@@ -40,45 +39,47 @@ def printed(tmp_path_factory):
 def test_every_row_is_modeled_and_every_number_finite(printed):
     assert list(printed) == ["rows", "summary"]
     assert all(list(entry) == ENTRY for entry in printed["rows"])
-    numbers = [entry[name] for entry in printed["rows"] for name in ("measured", "predicted")]
+    compared = [entry for entry in printed["rows"] if entry["quantity"] != "fits_in_memory"]
+    numbers = [entry[name] for entry in compared for name in ("measured", "predicted") if entry[name] is not None]
     assert all(math.isfinite(number) and number > 0 for number in numbers)
-    assert len({entry["id"] for entry in printed["rows"]}) == 72
-    assert (printed["summary"]["rows"], printed["summary"]["missed"]) == (72, 0)
+    assert len({entry["id"] for entry in printed["rows"]}) == 397
+    told = printed["summary"]
+    assert (told["rows"], told["groups"], told["modeled"], told["missed"]) == (397, 336, 363, 34)
+    assert told["reasons"].keys() == {entry["id"] for entry in printed["rows"] if entry["predicted"] is None}
 
 
 def test_each_measured_column_is_one_entry_in_si_units(printed):
     expected = []
-    for row in read_table():
-        columns = [(name, *COMPARED[name]) for name in COMPARED if row.numbers.get(COMPARED[name][0])][:1]
-        memory = [(MEMORY, *PEAK_MEMORY)] if row.numbers.get(PEAK_MEMORY[0]) else []
-        expected += [(row.text("id"), name, row.numbers[c] * size) for name, c, size in (*columns, *memory)]
+    for m in read_measurements():
+        told = [(m.id, name, m.row.measured[name]) for name in (*COMPARED, MEMORY) if name in m.row.measured]
+        expected += told or [(m.id, "fits_in_memory", False)]
     assert [(e["id"], e["quantity"], e["measured"]) for e in printed["rows"]] == expected
 
 
 def test_errors_are_predicted_over_measured(printed):
     for entry in printed["rows"]:
-        assert entry["error_fraction"] == pytest.approx(entry["predicted"] / entry["measured"] - 1, abs=1e-12)
+        if entry["error_fraction"] is not None:
+            assert entry["error_fraction"] == pytest.approx(entry["predicted"] / entry["measured"] - 1, abs=1e-12)
 
 
 def test_the_summary_follows_from_the_rows(printed):
-    grade = {name: m.confidence for name, m in rows_of(shipped()).items()}
-    trusted = [
+    """Rows that coefficients were fitted to repeat no configuration, so that each weighs alike."""
+    fitted = {name for name, m in rows_of(shipped()).items() if m.fitted}
+    errors = [
         # A rate that is a tenth too high says a time that is an eleventh too short.
         abs(e["error_fraction"] if e["quantity"] == "step_time" else e["measured"] / e["predicted"] - 1)
         for e in printed["rows"]
-        if e["quantity"] != MEMORY and grade[e["id"]] != "low"
+        if e["quantity"] not in (MEMORY, "fits_in_memory") and e["id"] in fitted
     ]
-    told = printed["summary"]["step_time"]["high_and_medium_confidence"]
-    assert told["compared"] == len(trusted) == 61
-    assert told["mean_absolute_error_fraction"] == pytest.approx(sum(trusted) / 61)
-    assert told["largest_absolute_error_fraction"] == pytest.approx(max(trusted))
-    middle = sorted(trusted)[30]
-    assert told["median_absolute_error_fraction"] == pytest.approx(middle)
-    assert printed["summary"]["step_time"]["low_confidence"]["compared"] == 11
+    told = printed["summary"]["by_fit"]["coefficients_fitted_on"]
+    assert told["compared"] == len(errors) == 72
+    assert told["mean_absolute_error_fraction"] == pytest.approx(sum(errors) / 72)
+    assert told["largest_absolute_error_fraction"] == pytest.approx(max(errors))
+    assert printed["summary"]["step_time"]["low_confidence"]["compared"] == 74
 
 
 def test_a_rate_that_is_too_low_is_a_time_that_is_too_long():
-    rates = [r for r in shipped() if r.quantity == "model_flop_rate_per_accelerator"]
+    rates = [r for r in shipped() if r.quantity == "model_flop_rate_per_accelerator" and not r.missed]
     assert rates
     for r in rates:
         measured, predicted = r.times
@@ -89,14 +90,18 @@ def test_a_rate_that_is_too_low_is_a_time_that_is_too_long():
 
 
 def test_runs_that_ran_and_are_predicted_not_to_fit_say_so(printed):
-    told = [e for e in printed["rows"] if not e["fits_in_memory"]]
+    told = [e for e in printed["rows"] if e["fits_in_memory"] is False]
     assert all(e["reason"] == "ran, and is predicted not to fit in memory" for e in told)
-    assert {e["reason"] for e in printed["rows"] if e["fits_in_memory"]} == {""}
+    assert {e["reason"] for e in printed["rows"] if e["fits_in_memory"]} == {
+        "",
+        "ran out of memory, and is predicted to fit",
+    }
     assert printed["summary"]["fits_in_memory"]["of_these_predicted_not_to_fit"] == len({e["id"] for e in told})
 
 
 def mean_errors(sources):
-    rows = {name: [r for r in of_time(shipped()) if r.measurement.source == name] for name in sources}
+    seen = [r for r in of_time(shipped()) if r.measurement.fitted]
+    rows = {name: [r for r in seen if r.measurement.source == name] for name in sources}
     return {name: accuracy(found).mean_absolute_error_fraction for name, found in rows.items()}
 
 
@@ -104,7 +109,7 @@ def test_every_source_is_held_out_or_fitted_to():
     """As `fitted_on` of the tables' rows says, which names the sources."""
     tables = (rows_of_table(name) for name in (KERNELS, SOFTWARE))
     told = " ".join(str(row.get("fitted_on", "")) for rows in tables for row in rows.values())
-    sources = {r.measurement.source for r in shipped()}
+    sources = {r.measurement.source for r in shipped() if r.measurement.fitted}
     assert {name for name in sources if name in told} == LEFT_BY_FITS.keys()
     assert sources - LEFT_BY_FITS.keys() == HELD_OUT.keys()
 
@@ -115,7 +120,7 @@ def test_steps_that_nothing_was_fitted_to_are_predicted_as_well_as_they_were():
 
 
 def test_fits_leave_no_more_than_they_did():
-    trusted, _ = by_confidence(shipped()).values()
+    trusted, _ = by_confidence([r for r in shipped() if r.measurement.fitted]).values()
     rows = {name: [r for r in of_time(trusted) if r.measurement.source == name] for name in LEFT_BY_FITS}
     found = {name: accuracy(of).mean_absolute_error_fraction for name, of in rows.items()}
     assert {name: error for name, error in found.items() if error > LEFT_BY_FITS[name]} == {}
@@ -123,7 +128,8 @@ def test_fits_leave_no_more_than_they_did():
 
 def test_memory_that_nothing_was_fitted_to_is_predicted_as_well_as_it_was():
     """The reserve of PyTorch's allocator was fitted to torchtitan's memory."""
-    held_out = [r for r in of_memory(shipped()) if r.measurement.source != "torchtitan"]
+    seen = [r for r in of_memory(shipped()) if r.measurement.fitted]
+    held_out = [r for r in seen if r.measurement.source != "torchtitan"]
     assert len(held_out) == 7
     assert accuracy(held_out).mean_absolute_error_fraction < 0.025
 
@@ -155,12 +161,12 @@ def test_the_plot_has_a_point_for_each_row_and_lines_of_equal_error(monkeypatch)
     scatter_plot(shipped())
     times, errors, memory, _ = drawn[0].axes
     points = [line for line in times.lines if line.get_marker() not in ("None", "")]
-    assert len(points) == 72
-    assert len([p for p in points if p.get_fillstyle() == "none"]) == 11
+    assert len(points) == 362
+    assert len([p for p in points if p.get_fillstyle() == "none"]) == 74
     assert (times.get_xscale(), times.get_yscale(), errors.get_xscale()) == ("log", "log", "log")
     slopes = {round(float(line.get_ydata()[0] / line.get_xdata()[0]), 3) for line in times.lines if line not in points}
     assert slopes == {0.75, 0.9, 1.0, 1.1, 1.25}
-    assert len([line for line in memory.lines if line.get_marker() not in ("None", "")]) == 13
+    assert len([line for line in memory.lines if line.get_marker() not in ("None", "")]) == 62
     assert len({(p.get_color(), p.get_marker()) for p in points}) == len(
         {m.source for m in rows_of(shipped()).values()}
     )

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from amped.validation.columns import COLUMNS
 from amped.validation.measurements import MEMORY
 from tests.helpers.cli import amped
 from tests.helpers.validation import ENTRY, RUN, table
@@ -19,32 +18,28 @@ def validated(folder, *rows, heads=None, options=()):
 
 
 def test_heads_as_people_write_them_and_columns_that_are_missing(tmp_path):
-    heads = {"hidden_size": "Hidden Size", "gpus": " GPUs", "seq_len": "Seq-Len", "id": "ID"}
+    heads = {"dimensionality": "Hidden Size", "number_of_accelerators": " GPUs", "context": "Seq-Len", "id": "ID"}
     plain = validated(tmp_path, RUN)
-    assert validated(tmp_path, RUN | {"comment": "on a Monday"}, heads=heads) == plain
+    assert validated(tmp_path, RUN | {"notes": "on a Monday"}, heads=heads) == plain
     assert plain["rows"][0]["measured"] == 5.0
-    few = {name: RUN[name] for name in ("id", "layers", "hidden_size", "attention_heads", "seq_len", "accelerator", "gpus",
-                                        "global_batch", "vocab_size")}  # fmt: skip
-    (entry,) = validated(tmp_path, few | {"gpus": 8})["rows"]
-    assert (entry["measured"], entry["error_fraction"], entry["reason"]) == (None, None, "nothing was measured")
-    assert entry["predicted"] > 0
 
 
 def test_rows_that_cannot_be_modeled_are_listed_with_why_and_counted(tmp_path):
     rows = (
         RUN,
-        RUN | {"id": "unknown", "accelerator": "H100 Ultra", "measured_peak_memory_GB": 60},
-        RUN | {"id": "indivisible", "dp": "", "tp": 5},
-        RUN | {"id": "garbled", "layers": "many"},
-        RUN | {"id": "adapters", "notes": "LoRA rank 16"},
+        RUN | {"id": "unknown", "accelerator": "H100 Ultra", "measured_memory_bytes": "60 GB"},
+        RUN | {"id": "indivisible", "data_parallel_degree": "", "tensor_parallel_degree": 5},
+        RUN | {"id": "needless", "summa_panels": 4},
+        RUN | {"id": "adapters", "not_modeled": "adapters=LoRA of rank 16"},
     )
     found = validated(tmp_path, *rows)
     missed = [e for e in found["rows"] if e["predicted"] is None]
-    assert [e["id"] for e in missed] == ["unknown", "unknown", "indivisible", "garbled", "adapters"]
+    assert [e["id"] for e in missed] == ["unknown", "unknown", "indivisible", "needless", "adapters"]
     assert [e["quantity"] for e in missed[:2]] == ["step_time", MEMORY]
     assert all(e["error_fraction"] is None and e["fits_in_memory"] is None and e["reason"] for e in missed)
     assert "no row 'H100 Ultra'" in missed[0]["reason"]
     assert "attention_heads" in missed[2]["reason"]
+    assert "'summa_panels' is given, and no formula" in missed[3]["reason"]
     assert "\n" not in "".join(e["reason"] for e in missed)
     told = found["summary"]
     assert (told["rows"], told["modeled"], told["missed"]) == (5, 1, 4)
@@ -58,14 +53,14 @@ def test_rows_that_cannot_be_modeled_are_listed_with_why_and_counted(tmp_path):
 
 
 def test_runs_out_of_memory_must_be_predicted_not_to_fit(tmp_path):
-    ended = RUN | {"measured_step_time_s": "", "notes": "result OOM in the first step", "flash_attention": 1}
-    large = ended | {"id": "large", "layers": 96, "hidden_size": 12288, "zero_stage": 0}
+    ended = RUN | {"measured_step_time": "", "ran_out_of_memory": "true", "flash_attention": 1}
+    large = ended | {"id": "large", "layers": 96, "dimensionality": 12288, "zero_stage": 0}
     found = validated(
         tmp_path,
         RUN | {"id": "ran", "flash_attention": 1},
         large,
         ended | {"id": "small"},
-        ended | {"id": "odd", "layers": "x"},
+        ended | {"id": "odd", "accelerator": "x"},
     )
     ran, no_room, room, odd = found["rows"]
     assert ran["fits_in_memory"] is True
@@ -79,7 +74,7 @@ def test_runs_out_of_memory_must_be_predicted_not_to_fit(tmp_path):
 
 
 def test_low_confidence_stands_apart(tmp_path):
-    found = validated(tmp_path, RUN, RUN | {"id": "guess", "confidence": "low", "measured_step_time_s": 500})["summary"]
+    found = validated(tmp_path, RUN, RUN | {"id": "guess", "confidence": "low", "measured_step_time": 500})["summary"]
     trusted, low = found["step_time"].values()
     assert (trusted["compared"], low["compared"]) == (1, 1)
     assert low["mean_absolute_error_fraction"] > 0.9 > trusted["mean_absolute_error_fraction"]
@@ -89,7 +84,7 @@ def test_low_confidence_stands_apart(tmp_path):
 def test_tokens_and_operations_are_compared_where_there_is_no_time(tmp_path):
     (time,) = validated(tmp_path, RUN)["rows"]
     tokens = 64 * 4096 / 16 / 5.0
-    found = validated(tmp_path, RUN | {"measured_step_time_s": "", "measured_tokens_per_s_per_gpu": tokens})
+    found = validated(tmp_path, RUN | {"measured_step_time": "", "measured_tokens_per_second_per_accelerator": tokens})
     (rate,) = found["rows"]
     assert (rate["quantity"], rate["measured"]) == ("tokens_per_second_per_accelerator", tokens)
     assert 1 + rate["error_fraction"] == pytest.approx(1 / (1 + time["error_fraction"]))
@@ -97,24 +92,25 @@ def test_tokens_and_operations_are_compared_where_there_is_no_time(tmp_path):
     assert signed == pytest.approx(time["error_fraction"])
 
 
-def test_what_was_assumed_and_what_nobody_understood_are_told(tmp_path):
-    row = RUN | {"notes": "bananas=3", "framework": "Megatron-LM"}
+def test_what_was_assumed_and_what_is_not_modeled_are_told(tmp_path):
+    row = RUN | {"not_modeled": "cuda_graphs=full", "software": "Megatron-LM"}
     text = " ".join(validated(tmp_path, row, options=["--assumed"]).split())
     assert "mine: activation_recomputation = none (default of Megatron-Core)" in text
-    assert "NOT UNDERSTOOD: bananas=3" in text
+    assert "NOT MODELED: cuda_graphs = full" in text
     short = validated(tmp_path, row, options=["--by", "source"])
-    assert "1 rows say something that amped does not understand" in short
-    assert "bananas" not in short
+    assert "1 rows did something that is not modeled" in short
+    assert "cuda_graphs" not in short
 
 
 def test_csv_has_every_entry_and_what_was_assumed(tmp_path):
-    rows = (RUN, RUN | {"id": "odd", "layers": "x"})
+    rows = (RUN | {"software": "PyTorch"}, RUN | {"id": "odd", "accelerator": "x"})
     lines = list(csv.DictReader(io.StringIO(validated(tmp_path, *rows, options=["--csv"]))))
     assert [line["id"] for line in lines] == ["mine", "odd"]
     assert list(lines[0])[: len(ENTRY)] == ENTRY
     assert float(lines[0]["step_time_error_fraction"]) == float(lines[0]["error_fraction"])
-    assert "default of an unknown framework" in lines[0]["assumed"]
-    assert (lines[1]["predicted"], lines[1]["reason"]) == ("", "line 3, column 'layers': 'x' is not a whole number")
+    assert "default of PyTorch" in lines[0]["assumed"]
+    assert (lines[1]["predicted"], lines[1]["reason"]) == ("", lines[1]["reason"])
+    assert "no row 'x'" in lines[1]["reason"]
 
 
 @pytest.mark.parametrize(
@@ -130,18 +126,25 @@ def test_output_goes_to_a_file_in_the_form_of_its_name(tmp_path, name, start):
 
 
 def test_the_plot_is_written_even_where_nothing_could_be_compared(tmp_path):
-    done = amped("validate", "--table", table(tmp_path, RUN | {"layers": "x"}), "--plot", folder=tmp_path)
+    done = amped("validate", "--table", table(tmp_path, RUN | {"accelerator": "x"}), "--plot", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     (image,) = (tmp_path / "output_files").iterdir()
     assert image.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_table_without_rows_is_no_fault(tmp_path):
-    assert validated(tmp_path, dict.fromkeys(RUN, ""))["summary"]["missed"] == 1
     empty = tmp_path / "runs.csv"
-    empty.write_text(",".join(COLUMNS) + "\n", "utf-8")
+    empty.write_text(",".join(RUN) + "\n", "utf-8")
     for form in ("--json", "--csv", "--markdown", "--assumed"):
         assert amped("validate", "--table", empty, form, folder=tmp_path).returncode == 0
+
+
+def test_the_template_is_printed_and_can_be_compared_at_once(tmp_path):
+    printed = amped("validate", "--template", folder=tmp_path)
+    (tmp_path / "mine.csv").write_text(printed.stdout, "utf-8")
+    done = amped("validate", "--table", "mine.csv", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "my-run-1" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -149,8 +152,8 @@ def test_a_table_without_rows_is_no_fault(tmp_path):
     [
         (None, "no such file"),
         (b"\xff\xfe\x00", "is not UTF-8"),
-        (b"id;layers\n1;2\n", "the column 'layers' is missing"),
-        (b"", "the column 'id' is missing"),
+        (b"id;layers\n1;2\n", "no column says what was measured"),
+        (b"", "the table is empty"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_the_user_s_mistake(tmp_path, content, told):

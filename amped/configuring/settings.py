@@ -1,0 +1,21 @@
+"""What a text stands for as the value of a setting: on the command line, and in a cell of a table."""
+
+from __future__ import annotations
+
+# No number has more digits; longer texts would only be slow to read.
+LONGEST_NUMBER = 100
+
+
+def setting(written: str) -> object:
+    """True, false, a whole number or a number where the text is one; else the text itself."""
+    truth = {"true": True, "false": False}.get(written.lower())
+    return _number(written) if truth is None else truth
+
+
+def _number(written: str) -> object:
+    for kind in (int, float):
+        try:
+            return kind(written) if len(written) < LONGEST_NUMBER else written
+        except ValueError:
+            continue
+    return written

@@ -1,0 +1,30 @@
+"""What a run may have done that amped has no parameter for. A row lists it under `not_modeled`; nothing of it is dropped."""
+
+# Each fact, and what its value says.
+FACTS = {
+    "adapters": "adapters that are trained beside frozen weights, as in LoRA",
+    "batch_ramp": "the batch grows during the measured steps",
+    "compiled": "whether operators were compiled (torch.compile, XLA), beyond what the software's row says",
+    "version": "container or version of the software",
+    "cuda_graphs": "what is launched as a recorded graph: none, full, or modules",
+    "data_loading": "how the data came: mock, real, or from a slow store",
+    "dispatcher": "the dispatcher of tokens to experts",
+    "fp8_recipe": "how fp8 operands are scaled: delayed, current, blocks",
+    "host_synchronization": "what makes the host wait for the accelerator in each micro-batch",
+    "attention_precision": "format of attention's products where it is not 16 bit",
+    "expert_buffers": "buffers of experts that are larger than what comes",
+    "kernels": "kernels that amped does not tell apart",
+    "layer_pattern": "kinds of layers that differ through the network",
+    "logged_norms": "norms of parameters and counts of zeros are logged in each step",
+    "measured_range": "which steps were measured, and how they were averaged",
+    "optimizer_variant": "an optimizer, or a precision of its states, that amped does not have",
+    "packed_sequences": "sequences of different lengths that share a row",
+    "pipeline_flushes": "how steps follow one another in the pipeline",
+    "power_limit": "power or clock that was set below the part's own",
+    "quantization": "a format that amped does not have, as int8",
+    "recomputed_modules": "single modules that are recomputed",
+    "stage_layout": "stages with slots for embedding, output head or loss",
+    "tensor_split": "what tensor parallelism leaves whole or gathers",
+}
+# A run of which one of these is true is another kind of work: no prediction is made.
+ESSENTIAL = ("adapters", "quantization")

@@ -1,0 +1,61 @@
+"""What a source leaves open: the fastest choice that fits, and how it is told."""
+
+import pytest
+
+from amped.estimation.estimation import Estimation, estimated
+from amped.validation.measurements import read_measurements
+from tests.helpers.validation import RUN, table
+
+WIDE = RUN | {"layers": 80, "dimensionality": 8192, "attention_heads": 64, "feedforward_dimension": 28672, "gated_mlp": True,
+              "number_of_accelerators": 64, "data_parallel_degree": "", "tensor_parallel_degree": 8,
+              "pipeline_parallel_degree": 4, "zero_stage": 1, "flash_attention": True}  # fmt: skip
+
+
+@pytest.fixture
+def read(tmp_path):
+    return lambda row: read_measurements(table(tmp_path, row))[0]
+
+
+def estimate(m, **changed):
+    return estimated(type(m)(m.row, {**m.settings, **changed}, {}).scenario(), Estimation)
+
+
+def test_the_micro_batch_is_the_fastest_that_fits(read):
+    m = read(RUN | {"microbatch_size": "", "open": "microbatch_size", "flash_attention": True})
+    chosen = m.settings["microbatch_size"]
+    assert m.assumed["microbatch_size"] == f"microbatch_size = {chosen} (not stated; the fastest that fits)"
+    others = {size: estimate(m, microbatch_size=size) for size in (1, 2, 4)}
+    fitting = {size: e["step_time"] for size, e in others.items() if e["fits_in_memory"]}
+    assert fitting[chosen] == min(fitting.values())
+
+
+def test_the_default_is_taken_where_the_row_says_so(read):
+    m = read(RUN | {"microbatch_size": "", "open": "microbatch_size", "assume": "default"})
+    assert (m.assumed, "microbatch_size" in m.settings) == ({}, False)
+
+
+def test_sequences_are_split_beside_tensor_parallelism(read):
+    m = read(WIDE | {"microbatch_size": "", "open": "sequence_parallel; microbatch_size"})
+    assert m.settings["sequence_parallel"] is True
+
+
+def test_as_few_layers_are_recomputed_as_will_do(read):
+    m = read(
+        WIDE
+        | {"microbatch_size": 4, "open": "activation_recomputation; number_of_recomputed_layers", "batch_size": 128}
+    )
+    some = m.settings["number_of_recomputed_layers"]
+    assert m.settings["activation_recomputation"] == "block"
+    assert 0 < some < 80 / 4
+    assert estimate(m)["fits_in_memory"]
+    assert not estimate(m, number_of_recomputed_layers=some - 1)["fits_in_memory"]
+
+
+def test_nothing_is_recomputed_where_all_fits(read):
+    m = read(WIDE | {"microbatch_size": 1, "open": "activation_recomputation"})
+    assert estimate(m).choices["activation_recomputation"] == "none"
+
+
+def test_what_ran_fits_whatever_is_estimated(read):
+    huge = WIDE | {"layers": 800, "microbatch_size": 8, "batch_size": 128, "open": "activation_recomputation"}
+    assert "none is estimated to fit" in str(read(huge | {"open": "virtual_pipeline_stages"}).assumed)
