@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import same_questions
-from same_compare import FIT_TOLERANCE, Difference, Names, NamesError, differences, failure, former_names, losses
+from same_compare import FIT_TOLERANCE, Absent, Difference, Names, NamesError, differences, failure, former_names, losses
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBE = Path(__file__).with_name("same_probe.py")
@@ -168,13 +168,17 @@ def compared(arguments: argparse.Namespace, folder: Path) -> bool:
     tree = laid_out(arguments.commit, folder)
     asked = asked_of(tree, folder, arguments.only)
     old, new = answers(tree, folder, asked)
-    same = True
+    same, gained = True, set()
     for section in asked:
-        found = list(section_differences(section, old[section], new[section], names, arguments.tolerance))
+        told = list(section_differences(section, old[section], new[section], names, arguments.tolerance))
+        gained |= {each.name for _, each in told if isinstance(each.old, Absent)}
+        found = [(label, each) for label, each in told if not isinstance(each.old, Absent)]
         if found:
             same = False
             print("\n".join(lines(section, found, arguments.lines)))
-    print(f"{'same' if same else 'differs'}: {counted(asked, old)}; {len(names.met)} names mapped")
+    print(f"{'same' if same else 'differs'}: {counted(asked, old)}; {len(names.met)} names mapped, {len(gained)} are new")
+    for name in sorted(gained) if arguments.names else ():
+        print(f"  new: {name}")
     for former, name in sorted(names.met.items()) if arguments.names else ():
         print(f"  {former} → {name}")
     return same
@@ -206,7 +210,7 @@ def read_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--only", type=sections_of, metavar="LIST", help=f"of {','.join(same_questions.SECTIONS)}")
     parser.add_argument("--fits", action="store_true", help=f"fits too: their errors within {FIT_TOLERANCE:.0%}%")
-    parser.add_argument("--names", action="store_true", help="print the names that were mapped")
+    parser.add_argument("--names", action="store_true", help="print the names that were mapped, and those that are new")
     parser.add_argument("--lines", type=int, default=20, metavar="N", help="of a section; 20 by default")
     arguments = parser.parse_args()
     arguments.only = arguments.only or [section for section in same_questions.SECTIONS if section != "fits"]

@@ -137,12 +137,10 @@ def _arguments(thing: Any) -> list[str]:
     return list(inspect.signature(thing).parameters) if inspect.isfunction(thing) else []
 
 
-def validated(*options: str) -> dict[str, Any]:
-    """The rows of a table of measurements by number and name, and their summary; classes of errors are among them."""
-    told = json.loads(printed("validate", "--json", *options))
-    rows, *others = told.values()
-    labels = [f"{place}: {next(iter(row.values()))}" for place, row in enumerate(rows)]
-    return dict(zip(labels, rows, strict=True)) | {"summary": others}
+def validated() -> dict[str, Any]:
+    """The rows of the tree's own table of measurements by name and quantity: rows that the older tree lacks are new."""
+    rows = json.loads(printed("validate", "--json"))["rows"]
+    return {f"{row['id']} {row['quantity']}": row for row in rows}
 
 
 def fitted(table: str, kernels: str) -> dict[str, Callable[[], Any]]:
@@ -169,7 +167,7 @@ def questions_of(asked: Mapping[str, Any]) -> dict[str, dict[str, Callable[[], A
     if "explorations" in asked:
         found["explorations"] = {label: _asking(explored, *each) for label, each in asked["explorations"].items()}
     if "rows" in asked:
-        found["rows"] = {"older table": _asking(validated, "--table", asked["rows"]), "own table": validated}
+        found["rows"] = {"own table": validated}
     if "offered" in asked:
         found["offered"] = {"all": offered}
     if "fits" in asked:
