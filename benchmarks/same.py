@@ -19,7 +19,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import same_questions
-from same_compare import FIT_TOLERANCE, Absent, Difference, Names, NamesError, differences, failure, former_names, losses
+from same_compare import (
+    FIT_TOLERANCE,
+    Absent,
+    Difference,
+    Names,
+    NamesError,
+    differences,
+    failure,
+    former_names,
+    losses,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBE = Path(__file__).with_name("same_probe.py")
@@ -176,7 +186,9 @@ def compared(arguments: argparse.Namespace, folder: Path) -> bool:
         if found:
             same = False
             print("\n".join(lines(section, found, arguments.lines)))
-    print(f"{'same' if same else 'differs'}: {counted(asked, old)}; {len(names.met)} names mapped, {len(gained)} are new")
+    print(
+        f"{'same' if same else 'differs'}: {counted(asked, old)}; {len(names.met)} names mapped, {len(gained)} are new"
+    )
     for name in sorted(gained) if arguments.names else ():
         print(f"  new: {name}")
     for former, name in sorted(names.met.items()) if arguments.names else ():

@@ -96,6 +96,14 @@ def parse(value: object, canonical: str, bare: str | None = None) -> float:
     Raises:
         UnitError: for anything that is no finite number in a unit of that dimension.
     """
+    if isinstance(value, str | int | float):
+        return _parsed(value, canonical, bare)
+    raise UnitError(f"{quoted(value)} is not a number", advice=expected(canonical))
+
+
+@lru_cache(maxsize=4096, typed=True)  # rows of tables are read again for every estimate
+def _parsed(value: str | float, canonical: str, bare: str | None) -> float:
+    """What `parse` returns."""
     number, unit = _split(value, canonical)
     if not number.is_finite():
         raise UnitError(f"{quoted(value)} is not a finite number", advice=expected(canonical))
@@ -109,9 +117,9 @@ def parse(value: object, canonical: str, bare: str | None = None) -> float:
     return result
 
 
-def _split(value: object, canonical: str) -> tuple[Decimal, str]:
+def _split(value: str | float, canonical: str) -> tuple[Decimal, str]:
     """The number and the unit text of a value."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool):
         raise UnitError(f"{quoted(value)} is not a number", advice=expected(canonical))
     if isinstance(value, str):
         match = _QUANTITY.fullmatch(value) if len(value) <= LONGEST_TEXT else None

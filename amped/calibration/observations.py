@@ -49,7 +49,7 @@ def observed(m: Measurement, lookup_tables: Path | None = None) -> tuple[Observa
     Raises:
         AmpedError: where the row cannot be modeled, no time was measured, or its inputs are known badly.
     """
-    timed = next((r for r in residuals_of(m, lookup_tables) if r.of_time), None)
+    timed = next((r for r in residuals_of([m], lookup_tables) if r.of_time), None)
     if timed is None or timed.times is None:
         raise AmpedError(timed.reason if timed is not None and timed.reason else "no time was measured")
     if not timed.trusted:

@@ -38,6 +38,7 @@ class Results(Mapping[str, Array]):
     def __init__(self, plan: Plan, joint: Joint, shape: tuple[int, ...]) -> None:
         self.plan, self.joint, self.shape = plan, joint, shape
         self.cells: dict[str, tuple[Any, int]] = {}
+        self.sound = False  # whether every number is known to be finite
 
     def __getitem__(self, name: str) -> Array:
         """The value over all joint tuples; axes it does not depend on have length 1."""
@@ -94,6 +95,44 @@ def run(
     formulas = [*plan.by_name.values()]
     _take(formulas, results, [()] * len(formulas) if keep is None else _last_uses(formulas, keep))
     return results
+
+
+def run_each(plan: Plan, given: Sequence[Mapping[str, Any]]) -> list[Results]:
+    """Evaluates a plan for several configurations in one go: bit for bit what `run` gives of each alone.
+
+    Raises:
+        EvaluationError: if a formula fails, for whichever of them.
+    """
+    varied = [n for n in plan.leaves if not isinstance(given[0][n], Layout) and len({each[n] for each in given}) > 1]
+    if not varied:
+        return [run(plan, given[0])] * len(given)
+    joint = JointAxis({name: np.array([float(each[name]) for each in given]) for name in varied}, worthwhile=0.0)
+    whole = run(plan, given[0], joint)
+    sound = all(np.isfinite(each).all() for name, (data, _) in whole.cells.items() for _, each in _numbers(name, data))
+    return [_alone(whole, place, sound) for place in range(len(given))]
+
+
+def _alone(whole: Results, place: int, sound: bool) -> Results:
+    """The results of one tuple of a joint axis, as a scalar run has them."""
+    found = Results(whole.plan, NO_TUPLES, (1,))
+    found.cells, found.sound = _Cut(whole, place), sound
+    return found
+
+
+class _Cut(dict[str, tuple[Any, int]]):
+    """The cells of a run, each cut to one tuple when it is asked for."""
+
+    def __init__(self, whole: Results, place: int) -> None:
+        super().__init__(whole.cells)
+        self.joint, self.place = whole.joint, place
+
+    def __getitem__(self, name: str) -> tuple[Any, int]:
+        data, mask = super().__getitem__(name)
+        if mask:
+            own = _spread(data, mask, self.joint.full, self.joint)
+            data = _each(own, self.joint.size, lambda v: v[..., self.place : self.place + 1])
+            self[name] = data, 0
+        return data, 0
 
 
 def run_in_blocks(
@@ -185,19 +224,20 @@ def check_finite(results: Results) -> None:
     Raises:
         EvaluationError: names the first formula at fault and the values it was given.
     """
-    for name, formula in results.plan.by_name.items():
-        for what, number in _numbers(name, results.cells[name][0]):
+    for name, formula in () if results.sound else results.plan.by_name.items():
+        for what, data in _numbers(name, results.cells[name][0]):
+            number = float(data.item())
             if not math.isfinite(number):
                 advice = f"it was computed from {_arguments(formula, results.cells)}"
                 raise EvaluationError(Problem(f"{what} came out as {number}", advice=advice))
 
 
-def _numbers(name: str, data: Any) -> Iterator[tuple[str, float]]:
-    """What a formula gave: its number, or each of its records' times."""
+def _numbers(name: str, data: Any) -> Iterator[tuple[str, Array]]:
+    """What a formula gave: its numbers, or the times of each of its records."""
     if isinstance(data, np.ndarray):
-        yield f"'{name}'", data.item()
+        yield f"'{name}'", data
     elif data and isinstance(data[0], Duration):
-        yield from ((f"the time of '{d.name}' in '{name}'", float(np.asarray(d.time).item())) for d in data)
+        yield from ((f"the time of '{d.name}' in '{name}'", np.asarray(d.time)) for d in data)
 
 
 def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Columns) -> tuple[Any, int]:

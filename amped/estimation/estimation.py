@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -11,7 +12,7 @@ from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError, MappingError, Problem, ResolveError, did_you_mean, quoted
 from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import Given
-from amped.engine.evaluate import Results, check_finite, run
+from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
 from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import ErrorBand, Ground, error_band
@@ -218,20 +219,61 @@ def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
         ConfigError: for a list where one value is needed.
         ResolveError: for missing inputs; MappingError for a mapping that cannot run; EvaluationError for no number.
     """
-    refuse_sweeps(scenario, "an estimate")
-    known = scenario.catalogue
+    with _told_of(scenario):
+        results = run(_planned(scenario), scenario.sources.given)
+        _check(scenario, results)
+    return kind(scenario, results)
+
+
+def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind | AmpedError]:
+    """Estimates several configurations, those of one structure in one go; a refusal stands where one is refused."""
+    found: dict[int, Kind | AmpedError] = {}
+    alike: dict[tuple[int, str], tuple[Plan, list[int]]] = {}
+    for place, scenario in enumerate(scenarios):
+        try:
+            with _told_of(scenario):
+                chosen = _planned(scenario)
+                values = (scenario.sources.given[name] for name in chosen.leaves)
+                layout = "".join(value for value in values if isinstance(value, str))
+                alike.setdefault((id(chosen), layout), (chosen, []))[1].append(place)
+        except AmpedError as error:
+            found[place] = error
+    for chosen, places in alike.values():
+        given = [scenarios[place].sources.given for place in places]
+        for place, results in zip(places, run_each(chosen, given), strict=True):
+            try:
+                with _told_of(scenarios[place]):
+                    _check(scenarios[place], results)
+                found[place] = kind(scenarios[place], results)
+            except AmpedError as error:
+                found[place] = error
+    return [found[place] for place in range(len(scenarios))]
+
+
+@contextmanager
+def _told_of(scenario: Scenario) -> Iterator[None]:
+    """Says of a refusal which config it is about."""
     try:
-        model = chosen_values(known, scenario.sources)["performance_model"]
-        wanted = (*RESULTS, *MAPPING_ECHO, *known.constraints, *DETAILS, *MODEL_DETAILS[model])
-        chosen = plan(known, wanted, scenario.sources, OPTIONAL_RESULTS)
-        results = run(chosen, scenario.sources.given)
-        problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
-        if problems:
-            raise MappingError(problems)
-        check_finite(results)
+        yield
     except AmpedError as error:
         raise type(error)(error.problems, file=scenario.label) from error.__cause__
-    return kind(scenario, results)
+
+
+def _planned(scenario: Scenario) -> Plan:
+    """The plan of an estimate."""
+    refuse_sweeps(scenario, "an estimate")
+    known = scenario.catalogue
+    model = chosen_values(known, scenario.sources)["performance_model"]
+    wanted = (*RESULTS, *MAPPING_ECHO, *known.constraints, *DETAILS, *MODEL_DETAILS[model])
+    return plan(known, wanted, scenario.sources, OPTIONAL_RESULTS)
+
+
+def _check(scenario: Scenario, results: Results) -> None:
+    """Refuses a mapping that breaks a rule, and a result that is no number."""
+    problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
+    if problems:
+        raise MappingError(problems)
+    check_finite(results)
 
 
 def _disagreements(scenario: Scenario, results: Results) -> Iterator[Problem]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from amped.base.errors import AmpedError, ConfigError, Problem, one_line
+from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import Estimation, estimated_each
 from amped.estimation.uncertainty import Ground, Validated
 from amped.tables.table_files import SOFTWARE
 from amped.validation.measurements import COMPARED, TIME, Measurement, read_measurements
@@ -129,11 +130,7 @@ def residuals(table: str | Path | None = None, lookup_tables: str | Path | None 
     Raises:
         AmpedError: for a table that cannot be read.
     """
-    return [
-        residual
-        for measurement in read_measurements(table, lookup_tables)
-        for residual in residuals_of(measurement, lookup_tables)
-    ]
+    return residuals_of(read_measurements(table, lookup_tables), lookup_tables)
 
 
 def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
@@ -145,16 +142,33 @@ def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
     ]
 
 
-def residuals_of(m: Measurement, lookup_tables: str | Path | None = None) -> Sequence[Residual]:
+def residuals_of(rows: Sequence[Measurement], lookup_tables: str | Path | None = None) -> list[Residual]:
+    """The compared quantities of some rows; those whose configs have the same structure are estimated in one go."""
+    scenarios: dict[int, Scenario] = {}
+    refused: dict[int, str] = {}
+    for place, m in enumerate(rows):
+        try:
+            if m.reason:
+                raise AmpedError(m.reason)
+            scenarios[place] = m.scenario(lookup_tables)
+        except AmpedError as error:
+            refused[place] = one_line(error)
+    answers = dict(zip(scenarios, estimated_each([*scenarios.values()], Estimation), strict=True))
+    return [each for place, m in enumerate(rows) for each in _of_row(m, answers.get(place), refused.get(place, ""))]
+
+
+def _of_row(m: Measurement, answer: Estimation | AmpedError | None, reason: str) -> list[Residual]:
     """The compared quantities of one row."""
     wanted: list[tuple[str, float | None]] = [*m.compared.items(), *([(FITS, False)] if m.out_of_memory else [])]
     wanted = wanted or [(TIME, None)]
-    if m.reason:
-        return [Residual(m, name, value, reason=m.reason) for name, value in wanted]
     try:
-        return list(_compared(m, wanted, estimated(m.scenario(lookup_tables), Estimation)))
+        if isinstance(answer, AmpedError):
+            raise answer
+        if answer is not None:
+            return list(_compared(m, wanted, answer))
     except AmpedError as error:
-        return [Residual(m, name, value, reason=one_line(error)) for name, value in wanted]
+        reason = one_line(error)
+    return [Residual(m, name, value, reason=reason) for name, value in wanted]
 
 
 def _compared(m: Measurement, wanted: list[tuple[str, float | None]], e: Estimation) -> Iterator[Residual]:
