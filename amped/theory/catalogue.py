@@ -17,7 +17,8 @@ from amped.base.errors import Problem, WiringError, did_you_mean
 from amped.theory.parameter_tables import rows_of
 from amped.theory.quantity import Mark, mark_of, members_of
 
-# The chapters in the order in which a reader meets their nouns: a formula's arguments come from its own or an earlier one.
+# The chapters in the order in which a reader meets their nouns: a formula's arguments come from its own or an earlier
+# one.
 CHAPTERS = (
     "inputs",
     "mapping",

@@ -1,7 +1,8 @@
 """The closed form of AMPeD: every operation at one sustained rate, ring collectives inside the node, then across nodes.
 
 What lies across nodes carries the share that the ring inside the node left to each accelerator, so its volume is
-divided by the degree inside. Nothing overlaps with computation. Gradients leave latency out: they are few large messages.
+divided by the degree inside. Nothing overlaps with computation. Gradients leave latency out: they are few large
+messages.
 """
 
 import numpy as np
@@ -114,7 +115,10 @@ def layer_products(
     MoE_fraction,
     entry_costs,
 ):
-    """The products of a layer, those of attention too, whatever kernel computes them. Source: AMPeD, computation time."""
+    """The products of a layer, those of attention too, whatever kernel computes them.
+
+    Source: AMPeD, computation time.
+    """
     calls = (
         (attentions_per_layer, projection_gemms + attention_gemms),
         (dense_fraction, feedforward_gemms),
@@ -140,7 +144,10 @@ def PART_durations__amped(
     gradient_multiply_accumulate_bit_slices,
     flops_per_multiply_accumulate,
 ):
-    """Time of each product at one rate, which no shape changes; nothing else takes time. Source: AMPeD, computation time."""
+    """Time of each product at one rate, which no shape changes; nothing else takes time.
+
+    Source: AMPeD, computation time.
+    """
     one = multiply_accumulate_time / flops_per_multiply_accumulate
     slices = {"input_gradient": gradient_multiply_accumulate_bit_slices}
     return tuple(
@@ -247,7 +254,7 @@ def optimizer_traffic_bytes_per_EXPERT_parameter__amped(
     EXPERT_gradient_shards,
     EXPERT_optimizer_state_shards,
 ):
-    """Bytes of an optimizer step for a parameter: weight and states read and written, gradient read, each shared by ZeRO.
+    """Bytes that an optimizer step moves for a parameter: weight and states twice, the gradient once; ZeRO shares each.
 
     Source: definition. Differs: AMPeD has none.
     """
@@ -483,7 +490,8 @@ def pipeline_bubble_time__amped(
 ):
     """Time that stages wait for the first and the last micro-batch.
 
-    Source: AMPeD, pipeline bubbles; arXiv 2104.04473, section 2.2. Differs: AMPeD's code divides the compute part by layers again.
+    Source: AMPeD, pipeline bubbles; arXiv 2104.04473, section 2.2. Differs: AMPeD's code divides the compute part by
+    layers again.
     """
     idle = (pipeline_parallel_degree - 1) / (number_of_microbatches_per_minibatch * virtual_pipeline_stages)
     return exposed_bubble_fraction * idle * bubble_work_time
@@ -495,7 +503,10 @@ def pipeline_bubble_time__amped(
 @family(KIND=PARALLELISMS)
 @quantity("s", choice="performance_model", value="amped")
 def hidden_KIND_communication_time__amped():
-    """KIND-parallel communication that runs beside computation: none in the closed form. Source: AMPeD, training time."""
+    """KIND-parallel communication that runs beside computation: none in the closed form.
+
+    Source: AMPeD, training time.
+    """
     return 0
 
 

@@ -61,20 +61,23 @@ class Work(NamedTuple):
 Each = TypeVar("Each", Traffic, Work)
 
 
-# Operations of an entry: arXiv 2007.00072, table 3. A GELU is its tanh form: tanh and sigmoid are an exponential and a quotient.
+# Operations of an entry: arXiv 2007.00072, table 3. A GELU is its tanh form: tanh and sigmoid are an exponential and a
+# quotient.
 NORM = Work(Traffic(flops=7, read=1, written=1), Traffic(flops=13, read=4, written=1), kept=1)
 SOFTMAX = Work(Traffic(flops=4, read=1, written=1, functions=1), Traffic(flops=4, read=2, written=1), kept=1)
 ACTIVATION = Work(
     Traffic(flops=9, read=1, written=1, functions=2), Traffic(flops=14, read=2, written=1, functions=2), kept=1
 )
 DROPOUT = Work(Traffic(flops=1, read=1, written=1, drawn=1), Traffic(flops=1, read=1, written=1))
-# A cast, maximum, difference, exponential, sum and logarithm of each logit. Source: Megatron-LM, vocab_parallel_cross_entropy.
+# A cast, maximum, difference, exponential, sum and logarithm of each logit. Source: Megatron-LM,
+# vocab_parallel_cross_entropy.
 CROSS_ENTROPY = Work(
     Traffic(flops=6, read=1, written=1, functions=1), Traffic(flops=3, read=1, written=1, functions=1), kept=1
 )
 # A row of a table looked up; its gradient added to the table's. Source: definition.
 EMBEDDING = Work(Traffic(flops=1, read=1, written=1), Traffic(flops=1, read=2, written=1))
-# Softmax, top-k and balance loss of a router, each a pass over its probabilities. Source: arXiv 2101.03961, section 2.2.
+# Softmax, top-k and balance loss of a router, each a pass over its probabilities. Source: arXiv 2101.03961, section
+# 2.2.
 ROUTING = Work(Traffic(flops=6, read=3, written=3), Traffic(flops=6, read=3, written=2), kept=1)
 # A pair of entries turned by their position. Source: arXiv 2104.09864, eq. 34.
 ROTATION = Traffic(flops=3, read=1, written=1)
@@ -82,8 +85,8 @@ COPY, READ, WRITE = Traffic(read=1, written=1), Traffic(flops=1, read=1), Traffi
 ADDITION, MOVE = Traffic(flops=1, read=2, written=1), Traffic(flops=1, read=1, written=1)
 # A sign, a sum and two products beside its functions. Source: arXiv 2002.05202, equation 6.
 SWIGLU = Traffic(flops=4, read=2, written=1, functions=2)
-# Update of a parameter in full precision with its gradient and moments: a root, and the quotients by it and by the bias.
-# Source: arXiv 1412.6980, algorithm 1.
+# Update of a parameter in full precision with its gradient and moments: a root, and the quotients by it and by the
+# bias. Source: arXiv 1412.6980, algorithm 1.
 ADAM = Traffic(flops=15, read=4, written=3, functions=3)
 # Products of a fused attention backward for each one forward: scores again, and four gradients of two.
 # Source: arXiv 2307.08691, section 4.1.
@@ -102,7 +105,8 @@ class EntryCosts(Record):
 
     Attributes:
         product: operations that a multiply-accumulate counts; flop: those of an elementary operation.
-        activation: bytes of an activation; operand: of what a product with a weight reads; gradient: of a weight's gradient.
+        activation: bytes of an activation; operand: of what a product with a weight reads; gradient: of a weight's
+            gradient.
     """
 
     product: Any
@@ -148,8 +152,8 @@ def contraction(
     """A matrix product and the products that give the gradients of its two operands.
 
     A weight's gradient is added to what is there. A product of activations, and the output head, read entries of the
-    precision of activations; the others may read narrower ones, cast before them. Each panel of k passes over the output
-    once more. Source: arXiv 2410.00273, section 3.
+    precision of activations; the others may read narrower ones, cast before them. Each panel of k passes over the
+    output once more. Source: arXiv 2410.00273, section 3.
     """
     m, n, k, batch, panels = gemm.m, gemm.n, gemm.k, gemm.batch, gemm.panels
     flops = m * n * k * batch * cost.product
@@ -185,7 +189,7 @@ def streamed(
 
 @dataclass(frozen=True, slots=True)
 class ActivationPolicy(Record):
-    """What an activation function keeps: bytes of each hidden unit's input, those of a mask, 1 where its output is computed again."""
+    """What an activation function keeps: bytes of its input and of a mask, and whether its output is computed again."""
 
     kept: Any
     mask: Any
@@ -193,9 +197,10 @@ class ActivationPolicy(Record):
 
 
 def activation_work(up: Gemm, entries: Any, cost: EntryCosts, policy: ActivationPolicy, bias: Any = 0.0) -> Work:
-    """Work of an activation function behind a product, with its gate; its gradient reads its inputs once more for a `bias`.
+    """Work of an activation function with its gate; for a `bias` its gradient reads the inputs once more.
 
-    A mask is kept where it works in place; where its output is computed again, the backward pass does the forward one's work.
+    A mask is kept where it works in place; where its output is computed again, the backward pass does the forward one's
+    work.
     """
     inputs, output, mask = up.m * up.n * up.batch * cost.activation, entries * cost.activation, entries * policy.mask
     function = cost.of(ACTIVATION.forward, entries)._replace(read=inputs)

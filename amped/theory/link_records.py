@@ -37,7 +37,8 @@ class Algorithm(Record):
     """A way to gather a payload, to scatter it, or to do both, which is to reduce it to all.
 
     Attributes:
-        time: from the collective, the times that its payload goes round (1 to gather or to scatter, 2 for both), and the network.
+        time: from the collective, the times that its payload goes round (1 to gather or to scatter, 2 for both), and
+            the network.
         gathers: whether it is considered to gather or scatter too; else it only reduces to all.
         allowed: 1 where it is considered.
     """
@@ -89,7 +90,8 @@ class Links(Network):
 
     Attributes:
         across: the link across nodes.
-        tree: bandwidth of a tree as a share of a ring's; switch: share of the fast bandwidth that a reducing switch reaches.
+        tree: bandwidth of a tree as a share of a ring's; switch: share of the fast bandwidth that a reducing switch
+            reaches.
     """
 
     across: Link

@@ -14,7 +14,8 @@ class Parallelism:
 
     Attributes:
         name: what its quantities are named after: `NAME_parallel_degree`, `exposed_NAME_communication_time`, ….
-        place: where it stands when a mapping is written; None where its groups lie inside those of the others, so that its
+        place: where it stands when a mapping is written; None where its groups lie inside those of the others, so that
+            its
             degree does not multiply the number of accelerators.
     """
 

@@ -3,12 +3,14 @@
     {"category": …, "source": …,
      "rows": {"memory_capacity": {"unit": "byte", "above": 0, "meaning": "Memory of one accelerator."}, …}}
 
-What stands above the rows holds for each of them that does not say otherwise. The key of a row is a name, or `name__variant`
-for an alternative. Beside `unit`, `meaning`, `source` and `differs` (a text, or a list of its lines) it
+What stands above the rows holds for each of them that does not say otherwise. The key of a row is a name, or
+`name__variant` for an alternative. Beside `unit`, `meaning`, `source` and `differs` (a text, or a list of its lines) it
 may have:
 
-- `default`: the value where nobody gives one: a number, or the name of another quantity; without it, the value must be given;
-- `value` in its place: a quantity that no config lists, which is this number or has the value of this other quantity; without
+- `default`: the value where nobody gives one: a number, or the name of another quantity; without it, the value must be
+  given;
+- `value` in its place: a quantity that no config lists, which is this number or has the value of this other quantity;
+  without
   a `unit` these are records, of which an empty list has none;
 - `choices`: the row is a selector, and `default` is one of them;
 - `when`: {selector: choice} for which the alternative applies; `when_given`, `even_with`, … as in `Mark`;
@@ -60,7 +62,8 @@ def _function(page: str, name: str, row: Mapping[str, Any]) -> Callable[..., Any
     function = _taking(given) if is_name else _constant(given)
     function.__name__ = function.__qualname__ = name
     function.__module__, function.__doc__ = page, _document(row)
-    function.__amped_body__ = "" if given is None else f"return {given if is_name else repr(given)}"  # type: ignore[attr-defined]
+    body = "" if given is None else f"return {given if is_name else repr(given)}"
+    function.__amped_body__ = body  # type: ignore[attr-defined]
     kind = "quantity" if is_name or "value" in row else "parameter"
     kind = kind if {"unit", "choices"} & row.keys() else "records"
     return marked(_mark(row, kind))(function)

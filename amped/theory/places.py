@@ -1,6 +1,7 @@
 """Places in the forward pass of a layer at which operators and collectives of several pages wait.
 
-A page uses one as `after=`. What a network does not have is passed over; what another of a place waits for needs no mention.
+A page uses one as `after=`. What a network does not have is passed over; what another of a place waits for needs no
+mention.
 """
 
 # Behind the first norm, and behind the second; where norms are behind the blocks, behind what is there instead.

@@ -5,8 +5,8 @@
 - `@parameter`: a leaf. It takes no arguments and returns its default, or None where there is none.
 - `@records`: a frozen tuple of records of arrays (GEMMs, collectives); not overridable and not in the results.
 
-`@family` above a mark writes several formulas that are alike once. Leaves may also stand as rows of a table beside the page
-(`parameter_tables.py`).
+`@family` above a mark writes several formulas that are alike once. Leaves may also stand as rows of a table beside the
+page (`parameter_tables.py`).
 
 A mark only describes the function; marking changes nothing and collects nothing. `catalogue.py` collects.
 """
@@ -97,8 +97,8 @@ def records(**details: Any) -> Callable[[Function], Function]:
 def family(**words: tuple[str, ...]) -> Callable[[Function], Function]:
     """Says that a formula is written once for several that are alike.
 
-    Each word, in capitals, stands in the formula's name, arguments, mark, text and docstring for one member after another;
-    several words go in step. `members_of` makes the formulas:
+    Each word, in capitals, stands in the formula's name, arguments, mark, text and docstring for one member after
+    another; several words go in step. `members_of` makes the formulas:
 
         @family(KIND=("tensor", "data"))
         @quantity("count", replaces=("KIND_parallel_degree",))

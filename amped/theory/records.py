@@ -1,7 +1,7 @@
 """Plural things: frozen records whose fields are arrays that broadcast.
 
-A record's texts, switches, tables and equations are structure, its other fields are float64 arrays, or records and tuples of
-such; `mapped` applies a function to the arrays.
+A record's texts, switches, tables and equations are structure, its other fields are float64 arrays, or records and
+tuples of such; `mapped` applies a function to the arrays.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class Collective(Record):
     """A communication of `volume` bytes in a group, called `count` times.
 
     `volume` is the whole payload an accelerator holds before (or after) it; what crosses a link follows from `kind`.
-    Of an all-to-all `crossing` is what crosses nodes, as a share of what would without copies for each accelerator there,
-    and `forwarded` 1 where what comes from other nodes passes inside once more. `after` are the nodes of the forward pass that
-    it waits for; see `Operator`.
+    Of an all-to-all `crossing` is what crosses nodes, as a share of what would without copies for each accelerator
+    there, and `forwarded` 1 where what comes from other nodes passes inside once more. `after` are the nodes of the
+    forward pass that it waits for; see `Operator`.
     """
 
     kind: str
@@ -109,16 +109,16 @@ class Collective(Record):
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
 
-    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows), output_head_contraction (in 16
-    bit), batched_contraction (of activations), fused_attention, normalization, element_wise, single_kernel (element-wise,
-    counted as it is) or loss; `phase` is forward, input_gradient, weight_gradient or
-    update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
+    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows),
+    output_head_contraction (in 16 bit), batched_contraction (of activations), fused_attention, normalization,
+    element_wise, single_kernel (element-wise, counted as it is) or loss; `phase` is forward, input_gradient,
+    weight_gradient or update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
     entries are worked on. `read` and `written` are the bytes that must move, `stash` those kept for the backward pass.
-    `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`. A
-    fused attention has heads of a `width`, and 1 as `dropped` where it drops scores out. `functions` are the exponentials,
+    `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`. A fused
+    attention has heads of a `width`, and 1 as `dropped` where it drops scores out. `functions` are the exponentials,
     roots and quotients that a call evaluates, `drawn` the random numbers it draws.
-    `after` are the nodes of the forward pass that it waits for: operators by name, collectives by name and kind. A node that a
-    network does not have hands on what it waits for.
+    `after` are the nodes of the forward pass that it waits for: operators by name, collectives by name and kind. A node
+    that a network does not have hands on what it waits for.
     """
 
     kind: str
@@ -240,7 +240,8 @@ class Streams(Record):
         traffic_factor: bytes that norms and element-wise operators move for each of fused ones.
         ramp: bytes of time lost by each.
         vector_rate: flop/s of what multiplies no matrices.
-        function_time, drawing_time: seconds of an exponential, root or quotient, and of a random number, where no units of
+        function_time, drawing_time: seconds of an exponential, root or quotient, and of a random number, where no units
+            of
             their own keep pace with memory.
     """
 

@@ -1,4 +1,4 @@
-"""Records of pipeline stages: what a layout lists, what stands for like stages, what they hold, and how long they take."""
+"""Records of pipeline stages: what a layout lists, what they hold, and how long they take."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Stage(Record):
         layers, layers_before, layers_after: layers of the stage, and of all stages before and after it.
         index, stages_after: the stages before and after it.
         most_stages_after: the stages after the first of those that it stands for.
-        has_embedding, has_output_head: whether it has the embedding and the output head: YES, NO, or 1 where it has and 0
+        has_embedding, has_output_head: whether it has the embedding and the output head: YES, NO, or 1 where it has and
+            0
             elsewhere.
     """
 
@@ -178,7 +179,7 @@ class PassTimes(Record):
 
 @dataclass(frozen=True, slots=True)
 class ChunkTimes(Record):
-    """Seconds that a micro-batch takes in a chunk of layers, forward and in both gradients, with what a hand-over holds up."""
+    """Seconds that a micro-batch takes in a chunk of layers, forward and backward, with what a send holds up."""
 
     forward: Any
     backward: Any

@@ -49,6 +49,7 @@ DOOR = [
     "load_config",
     "sensitivity",
 ]
+WIDTH = 120
 LONGEST_FUNCTION = 40
 
 SOURCES = sorted((ROOT / "amped").rglob("*.py"))
@@ -247,6 +248,12 @@ def test_functions_are_small(path: Path) -> None:
     functions = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     long = {f.name: f.end_lineno - f.lineno + 1 for f in functions if f.end_lineno - f.lineno >= LONGEST_FUNCTION}
     assert long == {}
+
+
+def test_no_line_of_the_theory_is_wider_than_a_page() -> None:
+    pages = sorted((ROOT / "amped" / "theory").rglob("*.py"))
+    lines = ((page, n, len(line)) for page in pages for n, line in enumerate(page.read_text("utf-8").splitlines(), 1))
+    assert [(page.name, n, width) for page, n, width in lines if width > WIDTH] == []
 
 
 @every_source

@@ -1,4 +1,4 @@
-"""The machine: its servers, the electrical networks inside and across them, and their hosts. Bandwidths are per direction."""
+"""The machine: its servers, the electrical networks inside and across them, their hosts. Bandwidths: per direction."""
 
 from amped.theory.quantity import SYSTEM, quantity
 

@@ -15,7 +15,10 @@ def head_dimension(dimensionality, attention_heads):
 def query_key_width__multi_latent(
     head_dimension, absorbed_latent_attention, key_value_latent_dimension, rotary_head_dimension
 ):
-    """Width over which a query meets a key: that of a head, or of the latent vector. Source: arXiv 2405.04434, eq. 9–19."""
+    """Width over which a query meets a key: that of a head, or of the latent vector.
+
+    Source: arXiv 2405.04434, eq. 9–19.
+    """
     latent = key_value_latent_dimension + rotary_head_dimension
     return np.where(absorbed_latent_attention > 0, latent, head_dimension)
 

@@ -13,5 +13,8 @@ def each_circuit_has_a_wavelength__circuits(number_of_circuits_per_accelerator, 
 
 @quantity("byte/s", choice="network_kind", value="optical_circuit_switched")
 def inter_accelerator_bandwidth__circuits(number_of_wavelengths, bandwidth_per_wavelength):
-    """Bandwidth of one accelerator inside the node; without electrical links there, that of its optics. Source: definition."""
+    """Bandwidth of one accelerator inside the node; without electrical links there, that of its optics.
+
+    Source: definition.
+    """
     return number_of_wavelengths * bandwidth_per_wavelength

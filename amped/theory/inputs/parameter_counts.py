@@ -140,7 +140,10 @@ def output_head_parameters(
     pooler,
     multi_token_prediction_parameters,
 ):
-    """Parameters after the last layer: final norms, untied output head, pooler, further predictions. Source: definition."""
+    """Parameters after the last layer: final norms, untied output head, pooler, further predictions.
+
+    Source: definition.
+    """
     head = (1 - tied_embeddings) * vocabulary_size * dimensionality + output_bias * vocabulary_size
     norms = final_norm * number_of_stacks * norm_vectors * dimensionality
     return head + norms + pooler * (dimensionality + 1) * dimensionality + multi_token_prediction_parameters
@@ -180,7 +183,10 @@ def active_parameters(
 
 @quantity("count")
 def multi_token_prediction_MoE_layers(multi_token_prediction_layers, number_of_MoE_layers):
-    """Layers of those modules that have a mixture of experts: all, where the network has mixtures. Source: arXiv 2412.19437."""
+    """Layers of those modules that have a mixture of experts: all, where the network has mixtures.
+
+    Source: arXiv 2412.19437.
+    """
     return multi_token_prediction_layers * (number_of_MoE_layers > 0)
 
 

@@ -1,7 +1,7 @@
 """What a training framework makes of the machine: columns of `software_specifications`.
 
-Each is something that a framework does or leaves undone. Without a row a framework fuses what Megatron-LM fuses, has the
-newest attention kernel of its accelerator, and keeps the accelerator busy.
+Each is something that a framework does or leaves undone. Without a row a framework fuses what Megatron-LM fuses, has
+the newest attention kernel of its accelerator, and keeps the accelerator busy.
 """
 
 import numpy as np
@@ -22,5 +22,8 @@ def attention_kernel_fraction(deterministic, deterministic_kernel_fraction):
 
 @quantity("1", choice="attention_kernel", value="flex")
 def attention_kernel_fraction__flex(flash_2_attention_fraction, flex_attention_fraction):
-    """Rate of a compiled attention as a share of the newest kernel's. Source: PyTorch blog, FlexAttention (2024-08-07)."""
+    """Rate of a compiled attention as a share of the newest kernel's.
+
+    Source: PyTorch blog, FlexAttention (2024-08-07).
+    """
     return flash_2_attention_fraction * flex_attention_fraction

@@ -1,4 +1,4 @@
-"""What is trained on, for how long, with which optimizer, and in which precisions; and which model predicts the time."""
+"""What is trained on, for how long, with which optimizer and precisions; and which model predicts the time."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """One layer for one micro-batch, and the two ends of the network.
 
-Takes the durations of operators and of collectives, and the switches for overlap. Hands on times per layer: computation by
-pass, communication that is waited for (exposed), communication that runs beside computation (overlapped), and copies from
-and to the host.
+Takes the durations of operators and of collectives, and the switches for overlap. Hands on times per layer: computation
+by pass, communication that is waited for (exposed), communication that runs beside computation (overlapped), and copies
+from and to the host.
 
     layer_time = forward + input gradients + weight gradients + recomputation + exposed communication
 

@@ -58,10 +58,10 @@ def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activa
 def offloaded_STATE_bytes_per_layer(
     model_states, non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, largest_stage_layers
 ):
-    """Bytes of a layer's STATE on the host: an accelerator's shard. Weights come from there, and are gathered from others' too.
+    """Bytes of a layer's STATE on the host: an accelerator's shard. Weights come from there, others' are gathered.
 
-    Gradients go there in the backward pass of each micro-batch. Source: arXiv 2104.07857, section 6.1 (bandwidth-centric
-    partitioning of weights); arXiv 2101.06840, section 4 (gradients).
+    Gradients go there in the backward pass of each micro-batch. Source: arXiv 2104.07857, section 6.1
+    (bandwidth-centric partitioning of weights); arXiv 2101.06840, section 4 (gradients).
     """
     (state,) = (each for each in model_states if each.name == "STATE")
     held = state.of(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator)

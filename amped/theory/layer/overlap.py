@@ -75,7 +75,7 @@ def kernel_overlapped_tensor_backward_time_per_layer(
     overlapped_gradient_gather_time_per_layer,
     recomputed_layer_fraction,
 ):
-    """Reductions beside gradients of weights, inputs gathered again beside the others; what recomputing does as forward.
+    """Time of reductions beside weight gradients, of inputs gathered beside others, and of recomputation as forward.
 
     Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
     """
@@ -102,7 +102,10 @@ def idle_forward_time_per_layer(forward_time_per_layer, layer_durations):
 def idle_backward_time_per_layer(
     input_gradient_time_per_layer, layer_durations, idle_forward_time_per_layer, recomputed_layer_fraction
 ):
-    """Time of a backward pass, but for gradients of weights, in which the accelerator waits for the host. Source: definition."""
+    """Time of a backward pass, but for gradients of weights, in which the accelerator waits for the host.
+
+    Source: definition.
+    """
     own = input_gradient_time_per_layer - of_phase("input_gradient", layer_durations)
     return own + idle_forward_time_per_layer * recomputed_layer_fraction
 
@@ -114,7 +117,10 @@ def idle_overlapped_tensor_PASS_time_per_layer(
     kernel_overlapped_tensor_PASS_time_per_layer,
     idle_PASS_time_per_layer,
 ):
-    """Exchanges of a PASS pass that fit into waiting for the host: they are kernels in the same queue. Source: definition."""
+    """Exchanges of a PASS pass that fit into waiting for the host: they are kernels in the same queue.
+
+    Source: definition.
+    """
     left = tensor_PASS_communication_time_per_layer - kernel_overlapped_tensor_PASS_time_per_layer
     return np.maximum(np.minimum(left, idle_PASS_time_per_layer), 0)
 
@@ -165,7 +171,10 @@ def exposed_tensor_communication_time_per_layer(
     exposed_tensor_backward_communication_time_per_layer,
     grid_column_gather_time_per_layer,
 ):
-    """Tensor-parallel communication of a micro-batch in one layer that accelerators wait for. Source: arXiv 2205.05198, 4.2.2."""
+    """Tensor-parallel communication of a micro-batch in one layer that accelerators wait for.
+
+    Source: arXiv 2205.05198, 4.2.2.
+    """
     return (
         exposed_tensor_forward_communication_time_per_layer
         + exposed_tensor_backward_communication_time_per_layer
@@ -210,7 +219,10 @@ def context_pass_communication_time_per_layer(context_durations, communication_r
 
 @quantity("s")
 def context_gradient_communication_time_per_layer(context_durations):
-    """Exchange of the gradients of keys and values for a micro-batch in one layer. Source: arXiv 2310.01889, section 3."""
+    """Exchange of the gradients of keys and values for a micro-batch in one layer.
+
+    Source: arXiv 2310.01889, section 3.
+    """
     gradients = [d.time * d.count for d in context_durations if d.name.endswith("gradients")]
     return total([0.0 * context_durations[0].time, *gradients])
 
@@ -256,7 +268,7 @@ def overlapped_context_communication_time_per_layer(
     overlappable_attention_fraction,
     overlap_context_communication,
 ):
-    """Exchange of keys and values beside scores and values, forward and, as far as no input is gathered there, backward.
+    """Time of keys and values exchanged beside attention, forward and, where no input is gathered there, backward.
 
     Source: arXiv 2310.01889, section 3. The last step of gradients in a ring has no attention left beside it.
     """

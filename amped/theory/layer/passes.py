@@ -43,7 +43,10 @@ def attention_core_forward_time_per_layer(layer_durations, attention_core_operat
 
 @quantity("s")
 def attention_core_gradient_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
-    """Time of the gradients of scores, softmax, dropout and values for a micro-batch. Source: arXiv 2205.05198, section 5."""
+    """Time of the gradients of scores, softmax, dropout and values for a micro-batch.
+
+    Source: arXiv 2205.05198, section 5.
+    """
     core = {o.name for o in attention_core_operators}
     return pass_time("input_gradient", [d for d in layer_durations if d.name in core], kernel_rates)
 
@@ -56,7 +59,10 @@ def product_forward_time_per_layer(layer_durations, kernel_rates):
 
 @quantity("s")
 def streaming_forward_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
-    """Forward time of a layer's norms and element-wise operators outside attention. Source: arXiv 2007.00072, table 3."""
+    """Forward time of a layer's norms and element-wise operators outside attention.
+
+    Source: arXiv 2007.00072, table 3.
+    """
     core = {o.name for o in attention_core_operators}
     streaming = [d for d in layer_durations if d.kind in STREAMING and d.name not in core]
     return pass_time("forward", streaming, kernel_rates)
@@ -64,7 +70,10 @@ def streaming_forward_time_per_layer(layer_durations, attention_core_operators, 
 
 @quantity("s")
 def last_product_forward_time_per_layer(layer_durations, kernel_rates):
-    """Forward time of the product that ends a dense layer, whose output nothing in the layer needs. Source: definition."""
+    """Forward time of the product that ends a dense layer, whose output nothing in the layer needs.
+
+    Source: definition.
+    """
     return pass_time("forward", [d for d in layer_durations if d.name == "feedforward_down"], kernel_rates)
 
 

@@ -24,7 +24,7 @@ def layer_time(
 
 @quantity("s")
 def vocabulary_parallel_communication_time(tensor_durations, has_vocabulary, sequence_parallel):
-    """Tensor-parallel communication of a micro-batch at each end: the embedding's output, the gradient of the head's input.
+    """Tensor-parallel communication of a micro-batch at the ends: the embedding's output, the head's input gradient.
 
     Source: arXiv 1909.08053, section 3. Differs: the sums of the loss, a few bytes a token, are left out.
     """
@@ -48,7 +48,10 @@ def output_head_time(
     layer_time,
     multi_token_prediction_layers,
 ):
-    """What a micro-batch takes in the output head, and in the layers that predict further tokens. Source: definition."""
+    """What a micro-batch takes in the output head, and in the layers that predict further tokens.
+
+    Source: definition.
+    """
     head = (
         output_head_forward_time
         + output_head_input_gradient_time

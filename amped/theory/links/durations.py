@@ -48,5 +48,8 @@ def data_durations(sharding_collectives, network):
 
 @records(choice="feedforward_kind", value="mixture")
 def data_durations__mixture(sharding_collectives, expert_sharding_collectives, network):
-    """Time of each collective of data parallelism, of the routed experts' states too. Source: as of `tensor_durations`."""
+    """Time of each collective of data parallelism, of the routed experts' states too.
+
+    Source: as of `tensor_durations`.
+    """
     return network[0].durations(sharding_collectives + expert_sharding_collectives)

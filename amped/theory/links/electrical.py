@@ -1,8 +1,8 @@
 """Time of a collective on electrical networks: a latency for each step and a bandwidth that its group and size allow.
 
 A group of n accelerators, `intra` in each of `inter` nodes, moves V·(n−1)/n of a payload V to gather or to scatter, and
-twice that to reduce to all, by ring and tree alike. A ring crosses between two nodes over as many links as the group has
-accelerators in a node, so the bandwidth across grows with them until the fast network bounds it.
+twice that to reduce to all, by ring and tree alike. A ring crosses between two nodes over as many links as the group
+has accelerators in a node, so the bandwidth across grows with them until the fast network bounds it.
 """
 
 import numpy as np
@@ -23,7 +23,10 @@ def bandwidth_of(c, links):
 
 
 def ramp_of(c, links):
-    """Bytes that a message loses until it has the bandwidth of its slowest link. Source: the row of kernel_efficiencies."""
+    """Bytes that a message loses until it has the bandwidth of its slowest link.
+
+    Source: the row of kernel_efficiencies.
+    """
     return np.where(c.inter > 1, links.across.ramp, links.inside.ramp)
 
 
@@ -150,7 +153,10 @@ def all_reduce_algorithms__NAME():
 )
 @records()
 def inter_PLACE_link(BANDWIDTH, inter_PLACE_efficiency, inter_PLACE_latency):
-    """The link of one accelerator that is named after its inter_PLACE_latency; its ramp is left out. Source: definition."""
+    """The link of one accelerator that is named after its inter_PLACE_latency; its ramp is left out.
+
+    Source: definition.
+    """
     return (Link("inter_PLACE_link", BANDWIDTH * inter_PLACE_efficiency, inter_PLACE_latency),)
 
 

@@ -1,7 +1,7 @@
 """Time of a collective on optical circuits, which are set anew for a step or stay.
 
-Wavelengths are shared out among the partners an accelerator has at once. Where circuits end at the node, each accelerator
-has its own optics, and what stays inside the node goes over the electrical links there.
+Wavelengths are shared out among the partners an accelerator has at once. Where circuits end at the node, each
+accelerator has its own optics, and what stays inside the node goes over the electrical links there.
 """
 
 import numpy as np
@@ -31,10 +31,10 @@ def round_time(volume, partners, net):
 
 
 def rounds_time(size, volume, partners, net):
-    """Time to gather, or backwards to scatter, in ⌈log k size⌉ rounds with k − 1 partners; any size, no part sent twice.
+    """Time to gather, or backwards to scatter, in ⌈log k size⌉ rounds with k − 1 partners; no part is sent twice.
 
-    Each round passes on all that is held, k times as much after it. The last, unless the size is a power of k, has as few
-    partners as hold what lacks. Source: Bruck et al., IEEE TPDS 8(11), 1997; Träff, arXiv 2410.14234.
+    Each round passes on all that is held, k times as much after it. The last, unless the size is a power of k, has as
+    few partners as hold what lacks. Source: Bruck et al., IEEE TPDS 8(11), 1997; Träff, arXiv 2410.14234.
     Differs: Rabenseifner folds what is over a power of two into it, which sends the payload twice more.
     """
     radix, part = partners + 1, volume / size
@@ -50,7 +50,10 @@ def rounds_time(size, volume, partners, net):
 
 
 def ring_time(c, passes, net):
-    """Time to send shares of a payload so often round a ring whose circuits stay. Source: Thakur et al., IJHPCA 19(1)."""
+    """Time to send shares of a payload so often round a ring whose circuits stay.
+
+    Source: Thakur et al., IJHPCA 19(1).
+    """
     size = c.group.degree
     moved = (size - 1) / size * c.volume + net.wavelength.ramp
     return net.setting + passes * ((size - 1) * net.wavelength.latency + moved / bandwidth_of(1, net))
@@ -62,7 +65,10 @@ def halving_and_doubling_time(c, passes, net):
 
 
 def k_nomial_time(c, passes, net):
-    """Time to share with as many partners at once as there are circuits. Source: Bruck et al., IEEE TPDS 8(11), 1997."""
+    """Time to share with as many partners at once as there are circuits.
+
+    Source: Bruck et al., IEEE TPDS 8(11), 1997.
+    """
     return passes * rounds_time(c.group.degree, c.volume, net.circuits, net)
 
 
@@ -79,13 +85,19 @@ ALGORITHMS = {
 
 
 def tiers(c, net):
-    """Accelerators of the group inside a node that electrical links join, and those that circuits do. Source: definition."""
+    """Accelerators of the group inside a node that electrical links join, and those that circuits do.
+
+    Source: definition.
+    """
     inside = np.where(net.flat > 0, 1, c.intra)
     return inside, c.group.degree / inside
 
 
 def in_tiers(c, passes, net):
-    """Time to gather or scatter in the node by a ring, and by circuits what that leaves to each. Source: arXiv 1807.11205."""
+    """Time to gather or scatter in the node by a ring, and by circuits what that leaves to each.
+
+    Source: arXiv 1807.11205.
+    """
     inside, across = tiers(c, net)
     near = net.inside.time((inside - 1) / inside * c.volume, inside - 1)
     left = c.of(Group("joined by circuits", intra=1, inter=across), c.volume / inside)
@@ -93,7 +105,10 @@ def in_tiers(c, passes, net):
 
 
 def all_reduce_time(c, net):
-    """Time of a reduce-scatter and an all-gather: with powers of two Rabenseifner's. Source: Rabenseifner, ICCS 2004."""
+    """Time of a reduce-scatter and an all-gather: with powers of two Rabenseifner's.
+
+    Source: Rabenseifner, ICCS 2004.
+    """
     return in_tiers(c, 2, net)
 
 
@@ -125,7 +140,10 @@ def broadcast_time(c, net):
 
 
 def turns_time(size, volume, partners, net):
-    """Time to exchange with all others in turns, so many at once, each its own share of the payload. Source: definition."""
+    """Time to exchange with all others in turns, so many at once, each its own share of the payload.
+
+    Source: definition.
+    """
     turns = np.floor((size - 1) / partners)
     left = size - 1 - turns * partners
     rest = round_time(volume / size, np.maximum(left, 1), net) * (left > 0)
@@ -201,7 +219,10 @@ def circuit_algorithms__NAME():
 
 @records()
 def wavelength_link(bandwidth_per_wavelength, inter_node_efficiency, inter_node_latency, inter_node_ramp_bytes):
-    """One wavelength as a link: efficiency, latency and ramp are those of the network across nodes. Source: definition."""
+    """One wavelength as a link: efficiency, latency and ramp are those of the network across nodes.
+
+    Source: definition.
+    """
     bandwidth = bandwidth_per_wavelength * inter_node_efficiency
     return (Link("wavelength_link", bandwidth, inter_node_latency, inter_node_ramp_bytes),)
 

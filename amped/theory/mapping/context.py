@@ -1,4 +1,4 @@
-"""Context parallelism: how a sequence is cut, and who has which queries and heads (`messages/context.py`: what is sent)."""
+"""Context parallelism: how a sequence is cut, and who has which queries and heads."""
 
 import numpy as np
 
@@ -43,7 +43,10 @@ def balanced_context_has_two_blocks_per_rank(
 def heads_divide_by_the_context_degree__all_to_all(
     attention_heads, key_value_heads, tensor_parallel_rows, context_parallel_degree
 ):
-    """Each accelerator gets as many heads in exchange for tokens, key heads too. Source: arXiv 2309.14509, section 3."""
+    """Each accelerator gets as many heads in exchange for tokens, key heads too.
+
+    Source: arXiv 2309.14509, section 3.
+    """
     shares = tensor_parallel_rows * context_parallel_degree
     keys = (np.mod(key_value_heads, shares) == 0) | (np.mod(shares, key_value_heads) == 0)
     return (np.mod(attention_heads, shares) == 0) & keys
@@ -51,5 +54,8 @@ def heads_divide_by_the_context_degree__all_to_all(
 
 @quantity("boolean", constrains="context_parallel_kind", choice="context_parallel_kind", value="all_to_all")
 def latent_vectors_are_not_dealt_out__all_to_all(absorbed_latent_attention, context_parallel_degree):
-    """One latent vector serves all heads, so that heads cannot be exchanged for tokens of it. Source: arXiv 2405.04434."""
+    """One latent vector serves all heads, so that heads cannot be exchanged for tokens of it.
+
+    Source: arXiv 2405.04434.
+    """
     return (absorbed_latent_attention == 0) | (context_parallel_degree == 1)

@@ -11,20 +11,6 @@ from amped.theory.quantity import MAPPING, SYSTEM, family, quantity
 
 
 @family(KIND=PARALLELISMS)
-@quantity("count", when_given=("intra_node_KIND_parallel_degree",))
-def KIND_parallel_degree__inside(intra_node_KIND_parallel_degree):
-    """The degree inside the node, where that is all that is given. Source: definition."""
-    return intra_node_KIND_parallel_degree
-
-
-@family(KIND=PARALLELISMS)
-@quantity("count", when_given=("inter_node_KIND_parallel_degree",))
-def KIND_parallel_degree__across(inter_node_KIND_parallel_degree):
-    """The degree across nodes, where that is all that is given. Source: definition."""
-    return inter_node_KIND_parallel_degree
-
-
-@family(KIND=PARALLELISMS)
 @quantity("count", when_given=("intra_node_KIND_parallel_degree", "inter_node_KIND_parallel_degree"))
 def KIND_parallel_degree__of_parts(intra_node_KIND_parallel_degree, inter_node_KIND_parallel_degree):
     """The product of the degrees inside and across nodes. Source: AMPeD, table of mapping parameters."""

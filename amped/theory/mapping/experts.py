@@ -1,4 +1,4 @@
-"""Mixtures of experts on a mapping: how unevenly tokens come, and how many accelerators and nodes a token's experts are on."""
+"""Mixtures of experts on a mapping: how unevenly tokens come, and on how many accelerators a token's experts are."""
 
 import numpy as np
 
@@ -41,13 +41,19 @@ def destination_PLACES_per_token(DEGREE, experts_per_token):
 @family(PLACES=("accelerators", "nodes"), DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"))
 @quantity("count", choice="expert_assignment", value="in_turn")
 def destination_PLACES_per_token__in_turn(DEGREE, experts_per_token, number_of_experts):
-    """The number of PLACES in a group with one of a token's experts. Source: NVIDIA NeMo AutoModel, FakeBalancedGate."""
+    """The number of PLACES in a group with one of a token's experts.
+
+    Source: NVIDIA NeMo AutoModel, FakeBalancedGate.
+    """
     return destinations_in_turn(DEGREE, experts_per_token, number_of_experts)
 
 
 @quantity("1")
 def deduplicated_dispatch_fraction(deduplicated_dispatch, destination_accelerators_per_token, experts_per_token):
-    """What an accelerator sends of a token for each of its experts: all, or once to each accelerator. Source: DeepEP."""
+    """What an accelerator sends of a token for each of its experts: all, or once to each accelerator.
+
+    Source: DeepEP.
+    """
     return np.where(
         deduplicated_dispatch > 0, destination_accelerators_per_token / np.maximum(experts_per_token, 1), 1.0
     )

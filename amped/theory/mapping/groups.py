@@ -1,6 +1,7 @@
 """Groups: the accelerators that communicate with one another, with their parts inside the fast domain and across.
 
-Each kind of message goes through one of them (`messages/`). Their parts are quantities of `placement`, `grid` and `sharding`.
+Each kind of message goes through one of them (`messages/`). Their parts are quantities of `placement`, `grid` and
+`sharding`.
 """
 
 from amped.theory.quantity import family, records

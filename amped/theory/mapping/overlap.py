@@ -18,7 +18,7 @@ def overlap_data_communication(zero_stage):
 def gradients_have_own_links(inter_node_tensor_parallel_degree, inter_node_data_parallel_degree):
     """Whether gradients travel while tensor parallelism does.
 
-    Unless given: where they cross nodes and tensor parallelism stays inside. Source: definition. Differs: what of gradients
-    is added up inside nodes shares the links of tensor parallelism.
+    Unless given: where they cross nodes and tensor parallelism stays inside. Source: definition. Differs: what of
+    gradients is added up inside nodes shares the links of tensor parallelism.
     """
     return (inter_node_tensor_parallel_degree <= 1) & (inter_node_data_parallel_degree > 1)

@@ -44,7 +44,10 @@ def intra_node_stage_accelerators(
 
 @quantity("count")
 def intra_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intra_node_stage_accelerators):
-    """Part inside the node of those that share an expert's matrices, who come first. Source: Megatron-Core, MoE groups."""
+    """Part inside the node of those that share an expert's matrices, who come first.
+
+    Source: Megatron-Core, MoE groups.
+    """
     degree, places = expert_tensor_parallel_degree, intra_node_stage_accelerators
     return np.gcd(degree.astype(np.int64), places.astype(np.int64)).astype(np.float64)
 
@@ -59,8 +62,8 @@ def inter_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intr
 def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_expert_tensor_parallel_degree):
     """Places of the fast domain open to experts: those of the stage's replicas, less what shares one expert.
 
-    Source: arXiv 2504.14960 (parallel folding). Differs: in arXiv 2006.16668 the group lies inside the data-parallel one,
-    which is the case of an expert tensor degree as large as that of the dense layers, and no context parallelism.
+    Source: arXiv 2504.14960 (parallel folding). Differs: in arXiv 2006.16668 the group lies inside the data-parallel
+    one, which is the case of an expert tensor degree as large as that of the dense layers, and no context parallelism.
     """
     return intra_node_stage_accelerators / intra_node_expert_tensor_parallel_degree
 

@@ -1,7 +1,7 @@
 """Rules that every mapping must keep: booleans that hold, each with the number to change where it does not.
 
-`amped explore` drops what breaks one; `amped estimate` names the rule, the values and the nearest that keep it. A rule of
-one topic stands on that topic's page.
+`amped explore` drops what breaks one; `amped estimate` names the rule, the values and the nearest that keep it. A rule
+of one topic stands on that topic's page.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
 """Replicas of the parameters, where they are placed, and into how many shares ZeRO cuts what they hold.
 
-Stage 1 shards optimizer states, 2 gradients too, 3 weights too (FSDP). Groups smaller than all replicas are hybrid sharding.
+Stage 1 shards optimizer states, 2 gradients too, 3 weights too (FSDP). Groups smaller than all replicas are hybrid
+sharding.
 """
 
 import numpy as np
@@ -76,7 +77,10 @@ def inter_node_expert_replicas(expert_state_replicas, intra_node_expert_replicas
 
 @quantity("count")
 def intra_node_shards(sharding_degree, intra_node_replicas):
-    """Part of a sharding group inside the node: as many of its replicas as divide the group. Source: arXiv 2304.11277."""
+    """Part of a sharding group inside the node: as many of its replicas as divide the group.
+
+    Source: arXiv 2304.11277.
+    """
     return np.gcd(sharding_degree.astype(np.int64), intra_node_replicas.astype(np.int64)).astype(np.float64)
 
 

@@ -110,7 +110,10 @@ def grid_column_buffer_bytes(local_key_value_bytes, tensor_parallel_columns, gat
 
 @quantity("byte", when_given=("activation_offload",))
 def activation_staging_bytes__offloaded(offloaded_activation_bytes_per_layer, largest_stage_layers):
-    """Buffers of activations on their way to the host and back: of two layers. Source: arXiv 2104.07857, section 6.2."""
+    """Buffers of activations on their way to the host and back: of two layers.
+
+    Source: arXiv 2104.07857, section 6.2.
+    """
     return offloaded_activation_bytes_per_layer * np.minimum(BUFFERED_LAYERS, largest_stage_layers)
 
 

@@ -14,7 +14,10 @@ def host_state_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, 
 
 @quantity("byte")
 def host_activation_bytes(offloaded_activation_bytes_per_layer, pipeline_stages, stage_microbatches_in_flight):
-    """Activations that the host keeps for one accelerator of the stage that has most there. Source: arXiv 2104.07857."""
+    """Activations that the host keeps for one accelerator of the stage that has most there.
+
+    Source: arXiv 2104.07857.
+    """
     layers = [s.layers * held.layers for s, held in zip(pipeline_stages, stage_microbatches_in_flight, strict=True)]
     return offloaded_activation_bytes_per_layer * latest(layers)
 

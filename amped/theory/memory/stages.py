@@ -1,4 +1,4 @@
-"""What each pipeline stage holds: states, activations of its micro-batches in flight, and the largest micro-batch it has room for."""
+"""What each stage holds: states, activations of micro-batches in flight; and the largest micro-batch that fits."""
 
 import numpy as np
 
@@ -22,10 +22,10 @@ def stage_activations(
     embedding_activation_bytes,
     output_head_activation_bytes,
 ):
-    """Activations that an accelerator of each stage keeps: those of all micro-batches in flight, with those of its ends.
+    """Activations that an accelerator of each stage keeps: of all micro-batches in flight, and of its ends.
 
-    Source: arXiv 2205.05198, sections 4.2.3 and 4.3. A stage with both ends may hold most while it has none in the output
-    head (arXiv 2405.15362, section 3).
+    Source: arXiv 2205.05198, sections 4.2.3 and 4.3. A stage with both ends may hold most while it has none in the
+    output head (arXiv 2405.15362, section 3).
     """
     found = []
     for s, held in zip(pipeline_stages, stage_microbatches_in_flight, strict=True):

@@ -12,7 +12,10 @@ from amped.theory.records import Collective, Group
 
 @quantity("count")
 def sharding_messages(zero_stage, largest_stage_layers):
-    """Messages in which a stage's weights are gathered: one for each layer where they are sharded. Source: arXiv 2304.11277."""
+    """Messages in which a stage's weights are gathered: one for each layer where they are sharded.
+
+    Source: arXiv 2304.11277.
+    """
     return np.where(shares("weight", zero_stage), largest_stage_layers, 1)
 
 

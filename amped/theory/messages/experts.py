@@ -27,7 +27,8 @@ def expert_collectives(
 ):
     """Dispatch to and combine from the experts in each pass: four all-to-alls for a forward and backward pair.
 
-    Nothing needs what is combined again, where recomputation stops early. Source: AMPeD, mixture-of-experts communication.
+    Nothing needs what is combined again, where recomputation stops early. Source: AMPeD, mixture-of-experts
+    communication.
     """
     calls, sent = MoE_fraction * communication_rounds, dispatch_bytes * deduplicated_dispatch_fraction
     combined = calls - MoE_fraction * recomputed_layer_fraction * recomputation_stops_early

@@ -1,7 +1,8 @@
 """SUMMA: products over a grid of rows × columns, whose panels are broadcast while the one before is multiplied.
 
-Forward, a product broadcasts its input along the rows and its weight along the columns. Backward each of its two products
-broadcasts one of them and reduces the gradient of the other, of as many bytes. A chain reduces as fast as it broadcasts.
+Forward, a product broadcasts its input along the rows and its weight along the columns. Backward each of its two
+products broadcasts one of them and reduces the gradient of the other, of as many bytes. A chain reduces as fast as it
+broadcasts.
 """
 
 import numpy as np
@@ -124,7 +125,8 @@ def output_head_panels(
 def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations):
     """What SUMMA sends for a micro-batch at each end: the operands of the head's three products, half told at each end.
 
-    Source: arXiv 2410.00273, section 3. Differs: its tool has no ends. Nothing of it is hidden; the embedding sends nothing.
+    Source: arXiv 2410.00273, section 3. Differs: its tool has no ends. Nothing of it is hidden; the embedding sends
+    nothing.
     """
     return 1.5 * total(d.time * d.count for d in output_head_panel_durations)
 
@@ -164,7 +166,7 @@ def scores_in_panels_are_written__summa(flash_attention):
 
 @quantity("boolean", constrains="grid_attention", choice="grid_attention", value="summa")
 def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_degree):
-    """Scores go in panels only where all products do, with tensor_parallel_strategy 2d_summa and no context parallelism.
+    """Scores go in panels only where all products do: with the strategy 2d_summa and no context parallelism.
 
     Source: arXiv 2410.00273, section 3.
     """

@@ -1,7 +1,8 @@
 """What one accelerator computes for one micro-batch, and what it keeps for the backward pass.
 
-Takes the network, the precisions and the mapping. Hands on records: each `Operator` has a kind, a pass (`phase`), a shape,
-flops, bytes read and written, the bytes it saves (`stash`), and how often it runs (`count`, on average in a layer).
+Takes the network, the precisions and the mapping. Hands on records: each `Operator` has a kind, a pass (`phase`), a
+shape, flops, bytes read and written, the bytes it saves (`stash`), and how often it runs (`count`, on average in a
+layer).
 
     layer_operators = norms + attention + residuals + feed-forward network + experts + casts + accumulation
 

@@ -1,4 +1,4 @@
-"""The operators at the two ends of the network: the embedding, the output head with its loss, and further predictions."""
+"""The operators at the two ends: the embedding, the output head with its loss, and further predictions."""
 
 from amped.theory.kernel_work import CROSS_ENTROPY, DROPOUT, EMBEDDING, NORM, Traffic, Work, contraction, streamed
 from amped.theory.quantity import NETWORK, parameter, records

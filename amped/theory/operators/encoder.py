@@ -43,7 +43,8 @@ def activation_function_operators__post(
 ):
     """Bias with activation function and dropout [bad, bdrlb].
 
-    Source: arXiv 2007.00072, table 3. Differs: the mask of this dropout, which BERT does not have, is moved but not kept.
+    Source: arXiv 2007.00072, table 3. Differs: the mask of this dropout, which BERT does not have, is moved but not
+    kept.
     """
     (up, down), (cost,), (policy,) = feedforward_gemms, entry_costs, activation_policy
     entries, bias = down.m * down.k / output_width_split_degree, up.n * cost.activation

@@ -74,8 +74,8 @@ def accumulation_operators__separate(product_operators, zero_stage, entry_costs)
     """What a product left of a weight's gradient, added to that of other micro-batches, or copied to be sent.
 
     It is sent where the gradients of every micro-batch are sharded.
-    Source: PyTorch, autograd AccumulateGrad; Megatron-LM, main_grad.add_. Differs: products are counted as if they added
-    up themselves, which they do beside their multiplications, at no cost but for very small micro-batches.
+    Source: PyTorch, autograd AccumulateGrad; Megatron-LM, main_grad.add_. Differs: products are counted as if they
+    added up themselves, which they do beside their multiplications, at no cost but for very small micro-batches.
     """
     (cost,), kept = entry_costs, ~shares("gradient", zero_stage)
     read = cost.activation + cost.gradient * kept

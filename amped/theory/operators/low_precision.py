@@ -9,9 +9,10 @@ from amped.theory.records import WEIGHTED
 def quantization_operators__fp8(
     product_operators, fp8_precision, output_width_split_degree, weight_split_degree, tensor_parallel_rows, entry_costs
 ):
-    """An accelerator's own inputs and weights of each product cast to fp8, and gradients of its output, in both layouts.
+    """Casts to fp8 of an accelerator's inputs and weights of each product, and output's gradient, in both layouts.
 
-    Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433. Assumes that weights are cast for each micro-batch.
+    Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433. Assumes that weights are cast for each
+    micro-batch.
     """
     cast = Traffic(entry_costs[0].flop, entry_costs[0].activation, 2 * fp8_precision)
     return casts(product_operators, cast, output_width_split_degree, weight_split_degree / tensor_parallel_rows)
@@ -23,14 +24,18 @@ def quantization_operators__fp4(
 ):
     """The same cast to fp4, which reads twice: the largest entry of a tensor scales the scales of its blocks.
 
-    Source: arXiv 2509.25149 (NVFP4). Assumes that weights are cast for each micro-batch. Differs: Hadamard transforms are free.
+    Source: arXiv 2509.25149 (NVFP4). Assumes that weights are cast for each micro-batch. Differs: Hadamard transforms
+    are free.
     """
     cast = Traffic(entry_costs[0].flop, 2 * entry_costs[0].activation, 2 * fp4_precision)
     return casts(product_operators, cast, output_width_split_degree, weight_split_degree / tensor_parallel_rows)
 
 
 def casts(operators, cast, rows, columns):
-    """A cast of each product's inputs and weights, and backward of the gradients of its output. Source: arXiv 2209.05433."""
+    """A cast of each product's inputs and weights, and backward of the gradients of its output.
+
+    Source: arXiv 2209.05433.
+    """
     products = [o for o in operators if o.kind in WEIGHTED and o.phase == "forward"]
     return tuple(
         operator

@@ -39,7 +39,10 @@ def EXPERT_activation_policy(
     EXPERT_activation_function_mask_bytes,
     activation_function_recomputation,
 ):
-    """What an activation function keeps and computes again, as one record. Source: arXiv 2210.10246; arXiv 1604.06174."""
+    """What an activation function keeps and computes again, as one record.
+
+    Source: arXiv 2210.10246; arXiv 1604.06174.
+    """
     kept, mask = kept_EXPERT_activation_function_input_bytes, EXPERT_activation_function_mask_bytes
     return (ActivationPolicy("policy", kept, mask, activation_function_recomputation),)
 

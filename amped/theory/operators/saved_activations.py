@@ -1,7 +1,8 @@
 """What the operators keep for the backward pass: of a layer, of the embedding, of the output head.
 
 With a feed-forward network of four times the width, as many key heads as query heads, 2-byte activations and dropout,
-a layer's sum is that of arXiv 2205.05198: s·b·h·(10 + 24/t + 5·a·s/(h·t)), and 34/t + 5·a·s/(h·t) with sequence parallelism.
+a layer's sum is that of arXiv 2205.05198: s·b·h·(10 + 24/t + 5·a·s/(h·t)), and 34/t + 5·a·s/(h·t) with sequence
+parallelism.
 """
 
 from amped.theory.quantity import quantity

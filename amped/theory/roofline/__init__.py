@@ -5,7 +5,8 @@ durations of the operators of a layer, of the embedding, of the output head and 
 
     time of a kernel = overhead + max(work / rate, traffic / bandwidth)
 
-`rates` says what large kernels sustain: the peak times the measured share. `kernels` says what a kernel's shape and size
+`rates` says what large kernels sustain: the peak times the measured share. `kernels` says what a kernel's shape and
+size
 lose: tiles, waves of tiles, ramps.
 """
 

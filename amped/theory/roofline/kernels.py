@@ -11,8 +11,8 @@ from amped.theory.records import FUSED, REDUCING, STREAMING, Duration
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
 # library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
-TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (256, 64, 1, 1), (64, 256, 1, 1), (128, 64, 2, 1),
-                  (64, 128, 2, 1), (64, 64, 3, 1)]
+TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (256, 64, 1, 1), (64, 256, 1, 1),
+                  (128, 64, 2, 1), (64, 128, 2, 1), (64, 64, 3, 1)]
                  + [(*tile, parts) for tile in ((256, 128, 0), (128, 256, 0), (128, 128, 1)) for parts in (2, 4, 8)],
                  dtype=np.float64)  # fmt: skip
 TILE_ROWS, TILE_COLUMNS, TILE_CLASS, PARTS = (np.ascontiguousarray(column) for column in TILES.T)
@@ -22,7 +22,8 @@ IS_CUT = 1.0 * (PARTS > 1)
 EXACT = {"weight_gradient": 1.0, "update": 1.0}
 # The width of a head at which attention kernels are measured. Source: `kernel_efficiencies`, conventions.
 MEASURED_WIDTH = 128
-# The least k of a part; and what the time of a split with shallower parts is multiplied with, so that it is never the fastest.
+# The least k of a part; and what the time of a split with shallower parts is multiplied with, so that it is never the
+# fastest.
 LEAST_DEPTH = 512
 TOO_SHALLOW = 1e9
 
@@ -41,10 +42,10 @@ def packed(side, lost):
 
 
 def product_time(o, c, multiply_accumulate_time):
-    """Time of a matrix product: waves of tiles, each with its share of k and a ramp a panel; the fastest tile and split.
+    """Time of a matrix product by waves of tiles, each with its share of k and a ramp; the fastest tile counts.
 
-    Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of a
-    processor). Differs: one ramp depth for all tiles.
+    Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
+    a processor). Differs: one ramp depth for all tiles.
     """
     tiles = c.products.tiles
     m, n, k, q, cores = (each_tile(v) for v in (o.m, o.n, o.k, tiles.quantization, tiles.cores))
@@ -66,7 +67,7 @@ def share_of_tiles(tiles):
 
 
 def exposed_traffic_time(o, c):
-    """Time that a product waits for what caches do not keep: none where loads run ahead of it, all on a processor's thread.
+    """Time that a product waits for what caches do not keep: none where loads run ahead, all on a processor's thread.
 
     Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks are packed before they are multiplied).
     """
@@ -82,7 +83,7 @@ def kernel_time(o, c):
 
 
 def work_time(o, c):
-    """Time to compute one call of an operator, with the functions that it evaluates and the random numbers that it draws.
+    """Time to compute one call of an operator, with its functions and the random numbers that it draws.
 
     Source: the equations of `WORK`; the row of kernel_efficiencies.
     """

@@ -69,7 +69,10 @@ def product_rates(
     cached_operand_bytes,
     exposed_operand_fraction,
 ):
-    """All that the time of a product depends on beside its shape, as one record. Source: the row of kernel_efficiencies."""
+    """All that the time of a product depends on beside its shape, as one record.
+
+    Source: the row of kernel_efficiencies.
+    """
     matrix = flops_per_multiply_accumulate / sustained_matrix_flop_rate
     grouped = flops_per_multiply_accumulate / (sustained_matrix_flop_rate * grouped_gemm_efficiency)
     batched = flops_per_multiply_accumulate / sustained_batched_flop_rate
@@ -86,7 +89,10 @@ def fused_attention_rates(
     attention_dropout_fraction,
     exposed_softmax_time,
 ):
-    """All that the time of a fused attention depends on beside its shape, as one record. Source: the row of kernel_efficiencies."""
+    """All that the time of a fused attention depends on beside its shape, as one record.
+
+    Source: the row of kernel_efficiencies.
+    """
     rates, ramps = (fused_forward_flop_rate, fused_backward_flop_rate), (attention_ramp_length, attention_head_ramp)
     return (FusedAttention("attention", *rates, *ramps, attention_dropout_fraction, exposed_softmax_time),)
 
@@ -101,7 +107,10 @@ def stream_rates(
     elementary_function_time,
     random_number_time,
 ):
-    """All that the time of what passes over memory depends on beside its size. Source: the row of kernel_efficiencies."""
+    """All that the time of what passes over memory depends on beside its size.
+
+    Source: the row of kernel_efficiencies.
+    """
     traffic = (normalization_bandwidth_fraction, streaming_traffic_factor, bandwidth_ramp_bytes)
     work = (vector_flop_rate, elementary_function_time, random_number_time)
     return (Streams("streams", achieved_memory_bandwidth, *traffic, *work),)
@@ -109,7 +118,10 @@ def stream_rates(
 
 @records()
 def kernel_rates(product_rates, fused_attention_rates, stream_rates, kernel_overhead_time, kernel_launch_time):
-    """All that the time of a kernel depends on beside its shape, as one record. Source: the row of kernel_efficiencies."""
+    """All that the time of a kernel depends on beside its shape, as one record.
+
+    Source: the row of kernel_efficiencies.
+    """
     parts = (product_rates[0], fused_attention_rates[0], stream_rates[0])
     return (Kernels("kernels", *parts, kernel_overhead_time, kernel_launch_time),)
 

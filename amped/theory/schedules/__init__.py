@@ -1,14 +1,14 @@
 """The pipeline: which stage is the bottleneck, and how long it waits for the others.
 
-Takes the time of a layer and of the two ends, the stages, the number of micro-batches and the time of a send. Hands on the
-passes of the bottleneck stage, the idle time (the bubble), and the micro-batches in flight, which memory needs.
+Takes the time of a layer and of the two ends, the stages, the number of micro-batches and the time of a send. Hands on
+the passes of the bottleneck stage, the idle time (the bubble), and the micro-batches in flight, which memory needs.
 
     step of the pipeline ≈ micro-batches × time on the bottleneck stage + bubble
 
-Each schedule has a file (`gpipe`, `one_f_one_b`, `interleaved`, `zero_bubble_h1`, `zero_bubble_v`) with its equation of the
-idle time and its order of passes; the order of `interleaved` is in `one_f_one_b`. `bottleneck` and `bubble` serve all.
-`orders` (the table `SCHEDULES`) and `timeline` are no pages: they execute a step pass by pass, and the equations are tested
-against them.
+Each schedule has a file (`gpipe`, `one_f_one_b`, `interleaved`, `zero_bubble_h1`, `zero_bubble_v`) with its equation of
+the idle time and its order of passes; the order of `interleaved` is in `one_f_one_b`. `bottleneck` and `bubble` serve
+all. `orders` (the table `SCHEDULES`) and `timeline` are no pages: they execute a step pass by pass, and the equations
+are tested against them.
 """
 
 PAGES = ("bottleneck", "bubble", "gpipe", "one_f_one_b", "interleaved", "zero_bubble_h1", "zero_bubble_v")

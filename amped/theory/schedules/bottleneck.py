@@ -107,8 +107,9 @@ def pipeline_communication_time(
 ):
     """Time that a stage sends: each micro-batch, forward and backward, once for each chunk of layers.
 
-    Chunks go round, so that the first and the last stage are neighbors too. Source: arXiv 2104.04473, section 2.2.2. Differs:
-    with one chunk the first and the last of several stages have one neighbor, and are charged for two unless there are no others.
+    Chunks go round, so that the first and the last stage are neighbors too. Source: arXiv 2104.04473, section 2.2.2.
+    Differs: with one chunk the first and the last of several stages have one neighbor, and are charged for two unless
+    there are no others.
     """
     sides = np.where(
         chunks_per_stage > 1, 2 * (pipeline_parallel_degree > 1), np.minimum(pipeline_parallel_degree - 1, 2)

@@ -1,8 +1,9 @@
 """The pipeline bubble: how much longer a step takes than the bottleneck stage works.
 
-Each stage is asked when it would be done if it set the pace: the first micro-batch reaches it, it does all its work, waits for
-what comes back from the stages behind it, and its last gradients reach the first stage. The latest of these times counts.
-Each schedule has its own equation, on its own page; an event-driven twin (`timeline.py`) executes the same schedules.
+Each stage is asked when it would be done if it set the pace: the first micro-batch reaches it, it does all its work,
+waits for what comes back from the stages behind it, and its last gradients reach the first stage. The latest of these
+times counts. Each schedule has its own equation, on its own page; an event-driven twin (`timeline.py`) executes the
+same schedules.
 """
 
 from amped.theory.quantity import quantity

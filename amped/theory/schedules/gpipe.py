@@ -16,7 +16,7 @@ def pipeline_idle_time__gpipe(
     stage_send_time,
     pipeline_parallel_degree,
 ):
-    """Waiting in a step of GPipe: all go forward at the pace of the slowest stage, and back at that of the slowest there.
+    """Idle time in a step of GPipe: all stages go forward, and back, at the pace of the slowest one.
 
     Source: arXiv 1811.06965, section 2.3.
     """
@@ -41,7 +41,7 @@ def only_1f1b_interleaves__gpipe(virtual_pipeline_stages):
     return virtual_pipeline_stages == 1
 
 
-# --- the order of passes -----------------------------------------------------------------------------------------------
+# --- the order of passes ----------------------------------------------------------------------------------------------
 
 
 def order(pipe: Pipe, stage: int) -> Order:

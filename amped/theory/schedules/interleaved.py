@@ -1,9 +1,9 @@
 """1F1B with chunks of layers, interleaved: chains of passes through the pipeline, of which the latest to end counts.
 
-Two kinds are asked. A stage may set the pace throughout, as on `bubble.py`. Or the output head does for its rounds: once in
-each round of as many micro-batches as stages it lengthens the passes of one chunk of the last stage, and in the gap until
-the next round a chain stays there, or is later where it goes to a slower stage and comes back, which costs it a chunk's passes
-on the way.
+Two kinds are asked. A stage may set the pace throughout, as on `bubble.py`. Or the output head does for its rounds:
+once in each round of as many micro-batches as stages it lengthens the passes of one chunk of the last stage, and in the
+gap until the next round a chain stays there, or is later where it goes to a slower stage and comes back, which costs it
+a chunk's passes on the way.
 """
 
 import numpy as np
@@ -15,7 +15,10 @@ from amped.theory.stage_records import ChunkTimes, had
 
 @quantity("s", choice="pipeline_schedule", value="1f1b", when_given=("virtual_pipeline_stages",))
 def pipeline_idle_time__1f1b_in_chunks(non_interleaved_idle_time, interleaved_idle_time, virtual_pipeline_stages):
-    """Waiting in a step of one forward, one backward: with chunks of layers, interleaved. Source: arXiv 2104.04473, section 2.2."""
+    """Waiting in a step of one forward, one backward: with chunks of layers, interleaved.
+
+    Source: arXiv 2104.04473, section 2.2.
+    """
     return np.where(virtual_pipeline_stages > 1, interleaved_idle_time, non_interleaved_idle_time)
 
 
@@ -23,7 +26,8 @@ def pipeline_idle_time__1f1b_in_chunks(non_interleaved_idle_time, interleaved_id
 def interleaved_idle_time(bottleneck_stage_chain_idle_time, output_head_chain_idle_time):
     """Waiting in a step of interleaved chunks: (p−1)/v stages' work where they are equal.
 
-    Source: arXiv 2104.04473, section 2.2.2. Differs: chains that change stages more often are left out: at most 3 % of a step.
+    Source: arXiv 2104.04473, section 2.2.2. Differs: chains that change stages more often are left out: at most 3 % of
+    a step.
     """
     return np.maximum(bottleneck_stage_chain_idle_time, output_head_chain_idle_time)
 
@@ -39,7 +43,10 @@ def bottleneck_stage_chain_idle_time(
     virtual_pipeline_stages,
     pipeline_parallel_degree,
 ):
-    """Waiting in a step of interleaved chunks if one stage sets the pace. Source: Megatron-Core, schedules.py (warm-up)."""
+    """Waiting in a step of interleaved chunks if one stage sets the pace.
+
+    Source: Megatron-Core, schedules.py (warm-up).
+    """
     forward, back, weight = pass_times
     v, m, found = virtual_pipeline_stages, number_of_microbatches_per_minibatch, []
     chunks, others = [each.in_chunks(v) for each in pass_times], (v - 1) / v
@@ -61,7 +68,7 @@ def bottleneck_stage_chain_idle_time(
 def chunk_times(
     pipeline_stages, pass_times, virtual_pipeline_stages, blocking_stage_send_time, pipeline_parallel_degree
 ):
-    """Times of a micro-batch in a chunk of layers of the first stage, the last but one (of two: the first) and the last.
+    """Times of a micro-batch in a chunk of the first stage, of the last but one (of two: the first) and of the last.
 
     Source: definition.
     """
@@ -98,7 +105,7 @@ def embedding_microbatch_group_time(embedding_time, pipeline_parallel_degree):
 def chain_ramp_time(
     chunk_times, pass_times, pipeline_stages, stage_send_time, virtual_pipeline_stages, pipeline_parallel_degree
 ):
-    """Time before the head's first round and behind its last: a way to it and back, and the other chunks on the slowest stage.
+    """Time before the head's first round and after its last: the way there and back, and other chunks.
 
     Source: Megatron-Core, schedules.py (order of the chunks).
     """
@@ -124,7 +131,7 @@ def output_head_chain_idle_time(
     virtual_pipeline_stages,
     pipeline_parallel_degree,
 ):
-    """Waiting in a step of interleaved chunks if rounds of the output head set the pace, with the slowest stage in the gaps.
+    """Idle time in a step of interleaved chunks if the output head's rounds set the pace, others in the gaps.
 
     A chain away from the last stage may leave rounds out. Source: arXiv 2104.04473, section 2.2.2.
     """

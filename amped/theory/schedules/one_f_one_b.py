@@ -47,7 +47,7 @@ def non_interleaved_idle_time(
 
 
 def round_trip_idle_time(work, there, behind, others, m, held):
-    """Idle time of a stage until the first gradient comes back, and behind its last forward pass: one of both if few go.
+    """Idle time of a stage until the first gradient comes back, and after its last forward pass: one of them if few go.
 
     `there` is a forward pass with a hand-over, `behind` the way to the last stage and back, and `others` lie on it.
     """
@@ -62,8 +62,8 @@ def stage_microbatches_in_flight__1f1b(
 ):
     """Micro-batches that each stage holds at once: one, and those that go forward before its first gradient comes.
 
-    With chunks of layers these are two for each stage behind, and one round of them for each other chunk; each counts as a
-    chunk. The output head holds one, whose backward pass starts there.
+    With chunks of layers these are two for each stage behind, and one round of them for each other chunk; each counts
+    as a chunk. The output head holds one, whose backward pass starts there.
     Source: arXiv 2205.05198, section 4.2.3; arXiv 2104.04473, section 2.2 (interleaved warm-up).
     """
     v, found = virtual_pipeline_stages, []
@@ -75,7 +75,7 @@ def stage_microbatches_in_flight__1f1b(
     return tuple(found)
 
 
-# --- the order of passes -----------------------------------------------------------------------------------------------
+# --- the order of passes ----------------------------------------------------------------------------------------------
 
 
 def order(pipe: Pipe, stage: int) -> Order:

@@ -1,7 +1,7 @@
 """A step of a pipeline, executed: when each pass of each stage runs, what it waits for, and what it holds meanwhile.
 
-The event-driven twin of the equations of the schedules: nothing but the order of passes is shared with them. Each stage runs its
-passes in the order of its schedule, each as soon as the stage is free and its input has arrived.
+The event-driven twin of the equations of the schedules: nothing but the order of passes is shared with them. Each stage
+runs its passes in the order of its schedule, each as soon as the stage is free and its input has arrived.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Timeline:
         return [self.makespan - each for each in busy]
 
     def held(self, stage: int, sizes: Sequence[float]) -> list[tuple[float, float]]:
-        """Seconds, and what the stage holds from then on: each chunk's size from its forward pass to its last gradient."""
+        """Seconds, and what the stage holds from then on: a chunk's size from its forward pass to its last gradient."""
         changes = []
         for span in self.of_stage(stage):
             if span.kind == FORWARD:

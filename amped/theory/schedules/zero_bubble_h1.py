@@ -48,8 +48,8 @@ def stage_microbatches_in_flight__zero_bubble_h1(
 ):
     """Micro-batches that each stage holds until the weight gradient: as many everywhere as 1F1B on the first.
 
-    Assumes that a weight gradient needs all that is kept, the output head's too; a framework may do that one at once, and
-    keeps less. Source: arXiv 2401.10241, table 2 (p·M_B).
+    Assumes that a weight gradient needs all that is kept, the output head's too; a framework may do that one at once,
+    and keeps less. Source: arXiv 2401.10241, table 2 (p·M_B).
     """
     held = np.minimum(pipeline_parallel_degree, number_of_microbatches_per_minibatch)
     return alike(pipeline_stages, held, held)
@@ -57,7 +57,10 @@ def stage_microbatches_in_flight__zero_bubble_h1(
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **ZERO_BUBBLE_H1)
 def only_1f1b_interleaves__zero_bubble_h1(virtual_pipeline_stages):
-    """Only the schedule 1f1b has virtual stages; zero_bubble_h1 has one chunk of layers a stage. Source: arXiv 2401.10241."""
+    """Only the schedule 1f1b has virtual stages; zero_bubble_h1 has one chunk of layers a stage.
+
+    Source: arXiv 2401.10241.
+    """
     return virtual_pipeline_stages == 1
 
 
@@ -75,7 +78,7 @@ def zero_bubble_needs_microbatches__zero_bubble_h1(
     return microbatch_size * (number_of_microbatches_per_minibatch - pipeline_parallel_degree) >= 0
 
 
-# --- the order of passes -----------------------------------------------------------------------------------------------
+# --- the order of passes ----------------------------------------------------------------------------------------------
 
 
 def order(pipe: Pipe, stage: int) -> Order:

@@ -1,4 +1,4 @@
-"""Zero bubbles in the form of a V: chunks lie down to the last stage and back, so the first has embedding and output head.
+"""Zero bubbles in the form of a V: the first stage has the first chunk and the last, with embedding and output head.
 
 Every chunk has as many layers. What the V changes of parameters and memory is on the pages of those chapters.
 """
@@ -21,9 +21,10 @@ def pipeline_idle_time__zero_bubble_v(
     blocking_stage_send_time,
     pipeline_parallel_degree,
 ):
-    """Waiting in a step of a V of chunks: little where F = B = W; the first stage, with both ends, may hide that of the others.
+    """Idle time in a step of a V of chunks: little where F = B = W; the first stage may hide that of the others.
 
-    Stages between hand over twice as often as the ends. Fitted to the event-driven twin, and exact there for equal stages with W and F no longer than B.
+    Stages between hand over twice as often as the ends. Fitted to the event-driven twin, and exact there for equal
+    stages with W and F no longer than B.
     Source: arXiv 2405.15362, section 3 (V-ZB).
     """
     p, s = pipeline_parallel_degree, pipeline_stages[0]
@@ -66,7 +67,10 @@ def stage_microbatches_in_flight__zero_bubble_v(
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **ZERO_BUBBLE_V)
 def only_1f1b_interleaves__zero_bubble_v(virtual_pipeline_stages):
-    """Only the schedule 1f1b has virtual stages; zero_bubble_v has its two chunks a stage by itself. Source: arXiv 2405.15362."""
+    """Only the schedule 1f1b has virtual stages; zero_bubble_v has its two chunks a stage by itself.
+
+    Source: arXiv 2405.15362.
+    """
     return virtual_pipeline_stages == 1
 
 
@@ -103,7 +107,7 @@ def multi_token_prediction_follows_the_last_stage__zero_bubble_v(multi_token_pre
     return multi_token_prediction_layers == 0
 
 
-# --- the order of passes -----------------------------------------------------------------------------------------------
+# --- the order of passes ----------------------------------------------------------------------------------------------
 
 
 class _Counted:

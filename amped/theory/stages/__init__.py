@@ -1,7 +1,8 @@
 """What each pipeline stage holds.
 
-Takes the layers, the pipeline degree (or a layout) and the counts of parameters. Hands on the layers and the parameters of
-the first, the middle and the last stage, the records `pipeline_stages`, and the parameters that one accelerator updates.
+Takes the layers, the pipeline degree (or a layout) and the counts of parameters. Hands on the layers and the parameters
+of the first, the middle and the last stage, the records `pipeline_stages`, and the parameters that one accelerator
+updates.
 
     layers = first stage + (stages − 2) × middle stage + last stage
 

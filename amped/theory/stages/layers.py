@@ -44,13 +44,19 @@ def largest_stage_layers(first_stage_layers, middle_stage_layers, last_stage_lay
 
 @records()
 def stage_ends():
-    """The ends of the network that the first and the last of several stages have. Source: arXiv 2104.04473, section 2.2."""
+    """The ends of the network that the first and the last of several stages have.
+
+    Source: arXiv 2104.04473, section 2.2.
+    """
     return Ends("first", YES, NO), Ends("last", NO, YES)
 
 
 @records(**ZERO_BUBBLE_V)
 def stage_ends__zero_bubble_v():
-    """The ends of the network: the first stage has both, and the V turns in the last. Source: arXiv 2405.15362, section 3."""
+    """The ends of the network: the first stage has both, and the V turns in the last.
+
+    Source: arXiv 2405.15362, section 3.
+    """
     return Ends("first", YES, YES), Ends("last", NO, NO)
 
 
@@ -58,7 +64,7 @@ def stage_ends__zero_bubble_v():
 def pipeline_stages(
     layers, pipeline_parallel_degree, first_stage_layers, middle_stage_layers, last_stage_layers, stage_ends
 ):
-    """The stages: the first, those between, which are all alike, and the last. One that is alone is the last, with both ends.
+    """The stages: the first, those between, which are alike, and the last. One that is alone is the last.
 
     Where there are none between, the last stands for them. Source: definition. Differs: of those between the last one
     sets the pace; with hand-overs beside computation another may be done later, by less than all hand-overs of a

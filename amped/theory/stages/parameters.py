@@ -1,4 +1,4 @@
-"""Parameters and their states: of each pipeline stage, of the accelerator that has most, and those that one accelerator updates."""
+"""Parameters and their states: of each stage, of the fullest accelerator, and those that one accelerator updates."""
 
 from amped.theory.quantity import quantity, records
 from amped.theory.records import latest, total
@@ -53,7 +53,7 @@ def model_states(
     gradient_offload,
     optimizer_offload,
 ):
-    """Weight, gradient and optimizer states of a parameter: bytes, each shared out from its ZeRO stage on, and what is offloaded.
+    """Bytes of a parameter's weight, gradient and optimizer states, each with its shards and its offloaded share.
 
     Source: arXiv 1910.02054, section 5; arXiv 2101.06840 (offload). Differs: AMPeD shares out always.
     """
@@ -85,7 +85,7 @@ def stage_parameters(
     tied_embedding_parameters,
     multi_token_prediction_expert_parameters,
 ):
-    """Parameters of each stage: its layers, embedding and output head, which holds a tied embedding of another stage once more.
+    """Parameters of each stage: layers, embedding and output head, which holds a tied embedding once more.
 
     Source: arXiv 1909.08053; Megatron-LM, embedding group.
     """
@@ -119,7 +119,7 @@ def non_expert_parameters_per_accelerator(stage_parameters):
 def expert_parameters_per_accelerator(
     largest_stage_layers, expert_parameters_per_layer, expert_split_degree, multi_token_prediction_expert_parameters
 ):
-    """Parameters of the routed experts of one accelerator, unsharded by ZeRO, on a stage with most layers and with all modules.
+    """Parameters of the routed experts of one accelerator, not sharded by ZeRO, on the stage with most layers.
 
     Source: arXiv 2006.16668; arXiv 2412.19437 (modules that predict further tokens).
     """

@@ -77,15 +77,6 @@ def counted_score_fraction__full(windowed_layer_fraction, effective_attention_wi
     return 1 - windowed_layer_fraction * (1 - effective_attention_window / context)
 
 
-@quantity("1", choice="attention_flop_convention", value="causal")
-def counted_score_fraction__causal(causal_score_fraction):
-    """Share of the scores whose FLOPs are counted: those on and below the diagonal.
-
-    Source: arXiv 2307.08691, section 4.1.
-    """
-    return causal_score_fraction
-
-
 @quantity("count")
 def counted_layer_multiply_accumulates(
     layer_multiply_accumulates,
@@ -93,7 +84,7 @@ def counted_layer_multiply_accumulates(
     counted_score_fraction,
     surplus_expert_multiply_accumulates,
 ):
-    """Multiply-accumulates of the layers forward, as the FLOP convention counts them, experts as if all had as many tokens.
+    """Multiply-accumulates of the layers forward, as the FLOP convention counts them, with balanced experts.
 
     Source: arXiv 2104.04473, appendix.
     """

@@ -24,7 +24,7 @@ def checkpoint_interval_time(checkpoint_time, time_between_failures):
 
 @quantity("1", when_given=FAILING)
 def goodput_fraction__failing(checkpoint_time, checkpoint_interval_time, restart_time, time_between_failures):
-    """Share of the time that brings the training forward: not checkpoints, restarts, and half an interval lost each time.
+    """Share of the time that brings the training forward, without checkpoints, restarts and lost half intervals.
 
     Source: Daly, Future Generation Computer Systems 22(3), 2006, section 2 (first order).
     """

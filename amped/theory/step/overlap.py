@@ -1,4 +1,4 @@
-"""Data parallelism beside computation: what of a step's gradients and weights travels in the time that layers left free.
+"""Data parallelism beside computation: which gradients and weights travel in the time that layers left free.
 
 Where gradients have links of their own they also travel while tensor parallelism is waited for.
 """
@@ -98,7 +98,7 @@ def overlapped_microbatch_fraction(zero_stage, number_of_microbatches_per_miniba
 
 @quantity("1")
 def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding_fraction):
-    """Share of data-parallel communication that can hide: all but the last layer's, of shards what is prefetched in time.
+    """Share of data-parallel communication that can overlap: all but the last layer's, of shards what is prefetched.
 
     Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
     """

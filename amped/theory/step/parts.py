@@ -1,4 +1,4 @@
-"""The parts of a step in the operator model: the work of the bottleneck stage for all micro-batches, and what it waits for."""
+"""The parts of a step in the operator model: the work of the bottleneck stage, and what it waits for."""
 
 import numpy as np
 

@@ -92,7 +92,10 @@ def hardware_flops_utilization_counting_all_scores(
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
 ):
-    """FLOPs with recomputation as a share of the peak (HFU), whole attention counted. Source: arXiv 2104.04473, eq. 3."""
+    """FLOPs with recomputation as a share of the peak (HFU), whole attention counted.
+
+    Source: arXiv 2104.04473, eq. 3.
+    """
     passes = 3 + recomputed_layer_fraction + recomputed_attention_core_fraction
     more = passes * attention_flops_fraction * (1 - counted_score_fraction)
     return hardware_flops_utilization + model_flops_utilization * more

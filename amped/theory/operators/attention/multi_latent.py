@@ -84,7 +84,10 @@ def key_bytes__multi_latent(
     key_value_latent_dimension,
     rotary_head_dimension,
 ):
-    """Keys of a micro-batch on one accelerator: of every head, or one latent vector for all. Source: arXiv 2405.04434."""
+    """Keys of a micro-batch on one accelerator: of every head, or one latent vector for all.
+
+    Source: arXiv 2405.04434.
+    """
     latent = key_value_latent_dimension + rotary_head_dimension
     width = np.where(absorbed_latent_attention > 0, latent, attention_heads * head_dimension / tensor_parallel_rows)
     return microbatch_tokens * width * activation_precision

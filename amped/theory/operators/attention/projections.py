@@ -1,7 +1,7 @@
 """Projections into queries, keys and values and out of attention, and what is done to each head between them.
 
-A product's `count` is how often a layer of its kind calls it for one micro-batch. Dimensions are the accelerator's share;
-shares that are not whole stay fractions (key heads fewer than the tensor degree).
+A product's `count` is how often a layer of its kind calls it for one micro-batch. Dimensions are the accelerator's
+share; shares that are not whole stay fractions (key heads fewer than the tensor degree).
 """
 
 from amped.theory.kernel_work import COPY, NORM, ROTATION, Traffic, Work, contraction, streamed
@@ -41,7 +41,10 @@ def projection_gemms(
 )
 @quantity("byte")
 def TENSOR_bytes(microbatch_tokens, HEADS, WIDTH, tensor_parallel_rows, activation_precision):
-    """Size of a tensor of attention, TENSOR, of a micro-batch on one accelerator. Source: arXiv 2205.05198, section 4.1."""
+    """Size of a tensor of attention, TENSOR, of a micro-batch on one accelerator.
+
+    Source: arXiv 2205.05198, section 4.1.
+    """
     return microbatch_tokens * HEADS * WIDTH / tensor_parallel_rows * activation_precision
 
 

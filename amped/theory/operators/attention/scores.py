@@ -23,7 +23,7 @@ def windowed_score_fraction(reach, context, shares):
 
 
 def score_fraction(causal, context, window, windowed_layer_fraction, shares):
-    """Share of the scores that the last of some shares of a sequence needs, averaged over layers with and without a window.
+    """Share of the scores that the last part of a sequence needs, averaged over layers with and without a window.
 
     Source: arXiv 2307.08691, section 3.1 (on and below the diagonal). Windows to both sides have no edges.
     """

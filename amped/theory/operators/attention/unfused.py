@@ -23,7 +23,10 @@ def attention_head_gemms(
     tensor_parallel_rows,
     ulysses_degree,
 ):
-    """Products of an accelerator's heads: scores and weighted values, over all pairs of positions. Source: arXiv 1706.03762, eq. 1."""
+    """Products of an accelerator's heads: scores and weighted values, over all pairs of positions.
+
+    Source: arXiv 1706.03762, eq. 1.
+    """
     batch = microbatch_size * attention_heads / (tensor_parallel_rows * ulysses_degree)
     queries = context / query_split_degree
     return (

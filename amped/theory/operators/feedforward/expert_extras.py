@@ -18,7 +18,7 @@ def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
 
 @records(choice="expert_bias_addition", value="separate")
 def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias, MoE_fraction, entry_costs):
-    """Biases added to the rows of each expert, which are joined again; the second times its probability, in full precision.
+    """Biases added to the rows of each expert, which are joined again; the second times its probability, in fp32.
 
     Source: NVIDIA NeMo AutoModel, moe/experts.py (_apply_bias), and what PyTorch's autograd makes of it. Up: sum and
     join; backward the bias's sum and a join. Down: product, sum, join, cast; backward cast twice, join, and for bias
@@ -42,10 +42,11 @@ def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias
 
 @records(choice="expert_weighting", value="separate")
 def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fraction, entry_costs):
-    """Activations times probabilities in the precision of these, and cast back; they are kept as they were and as they are.
+    """Activations times the experts' probabilities, in their precision, and cast back; both forms are kept.
 
     Source: Megatron-Core, MLP.activation_func_with_probs, and what PyTorch's autograd makes of it: forward product and
-    cast; backward two casts, the product again, and for the probability a product and a sum. Passes are those of one of them.
+    cast; backward two casts, the product again, and for the probability a product and a sum. Passes are those of one of
+    them.
     """
     (_, _, down, *_), (cost,), wide = expert_gemms, entry_costs, routing_precision
     rows, flop, narrow = down.m * down.batch, cost.flop, cost.activation

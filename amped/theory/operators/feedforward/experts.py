@@ -1,7 +1,7 @@
 """Mixtures of experts: the router, the routed experts, the shared experts, and how many tokens come to each.
 
-Tokens are dealt out over all accelerators of a stage's replicas; each sends those of its own to their experts. A group of
-`expert_parallel_degree` holds all experts, each cut into `expert_tensor_parallel_degree` shares.
+Tokens are dealt out over all accelerators of a stage's replicas; each sends those of its own to their experts. A group
+of `expert_parallel_degree` holds all experts, each cut into `expert_tensor_parallel_degree` shares.
 """
 
 import numpy as np
@@ -69,7 +69,7 @@ def expert_operators__mixture(
     expert_bias_operators,
     shared_expert_operators,
 ):
-    """Router, routed experts between a dispatch and a combination of tokens, weighted, their biases, and shared experts.
+    """Operators of a mixture: router, routed experts, their dispatch and combination, shared experts.
 
     Source: arXiv 2101.03961, section 2; arXiv 2401.06066.
     """
@@ -140,7 +140,7 @@ def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, share
 def expert_working_bytes__mixture(
     dispatched_tokens, dimensionality, activation_precision, deduplicated_dispatch, expert_weighting_bytes, MoE_fraction
 ):
-    """Visits as experts leave them, in the order of their senders, exchanged, and as they came; or what weighting needs.
+    """Bytes of dispatched tokens in four buffers: computed, reordered, exchanged, as they came; or for weighting.
 
     Source: Megatron-Core, MoEAlltoAllTokenDispatcher; DeepEP, whose kernels reorder as they send.
     """

@@ -26,8 +26,8 @@ def optimizer_operators(
 ):
     """An optimizer step in mixed precision: scale undone, norm, clipping, update of the states, weights copied, reset.
 
-    Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740. A weight without a copy in full precision is
-    updated itself.
+    Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740. A weight without a copy in full precision
+    is updated itself.
     """
     g, s, w, flop = gradient_precision, optimizer_state_precision, weight_precision, entry_costs[0].flop
     states = optimizer_states_per_parameter * s + (1 - full_precision_copies) * w
