@@ -18,7 +18,8 @@ BITS_LEFT, BINS = np.uint64(48), 1 << 16
 
 def counted(values: Array) -> NDArray[np.int64]:
     """How many of the values lie in each of the bins."""
-    places = np.ascontiguousarray(values).view(np.uint64) >> BITS_LEFT
+    positive_zeros = np.ascontiguousarray(values) + 0.0  # the two zeros of floating point are one value
+    places = positive_zeros.view(np.uint64) >> BITS_LEFT
     return np.bincount(places.astype(np.intp), minlength=BINS)
 
 

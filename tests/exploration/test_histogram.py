@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import amped
@@ -26,6 +26,7 @@ WIDEST = 1 / 16
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=40))
+@example([0.0, -0.0])
 def test_each_value_lies_in_the_bin_that_counts_it_and_bins_are_narrow(values: list[float]) -> None:
     counts = counted(np.array(values))
     found = bins({place: int(counts[place]) for place in np.flatnonzero(counts).tolist()})

@@ -166,7 +166,7 @@ def scores_in_panels_are_written__summa(flash_attention):
 
 @quantity("boolean", constrains="grid_attention", choice="grid_attention", value="summa")
 def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_degree):
-    """Scores go in panels only where all products do: with the strategy 2d_summa and no context parallelism.
+    """Scores go in panels only where all products do: tensor_parallel_strategy 2d_summa, no context parallelism.
 
     Source: arXiv 2410.00273, section 3.
     """
