@@ -109,10 +109,7 @@ def _measurements() -> Iterator[dict[str, str]]:
     from amped.validation.table import read_table
 
     for row in read_table(None, catalogue()):
-        own = {name: str(row.settings.get(name, "")) for name in ("accelerator", "number_of_accelerators", "software")}
-        time = f"{row.measured['step_time']:.4g} s" if "step_time" in row.measured else ""
-        yield {
-            "id": row.texts["id"], "network": row.texts.get("network", ""), "accelerator": own["accelerator"],
-            "number": own["number_of_accelerators"], "software": own["software"], "step": time,
-            "confidence": row.texts.get("confidence", ""),
-        }  # fmt: skip
+        machine = f"{row.settings['number_of_accelerators']} x {row.settings['accelerator']}"
+        time = f"{row.measured['step_time']:.4g} s" if "step_time" in row.measured else "-"
+        what = f"{row.texts['network']} on {machine}, {row.settings['software']}"
+        yield {"id": row.texts["id"], "run": what, "step": time, "inputs": row.texts["confidence"]}

@@ -49,7 +49,8 @@ def _largest(rows: Sequence[Residual]) -> str:
 
 
 def _missed(rows: Sequence[Residual]) -> str:
-    reasons = {r.measurement.id: r.reason.replace("|", "/") for r in rows if r.missed}
+    missed = {r.measurement.id: r.reason.removeprefix(f"line {r.measurement.row.line}: ") for r in rows if r.missed}
+    reasons = {name: reason.replace("|", "/") for name, reason in missed.items()}
     if not reasons:
         return f"Rows that could not be modeled: none of {len({r.measurement.id for r in rows})}."
     times = Counter(f"{reason[:LONGEST]} …" if len(reason) > LONGEST else reason for reason in reasons.values())

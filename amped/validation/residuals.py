@@ -89,7 +89,8 @@ class Residual:
     @property
     def accelerator(self) -> str:
         """The accelerator's row, or what stands in the table where there is no prediction."""
-        return self.ground.accelerator if self.ground else str(self.measurement.settings.get("accelerator", ""))
+        given = self.measurement.settings
+        return self.ground.accelerator if self.ground else str(given.get("accelerator") or given.get("system", ""))
 
     @property
     def number_of_accelerators(self) -> float | None:
@@ -167,7 +168,8 @@ def _of_row(m: Measurement, answer: Estimation | AmpedError | None, reason: str)
         if answer is not None:
             return list(_compared(m, wanted, answer))
     except AmpedError as error:
-        reason = one_line(error)
+        told, line = one_line(error), f"line {m.row.line}"
+        reason = told if told.startswith(line) else f"{line}: {told}"
     return [Residual(m, name, value, reason=reason) for name, value in wanted]
 
 
