@@ -159,17 +159,19 @@ def overrides(settings: list[str]) -> dict[str, object]:
     Raises:
         ConfigError: for text of another form, or a name that is set twice.
     """
+    from amped.configuring.settings import setting
+
     found: dict[str, object] = {}
-    for setting in settings:
-        name, equals, written = (part.strip() for part in setting.partition("="))
+    for given in settings:
+        name, equals, written = (part.strip() for part in given.partition("="))
         if not (name and equals and written):
-            raise ConfigError(f"--set {setting!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
+            raise ConfigError(f"--set {given!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
         if name in found:
             raise ConfigError(f"--set {name} is given twice", "keep one")
         if _LIST.fullmatch(written) and not _is_layout(name):
             told = f"--set {name} takes one value, and {written!r} is a list"
             raise ConfigError(told, f"sweep it: amped explore --vary {name}={written.strip('[] ')}")
-        found[name] = {"true": True, "false": False}.get(written.lower(), _number(written))
+        found[name] = setting(written)
     return found
 
 
@@ -180,15 +182,6 @@ def _is_layout(name: str) -> bool:
 
     name = aliases().canonical(name)
     return name in catalogue() and catalogue()[name].mark.unit == "layout"
-
-
-def _number(written: str) -> object:
-    for kind in (int, float):
-        try:
-            return kind(written) if len(written) < 100 else written
-        except ValueError:
-            continue
-    return written
 
 
 def tell(text: str) -> None:

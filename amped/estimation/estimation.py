@@ -9,7 +9,16 @@ from functools import cached_property
 from typing import TypeVar
 
 from amped.base.aliases import aliases
-from amped.base.errors import AmpedError, ConfigError, MappingError, Problem, ResolveError, did_you_mean, quoted
+from amped.base.errors import (
+    AmpedError,
+    ConfigError,
+    EvaluationError,
+    MappingError,
+    Problem,
+    ResolveError,
+    did_you_mean,
+    quoted,
+)
 from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import Given
 from amped.engine.evaluate import Results, check_finite, run, run_each
@@ -220,9 +229,8 @@ def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
         ResolveError: for missing inputs; MappingError for a mapping that cannot run; EvaluationError for no number.
     """
     with _told_of(scenario):
-        results = run(_planned(scenario), scenario.sources.given)
-        _check(scenario, results)
-    return kind(scenario, results)
+        chosen = _planned(scenario)
+    return kind(scenario, _checked(scenario, chosen))
 
 
 def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind | AmpedError]:
@@ -238,13 +246,15 @@ def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind
                 alike.setdefault((id(chosen), layout), (chosen, []))[1].append(place)
         except AmpedError as error:
             found[place] = error
+    together: Sequence[Results | None]
     for chosen, places in alike.values():
-        given = [scenarios[place].sources.given for place in places]
-        for place, results in zip(places, run_each(chosen, given), strict=True):
+        try:
+            together = run_each(chosen, [scenarios[place].sources.given for place in places])
+        except EvaluationError:  # a formula fails for one of them, so that each is run alone
+            together = [None] * len(places)
+        for place, results in zip(places, together, strict=True):
             try:
-                with _told_of(scenarios[place]):
-                    _check(scenarios[place], results)
-                found[place] = kind(scenarios[place], results)
+                found[place] = kind(scenarios[place], _checked(scenarios[place], chosen, results))
             except AmpedError as error:
                 found[place] = error
     return [found[place] for place in range(len(scenarios))]
@@ -268,12 +278,15 @@ def _planned(scenario: Scenario) -> Plan:
     return plan(known, wanted, scenario.sources, OPTIONAL_RESULTS)
 
 
-def _check(scenario: Scenario, results: Results) -> None:
-    """Refuses a mapping that breaks a rule, and a result that is no number."""
-    problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
-    if problems:
-        raise MappingError(problems)
-    check_finite(results)
+def _checked(scenario: Scenario, chosen: Plan, found: Results | None = None) -> Results:
+    """The results of a plan, run here unless they were found before; no broken rule, and no result that is no number."""
+    with _told_of(scenario):
+        results = run(chosen, scenario.sources.given) if found is None else found
+        problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
+        if problems:
+            raise MappingError(problems)
+        check_finite(results)
+    return results
 
 
 def _disagreements(scenario: Scenario, results: Results) -> Iterator[Problem]:

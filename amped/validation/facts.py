@@ -3,16 +3,15 @@
 # Each fact, and what its value says.
 FACTS = {
     "adapters": "adapters that are trained beside frozen weights, as in LoRA",
+    "attention_precision": "format of attention's products where it is not 16 bit",
     "batch_ramp": "the batch grows during the measured steps",
     "compiled": "whether operators were compiled (torch.compile, XLA), beyond what the software's row says",
-    "version": "container or version of the software",
     "cuda_graphs": "what is launched as a recorded graph: none, full, or modules",
     "data_loading": "how the data came: mock, real, or from a slow store",
     "dispatcher": "the dispatcher of tokens to experts",
+    "expert_buffers": "buffers of experts that are larger than what comes",
     "fp8_recipe": "how fp8 operands are scaled: delayed, current, blocks",
     "host_synchronization": "what makes the host wait for the accelerator in each micro-batch",
-    "attention_precision": "format of attention's products where it is not 16 bit",
-    "expert_buffers": "buffers of experts that are larger than what comes",
     "kernels": "kernels that amped does not tell apart",
     "layer_pattern": "kinds of layers that differ through the network",
     "logged_norms": "norms of parameters and counts of zeros are logged in each step",
@@ -25,6 +24,7 @@ FACTS = {
     "recomputed_modules": "single modules that are recomputed",
     "stage_layout": "stages with slots for embedding, output head or loss",
     "tensor_split": "what tensor parallelism leaves whole or gathers",
+    "version": "container or version of the software",
 }
 # A run of which one of these is true is another kind of work: no prediction is made.
 ESSENTIAL = ("adapters", "quantization")

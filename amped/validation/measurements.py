@@ -126,7 +126,9 @@ def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measuremen
     """One row as a measurement."""
     for name in ESSENTIAL:
         if row.facts.get(name, "none") not in ("none", "false"):
-            return Measurement(row, row.settings, {}, f"{name} = {row.facts[name]}: {FACTS[name]} are not modeled")
+            return Measurement(
+                row, row.settings, {}, f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})"
+            )
     machine = _machine(row.settings, user_tables(lookup_tables))
     settings = {**machine, **row.settings}
     assumed = {name: f"{name} = {value} (of a system that is built with it)" for name, value in machine.items()}
@@ -138,18 +140,21 @@ def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measuremen
 
 
 def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
-    """The system that a row of an accelerator alone leaves out: the first that is built with it; no more than its part."""
+    """The system that a row of an accelerator alone leaves out: the first that is built with it.
+
+    A run of fewer accelerators than a node has fills a part of a node.
+    """
     if "system" in settings or not tables.has(ACCELERATORS, str(settings.get("accelerator"))):
         return {}
     accelerator = tables.row(ACCELERATORS, str(settings["accelerator"]))
     for name in tables.names(SYSTEMS):
         columns, built = tables.row(SYSTEMS, name).columns, (accelerator.name, *accelerator.ancestors)
         if plain(str(columns.get("accelerator"))) in map(plain, built):
-            each, all_of_them = (
+            of_node, of_run = (
                 columns["number_of_accelerators_per_node"],
                 settings.get("number_of_accelerators", math.inf),
             )
-            return {"system": name} | ({"number_of_accelerators_per_node": all_of_them} if all_of_them < each else {})
+            return {"system": name} | ({"number_of_accelerators_per_node": of_run} if of_run < of_node else {})
     return {}
 
 
