@@ -55,7 +55,10 @@ def _rows(name: str, lookup_tables: Path | None) -> list[Row]:
     tables = user_tables(lookup_tables)
     found = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]
     if not found:
+        from amped.validation.table import shipped_cells
+
         known = [row for table in tables.all_names() for row in tables.names(table)]
+        known += [cells["id"] for cells in shipped_cells()]
         raise TableError(f"no table has a row {quoted(name)}", did_you_mean(name, known) or "`amped list` shows them")
     return found
 

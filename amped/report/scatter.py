@@ -9,6 +9,8 @@ from amped.report import plots
 from amped.validation.accuracy import accuracy, of_memory, of_time
 from amped.validation.residuals import Residual
 
+# Sources that a legend may list inside a panel; more stand beside it.
+MOST_INSIDE = 16
 GIGA = 1e9
 WIDTH, LARGE, SMALL = 8.6, 6.0, 2.8
 Point = tuple[Residual, float, float]
@@ -26,7 +28,9 @@ def scatter_plot(rows: Sequence[Residual], suffix: str = "png") -> bytes:
     for (points, what), both, errors in zip(kinds, panels[::2], panels[1::2], strict=False):
         plots.measured_and_predicted(both, [point[1:] for point in points], (0.7, 1.4), what)
         plots.marks(both, [(r.measurement.source, r.trusted, m, p) for r, m, p in points], styles)
-        both.legend(fontsize=8, loc="upper left", frameon=False)
+        beside = len(both.get_legend_handles_labels()[1]) > MOST_INSIDE
+        place = {"bbox_to_anchor": (1.01, 1.02), "fontsize": 7} if beside else {"fontsize": 8}
+        both.legend(loc="upper left", frameon=False, **place)
         _levels(errors)
         plots.marks(errors, [(r.measurement.source, r.trusted, m, 100 * (p / m - 1)) for r, m, p in points], styles)
         errors.set(xscale="log", xlim=both.get_xlim(), xlabel=f"measured {what}", ylabel="error (%), + too much")

@@ -63,7 +63,8 @@ def validation(rows: Sequence[Residual], by: By, assumed: bool) -> Iterator[Rend
     yield from _details(rows, assumed)
     yield table(*overall(rows))
     yield Text("\n".join(("", *memory_verdicts(rows), "")))
-    yield table(*grouped(rows, by))
+    heads, lines = grouped(rows, by)
+    yield table(heads, lines, wrapped=heads[:1])
     yield Text(f"\n{CONVENTION}", style="dim")
 
 
