@@ -20,7 +20,7 @@ from amped.library import estimate
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables
 from tests.helpers.cli import amped
-from tests.helpers.validation import shipped
+from tests.helpers.validation import shipped, validate
 
 HERE = Ground("chip", "generation", "stack", "16 bit", 1.0, 2.0, 16.0, 1e9, 2048.0)
 
@@ -132,7 +132,7 @@ def test_the_shipped_errors_are_those_that_validate_gives_now(tmp_path, monkeypa
     """Else: amped validate --residuals > errors.csv && mv errors.csv lookup_tables/validation_residuals.csv"""
     from amped.estimation import uncertainty
 
-    printed = amped("validate", "--residuals", folder=tmp_path).stdout
+    printed = validate("--residuals", folder=tmp_path)
     monkeypatch.setattr(uncertainty, "shipped_text", lambda *_: printed)
     now = validated.__wrapped__()
     assert [(r.id, r.confidence) for r in validated()] == [(r.id, r.confidence) for r in now]

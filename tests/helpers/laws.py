@@ -1,6 +1,7 @@
 """Many shapes of training, which between them use every formula: the world that the laws are held against."""
 
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import OPTIONAL_RESULTS, Estimation, estimated
 from amped.theory.catalogue import Formula, catalogue
+from amped.theory.records import Record
 from tests.helpers.contract import KINDS
 from tests.helpers.formulas import sectioned
 
@@ -209,3 +211,24 @@ def named_by_choices(estimate: Estimation) -> Iterator[Formula]:
         for name in (*formula.mark.when_given, *formula.mark.when_any_given):
             if name in given:
                 yield from estimate.scenario.catalogue[name].formulas
+
+
+NAMES: dict[type[Record], tuple[str, ...]] = {}
+
+
+def names_of(kind: type[Record]) -> tuple[str, ...]:
+    """The fields of a kind of record, looked up once."""
+    if kind not in NAMES:
+        NAMES[kind] = tuple(f.name for f in fields(kind))
+    return NAMES[kind]
+
+
+def leaves(value: object) -> Iterator[object]:
+    """A value; of records, the fields of each and of the records in it."""
+    if isinstance(value, Record):
+        value = tuple(getattr(value, name) for name in names_of(type(value)))
+    if isinstance(value, tuple):
+        for each in value:
+            yield from leaves(each)
+    else:
+        yield value

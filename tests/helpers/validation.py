@@ -1,12 +1,15 @@
 """Tables of measurements as users have them: one row by default, written with any heads."""
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 from amped.validation.measurements import Measurement
 from amped.validation.residuals import Residual, residuals
+from tests.helpers.cli import amped
 
 RUN = {"id": "mine", "source": "us", "network": "ours", "layers": 32, "dimensionality": 4096, "attention_heads": 32,
        "vocabulary_size": 32000, "context": 4096, "system": "DGX H100", "number_of_accelerators": 16,
@@ -30,6 +33,28 @@ def table(folder: Path, *rows: Mapping[str, object], heads: Mapping[str, str] | 
 def shipped() -> tuple[Residual, ...]:
     """The measurements that come with amped beside its predictions."""
     return tuple(residuals())
+
+
+@contextmanager
+def estimated_once() -> Iterator[None]:
+    """Within it, `amped validate` of the shipped table prints `shipped()`: the estimates take seconds, each time anew.
+
+    The example of the verb (tests/cli/test_verbs.py) and the README's command run it whole.
+    """
+    with mock.patch("amped.validation.residuals.residuals", lambda table, tables: list(alike(table, tables))):
+        yield
+
+
+def alike(table: Path | None, lookup_tables: Path | None) -> Iterable[Residual]:
+    return shipped() if table is None and lookup_tables is None else residuals(table, lookup_tables)
+
+
+def validate(*flags: str, folder: Path) -> str:
+    """What `amped validate` of the shipped table prints."""
+    with estimated_once():
+        done = amped("validate", *flags, folder=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def rows_of(found: Iterable[Residual]) -> dict[str, Measurement]:

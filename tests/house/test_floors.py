@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,11 +58,10 @@ KERNELS = sorted((ROOT / "kernels").rglob("*.py"))
 ELSEWHERE = [path for folder in ("tests", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-def each(paths: list[Path]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("path", paths, ids=lambda p: p.relative_to(ROOT).as_posix())
-
-
-every_source, every_file = each([*SOURCES, *KERNELS]), each([*SOURCES, *KERNELS, *ELSEWHERE])
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A file as it is parsed, once for all that is asked of it."""
+    return ast.parse(path.read_text("utf-8"))
 
 
 def module_of(path: Path) -> str:
@@ -82,8 +82,7 @@ def is_module(name: str) -> bool:
 
 def imports_of(path: Path) -> Iterator[str]:
     """Every module that a file imports, at its top, inside a function or by name; `from amped import graph` is `amped.estimation.graph`."""
-    tree = ast.parse(path.read_text("utf-8"))
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Call):
             yield from imported_by_name(node)
         elif isinstance(node, ast.Import):
@@ -126,11 +125,9 @@ def test_every_room_has_a_floor() -> None:
     assert rooms <= set(FLOORS)
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in SOURCES if room_of(module_of(p)) not in DATA_ROOMS], ids=lambda p: module_of(p)
-)
-def test_imports_point_down(path: Path) -> None:
-    assert upward(path) == []
+def test_imports_point_down() -> None:
+    found = {module_of(path): upward(path) for path in SOURCES if room_of(module_of(path)) not in DATA_ROOMS}
+    assert {module: names for module, names in found.items() if names} == {}
 
 
 @pytest.mark.parametrize(
@@ -187,7 +184,6 @@ RECORDS = {
     "amped.theory.stage_records",
     "amped.theory.pass_records",
 }
-every_page = pytest.mark.parametrize("path", PAGES, ids=lambda p: module_of(p).removeprefix("amped.theory."))
 
 
 def test_every_file_of_a_chapter_is_a_page_of_the_book_or_executes_it() -> None:
@@ -196,20 +192,21 @@ def test_every_file_of_a_chapter_is_a_page_of_the_book_or_executes_it() -> None:
     assert others == {"amped.theory.schedules.orders", "amped.theory.schedules.timeline"}
 
 
-@every_page
-def test_formulas_know_numpy_and_the_marks_and_tables_of_their_folder(path: Path) -> None:
-    folder = module_of(path.parent)
-    others = {name for name in imports_of(path) if not name.startswith(f"{folder}.") or folder == "amped.theory"}
-    assert others <= {"__future__", "numpy", "amped.theory.quantity"} | RECORDS
+def test_formulas_know_numpy_and_the_marks_and_tables_of_their_folder() -> None:
+    allowed, found = {"__future__", "numpy", "amped.theory.quantity"} | RECORDS, {}
+    for path in PAGES:
+        folder = module_of(path.parent)
+        others = {name for name in imports_of(path) if not name.startswith(f"{folder}.") or folder == "amped.theory"}
+        found[module_of(path)] = others - allowed
+    assert {page: names for page, names in found.items() if names} == {}
 
 
-@every_page
-def test_formulas_do_not_ask_what_a_value_is(path: Path) -> None:
-    functions = [n for n in ast.parse(path.read_text("utf-8")).body if isinstance(n, ast.FunctionDef)]
-    formulas = [f for f in functions if f.returns is None]  # the order of a schedule is a list, and no formula
+def test_formulas_do_not_ask_what_a_value_is() -> None:
+    functions = [(path, n) for path in PAGES for n in tree_of(path).body if isinstance(n, ast.FunctionDef)]
     asking = [
-        node.lineno
-        for f in formulas
+        f"{module_of(path)}, line {node.lineno}"
+        for path, f in functions
+        if f.returns is None  # the order of a schedule is a list, and no formula
         for node in ast.walk(f)
         if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Try)
     ]
@@ -242,12 +239,15 @@ def test_only_the_plots_import_matplotlib() -> None:
     assert drawing == ["amped.report.plots"]
 
 
-@every_file
-def test_functions_are_small(path: Path) -> None:
-    text = path.read_text("utf-8")
-    functions = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    long = {f.name: f.end_lineno - f.lineno + 1 for f in functions if f.end_lineno - f.lineno >= LONGEST_FUNCTION}
-    assert long == {}
+def test_functions_are_small() -> None:
+    functions = [
+        (path, n)
+        for path in (*SOURCES, *KERNELS, *ELSEWHERE)
+        for n in ast.walk(tree_of(path))
+        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    sizes = {f"{module_of(path)}.{f.name}, line {f.lineno}": f.end_lineno - f.lineno + 1 for path, f in functions}
+    assert {function: lines for function, lines in sizes.items() if lines > LONGEST_FUNCTION} == {}
 
 
 def test_no_line_of_the_theory_is_wider_than_a_page() -> None:
@@ -256,12 +256,12 @@ def test_no_line_of_the_theory_is_wider_than_a_page() -> None:
     assert [(page.name, n, width) for page, n, width in lines if width > WIDTH] == []
 
 
-@every_source
-def test_no_assertions_and_no_evaluation_of_text_outside_the_tests(path: Path) -> None:
-    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
-    calls = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    assert [n.lineno for n in nodes if isinstance(n, ast.Assert)] == []
-    assert calls & {"eval", "exec", "compile"} == set()
+def test_no_assertions_and_no_evaluation_of_text_outside_the_tests() -> None:
+    nodes = [(path, node) for path in (*SOURCES, *KERNELS) for node in ast.walk(tree_of(path))]
+    asserting = [(path, n) for path, n in nodes if isinstance(n, ast.Assert)]
+    named = [(path, n) for path, n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+    evaluating = [(path, n) for path, n in named if n.func.id in ("eval", "exec", "compile")]
+    assert [f"{module_of(path)}, line {n.lineno}" for path, n in (*asserting, *evaluating)] == []
 
 
 def test_the_public_door_is_what_it_was() -> None:

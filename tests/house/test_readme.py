@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from amped.cli.app import app
 from tests.helpers.places import ROOT
+from tests.helpers.validation import validate
 
 README = (ROOT / "README.md").read_text("utf-8")
 RUNS = [
@@ -58,7 +59,7 @@ def test_the_ten_lines_are_the_shipped_config():
     assert (ROOT / "configs" / "minimal.json").read_text().strip() in README
 
 
-def test_the_section_on_accuracy_is_what_validate_prints():
-    printed = CliRunner().invoke(app, ["validate", "--markdown"], catch_exceptions=False).stdout
+def test_the_section_on_accuracy_is_what_validate_prints(tmp_path):
+    printed = validate("--markdown", folder=tmp_path)
     between = README.split("<!-- accuracy: amped validate --markdown -->\n")[1].split("<!-- end of accuracy -->")[0]
     assert between.strip() == printed.split("\n\n")[0].strip()  # the rest is long: docs/measurements.md

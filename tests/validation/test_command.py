@@ -11,8 +11,7 @@ from amped.tables.table_files import KERNELS, SOFTWARE
 from amped.tables.table_files import shipped as rows_of_table
 from amped.validation.accuracy import By, accuracy, by_confidence, groups, of_memory, of_time, summary
 from amped.validation.measurements import COMPARED, MEMORY, read_measurements
-from tests.helpers.cli import amped
-from tests.helpers.validation import ENTRY, rows_of, shipped
+from tests.helpers.validation import ENTRY, rows_of, shipped, validate
 
 # Sources to which no coefficient of a table was fitted: their errors say how accurate amped is, each at most so much.
 HELD_OUT = {
@@ -31,9 +30,8 @@ LEFT_BY_FITS = {
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
     """What `amped validate --json` prints."""
-    done = amped("validate", "--json", folder=tmp_path_factory.mktemp("json"))
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout, parse_constant=lambda word: pytest.fail(f"{word} is no number"))
+    told = validate("--json", folder=tmp_path_factory.mktemp("json"))
+    return json.loads(told, parse_constant=lambda word: pytest.fail(f"{word} is no number"))
 
 
 def test_every_row_is_modeled_and_every_number_finite(printed):
@@ -145,11 +143,10 @@ def test_groups_hold_each_row_once_and_low_confidence_apart(by):
 
 
 def test_tables_fit_the_page_and_name_every_row(tmp_path):
-    done = amped("validate", "--by", "model", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert max(map(len, done.stdout.splitlines())) <= 100
-    trusted, low = done.stdout.split("Low confidence\n")
-    for m in read_measurements():
+    told = validate("--by", "model", folder=tmp_path)
+    assert max(map(len, told.splitlines())) <= 100
+    trusted, low = told.split("Low confidence\n")
+    for m in rows_of(shipped()).values():
         assert m.id in (low if m.confidence == "low" else trusted)
     assert "step time, by model" in low
     assert list(tmp_path.iterdir()) == []

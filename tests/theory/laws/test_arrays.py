@@ -1,8 +1,6 @@
 """Laws of arrays: every formula gives of many values at once what it gives of each alone."""
 
 from collections.abc import Iterator
-from dataclasses import fields
-from functools import cache
 from itertools import count
 from typing import Any
 
@@ -10,11 +8,11 @@ import numpy as np
 
 from amped.theory.catalogue import Formula, catalogue
 from amped.theory.records import STRUCTURE, Record
-from tests.helpers.laws import SHAPES, estimate_of, title, used_formulas
+from tests.helpers.laws import SHAPES, estimate_of, leaves, names_of, title, used_formulas
 
 FACTORS = (1.0, 2.0, 1.7)
 # Of a formula's calls with records of one structure; more tell no more.
-MOST_CALLS = 40
+MOST_CALLS = 16
 
 
 # An argument as a scalar run has it, its unit, and what it is varied by.
@@ -66,22 +64,6 @@ def structure(row: list[Argument]) -> tuple[object, ...]:
 
 def made(row: list[Argument]) -> list[object]:
     return [varied(*argument) for argument in row]
-
-
-@cache
-def names_of(kind: type) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(kind))
-
-
-def leaves(value: object) -> Iterator[object]:
-    """A value; of records, the fields of each and of the records in it."""
-    if isinstance(value, Record):
-        value = tuple(getattr(value, name) for name in names_of(type(value)))
-    if isinstance(value, tuple):
-        for each in value:
-            yield from leaves(each)
-    else:
-        yield value
 
 
 def flat(result: object, length: int) -> list[bytes]:

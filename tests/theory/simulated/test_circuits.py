@@ -23,8 +23,8 @@ WAYS = tuple(circuits.ALGORITHMS)
 SIZES = [*range(2, 21), 25, 27, 31, 32, 33, 48, 63, 64, 65, 81, 100]
 VOLUME = 3.6e7
 few = settings(max_examples=40, deadline=None, derandomize=True)
+PARTNERS = (1, 2, 3, 4, 7, 12)
 every_size = pytest.mark.parametrize("size", SIZES)
-every_number_of_partners = pytest.mark.parametrize("partners", [1, 2, 3, 4, 7, 12])
 every_kind = pytest.mark.parametrize("kind", circuits.TIMES)
 groups = st.tuples(st.sampled_from([1, 2, 3, 4, 8, 16]), st.sampled_from([1, 2, 3, 5, 8, 64]))
 links_of = st.builds(Link, st.just("inside"), st.floats(1e10, 1e12), st.floats(0, 1e-5), st.floats(0, 1e7))
@@ -66,23 +66,18 @@ def only(way: str, net: Circuits = OPTICS) -> Circuits:
 
 
 @every_size
-@every_number_of_partners
-def test_gathering_takes_what_its_rounds_take(size: int, partners: int) -> None:
-    formula = circuits.rounds_time(1.0 * size, VOLUME, 1.0 * partners, OPTICS)
-    assert formula == pytest.approx(simulated(messages.all_gather, size, VOLUME, partners), rel=1e-12)
-    assert formula == pytest.approx(simulated(messages.reduce_scatter, size, VOLUME, partners), rel=1e-12)
-    assert formula == pytest.approx(simulated(messages.scatter, size, VOLUME, partners), rel=1e-12)
+def test_gathering_takes_what_its_rounds_take(size: int) -> None:
+    formulas = {p: float(circuits.rounds_time(1.0 * size, VOLUME, 1.0 * p, OPTICS)) for p in PARTNERS}
+    for executed in (messages.all_gather, messages.reduce_scatter, messages.scatter):
+        assert formulas == pytest.approx({p: simulated(executed, size, VOLUME, p) for p in PARTNERS}, rel=1e-12)
 
 
-@every_number_of_partners
 @every_size
-def test_there_are_as_many_rounds_as_the_logarithm_says(size: int, partners: int) -> None:
-    rounds = 0
-    while (partners + 1) ** rounds < size:
-        rounds += 1
-    assert len(messages.gathering(size, partners)) == rounds
+def test_there_are_as_many_rounds_as_the_logarithm_says(size: int) -> None:
+    rounds = {p: next(n for n in range(size) if (p + 1) ** n >= size) for p in PARTNERS}
+    assert {p: len(messages.gathering(size, p)) for p in PARTNERS} == rounds
     setting_alone = replace(OPTICS, setting=1.0, wavelength=Link("endless", 1e300, 0.0))
-    assert circuits.rounds_time(1.0 * size, 0.0, 1.0 * partners, setting_alone) == rounds
+    assert {p: circuits.rounds_time(1.0 * size, 0.0, 1.0 * p, setting_alone) for p in PARTNERS} == rounds
 
 
 @pytest.mark.parametrize("size", [2, 4, 8, 16, 32, 64, 128])
@@ -106,24 +101,28 @@ def test_a_ring_sets_its_circuits_once(size: int) -> None:
 
 
 @every_size
-@every_number_of_partners
-def test_a_broadcast_takes_the_fastest_of_its_ways(size: int, partners: int) -> None:
-    net = replace(OPTICS, circuits=1.0 * partners)
-    tree = simulated(messages.tree_broadcast, size, VOLUME, partners)
-    halves = [simulated(messages.scatter, size, VOLUME, p) + simulated(messages.all_gather, size, VOLUME, p)
-              for p in (1, partners)]  # fmt: skip
-    chain = net.setting + (size - 1) * net.wavelength.latency
-    chain += (VOLUME + net.wavelength.ramp) / (net.wavelengths * net.wavelength.bandwidth)
-    assert circuits.spread_time(1.0 * size, VOLUME, net) == pytest.approx(min(tree, chain, *halves), rel=1e-12)
+def test_a_broadcast_takes_the_fastest_of_its_ways(size: int) -> None:
+    formulas, executed = {}, {}
+    for partners in PARTNERS:
+        net = replace(OPTICS, circuits=1.0 * partners)
+        tree = simulated(messages.tree_broadcast, size, VOLUME, partners)
+        halves = [simulated(messages.scatter, size, VOLUME, p) + simulated(messages.all_gather, size, VOLUME, p)
+                  for p in (1, partners)]  # fmt: skip
+        chain = net.setting + (size - 1) * net.wavelength.latency
+        chain += (VOLUME + net.wavelength.ramp) / (net.wavelengths * net.wavelength.bandwidth)
+        formulas[partners] = float(circuits.spread_time(1.0 * size, VOLUME, net))
+        executed[partners] = min(tree, chain, *halves)
+    assert formulas == pytest.approx(executed, rel=1e-12)
 
 
 @every_size
-@every_number_of_partners
-def test_an_exchange_takes_the_fastest_of_its_ways(size: int, partners: int) -> None:
-    net = replace(OPTICS, circuits=1.0 * partners)
-    turns = [simulated(messages.exchange_in_turns, size, VOLUME, several) for several in (1, partners)]
-    ways = (*turns, simulated(messages.exchange_round_the_ring, size, VOLUME))
-    assert circuits.exchange_time(1.0 * size, VOLUME, net) == pytest.approx(min(ways), rel=1e-12)
+def test_an_exchange_takes_the_fastest_of_its_ways(size: int) -> None:
+    turns = {p: simulated(messages.exchange_in_turns, size, VOLUME, p) for p in PARTNERS}
+    round_the_ring = simulated(messages.exchange_round_the_ring, size, VOLUME)
+    executed = {p: min(turns[1], turns[p], round_the_ring) for p in PARTNERS}
+    each = {p: replace(OPTICS, circuits=1.0 * p) for p in PARTNERS}
+    formulas = {p: float(circuits.exchange_time(1.0 * size, VOLUME, net)) for p, net in each.items()}
+    assert formulas == pytest.approx(executed, rel=1e-12)
 
 
 def test_by_hand() -> None:
