@@ -44,7 +44,7 @@ def _changes(e: Estimation) -> Iterator[list[Change]]:
         {"activation_recomputation": mode} for mode in modes.get(e.choices["activation_recomputation"], ())
     ]
     sharding: list[Change] = [{"zero_stage": float(stage)} for stage in range(int(e["zero_stage"]) + 1, len(SHARDINGS))]
-    switches: list[Change] = [{name: 1.0} for name in SWITCHES if not e[name]]
+    switches: list[Change] = [{name: 1.0} for name in SWITCHES if name in e and not e[name]]
     share = float(e["fits_in_host_memory"])  # all, or where the host is full nothing
     offloading: list[Change] = [{name: share} for name in OFFLOADS if e[name] != share]
     single = [*smaller, *recomputing, *sharding, *switches, *offloading]

@@ -183,7 +183,7 @@ def _completed(search: Search, ranked: Sequence[Ranked]) -> dict[tuple[int, int]
 
 def _results(search: Search, branch: Branch, ranked: Sequence[Ranked]) -> Iterator[Row]:
     family, known = branch.family, search.catalogue
-    names = (*family.joint, *search.sweeps.beside, *search.sweeps.axes)
+    names = (*family.joint, *search.sweeps.axes)
     columns = {name: np.array([each.row[name] for each in ranked]) for name in names if name in ranked[0].row}
     columns |= {whole: columns[one] * columns[other] for whole, (one, other) in wholes_of(columns).items()}
     columns[CASE] = np.array([float(each.case) for each in ranked])

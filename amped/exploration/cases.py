@@ -14,14 +14,15 @@ from amped.configuring.sources import Sources
 from amped.configuring.values import Value
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, run
-from amped.engine.resolve import plan
+from amped.engine.resolve import chosen_values, plan
+from amped.exploration.beside import searched_beside
 from amped.exploration.factorizations import divisors
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
-from amped.exploration.sweep_axes import SEARCHED, Swept
+from amped.exploration.sweep_axes import SEARCHED, SETTLES, Swept
 from amped.theory.parallelisms import PLACED
 
 CASE = "case"
-SIZES = ("number_of_accelerators", "scale_up_domain_size", "context_parallel_degree")
+SIZES = ("number_of_accelerators", "scale_up_domain_size", "context_parallel_degree", "number_of_experts")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Case:
         accelerators, domain: what the mappings fill.
         context_degrees: that are tried.
         batches: the global batches.
+        experts: routed experts of a layer; 1 in a dense network.
+        searched: names that this network or strategy needs and that nobody gave.
     """
 
     outer: Mapping[str, Value]
@@ -42,6 +45,8 @@ class Case:
     domain: int
     context_degrees: tuple[int, ...]
     batches: tuple[int, ...]
+    experts: int
+    searched: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class Family:
         kinds: the parallelisms that are placed; `every` as in `Space.every_placement`.
         sources: of the first case; `given` names everything that is given, joint and open variables too.
         tied: names whose value differs from case to case, with the values.
+        beside: further variables of the joint axis: those that are listed, with their values, and those that some case
+            needs, whose values depend on the row.
     """
 
     cases: tuple[Case, ...]
@@ -60,6 +67,7 @@ class Family:
     sources: Sources
     tied: Mapping[str, tuple[str, Array]]
     chunks: tuple[float, ...]
+    beside: Mapping[str, tuple[float, ...]]
 
     @property
     def degrees(self) -> tuple[str, ...]:
@@ -69,13 +77,13 @@ class Family:
     @property
     def joint(self) -> tuple[str, ...]:
         """The variables of the joint axis that are inputs of formulas."""
-        return (*self.degrees, BATCH, *((CHUNKS,) if self.chunks else ()), MICROBATCH)
+        return (*self.degrees, BATCH, *((CHUNKS,) if self.chunks else ()), MICROBATCH, *self.beside)
 
     @property
     def told(self) -> tuple[str, ...]:
         """Those that describe a mapping, in the order in which they are told."""
         degrees = parts(self.kinds) if self.every else wholes(self.kinds)
-        return (*degrees, MICROBATCH, BATCH, *((CHUNKS,) if self.chunks else ()))
+        return (*degrees, MICROBATCH, BATCH, *((CHUNKS,) if self.chunks else ()), *self.beside)
 
 
 def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
@@ -113,13 +121,17 @@ def _cases_of(
     sizing = {name: value for name, value in given.items() if name in SEARCHED or name not in away}
     sized = run(plan(known, SIZES, replace(asked.sources, given=sizing)), sizing, JointAxis(numbers))
     kept = {name: value for name, value in sizing.items() if name not in SEARCHED}
+    one_dimension = chosen_values(known, asked.sources)["tensor_parallel_strategy"] == "1d"
     batches = tuple(int(batch) for batch in sweeps.listed.get(BATCH) or _batch(given))
     sizes = zip(*(sized.whole(name).astype(int).tolist() for name in SIZES), strict=True)
-    for place, (accelerators, domain, context) in enumerate(sizes):
+    for place, (accelerators, domain, context, experts) in enumerate(sizes):
         machine: dict[str, Value] = {name: float(column[place]) for name, column in numbers.items()}
-        sources = replace(asked.sources, given={**kept, **machine, "number_of_accelerators": float(accelerators)})
+        searched = searched_beside(experts, one_dimension, sweeps) if space.networks else ()
+        dropped = {n for name in searched for n in (name, *known[name].replaces, *SETTLES[name])}
+        given = {name: value for name, value in kept.items() if name not in dropped}
+        sources = replace(asked.sources, given={**given, **machine, "number_of_accelerators": float(accelerators)})
         degrees = _context_degrees(accelerators, context, sweeps, space)
-        yield Case({**own, **machine}, sources, accelerators, domain, degrees, batches)
+        yield Case({**own, **machine}, sources, accelerators, domain, degrees, batches, experts, searched)
 
 
 def _context_degrees(accelerators: int, given: int, sweeps: Swept, space: Space) -> tuple[int, ...]:
@@ -143,8 +155,9 @@ def _family(cases: tuple[Case, ...], sweeps: Swept, space: Space, every: bool) -
     values = {name: np.array([case.sources.given[name] for case in cases]) for name in first.given}
     tied = {name: (CASE, column) for name, column in values.items() if np.any(column != column[0])}
     chunks = tuple(sweeps.listed.get(CHUNKS) or (_chunks(cases, sweeps) if space.chunks else ()))
-    family = Family(cases, kinds, every, first, tied, chunks)
-    planned = dict.fromkeys((*family.joint, *sweeps.axes, *sweeps.beside), 1.0)
+    needed = dict.fromkeys((name for name in SETTLES if any(name in case.searched for case in cases)), ())
+    family = Family(cases, kinds, every, first, tied, chunks, {**sweeps.beside, **needed})
+    planned = dict.fromkeys((*family.joint, *sweeps.axes), 1.0)
     return replace(family, sources=replace(first, given=first.given | planned))
 
 

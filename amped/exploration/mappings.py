@@ -10,7 +10,7 @@ break a rule.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from math import gcd, prod
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, Mask, Results, run
 from amped.engine.resolve import Plan, plan
+from amped.exploration.beside import most_values, values_beside
 from amped.exploration.cases import CASE, Case, Family
 from amped.exploration.factorizations import sizes, splits
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space
@@ -38,11 +39,9 @@ DIVIDES = frozenset((*SEARCHED, *BESIDE, BATCH, CHUNKS))
 class Sieve:
     """The rules of a family that say what divides, each asked as soon as its variables are there."""
 
-    def __init__(self, catalogue: Catalogue, family: Family, axes: Columns, beside: Iterable[str]) -> None:
+    def __init__(self, catalogue: Catalogue, family: Family, axes: Columns) -> None:
         self.catalogue, self.family, self.axes = catalogue, family, axes
-        self.needs = _needs(
-            plan(catalogue, catalogue.constraints, family.sources), family, {*family.joint, *beside, *axes}
-        )
+        self.needs = _needs(plan(catalogue, catalogue.constraints, family.sources), family, {*family.joint, *axes})
         self.early = tuple(
             name for name, needed in self.needs.items()
             if catalogue[name].mark.constrains in DIVIDES and not needed & axes.keys()
@@ -123,11 +122,16 @@ class Mappings:
         columns = self._sifted(degrees, ())
         batches = [np.array(case.batches, dtype=np.float64) for case in family.cases]
         columns = self._times(columns, BATCH, columns[CASE].astype(np.intp), batches)
-        for name, values in (self.sweeps.beside | ({CHUNKS: family.chunks} if family.chunks else {})).items():
-            alike = np.zeros(len(columns[CASE]), dtype=np.intp)
-            columns = self._times(columns, name, alike, [np.array(values, dtype=np.float64)])
+        for name, listed in {**family.beside, **({CHUNKS: family.chunks} if family.chunks else {})}.items():
+            columns = self._times(columns, name, *self._values(name, listed, columns))
         shares, which = np.unique(columns[BATCH] / columns["data_parallel_degree"], return_inverse=True)
         return self._counted(self._times(columns, MICROBATCH, which, self._sizes(shares)))
+
+    def _values(self, name: str, listed: Sequence[float], columns: Columns) -> tuple[NDArray[np.intp], list[Array]]:
+        """Which list of values each row has for one more variable, and the lists."""
+        if listed:
+            return np.zeros(len(columns[CASE]), dtype=np.intp), [np.array(listed, dtype=np.float64)]
+        return values_beside(name, self.family.cases, columns[CASE].astype(np.intp), columns)
 
     def _inner(self, case: Case) -> Iterator[Array | None]:
         if not self.family.every:
@@ -146,7 +150,8 @@ class Mappings:
     def _beside(self, case: Case) -> int:
         """Values that each way to place the degrees is tried with."""
         chunks = len(self.family.chunks) or 1
-        return len(case.batches) * chunks * prod(len(values) for values in self.sweeps.beside.values())
+        listed = prod(len(values) for values in self.family.beside.values() if values)
+        return len(case.batches) * chunks * listed * prod(most_values(name, case) for name in case.searched)
 
     def _degrees(self, case: Case, inner: Array | None) -> Array:
         """All degrees of one unit: a row for each name, a column for each mapping."""

@@ -22,6 +22,7 @@ from amped.exploration.all_candidates import FITS, Keep
 from amped.exploration.best_of_block import MEMORY, Keeper, Wanted
 from amped.exploration.cases import CASE, Family, families
 from amped.exploration.constraints import read_wishes
+from amped.exploration.dominance import Dominance
 from amped.exploration.grouping import Cells, OfCases
 from amped.exploration.mappings import DIVIDES, Mappings, Sieve, of_rows
 from amped.exploration.objectives import read_objective
@@ -84,6 +85,7 @@ class Branch:
         plan: the formulas of what is computed of every candidate.
         axes: the open axes; of policies those that the formulas use.
         wanted: what is kept.
+        dominance: which values of policies need not be tried.
     """
 
     family: Family
@@ -91,6 +93,7 @@ class Branch:
     plan: Plan
     axes: Columns
     wanted: Wanted
+    dominance: Dominance
 
 
 class Search:
@@ -109,20 +112,20 @@ class Search:
         if not isinstance(options.top, int) or options.top < 1:
             raise ConfigError(f"top = {options.top} asks for nothing", "ask for one at least, a whole number")
         self.request, self.scenario = request, asked_again(request.question)
-        known, space = self.scenario.catalogue, space_of(options.space)
+        known, self.space = self.scenario.catalogue, space_of(options.space)
         self.catalogue = known
         self.wishes = read_wishes(options.where, known)
         self.objective = read_objective(options.objective, options.largest, known)
         self.front = tuple(read_objective(name, None, known) for name in options.pareto or ())
-        self.sweeps = swept(self.scenario, request.vary, space)
-        self.branches = [self._branch(family) for family in families(self.scenario, self.sweeps, space)]
+        self.sweeps = swept(self.scenario, request.vary, self.space)
+        self.branches = [self._branch(family) for family in families(self.scenario, self.sweeps, self.space)]
         self._known: dict[tuple[int, int], list[_Region]] = {}
 
     def _branch(self, family: Family) -> Branch:
         """How a family is searched; policies of the space that its formulas do not use are not."""
-        known, options = self.catalogue, self.request.options
+        known, options, space = self.catalogue, self.request.options, self.space
         axes = {name: np.array(values, dtype=np.float64) for name, values in self.sweeps.axes.items()}
-        sieve = Sieve(known, family, axes, self.sweeps.beside)
+        sieve = Sieve(known, family, axes)
         names = [o.name for o in (self.objective, *self.front)]
         names += [name for wish in self.wishes for name in wish.quantities]
         chosen = plan(known, dict.fromkeys((*COLUMNS, *names, *sieve.late())), family.sources)
@@ -131,16 +134,20 @@ class Search:
         told = tuple(name for name in changed if not changed[name])
         dividing = tuple(name for name in changed if changed[name] in DIVIDES)
         rules = tuple(name for name in changed if changed[name] and name not in dividing)
-        return Branch(family, Mappings(family, self.sweeps, space_of(options.space), sieve), chosen,
+        dominance = Dominance(known, family, chosen, (self.objective, *self.front), self.wishes)
+        if space.pruned:
+            axes |= {name: axes[name][-1:] for name in self.sweeps.policies & {*dominance.hiding}}
+        return Branch(family, Mappings(family, self.sweeps, space, sieve), chosen,
                       {name: values for name, values in axes.items() if name not in idle},
-                      Wanted(options.top, self.objective, self.front, self.wishes, rules, dividing, told))  # fmt: skip
+                      Wanted(options.top, self.objective, self.front, self.wishes, rules, dividing, told),
+                      dominance)  # fmt: skip
 
     @cached_property
     def swept(self) -> tuple[str, ...]:
         """The names of all columns that are swept, as they are told."""
         own = [name for branch in self.branches for name in (*branch.family.told, *branch.family.cases[0].outer)]
         axes = [name for branch in self.branches for name in branch.axes]
-        return tuple(dict.fromkeys((*own, *self.sweeps.beside, *axes)))
+        return tuple(dict.fromkeys((*own, *axes)))
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -216,6 +223,8 @@ class Search:
             values = {name: axis[:1] if name in own and IDLE_WITHOUT.get(name) in idle else axis
                       for name, axis in axes.items()}  # fmt: skip
             values |= {n: branch.mappings.sieve.kept_values(rows, n) for n in own if len(values[n]) > 1}
+            for name in own & {*branch.dominance.compared} if self.space.pruned else ():
+                values[name] = branch.dominance.undominated(rows, values, name)
             if all(len(axis) for axis in values.values()):
                 yield _Region(rows, values)
 
@@ -240,7 +249,7 @@ class Search:
 
     def _cells(self, part: int, family: Family, columns: Columns, axes: Columns) -> Cells:
         """The cells of a part; they may be grouped by whole degrees too where their parts are told."""
-        rows: dict[str, Any] = {name: columns[name] for name in (*family.told, *self.sweeps.beside)}
+        rows: dict[str, Any] = {name: columns[name] for name in family.told}
         case = columns[CASE].astype(np.intp)
         for name in family.cases[0].outer:
             rows[name] = OfCases(np.array([each.outer[name] for each in family.cases]), case)

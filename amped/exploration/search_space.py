@@ -23,26 +23,36 @@ class Space:
         largest_microbatch: above which none is tried.
         largest_context: context-parallel degree above which none is tried; 0 where only those given or listed are.
         chunks: whether virtual pipeline stages are searched.
+        networks: whether the degrees are searched that only some networks and strategies have: those of experts, and the
+            columns of a grid.
         policies: further names and their values.
+        pruned: whether values of policies are left out that are shown to be no better (`dominance.py`).
+        held: what is not searched, in words.
     """
 
     every_placement: bool
     largest_microbatch: float
     largest_context: int
     chunks: bool
+    networks: bool
     policies: Mapping[str, tuple[object, ...]]
+    pruned: bool
+    held: str
 
 
+POLICIES = {
+    "activation_recomputation": RECOMPUTATION, "zero_stage": tuple(map(float, range(len(SHARDINGS)))),
+    "sequence_parallel": SWITCH, "flash_attention": SWITCH,
+}  # fmt: skip
 SPACES = {
-    "default": Space(False, 16, 16, True, {
-        "activation_recomputation": RECOMPUTATION, "zero_stage": (0.0, 1.0), "sequence_parallel": SWITCH,
-    }),
-    "full": Space(True, 16, 16, True, {
-        "activation_recomputation": RECOMPUTATION, "zero_stage": tuple(map(float, range(len(SHARDINGS)))), "sequence_parallel": SWITCH,
+    "default": Space(False, 16, 16, True, True, POLICIES, False,
+        "placement (by its order), overlap, schedule, offload, precisions; micro-batch and context degree up to 16"),
+    "full": Space(True, 16, 16, True, True, POLICIES | {
         "overlap_tensor_communication": SWITCH, "overlap_pipeline_communication": SWITCH,
         "overlap_data_communication": SWITCH, "activation_function_recomputation": SWITCH,
-    }),
-    "degrees": Space(True, float("inf"), 0, False, {}),
+    }, True, "placement of experts (by its order), schedule, offload, precisions; micro-batch and context degree up to 16"),
+    "degrees": Space(True, float("inf"), 0, False, False, {}, False,
+        "everything but the degrees of data, tensor and pipeline parallelism, their placement and the micro-batch"),
 }  # fmt: skip
 # Policies that change nothing where a degree is 1: only their first value is tried there.
 IDLE_WITHOUT = {

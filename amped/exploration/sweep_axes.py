@@ -25,6 +25,17 @@ BESIDE = (
     "expert_tensor_parallel_degree", "tensor_parallel_rows", "tensor_parallel_columns",
     "intra_node_tensor_parallel_rows",
 )  # fmt: skip
+# Those that some networks and strategies need, and that are searched there: each depends on those before it.
+COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS = (
+    "tensor_parallel_columns",
+    "expert_tensor_parallel_degree",
+    "expert_parallel_degree",
+)
+# Whose value, where it is set or listed, leaves nothing of them to search.
+SETTLES = {
+    COLUMNS_OF_GRID: (COLUMNS_OF_GRID, "tensor_parallel_rows"), EXPERT_TENSOR: (EXPERT_TENSOR,),
+    EXPERTS: (EXPERTS, "intra_node_expert_parallel_degree", "inter_node_expert_parallel_degree"),
+}  # fmt: skip
 # Where the names lie that have a place of their own.
 PLACES = {
     **dict.fromkeys(MACHINE, "machines"), **dict.fromkeys((*SEARCHED, CHUNKS, BATCH), "listed"),
@@ -43,6 +54,7 @@ class Swept:
         listed: values to which what is searched is restricted, held ones among them.
         beside: further names on the joint axis; axes: those with an axis of their own.
         policies: the axes that nobody listed and the space has of itself.
+        settled: of what some networks need, the names that the user sets or sweeps.
         written: the names that the user sweeps, in order.
     """
 
@@ -54,6 +66,7 @@ class Swept:
     axes: Values = field(default_factory=dict)
     policies: frozenset[str] = frozenset()
     held: tuple[str, ...] = ()
+    settled: frozenset[str] = frozenset()
     written: tuple[str, ...] = ()
 
     @property
@@ -95,6 +108,9 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
     held = {n: (own.given[n],) for n in (*SEARCHED, CHUNKS) if n not in found.listed and _is_set(scenario, n)}
     found.listed |= held
     found.held = tuple(held)
+    found.settled = frozenset(
+        name for name, others in SETTLES.items() if any(n in sweeps or _is_set(scenario, n) for n in others)
+    )
     if problems:
         raise ConfigError(problems, file=scenario.label)
     return found

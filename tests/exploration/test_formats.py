@@ -79,7 +79,7 @@ class TestTheBest:
         verb("explore", "-c", small, "--output", path, "--top", 2)
         content = path.read_bytes()
         starts = {"csv": b"data_parallel", "json": b"{", "parquet": b"PAR1"}
-        assert content.startswith(starts.get(suffix, b"2,478 candidates"))
+        assert content.startswith(starts.get(suffix, b"8,100 candidates"))
 
     def test_nothing_feasible_still_makes_a_file_with_its_header(self, small, tmp_path):
         verb("explore", "-c", small, "--set", "memory_capacity=1 MB", "--output", tmp_path / "best.csv")

@@ -1,0 +1,62 @@
+"""Degrees that only some networks and strategies have: those of experts, and the columns of a grid.
+
+They multiply to nothing, but divide: the experts of a layer, a tensor-parallel group. What divides depends on the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from amped.engine.evaluate import Array, Columns
+from amped.exploration.factorizations import divisors
+from amped.exploration.sweep_axes import COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS, Swept
+
+
+class Needs(Protocol):
+    """A case, as far as it is read here."""
+
+    @property
+    def accelerators(self) -> int:
+        """That train."""
+
+    @property
+    def experts(self) -> int:
+        """Routed experts of a layer."""
+
+
+def searched_beside(experts: int, one_dimension: bool, sweeps: Swept) -> tuple[str, ...]:
+    """Which of these degrees a network of so many experts needs and nobody settles; a grid only has columns to choose."""
+    mixture = experts > 1 or "number_of_experts" in sweeps.axes
+    needed = {COLUMNS_OF_GRID: not one_dimension, EXPERT_TENSOR: mixture, EXPERTS: mixture}
+    return tuple(name for name, is_needed in needed.items() if is_needed and name not in sweeps.settled)
+
+
+def values_beside(
+    name: str, cases: Sequence[Needs], case: NDArray[np.intp], columns: Columns
+) -> tuple[NDArray[np.intp], list[Array]]:
+    """The list of values that each row tries, and the lists.
+
+    Tried are expert degrees that divide the experts, expert tensor degrees that divide the rows of the tensor-parallel
+    group, and columns that divide the group.
+    """
+    if name == EXPERTS:
+        return case, [_divisors(each.experts) for each in cases]
+    group = columns["tensor_parallel_degree"]
+    if name == EXPERT_TENSOR:
+        has_experts = np.array([each.experts > 1 for each in cases])[case]
+        group = np.where(has_experts, group / columns.get(COLUMNS_OF_GRID, 1.0), 1.0)
+    groups, which = np.unique(group, return_inverse=True)
+    return which.astype(np.intp), [_divisors(int(each)) for each in groups]
+
+
+def most_values(name: str, case: Needs) -> int:
+    """Values of a name that a row of a case tries at most."""
+    return len(divisors(case.experts if name == EXPERTS else case.accelerators))
+
+
+def _divisors(number: int) -> Array:
+    return np.array(divisors(number), dtype=np.float64)

@@ -1,0 +1,101 @@
+"""Values of a policy that are not tried, as another value is shown to be as good in every candidate.
+
+A step is a sum of times, of which each message is hidden behind no more computation than there is. So it never gets
+shorter where a kernel takes longer; nor does memory get smaller where a layer keeps more. Of two values of a policy, one
+with which no pass of a layer takes longer and no layer keeps more therefore leads to no slower and no larger step.
+Source: definition; `tests/exploration/test_dominance.py` compares both values of many mappings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import Array, Columns, run
+from amped.engine.resolve import Plan, plan
+from amped.exploration.cases import Family
+from amped.exploration.constraints import Wish
+from amped.exploration.objectives import Objective
+from amped.theory.catalogue import Catalogue
+
+# Policies that change attention alone: what is below is all that follows from them in a layer.
+COMPARED = ("flash_attention",)
+RESPECTS = (
+    "forward_time_per_layer", "input_gradient_time_per_layer", "weight_gradient_time_per_layer",
+    "recomputation_time_per_layer", "attention_core_forward_time_per_layer", "attention_core_gradient_time_per_layer",
+    "kept_activation_bytes_per_layer", "recomputed_layer_bytes", "working_gradient_bytes",
+)  # fmt: skip
+# Policies that only hide messages: of what is hidden, `overlap_slowdown_fraction` (at most all of it) is lost again.
+HIDING = {
+    "overlap_data_communication": {
+        "overlapped_gradient_communication_time", "overlapped_weight_communication_time",
+        "hidden_data_communication_time", "exposed_data_communication_time",
+    },
+}  # fmt: skip
+# What only grows with these, and what only shrinks.
+GROW = ("training_time", "step_time", "cost", "memory_per_accelerator_bytes")
+SHRINK = ("tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "model_flops_utilization")
+
+
+class Dominance:
+    """Which policies have values that need not be tried, for what is asked for."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        family: Family,
+        chosen: Plan,
+        objectives: Iterable[Objective],
+        wishes: Iterable[Wish],
+    ) -> None:
+        self.catalogue, self.family, self.chosen = catalogue, family, chosen
+        self._asked = [(each.name, each.sign) for each in objectives]
+        for wish in wishes:
+            sign = {"<": 1.0, ">": -1.0}.get(wish.comparison[0], 0.0)
+            self._asked += [(name, -sign if name == wish.other else sign) for name in wish.quantities]
+
+    def _better_where_less(self, policy: str) -> bool:
+        """Whether all that is asked for and follows from a policy is better where times and bytes are less."""
+        signs, following = {**dict.fromkeys(GROW, 1.0), **dict.fromkeys(SHRINK, -1.0)}, _following(self.chosen, policy)
+        return all(signs.get(name) == sign or name not in following for name, sign in self._asked)
+
+    @cached_property
+    def hiding(self) -> tuple[str, ...]:
+        """The policies that only hide messages: on, no step is longer."""
+        step = _following(self.chosen, "step_time")
+        return tuple(
+            policy for policy, hidden in HIDING.items()
+            if _following(self.chosen, policy) - step <= {policy, *hidden} and self._better_where_less(policy)
+        )  # fmt: skip
+
+    @cached_property
+    def compared(self) -> tuple[str, ...]:
+        """The policies of which a layer's times and bytes tell whether one value is as good as another."""
+        known = self.chosen.by_name.keys() >= set(RESPECTS)
+        return tuple(policy for policy in COMPARED if known and self._better_where_less(policy))
+
+    def undominated(self, rows: Columns, axes: Columns, policy: str) -> Array:
+        """The values of a policy of which no other is as good in every respect, in all of these rows."""
+        chosen, place = plan(self.catalogue, RESPECTS, self.family.sources), [*axes].index(policy)
+        joint = JointAxis(rows, tied=self.family.tied)
+        results = run(chosen, self.family.sources.given, joint, axes, frozenset(RESPECTS))
+        respects = [np.moveaxis(results.spread(name), place, 0) for name in RESPECTS]
+        left = [*range(len(axes[policy]))]
+        for one in range(len(axes[policy])):
+            for other in [each for each in left if each != one and one in left]:
+                if all(len(each) == 1 or np.all(each[one] <= each[other]) for each in respects):
+                    left.remove(other)
+        kept: Array = axes[policy][left]
+        return kept
+
+
+def _following(chosen: Plan, name: str) -> set[str]:
+    """A name, and the quantities that follow from it."""
+    found = {name}
+    for each, formula in chosen.by_name.items():
+        if not found.isdisjoint(formula.arguments):
+            found.add(each)
+    return found

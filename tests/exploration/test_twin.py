@@ -1,0 +1,58 @@
+"""The optimum of a mixture of experts is what a plain loop over `amped.estimate` finds, which shares no code with a search."""
+
+import random
+from functools import cache
+from typing import Any
+
+import pytest
+
+import amped
+from amped.exploration.answer import Exploration
+from tests.helpers.mixture import SYSTEMS, candidates, network, question, step_time
+
+# What is held, that a loop may end: all but one policy or two, others on each system.
+HELD = {
+    "DGX A100": {
+        "activation_recomputation": "full",
+        "zero_stage": 1,
+        "sequence_parallel": True,
+        "flash_attention": True,
+    },
+    "DGX H100": {"zero_stage": 1, "sequence_parallel": True, "activation_recomputation": "selective"},
+    "GB200 NVL72": {"activation_recomputation": "none", "zero_stage": 2, "flash_attention": True},
+}
+# Of all policies together.
+SAMPLED = 40
+
+
+@cache
+def searched(system: str) -> Exploration:
+    return amped.explore(network(), top=1, **question(system))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_loop_over_estimates_finds_the_same_optimum(system: str) -> None:
+    held: dict[str, Any] = HELD[system]
+    found = amped.explore(network(), top=1, **question(system), **held)
+    tried = [step_time(system, each) for each in candidates(**held)]
+    times = [time for time in tried if time is not None]
+    assert found.best[0]["step_time"] == min(times)
+    assert (len(times), len(tried)) == (found.feasible, found.candidates)
+    assert len(times) < len(tried)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_no_candidate_of_a_random_sample_is_better_than_the_optimum(system: str) -> None:
+    drawn = random.Random(8).sample([*candidates()], SAMPLED)
+    times = [time for each in drawn if (time := step_time(system, each)) is not None]
+    assert searched(system).best[0]["step_time"] <= min(times)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_full_space_has_the_optimum_of_the_default_one_and_every_switch(system: str) -> None:
+    """What is pruned there is no better: the same space with every value listed, of which none is pruned, has no other."""
+    switches = ("flash_attention", "overlap_data_communication")
+    pruned = amped.explore(network(), top=1, space="full", **question(system))
+    whole = amped.explore(network(), top=1, space="full", vary={name: [0, 1] for name in switches}, **question(system))
+    assert pruned.candidates < whole.candidates
+    assert pruned.best[0]["step_time"] == whole.best[0]["step_time"] <= searched(system).best[0]["step_time"]
