@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from amped.base.aliases import aliases
@@ -224,12 +224,13 @@ class _Builder:
         taken = self.sources.origins.keys() | self.sources.calculated.keys() | self.sources.sweeps.keys()
         for category, row in sorted(self.sources.rows.items(), key=lambda each: each[0] == MAPPING):
             taken = taken | self.sources.origins.keys() if category == MAPPING else taken
-            silenced = [c for c in _known_columns(row, self.catalogue) if c in self.replaced and c not in taken]
+            untaken = [c for c, v in row.columns.items() if v is not None and c in self.catalogue and c not in taken]
+            silenced = [column for column in untaken if column in self.replaced]
             if silenced:
                 told = f"what is given takes the place of {', '.join(silenced)} of row '{row.name}'"
                 self.notices.append(told)
-            for column in _known_columns(row, self.catalogue):
-                if column not in taken and column not in self.replaced:
+            for column in untaken:
+                if column not in self.replaced:
                     with collected(self.problems):
                         self.sources.add(column, _looked_up(self.catalogue[column], row, column))
 
@@ -241,10 +242,6 @@ def _words(architecture: object) -> list[str]:
 
 def _in_bytes(written: object) -> bool:
     return isinstance(written, str) and ("B" in written or "byte" in written)
-
-
-def _known_columns(row: Row, catalogue: Catalogue) -> Iterable[str]:
-    return (column for column, value in row.columns.items() if value is not None and column in catalogue)
 
 
 def _looked_up(quantity: Quantity, row: Row, column: str, where: str = "") -> LookedUp:

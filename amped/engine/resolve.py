@@ -6,10 +6,11 @@ a joint axis of many beside any number of open axes, with the same formulas.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 
 from amped.base.errors import Problem, ResolveError, did_you_mean
 from amped.configuring.sources import Sources
@@ -69,7 +70,7 @@ class _Walk:
                 self.lacking[name] = (name,)
                 continue
             self.formulas[name] = formula
-            waiting += [(argument, name) for argument in reversed(formula.arguments)]
+            waiting += [(argument, name) for argument in reversed(formula.arguments) if argument not in self.needed_by]
 
     def ordered(self) -> dict[str, Formula]:
         """The formulas of what can be computed, each after those it needs; what the others lack is noted.
@@ -79,23 +80,50 @@ class _Walk:
         Raises:
             ResolveError: for a cycle, with its chain.
         """
+        found = {}
+        for name in self._order():
+            formula = self.formulas[name]
+            if self.lacking.keys().isdisjoint(formula.arguments):
+                found[name] = formula
+            else:
+                lacks = [lack for argument in formula.arguments for lack in self.lacking.get(argument, ())]
+                self.lacking[name] = tuple(dict.fromkeys(lacks))
+        return found
+
+    def _order(self) -> Iterator[str]:
+        """The names of all formulas, rank by rank: a rank needs the ranks before it alone. Source: Kahn, CACM 5(11), 1962.
+
+        Python's own `graphlib` gives this order in several times the time, as it looks for a cycle whether or not there is one.
+        """
         names = sorted(self.formulas, key=lambda name: bool(self.formulas[name].arguments))
-        graph = {name: self.formulas[name].arguments for name in names}
+        users: dict[str, list[str]] = {}
+        waits: dict[str, int] = {}
+        for name in names:
+            waits[name] = len(self.formulas[name].arguments)
+            users.setdefault(name, [])
+            for argument in self.formulas[name].arguments:
+                users.setdefault(argument, []).append(name)
+        rank = [name for name in users if not waits.get(name)]
+        while rank:
+            yield from filter(waits.__contains__, rank)
+            after = []
+            for user in chain.from_iterable(users[name] for name in rank):
+                waits[user] -= 1
+                if not waits[user]:
+                    after.append(user)
+            rank = after
+        if any(waits.values()):
+            raise self._circle({name: self.formulas[name].arguments for name in names})
+
+    def _circle(self, graph: Mapping[str, Sequence[str]]) -> ResolveError:
+        """What to say of formulas that need each other: the chain, from the name that was needed first."""
         try:
-            order = [*TopologicalSorter(graph).static_order()]
+            TopologicalSorter(graph).prepare()
         except CycleError as error:
             _, *circle = reversed(error.args[1])
-            first = circle.index(next(name for name in self.needed_by if name in circle))
-            told = " ← ".join([*circle[first:], *circle[: first + 1]])
-            raise ResolveError(f"these need each other: {told}", advice="give the value of one of them") from None
-        found = {}
-        for name in filter(self.formulas.__contains__, order):
-            lacks = [lack for argument in self.formulas[name].arguments for lack in self.lacking.get(argument, ())]
-            if lacks:
-                self.lacking[name] = tuple(dict.fromkeys(lacks))
-            else:
-                found[name] = self.formulas[name]
-        return found
+        first = circle.index(next(name for name in self.needed_by if name in circle))
+        told = " ← ".join([*circle[first:], *circle[: first + 1]])
+        return ResolveError(f"these need each other: {told}", advice="give the value of one of them")
 
     def chain(self, name: str) -> str:
         """Who needed a name, who needed that one, and so on, in words."""

@@ -103,8 +103,16 @@ class Quantity:
         """Whether the value is one of `mark.choices`."""
         return self.mark.unit == "choice"
 
+    @cached_property
+    def always(self) -> Formula | None:
+        """The only formula, if it waits for nothing; most quantities have one."""
+        only = self.formulas[0] if len(self.formulas) == 1 else None
+        return only if only and only.mark.choice is None and frozenset() in only.mark.clauses else None
+
     def chosen(self, given: frozenset[str] | set[str], choices: Mapping[str, str]) -> Formula | None:
         """The most specific alternative that applies, or None."""
+        if self.always is not None:
+            return self.always
         ranked = [(f.specificity(given, choices), f) for f in self.formulas]
         best = max(ranked, key=lambda pair: pair[0])
         return best[1] if best[0] >= 0 else None
@@ -131,6 +139,9 @@ class Catalogue(Mapping[str, Quantity]):
 
     def __getitem__(self, name: str) -> Quantity:
         return self._quantities[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._quantities
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._quantities)

@@ -18,6 +18,7 @@ TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (256, 64
 TILE_ROWS, TILE_COLUMNS, TILE_CLASS, PARTS = (np.ascontiguousarray(column) for column in TILES.T)
 IS_LARGE, IS_MEDIUM, IS_SMALL, IS_SMALLEST = (1.0 * (i == TILE_CLASS) for i in range(4))
 IS_CUT = 1.0 * (PARTS > 1)
+ONE = np.ones(1)
 # Phases whose traffic no fusion lessens: what adds up gradients, and the optimizer.
 EXACT = {"weight_gradient": 1.0, "update": 1.0}
 # The width of a head at which attention kernels are measured. Source: `kernel_efficiencies`, conventions.
@@ -30,7 +31,7 @@ TOO_SHALLOW = 1e9
 
 def each_tile(value):
     """The value beside every tile and split: a last axis over which the fastest is taken."""
-    return (value * np.ones(1))[..., None]
+    return (value * ONE)[..., None]
 
 
 def packed(side, lost):
