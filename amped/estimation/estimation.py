@@ -134,11 +134,12 @@ class Estimation:
     @property
     def unread(self) -> Iterator[str]:
         """Values just given that no formula of this plan reads, by name."""
-        asked = {name for f in self.plan.by_name.values() for name in (*f.mark.when_given, *f.mark.when_any_given)}
-        for name, origin in self.scenario.sources.origins.items():
-            given_now = isinstance(origin, Given) and origin.where.startswith("--set")
-            if given_now and name not in self.results.cells and name not in asked and name not in self.choices:
-                yield name
+        origins, cells = self.scenario.sources.origins, self.results.cells
+        others = {name: o for name, o in origins.items() if name not in cells and name not in self.choices}
+        given_now = [name for name, o in others.items() if isinstance(o, Given) and o.where.startswith("--set")]
+        marks = [f.mark for f in self.plan.by_name.values()] if given_now else []
+        asked = {name for mark in marks for name in (*mark.when_given, *mark.when_any_given)}
+        yield from (name for name in given_now if name not in asked)
 
     @property
     def uses_kernels(self) -> bool:

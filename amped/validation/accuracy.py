@@ -73,9 +73,11 @@ def accuracy(rows: Sequence[Residual]) -> Accuracy:
 
 def groups(rows: Sequence[Residual], by: By) -> Iterator[tuple[str, str, list[Residual]]]:
     """Rows by what they are grouped by and by confidence, as (name, confidence, rows): in the order of the table."""
-    names = dict.fromkeys((not r.trusted, str(_group_name(r, by))) for r in rows)
-    for low, name in sorted(names, key=lambda key: key[0]):
-        yield name, LOW if low else TRUSTED, [r for r in rows if (not r.trusted, _group_name(r, by)) == (low, name)]
+    found: dict[tuple[bool, str], list[Residual]] = {}
+    for r in rows:
+        found.setdefault((not r.trusted, _group_name(r, by)), []).append(r)
+    for low, name in sorted(found, key=lambda key: key[0]):
+        yield name, LOW if low else TRUSTED, found[low, name]
 
 
 def by_confidence(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
@@ -144,8 +146,10 @@ def _group_name(r: Residual, by: By) -> str:
 def _rank_correlation_within_models(rows: Sequence[Residual]) -> float | None:
     """How well the faster of several runs of a network are told from the slower."""
     weighted = weights = 0.0
-    for model in dict.fromkeys(r.model for r in rows):
-        pairs = [pair for r in rows if r.model == model and (pair := _tokens_rates(r))]
+    of_model: dict[str, list[tuple[float, float]]] = {}
+    for r in rows:
+        of_model.setdefault(r.model, []).extend(pair for pair in [_tokens_rates(r)] if pair)
+    for pairs in of_model.values():
         measured, predicted = np.array(pairs).reshape(-1, 2).T
         found = rank_correlation(measured, predicted) if len(pairs) >= FEWEST_RANKED else None
         if found is not None:
