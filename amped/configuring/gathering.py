@@ -19,6 +19,9 @@ TABLE_OF = {NETWORK: MODELS, SYSTEM: SYSTEMS, ACCELERATOR: ACCELERATORS, MAPPING
 ROW_NAMES = {
     "model": NETWORK, "system": SYSTEM, "accelerator": ACCELERATOR, "software": MAPPING, KERNELS: KERNELS,
 }  # fmt: skip
+# What a system's row says of a whole node: of a node with other accelerators, as much as these have of it.
+NODE, DOMAIN = "number_of_accelerators_per_node", "scale_up_domain_size"
+OF_A_NODE = ("number_of_network_cards_per_node", "host_memory_capacity", "host_memory_bandwidth")
 # The row of kernel_efficiencies for an accelerator of which nothing is known.
 ANY_ACCELERATOR = "default"
 
@@ -49,6 +52,7 @@ def build_sources(
     builder.look_up_kernels(row_overrides.get(KERNELS))
     builder.take_entries()
     builder.fill_from_rows()
+    builder.scale_to_the_node()
     if builder.problems:
         raise ConfigError(builder.problems, file=config.label)
     return builder.sources
@@ -233,6 +237,29 @@ class _Builder:
                 if column not in self.replaced:
                     with collected(self.problems):
                         self.sources.add(column, _looked_up(self.catalogue[column], row, column))
+
+    def scale_to_the_node(self) -> None:
+        """A system's row for a node with other accelerators than the row has: the domain of its node, cards and host."""
+        row, node = self.sources.rows.get(SYSTEM), self.sources.given.get(NODE)
+        of_row = row.columns.get(NODE) if row else None
+        if not isinstance(of_row, int) or not isinstance(node, float) or node == of_row:
+            return
+        told, why = [], f"for {node:g} of {of_row:g} accelerators of a node"
+        for name in (DOMAIN, *OF_A_NODE):
+            origin = self.sources.origins.get(name)
+            if isinstance(origin, LookedUp) and origin.row is row and isinstance(origin.value, float):
+                value = _domain(origin.value, of_row, node) if name == DOMAIN else origin.value * node / of_row
+                if value != origin.value:
+                    self.sources.add(name, origin.instead(value, why))
+                    told.append(name)
+        if told:
+            self.notices.append(f"system '{row.name if row else ''}' has {of_row} accelerators a node, and this one "
+                                f"{node:g}: {', '.join(told)} as much of the row's")  # fmt: skip
+
+
+def _domain(domain: float, of_row: int, node: float) -> float:
+    """The fast domain of a node with other accelerators: all of the node where the row's is; one of many nodes stays."""
+    return node if domain == of_row else min(domain, node) if domain < of_row else domain
 
 
 def _words(architecture: object) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from amped.configuring.values import Layout, Value
@@ -31,6 +31,10 @@ class LookedUp:
     def where(self) -> str:
         """The row and its table."""
         return f"{self.row.table}, row '{self.row.name}'"
+
+    def instead(self, value: float, why: str) -> LookedUp:
+        """The same with another value, for a reason."""
+        return replace(self, value=value, written=f"{self.written}, {value:g} {why}")
 
 
 @dataclass(frozen=True, slots=True)

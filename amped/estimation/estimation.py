@@ -23,6 +23,7 @@ from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import Given
 from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
+from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import ErrorBand, Ground, error_band
 from amped.tables.table_files import KERNELS
@@ -52,6 +53,7 @@ MAPPING_ECHO = (
     "number_of_microbatches_per_minibatch", "virtual_pipeline_stages", "context", "tokens_to_train",
     *OFFLOADS,
     *(f"{place}_node_{kind}_parallel_degree" for kind in PARALLELISMS for place in ("intra", "inter")),
+    "scale_up_domain_size", "number_of_used_fast_domain_places",
 )  # fmt: skip
 # For reports: lists of operators and collectives, and what they are compared with.
 DETAILS = (
@@ -231,7 +233,13 @@ def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
     """
     with _told_of(scenario):
         chosen = _planned(scenario)
-    return kind(scenario, _checked(scenario, chosen))
+    return _placed(scenario, _checked(scenario, chosen), kind)
+
+
+def _placed(scenario: Scenario, results: Results, kind: type[Kind]) -> Kind:
+    """The estimate with as many places of the fast domain filled as is fastest."""
+    fewer = refilled(scenario, results)
+    return kind(scenario, results) if fewer is None else kind(fewer, _checked(fewer, _planned(fewer)))
 
 
 def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind | AmpedError]:
@@ -255,7 +263,7 @@ def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind
             together = [None] * len(places)
         for place, results in zip(places, together, strict=True):
             try:
-                found[place] = kind(scenarios[place], _checked(scenarios[place], chosen, results))
+                found[place] = _placed(scenarios[place], _checked(scenarios[place], chosen, results), kind)
             except AmpedError as error:
                 found[place] = error
     return [found[place] for place in range(len(scenarios))]

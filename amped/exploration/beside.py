@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.engine.evaluate import Array, Columns
-from amped.exploration.factorizations import divisors
 from amped.exploration.sweep_axes import COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS, Swept
+from amped.theory.parallelisms import divisors
 
 
 class Needs(Protocol):

@@ -9,20 +9,21 @@ from itertools import product
 import numpy as np
 
 from amped.base.errors import ConfigError
+from amped.configuring.gathering import NODE
 from amped.configuring.scenario import Scenario, asked_again
 from amped.configuring.sources import Sources
 from amped.configuring.values import Value
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, run
 from amped.engine.resolve import chosen_values, plan
+from amped.estimation.placement import FILLED, may_leave_places
 from amped.exploration.beside import searched_beside
-from amped.exploration.factorizations import divisors
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
 from amped.exploration.sweep_axes import SEARCHED, SETTLES, Swept
-from amped.theory.parallelisms import PLACED
+from amped.theory.parallelisms import PLACED, divisors
 
 CASE = "case"
-SIZES = ("number_of_accelerators", "scale_up_domain_size", "context_parallel_degree", "number_of_experts")
+SIZES = ("number_of_accelerators", "usable_domain_size", "context_parallel_degree", "number_of_experts")
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,23 @@ class Family:
     @property
     def joint(self) -> tuple[str, ...]:
         """The variables of the joint axis that are inputs of formulas."""
-        return (*self.degrees, BATCH, *((CHUNKS,) if self.chunks else ()), MICROBATCH, *self.beside)
+        return (*self.placed, BATCH, *((CHUNKS,) if self.chunks else ()), MICROBATCH, *self.beside)
+
+    @property
+    def placed(self) -> tuple[str, ...]:
+        """The degrees, and how many places of a fast domain they fill where that is searched."""
+        return (*self.degrees, *((FILLED,) if self.fills else ()))
+
+    @property
+    def fills(self) -> bool:
+        """Whether some case may be faster with places of its fast domain left empty."""
+        given = FILLED in self.cases[0].sources.given
+        return not (self.every or given) and any(may_leave_places(case.accelerators) for case in self.cases)
 
     @property
     def told(self) -> tuple[str, ...]:
         """Those that describe a mapping, in the order in which they are told."""
-        degrees = parts(self.kinds) if self.every else wholes(self.kinds)
+        degrees = parts(self.kinds) if self.every else self.placed
         return (*degrees, MICROBATCH, BATCH, *((CHUNKS,) if self.chunks else ()), *self.beside)
 
 
@@ -101,13 +113,15 @@ def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
 
 
 def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:
-    outer = {**sweeps.rows, **sweeps.choices}
-    machines = np.array(list(product(*sweeps.machines.values())), dtype=np.float64).T
-    numbers = dict(zip(sweeps.machines, machines, strict=False))
+    nodes = {name: values for name, values in sweeps.machines.items() if name == NODE}  # each has a domain of its own
+    outer: dict[str, tuple[object, ...]] = {**sweeps.rows, **sweeps.choices, **nodes}
+    sizes = {name: values for name, values in sweeps.machines.items() if name not in nodes}
+    numbers = dict(zip(sizes, np.array(list(product(*sizes.values())), dtype=np.float64).T, strict=False))
     for values in product(*outer.values()):
         own = dict(zip(outer, values, strict=True))
         asked = asked_again(scenario.question, own) if own else scenario
-        yield from _cases_of(asked, {name: str(value) for name, value in own.items()}, numbers, sweeps, space)
+        told = {name: float(str(value)) if name in nodes else str(value) for name, value in own.items()}
+        yield from _cases_of(asked, told, numbers, sweeps, space)
 
 
 def _cases_of(
@@ -117,7 +131,7 @@ def _cases_of(
     known = asked.catalogue
     replaced = {other for name in numbers for other in known[name].replaces}
     given = {n: v for n, v in asked.sources.given.items() if n not in replaced} | dict.fromkeys(numbers, 0.0)
-    away = sweeps.names.union(*(known[name].replaces for name in sweeps.names)) - numbers.keys()
+    away = sweeps.names.union(*(known[name].replaces for name in sweeps.names)) - numbers.keys() - own.keys()
     sizing = {name: value for name, value in given.items() if name in SEARCHED or name not in away}
     sized = run(plan(known, SIZES, replace(asked.sources, given=sizing)), sizing, JointAxis(numbers))
     kept = {name: value for name, value in sizing.items() if name not in SEARCHED}

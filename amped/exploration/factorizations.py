@@ -1,20 +1,13 @@
-"""Ways to write numbers as products: divisors and ordered splits, as columns."""
+"""Ways to write numbers as products: ordered splits, and the divisors of a number, as columns."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import isqrt
 
 import numpy as np
 
 from amped.engine.evaluate import Array
-
-
-@lru_cache(maxsize=4096)
-def divisors(number: int) -> tuple[int, ...]:
-    """All divisors, the small ones first."""
-    small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
-    return tuple(dict.fromkeys([*small, *(number // d for d in reversed(small))]))
+from amped.theory.parallelisms import divisors
 
 
 @lru_cache(maxsize=1024)
@@ -24,6 +17,16 @@ def splits(number: int, factors: int) -> Array:
         return np.array([[float(number)]])
     rows = [np.insert(splits(number // d, factors - 1), 0, d, axis=1) for d in divisors(number)]
     return np.concatenate(rows)
+
+
+def fullest(accelerators: int, places: int) -> tuple[int, ...]:
+    """How many of a machine's accelerators mappings may place in one domain: the divisors of the machine that fit.
+
+    Those are left out to which another share of the machine could be added: a domain that is left emptier than it need
+    be wins nothing.
+    """
+    fitting = [d for d in divisors(accelerators) if d <= places]
+    return tuple(d for d in fitting if not any(other % d == 0 for other in fitting if other > d))
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from math import gcd, prod
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, Mask, Results, run
 from amped.engine.resolve import Plan, plan
+from amped.estimation.placement import FILLED, PLACED, fillings
 from amped.exploration.beside import most_values, values_beside
 from amped.exploration.cases import CASE, Case, Family
-from amped.exploration.factorizations import sizes, splits
+from amped.exploration.factorizations import fullest, sizes, splits
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space
 from amped.exploration.sweep_axes import BESIDE, MICROBATCHES, SEARCHED, Swept
 from amped.theory.catalogue import Catalogue
-from amped.theory.parallelisms import PLACED
+from amped.theory.parallelisms import PLACED as KINDS
 
 # Rows that one chunk starts from, before the micro-batches and the rules.
 CHUNK_ROWS = 32_768
@@ -85,6 +86,11 @@ class Sieve:
         kept: Array = values[keeps.any(axis=0)]
         return kept
 
+    def values(self, names: tuple[str, ...], columns: Columns) -> list[Array]:
+        """The values of some quantities for rows."""
+        results = self._asked(names, columns, {})
+        return [np.broadcast_to(results.spread(name), columns[CASE].shape) for name in names]
+
     def _asked(self, rules: tuple[str, ...], columns: Columns, axes: Columns) -> Results:
         """What the formulas of some rules say of rows, beside an open axis."""
         if rules not in self._plans:
@@ -124,6 +130,7 @@ class Mappings:
         columns = self._times(columns, BATCH, columns[CASE].astype(np.intp), batches)
         for name, listed in {**family.beside, **({CHUNKS: family.chunks} if family.chunks else {})}.items():
             columns = self._times(columns, name, *self._values(name, listed, columns))
+        columns = self._filled(columns)
         shares, which = np.unique(columns[BATCH] / columns["data_parallel_degree"], return_inverse=True)
         return self._counted(self._times(columns, MICROBATCH, which, self._sizes(shares)))
 
@@ -137,10 +144,11 @@ class Mappings:
         if not self.family.every:
             yield None
             return
-        kinds, domain = len(self.family.kinds), gcd(case.accelerators, case.domain)
-        inner, outer = splits(domain, kinds), splits(case.accelerators // domain, kinds)
-        step = max(1, CHUNK_ROWS // (len(outer) * self._beside(case)))
-        yield from (inner[start : start + step] for start in range(0, len(inner), step))
+        kinds = len(self.family.kinds)
+        for inside in fullest(case.accelerators, case.domain):
+            inner, outer = splits(inside, kinds), splits(case.accelerators // inside, kinds)
+            step = max(1, CHUNK_ROWS // (len(outer) * self._beside(case)))
+            yield from (inner[start : start + step] for start in range(0, len(inner), step))
 
     def _most_rows(self, case: Case, inner: Array | None) -> int:
         """Rows of a unit before any rule is asked."""
@@ -162,9 +170,19 @@ class Mappings:
             outer = splits(case.accelerators // int(np.prod(inner[0])), kinds)
             inside, across = np.repeat(inner, len(outer), axis=0).T, np.tile(outer, (len(inner), 1)).T
             found = np.concatenate([np.stack([inside, across], axis=1).reshape(2 * kinds, -1), inside * across])
-        if kinds == len(PLACED):
+        if kinds == len(KINDS):
             found = found[:, np.isin(found[-1], case.context_degrees)]
         return found
+
+    def _filled(self, columns: Columns) -> Columns:
+        """Each row with each way to fill fewer places of its fast domain that places the degrees otherwise."""
+        if not self.family.fills:
+            return columns
+        cases = [np.array(fillings(case.accelerators, case.domain), np.float64) for case in self.family.cases]
+        grown = self._times(columns, FILLED, columns[CASE].astype(np.intp), cases)
+        inside = self.sieve.values(PLACED, grown)
+        told = np.stack([*(grown[name] for name in columns), *inside])
+        return of_rows(grown, np.sort(np.unique(told, axis=1, return_index=True)[1]))
 
     def _times(self, columns: Columns, name: str, which: NDArray[np.intp], values: list[Array]) -> Columns:
         """Each row with each value of one more variable, of the list which it has, less what breaks a rule."""

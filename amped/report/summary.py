@@ -67,8 +67,10 @@ def heading(e: Estimation) -> Iterator[RenderableType]:
     yield Text(e.scenario.title, style="bold")
     degrees = [f"{k} {e[f'{k}_parallel_degree']:g}" for k in ("data", "tensor", "pipeline", "context", "expert")]
     shown = [d for d in degrees if not d.endswith(" 1")] or ["one accelerator"]
+    used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
+    idle = f"{used:g} of {places:g} places of the fast domain used\n" if used < places else ""
     yield Text(
-        f"{e['number_of_accelerators']:g} accelerators: {' x '.join(shown)}\n"
+        f"{e['number_of_accelerators']:g} accelerators: {' x '.join(shown)}\n{idle}"
         f"batch {e['batch_size']:g}, micro-batch {e['microbatch_size']:g}, {e.choices['matrix_precision']}, "
         f"recomputation {e.choices['activation_recomputation']}\n",
         style="dim",

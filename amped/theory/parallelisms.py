@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -61,3 +63,25 @@ def shares(state: str, zero_stage: Any) -> Any:
     """Whether the replicas share a kind of state out at these stages. Source: arXiv 1910.02054, section 5."""
     flags = [getattr(sharding, state) for sharding in SHARDINGS]
     return np.take(flags, np.asarray(zero_stage).astype(np.int64), mode="clip")
+
+
+@lru_cache(maxsize=4096)
+def divisors(number: int) -> tuple[int, ...]:
+    """All divisors of a number, the small ones first. Source: definition."""
+    small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
+    return tuple(dict.fromkeys([*small, *(number // d for d in reversed(small))]))
+
+
+def largest_divisor(degree: Any, places: Any) -> Any:
+    """The largest divisor of a degree that is at most so many places; one where there is no place.
+
+    The divisors of all degrees lie one after another in one list, in which each pair is looked up. A degree that is not
+    whole breaks a rule elsewhere; here it has no divisor but one. Source: definition.
+    """
+    degree, places = np.broadcast_arrays(degree, np.maximum(places, 1.0))
+    numbers, which = np.unique(degree, return_inverse=True)
+    apart = max(float(np.max(numbers)), float(np.max(places))) + 1
+    found = [divisors(int(number)) if number == int(number) and number >= 1 else (1,) for number in numbers]
+    listed = np.concatenate([place * apart + np.array(own, np.float64) for place, own in enumerate(found)])
+    start = which.reshape(degree.shape) * apart
+    return listed[np.searchsorted(listed, start + places, side="right") - 1] - start

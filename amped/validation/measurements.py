@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,21 +139,14 @@ def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measuremen
 
 
 def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
-    """The system that a row of an accelerator alone leaves out: the first that is built with it.
-
-    A run of fewer accelerators than a node has fills a part of a node.
-    """
+    """The system that a row of an accelerator alone leaves out: the first that is built with it."""
     if "system" in settings or not tables.has(ACCELERATORS, str(settings.get("accelerator"))):
         return {}
     accelerator = tables.row(ACCELERATORS, str(settings["accelerator"]))
     for name in tables.names(SYSTEMS):
         columns, built = tables.row(SYSTEMS, name).columns, (accelerator.name, *accelerator.ancestors)
         if plain(str(columns.get("accelerator"))) in map(plain, built):
-            of_node, of_run = (
-                columns["number_of_accelerators_per_node"],
-                settings.get("number_of_accelerators", math.inf),
-            )
-            return {"system": name} | ({"number_of_accelerators_per_node": of_run} if of_run < of_node else {})
+            return {"system": name}
     return {}
 
 

@@ -5,6 +5,8 @@ import pytest
 from amped.base.errors import MappingError
 from tests.helpers.resolver import ALL_OF_IT, degrees, mapped
 
+FAST = {"inter_accelerator_bandwidth": "300 GB/s"}
+
 
 def test_whole_degrees_fill_the_node_in_order() -> None:
     estimate = mapped(tensor_parallel_degree=4, pipeline_parallel_degree=2, **ALL_OF_IT)
@@ -14,18 +16,41 @@ def test_whole_degrees_fill_the_node_in_order() -> None:
     assert degrees(estimate, "context") == (1, 1, 1)
 
 
-def test_a_degree_takes_what_divides_both_it_and_the_places_left() -> None:
+def test_a_degree_takes_its_largest_divisor_that_is_at_most_the_places_left() -> None:
     estimate = mapped(tensor_parallel_degree=2, data_parallel_degree=2, pipeline_parallel_degree=16)
     assert degrees(estimate, "data") == (2, 2, 1)
-    assert degrees(estimate, "pipeline") == (16, 2, 8)  # 8 / 2 / 2 places, gcd(16, 2)
+    assert degrees(estimate, "pipeline") == (16, 2, 8)  # 8 / 2 / 2 places
     wide = mapped(tensor_parallel_degree=32, number_of_accelerators=32)
     assert degrees(wide, "tensor") == (32, 8, 4)
 
 
-def test_a_degree_that_shares_no_divisor_with_the_places_lies_across_nodes() -> None:
-    estimate = mapped(data_parallel_degree=3, pipeline_parallel_degree=8, batch_size=255, microbatch_size=1)
-    assert degrees(estimate, "data") == (3, 1, 3)
-    assert degrees(estimate, "pipeline") == (8, 8, 1)
+def test_a_degree_that_shares_no_divisor_with_the_domain_leaves_places_idle() -> None:
+    """Six of the twelve are the largest divisor that fits in 8 places: 2 are left, too few for another six."""
+    estimate = mapped(data_parallel_degree=12, batch_size=252, microbatch_size=1, **FAST)
+    assert degrees(estimate, "data") == (12, 6, 2)
+    assert (estimate["number_of_used_fast_domain_places"], estimate["scale_up_domain_size"]) == (6, 8)
+    both = mapped(data_parallel_degree=3, pipeline_parallel_degree=8, batch_size=255, microbatch_size=1, **FAST)
+    assert (degrees(both, "data"), degrees(both, "pipeline")) == ((3, 3, 1), (8, 2, 4))  # floor(8 / 3) places
+
+
+def test_a_run_of_several_domains_uses_what_launchers_give_it_and_one_that_fits_uses_all() -> None:
+    rack = {"scale_up_domain_size": 72, "launched_domain_size": 64, "batch_size": 288, "microbatch_size": 1} | FAST
+    assert degrees(mapped(number_of_accelerators=144, **rack), "data") == (144, 48, 3)  # the largest up to 64
+    assert degrees(mapped(number_of_accelerators=72, **rack), "data") == (72, 72, 1)
+    assert degrees(mapped(number_of_accelerators=144, **rack | {"launched_domain_size": 72}), "data") == (144, 72, 2)
+
+
+def test_fewer_places_are_filled_where_that_is_faster() -> None:
+    """Three places: matrices would go in threes, and replicas no longer lie in pairs; gradients alone are sent."""
+    slow = {"bandwidth_per_network_card": "1 GB/s", "inter_accelerator_bandwidth": "100 GB/s", "batch_size": 4,
+            "microbatch_size": 2, "zero_stage": 3, "context": 64, "scale_up_domain_size": 3}  # fmt: skip
+    wide = {"tensor_parallel_degree": 3, "data_parallel_degree": 2, "attention_heads": 48, "dimensionality": 6144}
+    chosen = mapped(**wide, **slow)
+    filled = mapped(**wide, **slow, filled_domain_size=3)
+    assert (degrees(chosen, "tensor"), degrees(chosen, "data")) == ((3, 1, 3), (2, 2, 1))
+    assert (degrees(filled, "tensor"), degrees(filled, "data")) == ((3, 3, 1), (2, 1, 2))
+    assert chosen["filled_domain_size"] == 2
+    assert chosen["step_time"] < filled["step_time"]
 
 
 def test_the_other_placement_order_gives_the_pipeline_its_place_before_the_replicas() -> None:
@@ -47,6 +72,24 @@ def test_the_expert_group_lies_inside_the_replicas() -> None:
     estimate = mapped(tensor_parallel_degree=2, expert_parallel_degree=8, **experts, **ALL_OF_IT)
     assert degrees(estimate, "data") == (32, 4, 8)
     assert degrees(estimate, "expert") == (8, 4, 2)
+
+
+def test_replicas_that_share_out_experts_lie_together_before_others_do() -> None:
+    """48 of 96 replicas would fit in 64 places, with 16 of 32 shares of the experts; 32 hold all shares."""
+    experts = {"number_of_experts": 32, "experts_per_token": 2, "expert_parallel_degree": 32, "batch_size": 96} | FAST
+    estimate = mapped(**experts, number_of_accelerators=96, scale_up_domain_size=64, microbatch_size=1)
+    assert (degrees(estimate, "data"), degrees(estimate, "expert")) == ((96, 32, 3), (32, 32, 1))
+
+
+def test_as_many_share_an_expert_as_divide_unless_it_is_given() -> None:
+    """Eight share the matrices of attention; of 64 accelerators 16 experts' shares leave four for each expert."""
+    experts = {"number_of_experts": 16, "experts_per_token": 2, "expert_parallel_degree": 16}
+    estimate = mapped(tensor_parallel_degree=8, **experts, **ALL_OF_IT)
+    assert estimate["expert_tensor_parallel_degree"] == 4
+    with pytest.raises(MappingError, match="expert_groups_divide_the_replicas"):
+        mapped(tensor_parallel_degree=8, expert_tensor_parallel_degree=8, **experts, **ALL_OF_IT)
+    narrow = mapped(tensor_parallel_degree=8, expert_feedforward_dimension=1026, **experts | ALL_OF_IT)
+    assert narrow["expert_tensor_parallel_degree"] == 2  # 1026 = 2 x 513
 
 
 def test_a_fast_domain_larger_than_a_node_is_what_intra_means() -> None:

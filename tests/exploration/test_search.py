@@ -8,6 +8,7 @@ import numpy as np
 
 import amped
 from amped.exploration.search_space import PARTS
+from amped.theory.parallelisms import PLACED
 from tests.helpers.explore import EVERYTHING, JOINT, SAME, SMALL, explore, explored, one_by_one, tried, unequal_rows
 from tests.helpers.formulas import page
 
@@ -35,6 +36,26 @@ def test_no_mapping_that_leaves_the_node_half_empty_would_win() -> None:
     _, kept = one_by_one(32, filled=False)
     assert len(kept) > len(tried()[1])
     assert min(e["training_time"] for e in kept if e["fits_in_memory"]) == explored().best[0]["training_time"]
+
+
+def test_nor_one_where_the_domain_does_not_divide_the_machine() -> None:
+    """Twelve accelerators and domains of eight: four or six of them lie together, of which neither divides the other."""
+    roomy = {"number_of_accelerators": 12, "memory_capacity": "80 GB"}
+    filled = explore(SMALL, batch_size=36, top=1, **roomy)
+    _, kept = one_by_one(36, filled=False, accelerators=12, **roomy)
+    assert min(e["training_time"] for e in kept if e["fits_in_memory"]) == filled.best[0]["training_time"]
+
+
+def test_where_formulas_place_the_degrees_the_best_filling_is_that_of_the_estimate() -> None:
+    found = amped.explore(SMALL, number_of_accelerators=12, batch_size=36, top=50, attention_heads=24)
+    degrees = (*(f"{kind}_parallel_degree" for kind in PLACED), "microbatch_size")
+    policies = ("activation_recomputation", "zero_stage", "sequence_parallel", "virtual_pipeline_stages")
+    assert any(row["filled_domain_size"] < 8 for row in found.best)
+    for row in found.best[:5]:
+        own = {name: row[name] for name in (*degrees, *policies)} | {"batch_size": 36, "number_of_accelerators": 12}
+        assert amped.estimate(SMALL, **own, attention_heads=24)["step_time"] <= row["step_time"]
+        held = amped.estimate(SMALL, **own, attention_heads=24, filled_domain_size=row["filled_domain_size"])
+        assert held["step_time"] == row["step_time"]
 
 
 def test_every_row_is_bit_for_bit_the_estimate_of_its_mapping() -> None:

@@ -46,10 +46,12 @@ def six_degrees(accelerators: int, domain: int, filled: bool) -> Iterator[dict[s
             yield dict(zip(PARTS, map(float, parts), strict=True))
 
 
-def one_by_one(batch: int, filled: bool = True, **values: Any) -> tuple[int, list[amped.Estimate]]:
+def one_by_one(
+    batch: int, filled: bool = True, accelerators: int = 16, **values: Any
+) -> tuple[int, list[amped.Estimate]]:
     """How many mappings are tried, and the estimates of those that keep every rule: no broadcasting, a plain loop."""
     tried, kept = 0, []
-    for degrees in six_degrees(16, 8, filled):
+    for degrees in six_degrees(accelerators, 8, filled):
         replicas = int(degrees["intra_node_data_parallel_degree"] * degrees["inter_node_data_parallel_degree"])
         for size in divisors(batch // replicas) if batch % replicas == 0 else ():
             tried += 1

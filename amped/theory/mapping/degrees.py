@@ -53,6 +53,25 @@ def microbatch_size(minibatch_size, number_of_microbatches_per_minibatch):
     return minibatch_size / number_of_microbatches_per_minibatch
 
 
+@quantity("count", category=MAPPING)
+def expert_tensor_parallel_degree(
+    tensor_parallel_rows,
+    expert_feedforward_dimension,
+    data_parallel_degree,
+    context_parallel_degree,
+    tensor_parallel_degree,
+    expert_parallel_degree,
+):
+    """Accelerators that share one expert's matrices: as in the dense layers, or as many of them as divide.
+
+    An expert's hidden units divide by them, and the accelerators of a stage by them times the expert degree. Source:
+    Megatron-Core, MoE arguments (as in the dense layers); arXiv 2504.14960 (parallel folding: less).
+    """
+    stage = data_parallel_degree * context_parallel_degree * tensor_parallel_degree
+    shares = np.gcd(tensor_parallel_rows.astype(np.int64), expert_feedforward_dimension.astype(np.int64))
+    return np.gcd(shares, (stage / expert_parallel_degree).astype(np.int64)).astype(np.float64)
+
+
 # --- the machine that the degrees need -------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ sharding.
 
 import numpy as np
 
-from amped.theory.parallelisms import SHARDINGS, shares
+from amped.theory.parallelisms import SHARDINGS, largest_divisor, shares
 from amped.theory.quantity import MAPPING, family, parameter, quantity
 
 # Parameters that all accelerators of a stage share, and those of routed experts: the prefix of their names.
@@ -77,11 +77,11 @@ def inter_node_expert_replicas(expert_state_replicas, intra_node_expert_replicas
 
 @quantity("count")
 def intra_node_shards(sharding_degree, intra_node_replicas):
-    """Part of a sharding group inside the node: as many of its replicas as divide the group.
+    """Part of a sharding group inside the node: its largest divisor that is at most the replicas there.
 
     Source: arXiv 2304.11277.
     """
-    return np.gcd(sharding_degree.astype(np.int64), intra_node_replicas.astype(np.int64)).astype(np.float64)
+    return largest_divisor(sharding_degree, intra_node_replicas)
 
 
 @quantity("count")

@@ -1,0 +1,72 @@
+"""Fewer places of the fast domain, where that is faster: what an estimate tries beside the fullest placement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from amped.configuring.scenario import Scenario
+from amped.configuring.sources import Given, Sources
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import Array, Results, run
+from amped.engine.resolve import plan
+from amped.theory.parallelisms import PARALLELISMS, divisors
+
+FILLED, TIME = "filled_domain_size", "step_time"
+PLACED = tuple(f"intra_node_{kind}_parallel_degree" for kind in PARALLELISMS)
+
+
+def may_leave_places(accelerators: int) -> bool:
+    """Whether degrees that multiply to so many may be placed better in fewer places: those of powers of two nest."""
+    return accelerators & (accelerators - 1) > 0
+
+
+def fillings(accelerators: int, usable: float) -> tuple[int, ...]:
+    """The numbers of places that are tried: a placement fills a number that divides the run's accelerators."""
+    found = tuple(d for d in divisors(accelerators) if d <= usable)
+    return found if may_leave_places(accelerators) else found[-1:]
+
+
+def refilled(scenario: Scenario, results: Results) -> Scenario | None:
+    """The scenario with as many places filled as is fastest; None where all that a run may use are."""
+    accelerators = int(results.number("number_of_accelerators"))
+    if FILLED in scenario.sources.given or not may_leave_places(accelerators):
+        return None
+    places = fillings(accelerators, results.number("usable_domain_size"))
+    tried = replace(scenario, sources=_filling(scenario, 1.0))
+    fewer = _distinct(tried, np.array(places, np.float64), tuple(map(results.number, PLACED)))
+    if not len(fewer):
+        return None
+    found = _asked(tried, (TIME, *_rules(scenario)), fewer)
+    keeps = np.logical_and.reduce([found.whole(name) > 0 for name in _rules(scenario) if name in found.cells])
+    times = np.where(keeps, found.whole(TIME), np.inf)
+    if times.min() >= results.number(TIME):
+        return None
+    return replace(scenario, sources=_filling(scenario, float(fewer[np.argmin(times)])))
+
+
+def _rules(scenario: Scenario) -> tuple[str, ...]:
+    return tuple(scenario.catalogue.constraints)
+
+
+def _filling(scenario: Scenario, places: float) -> Sources:
+    """The sources with so many places filled."""
+    own = scenario.sources
+    chosen = Given(places, places, "the fastest way to fill a fast domain")
+    return replace(own, given=own.given | {FILLED: places}, origins=own.origins | {FILLED: chosen})
+
+
+def _asked(scenario: Scenario, names: tuple[str, ...], places: Array) -> Results:
+    """Some quantities for each number of places to fill."""
+    sources = scenario.sources
+    chosen = plan(scenario.catalogue, names, sources)
+    return run(chosen, sources.given, JointAxis({FILLED: places}, worthwhile=0.0), keep=frozenset(names))
+
+
+def _distinct(scenario: Scenario, places: Array, full: tuple[float, ...]) -> Array:
+    """Of some numbers of places those that differ in what lies inside the domain, from each other and from the fullest."""
+    found = _asked(scenario, PLACED, places)
+    inside = zip(*(found.whole(name).tolist() for name in PLACED), strict=True)
+    first = dict(reversed([*zip(inside, places.tolist(), strict=True)]))
+    return np.array([place for parts, place in first.items() if parts != full])
