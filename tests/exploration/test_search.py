@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 import amped
-from amped.exploration.search_space import PARTS
+from amped.exploration.search_space import PARTS, SPACES
 from amped.theory.parallelisms import PLACED
 from tests.helpers.explore import EVERYTHING, JOINT, SAME, SMALL, explore, explored, one_by_one, tried, unequal_rows
 from tests.helpers.formulas import page
@@ -49,7 +49,7 @@ def test_nor_one_where_the_domain_does_not_divide_the_machine() -> None:
 def test_where_formulas_place_the_degrees_the_best_filling_is_that_of_the_estimate() -> None:
     found = amped.explore(SMALL, number_of_accelerators=12, batch_size=36, top=50, attention_heads=24)
     degrees = (*(f"{kind}_parallel_degree" for kind in PLACED), "microbatch_size")
-    policies = ("activation_recomputation", "zero_stage", "sequence_parallel", "virtual_pipeline_stages")
+    policies = (*SPACES["default"].policies, "virtual_pipeline_stages")
     assert any(row["filled_domain_size"] < 8 for row in found.best)
     for row in found.best[:5]:
         own = {name: row[name] for name in (*degrees, *policies)} | {"batch_size": 36, "number_of_accelerators": 12}
