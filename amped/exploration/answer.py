@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from amped.exploration.cases import CASE
 from amped.exploration.constraints import Wish
 from amped.exploration.histogram import bins
 from amped.exploration.request import Options, Request
-from amped.exploration.results import ALL, Found, Ranked, Row
+from amped.exploration.results import ALL, NEARLY, Found, Ranked, Row
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Branch, Search
 from amped.exploration.search_space import wholes_of
@@ -44,13 +45,18 @@ class Exploration:
         removed: for each rule how many candidates break it; under fits_in_memory how many keep every rule and do not fit;
             under each wish how many of those that fit break it.
         elapsed_time: seconds.
-        best: the best feasible candidates, every swept parameter and result by name; if there is none, the best others.
+        best: the best feasible candidates, every swept parameter and result by name; if there is none, those that lack
+            least memory, each with `missing_memory_bytes`; if memory is not what they lack, the best others.
         swept: names of the columns that were swept, `units` their canonical units.
         groups: the best of each group, where groups were asked for, by the group's values as JSON.
         front: the Pareto front, where one was asked for.
-        nearest: what would beat the best and lacks least memory for it, or else only breaks a wish.
+        nearest: what would beat the best and lacks least memory for it, or else only breaks a wish; if none is feasible,
+            what lacks least memory.
         objective: what was ranked by; `more` whether more of it is better.
         histogram: how the feasible candidates lie by the objective: where each bin begins and ends, and how many it has.
+        simple: of the candidates nearly as fast as the best those than which none is as simple and as fast, the simplest
+            first, each with `number_of_mechanisms`.
+        held: what was not searched, in words.
     """
 
     candidates: int
@@ -67,12 +73,29 @@ class Exploration:
     more: bool = False
     wishes: tuple[str, ...] = ()
     histogram: list[tuple[float, float, int]] = field(default_factory=list)
+    simple: list[Row] = field(default_factory=list)
+    held: str = ""
     search: Search | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def needs(self) -> str:
         """What the nearest would need, in words: sought when it is asked for."""
         return what_it_needs(self.search, self.nearest) if self.search and self.nearest else ""
+
+    @cached_property
+    def error_fraction(self) -> float:
+        """The band of the best, and no more than what is looked at: how far its time may be off; zero if that is not known."""
+        if self.search is None or not self.simple:
+            return 0.0
+        asked = asked_again(self.search.scenario.question, settings(self.search, self.best[0]))
+        band = estimated(asked, Estimation).error_band
+        return min(band.error_fraction, NEARLY - 1) if band is not None and math.isfinite(band.error_fraction) else 0.0
+
+    @cached_property
+    def ties(self) -> list[Row]:
+        """Simpler candidates that are as fast as the best within its band, the simplest first."""
+        most = self.best[0][self.objective] * (1 + self.error_fraction) if self.simple else 0.0
+        return [row for row in self.simple if row[self.objective] <= most and row != self.simple[-1]]
 
     @property
     def columns(self) -> list[str]:
@@ -82,7 +105,7 @@ class Exploration:
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
         told = {"candidates": self.candidates, "feasible": self.feasible, "removed": self.removed,
-                "elapsed_time": self.elapsed_time, "best": self.best}  # fmt: skip
+                "elapsed_time": self.elapsed_time, "best": self.best, "ties": self.ties, "held": self.held}  # fmt: skip
         fronted = self.search is not None and bool(self.search.front)
         return told | ({"front": self.front} if fronted else {})
 
@@ -149,20 +172,30 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
     if best is None:
         best = sorted(each for ranked in groups.values() for each in ranked)[: found.top]
     better = [each for each in found.unfit[:1] if not best or each.objective < best[0].objective]
-    nearest = [*found.near[-1:], *better][:1]
-    told = best or list(found.unfit)
-    rows = _completed(search, [*told, *found.front, *nearest, *(each for ranked in groups.values() for each in ranked)])
+    nearest = [*found.lacking[:1], *found.near[-1:], *better][:1]
+    told = best or list(found.lacking or found.unfit)
+    ranked = [*told, *found.front, *found.simple, *nearest, *(each for own in groups.values() for each in own)]
+    rows = _completed(search, ranked)
+    missing = [] if best else [{"missing_memory_bytes": each.objective} for each in found.lacking]
+    simple = [rows[e.part, e.cell] | {"number_of_mechanisms": int(e.objective)} for e in found.simple]
 
     def of(ranked: Iterable[Ranked]) -> list[Row]:
         return [rows[each.part, each.cell] for each in ranked]
 
     units = {n: search.catalogue[n].mark.unit for n in search.swept if n in search.catalogue}
     return Exploration(
-        found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started, of(told),
+        found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started,
+        [row | more for row, more in zip(of(told), missing or [{}] * len(told), strict=True)],
         search.swept, units, {group: of(ranked) for group, ranked in groups.items()}, of(found.front),
         next(iter(of(nearest)), None), search.objective.name, search.objective.sign < 0,
-        tuple(wish.written for wish in search.wishes), bins(found.histogram), search,
+        tuple(wish.written for wish in search.wishes), bins(found.histogram), simple, _held(search), search,
     )  # fmt: skip
+
+
+def _held(search: Search) -> str:
+    """What was not searched: as the space says, and what the user set."""
+    own = [*search.sweeps.held, *sorted(name for name in search.sweeps.settled if name not in search.sweeps.beside)]
+    return f"{search.space.held}; set: {', '.join(own)}" if own else search.space.held
 
 
 def _in_order(group: str) -> list[tuple[bool, Any]]:

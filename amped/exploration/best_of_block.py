@@ -17,10 +17,21 @@ from amped.exploration.constraints import Wish
 from amped.exploration.grouping import Cells, Places
 from amped.exploration.histogram import BINS, counted
 from amped.exploration.objectives import Objective
-from amped.exploration.results import Found, Ranked, Ranking, best_of, better_than, front_of
+from amped.exploration.results import (
+    NEARLY,
+    Found,
+    Ranked,
+    Ranking,
+    best_of,
+    better_than,
+    front_of,
+    nearly_as_good,
+)
 from amped.exploration.search_space import wholes_of
 
-MEMORY = "memory_per_accelerator_bytes"
+MEMORY, AVAILABLE = "memory_per_accelerator_bytes", "available_memory_bytes"
+# Objectives of which a candidate may be as good as another within the band of an estimate.
+TIMES = ("training_time", "step_time")
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,8 @@ class Keeper:
         self.best: dict[int, Ranking] = {}
         self.unfit: Ranking = ()
         self.near: Ranking = ()
+        self.lacking: Ranking = ()
+        self.simple: Ranking = ()
         self.front: Ranking = ()
         self.counts = np.zeros(BINS, dtype=np.int64)
         self.bounds = np.full(len(cells.groups), np.inf)
@@ -70,9 +83,16 @@ class Keeper:
         self.unfit = best_of([*self.unfit, *(ranked for _, ranked in unfit)], wanted.top)
         near = block.too_large & (block.objective < self.least)
         if near.any():
-            self.near = block.fronted(self.near, near, block.objective, block.whole(MEMORY))
+            self.near = block.fronted(self.near, np.flatnonzero(near), block.objective, block.whole(MEMORY))
         if wanted.front:
-            self.front = block.fronted(self.front, block.feasible, *(block.values(each) for each in wanted.front))
+            cells = np.flatnonzero(block.feasible)
+            self.front = block.fronted(self.front, cells, *(block.values(each) for each in wanted.front))
+        if not self.feasible:
+            bound = self.lacking[-1].objective if len(self.lacking) == wanted.top else np.inf
+            self.lacking = best_of([*self.lacking, *block.lacking(bound)], wanted.top)
+        elif wanted.objective.name in TIMES:
+            cells = np.flatnonzero(block.feasible & (block.objective <= NEARLY * self.least))
+            self.simple = block.fronted(self.simple, cells, block.mechanisms(cells), block.objective)
         if self.keep is not None:
             self.keep.take(block.every())
 
@@ -94,7 +114,8 @@ class Keeper:
         best = {self.cells.groups[group]: self.best[group] for group in sorted(self.best)}
         histogram = {place: int(self.counts[place]) for place in np.flatnonzero(self.counts).tolist()}
         return Found(self.wanted.top, self.candidates, self.feasible, dict(self.removed), best, self.unfit,
-                     better_than(best, self.near), self.front, histogram)  # fmt: skip
+                     better_than(best, self.near), () if self.feasible else self.lacking,
+                     nearly_as_good(best, self.simple), self.front, histogram)  # fmt: skip
 
 
 class Block:
@@ -132,10 +153,12 @@ class Block:
         order = _first_of_each(own, values, memory, cells, self.wanted.top)
         return zip(own[order].tolist(), self._ranked(cells[order], values[order], memory[order]), strict=True)
 
-    def fronted(self, front: Ranking, among: Mask, one: Array, other: Array) -> Ranking:
-        """A front of two values with the cells of this block: what a known one is as good as goes first."""
-        cells = np.flatnonzero(among)
-        x, y = one.reshape(-1)[cells], other.reshape(-1)[cells]
+    def fronted(self, front: Ranking, cells: Places, one: Array, other: Array) -> Ranking:
+        """A front of two values with some cells of this block: what a known one is as good as goes first.
+
+        The first value is that of each of the cells, or of all cells of the block.
+        """
+        x, y = one if one.shape == cells.shape else one.reshape(-1)[cells], other.reshape(-1)[cells]
         if front:
             known = np.array([each[:2] for each in front])
             place = np.searchsorted(known[:, 0], x, side="right") - 1
@@ -145,6 +168,23 @@ class Block:
         least = np.minimum.accumulate(np.concatenate([[np.inf], y[order]]))
         order = order[y[order] < least[:-1]]
         return front_of([*front, *self._ranked(cells[order], x[order], y[order])])
+
+    def mechanisms(self, cells: Places) -> Array:
+        """How many mechanisms the cells use."""
+        beside, row = np.divmod(cells, self.shape[-1])
+        found: Array = self.cells.mechanisms_beside[beside] + self.cells.mechanisms[row + self.first]
+        return found
+
+    def lacking(self, most: float) -> Iterable[Ranked]:
+        """The best few of those that only lack memory, by what they lack up to a bound."""
+        limits = [
+            w.value for w in self.wanted.wishes if w.name == MEMORY and w.comparison in ("<", "<=") and not w.other
+        ]
+        limit = np.minimum(self.whole(AVAILABLE), min(map(float, limits), default=np.inf))
+        missing = np.maximum(self.whole(MEMORY) - limit, 0.0).reshape(-1)
+        cells = np.flatnonzero(self.too_large.reshape(-1) & (missing <= most))
+        order = np.lexsort((cells, self.objective.reshape(-1)[cells], missing[cells]))[: self.wanted.top]
+        yield from self._ranked(cells[order], missing[cells[order]], self.objective.reshape(-1)[cells[order]])
 
     def every(self) -> dict[str, Column]:
         """Every candidate, the joint axis running fastest: swept values, results, and whether all is kept."""

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from amped.base.errors import ConfigError
 from amped.engine.axes import distinct
-from amped.engine.evaluate import Columns
+from amped.engine.evaluate import Array, Columns
 from amped.exploration.all_candidates import Column
 from amped.exploration.results import ALL
+from amped.exploration.simplicity import mechanisms_of_axes
 
 Places = NDArray[np.intp]
 
@@ -46,10 +47,11 @@ class Cells:
         axes: Columns,
         each: Sequence[str],
         grouping: Mapping[str, Any],
+        mechanisms: Array,
     ) -> None:
         """Takes the columns of joint rows, the case of each row, and the open axes.
 
-        `each` are names of open axes or of the columns `grouping`, whose values make the groups.
+        `mechanisms` is how many of them each row uses. `each` are names of open axes or of the columns `grouping`, whose values make the groups.
 
         Raises:
             ConfigError: for groups by what is not swept.
@@ -58,6 +60,7 @@ class Cells:
         if unknown:
             raise ConfigError(f"--each {unknown[0]} is not swept", f"swept are {', '.join([*grouping, *axes])}")
         self.part, self.rows, self.case, self.axes = part, rows, case, axes
+        self.mechanisms, self.mechanisms_beside = mechanisms, mechanisms_of_axes(axes)
         self.grid = [len(axis) for axis in axes.values()]
         self.beside = math.prod(self.grid)
         own, other = ([name for name in each if (name in grouping) is of_rows] for of_rows in (True, False))

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 # Names to numbers, booleans, rows and choices.
 Row = dict[str, Any]
 ALL = ""
+RANKINGS = ("unfit", "near", "lacking", "simple", "front")
+# How much slower than the best a candidate may be to be looked at as a tie; the band of an estimate is narrower, or cut here.
+NEARLY = 1.5
 
 
 class Ranked(NamedTuple):
@@ -48,6 +51,10 @@ class Found:
         best: the best feasible candidates of each group, the best first; one group `ALL` unless more are asked for.
         unfit: the best of those that keep every rule of the mapping but do not fit or break a wish.
         near: of those that only lack memory and would beat every feasible one, those than which none is as good and as small.
+        lacking: where none is feasible, those of `unfit` that only lack memory and lack least of it; their `objective` is
+            what is missing, in bytes.
+        simple: of the feasible candidates that are nearly as fast as the best those than which none is as simple and as
+            fast; their `objective` is the number of mechanisms that they use, their `memory` the true objective.
         front: the feasible candidates than which none is as good in both objectives.
         histogram: how many feasible candidates lie in each bin of the objective, by `histogram.py`.
     """
@@ -59,6 +66,8 @@ class Found:
     best: Mapping[str, Ranking] = field(default_factory=dict)
     unfit: Ranking = ()
     near: Ranking = ()
+    lacking: Ranking = ()
+    simple: Ranking = ()
     front: Ranking = ()
     histogram: Mapping[int, int] = field(default_factory=dict)
 
@@ -69,7 +78,7 @@ class Found:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Found:
         """What JSON made of it."""
-        lists = {name: _ranked(plain[name]) for name in ("unfit", "near", "front")}
+        lists = {name: _ranked(plain[name]) for name in RANKINGS}
         best = {group: _ranked(ranked) for group, ranked in plain["best"].items()}
         histogram = {int(place): count for place, count in plain["histogram"].items()}
         return cls(
@@ -88,6 +97,8 @@ def merged(one: Found, other: Found) -> Found:
         best,
         best_of([*one.unfit, *other.unfit], one.top),
         better_than(best, front_of([*one.near, *other.near])),
+        () if one.feasible or other.feasible else best_of([*one.lacking, *other.lacking], one.top),
+        nearly_as_good(best, front_of([*one.simple, *other.simple])),
         front_of([*one.front, *other.front]),
         _added(one.histogram, other.histogram),
     )
@@ -116,6 +127,12 @@ def better_than(best: Mapping[str, Ranking], ranked: Iterable[Ranked]) -> Rankin
     """Those that beat the best of every group."""
     least = min((kept[0].objective for kept in best.values() if kept), default=float("inf"))
     return tuple(each for each in ranked if each.objective < least)
+
+
+def nearly_as_good(best: Mapping[str, Ranking], simple: Iterable[Ranked]) -> Ranking:
+    """Those of the simple candidates that are nearly as good as the best of all."""
+    least = min((kept[0].objective for kept in best.values() if kept), default=float("inf"))
+    return tuple(each for each in simple if each.memory <= NEARLY * least)
 
 
 def _added(one: Mapping[Any, int], other: Mapping[Any, int]) -> dict[Any, int]:

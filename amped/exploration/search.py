@@ -19,7 +19,7 @@ from amped.engine.evaluate import Columns, run_in_blocks
 from amped.engine.resolve import Plan, plan
 from amped.estimation.estimation import STEP_PARTS
 from amped.exploration.all_candidates import FITS, Keep
-from amped.exploration.best_of_block import MEMORY, Keeper, Wanted
+from amped.exploration.best_of_block import AVAILABLE, MEMORY, Keeper, Wanted
 from amped.exploration.cases import CASE, Family, families
 from amped.exploration.constraints import read_wishes
 from amped.exploration.dominance import Dominance
@@ -29,6 +29,7 @@ from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
 from amped.exploration.results import Found
 from amped.exploration.search_space import IDLE_WITHOUT, space_of, wholes
+from amped.exploration.simplicity import mechanisms_of_rows
 from amped.exploration.sweep_axes import swept
 
 # Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
@@ -128,10 +129,10 @@ class Search:
         sieve = Sieve(known, family, axes)
         names = [o.name for o in (self.objective, *self.front)]
         names += [name for wish in self.wishes for name in wish.quantities]
-        chosen = plan(known, dict.fromkeys((*COLUMNS, *names, *sieve.late())), family.sources)
+        chosen = plan(known, dict.fromkeys((*COLUMNS, *names, AVAILABLE, *sieve.late())), family.sources)
         idle = self.sweeps.policies - set(chosen.leaves)
         changed = {name: known[name].mark.constrains for name in chosen.targets}
-        told = tuple(name for name in changed if not changed[name])
+        told = tuple(name for name in changed if not changed[name] and name not in {AVAILABLE} - {*names})
         dividing = tuple(name for name in changed if changed[name] in DIVIDES)
         rules = tuple(name for name in changed if changed[name] and name not in dividing)
         dominance = Dominance(known, family, chosen, (self.objective, *self.front), self.wishes)
@@ -254,7 +255,8 @@ class Search:
         for name in family.cases[0].outer:
             rows[name] = OfCases(np.array([each.outer[name] for each in family.cases]), case)
         wider = {name: columns[name] for name in wholes() if name in columns} | rows
-        return Cells(part, rows, case, axes, self.request.options.each, wider)
+        used = mechanisms_of_rows(columns, [each.outer for each in family.cases], case)
+        return Cells(part, rows, case, axes, self.request.options.each, wider, used)
 
 
 def _slices(axes: Columns, most: int) -> Iterator[tuple[tuple[int, int], ...]]:

@@ -17,8 +17,11 @@ from amped.theory.parallelisms import PLACED as PLACED_KINDS
 
 # Columns that stand in the table under a short head, and so not again among what is swept.
 SHORT = {"activation_recomputation": "recompute", "zero_stage": "ZeRO", "sequence_parallel": "seq. par.",
-         "virtual_pipeline_stages": "chunks"}  # fmt: skip
+         "virtual_pipeline_stages": "chunks", "expert_parallel_degree": "experts",
+         "expert_tensor_parallel_degree": "expert tensor", "tensor_parallel_columns": "columns",
+         "flash_attention": "fused"}  # fmt: skip
 PLACED = {*parts(), *wholes(), "microbatch_size", "batch_size"}
+MOST_TIES = 3
 # What a page, a mail or a narrow terminal takes.
 PAGE = 98
 SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
@@ -32,8 +35,9 @@ def ranking(found: Exploration) -> Iterator[RenderableType]:
         yield Text("No candidate keeps every rule.", style="bold red")
         return
     if not found.feasible:
-        told = "No candidate fits and keeps every wish; these keep every rule and are the best of the others."
-        yield Text(told, style="bold red")
+        lacking = "missing_memory_bytes" in found.best[0]
+        others = "these lack least memory, the nearest first" if lacking else "these are the best of the others"
+        yield Text(f"No candidate fits and keeps every wish; of those that keep every rule {others}.", style="bold red")
     yield from _tables(found, found.best)
     for name, rows in found.groups.items():
         yield Text(f"\nbest of {name}")
@@ -41,12 +45,16 @@ def ranking(found: Exploration) -> Iterator[RenderableType]:
     if found.front:
         yield Text("\nPareto front", style="bold")
         yield from _tables(found, found.front)
+    if found.ties:
+        yield Text(f"\n{_tied(found)}")
+        yield from _tables(found, found.ties[:MOST_TIES])
     if found.nearest is not None:
         yield Text(f"\n{in_the_way(found, found.nearest)}")
     if len({row["batch_size"] for row in found.best}) > 1:
         told = "Batches of different size are different experiments: amped does not know whether both learn as well."
         yield Text(f"\n{told}", style="yellow")
-    yield Text("\ndegrees are inside the node x across nodes; micro is the micro-batch", style="dim")
+    yield Text(f"\nnot searched: {found.held}", style="dim")
+    yield Text("degrees are inside the node x across nodes; micro is the micro-batch", style="dim")
 
 
 def _headline(found: Exploration) -> Iterator[str]:
@@ -61,7 +69,14 @@ def in_the_way(found: Exploration, row: Row) -> str:
     """The best that is not feasible, and what it would need."""
     told = f"{_words(found.objective)} {human.value(row[found.objective], unit_of(found.objective) or '1')}"
     mapping = ", ".join(f"{kind} {row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
-    return f"Better, but not feasible: {told} ({mapping}, micro-batch {row['microbatch_size']:g}). {found.needs}"
+    place = "Better, but not feasible" if found.feasible else "The nearest"
+    return f"{place}: {told} ({mapping}, micro-batch {row['microbatch_size']:g}). {found.needs}"
+
+
+def _tied(found: Exploration) -> str:
+    """What is as fast as the best as far as can be told, and simpler."""
+    return (f"Ties: within ± {human.percent(found.error_fraction)}, the band of the best, these simpler mappings are as fast; "
+            "the simplest first:")  # fmt: skip
 
 
 def _tables(found: Exploration, rows: list[Row]) -> Iterator[RenderableType]:
@@ -81,7 +96,9 @@ def _columns(rows: list[Row]) -> dict[str, list[str]]:
     """What every ranking has, by heads; the batch where there are several, context parallelism where there is any."""
     context = any(row.get("context_parallel_degree", 1) != 1 for row in rows)
     several = len({row["batch_size"] for row in rows}) > 1
+    lacking = [row["missing_memory_bytes"] for row in rows if "missing_memory_bytes" in row]
     return {
+        **({"lacks": [human.value(each, "byte") for each in lacking]} if lacking else {}),
         "training": [human.duration(row["training_time"]) for row in rows],
         "step": [human.duration(row["step_time"]) for row in rows],
         "MFU": [human.percent(row["model_flops_utilization"]) for row in rows],

@@ -9,7 +9,18 @@ import numpy as np
 import amped
 from amped.exploration.search_space import PARTS, SPACES
 from amped.theory.parallelisms import PLACED
-from tests.helpers.explore import EVERYTHING, JOINT, SAME, SMALL, explore, explored, one_by_one, tried, unequal_rows
+from tests.helpers.explore import (
+    EVERYTHING,
+    JOINT,
+    SAME,
+    SMALL,
+    Row,
+    explore,
+    explored,
+    one_by_one,
+    tried,
+    unequal_rows,
+)
 from tests.helpers.formulas import page
 
 
@@ -80,13 +91,53 @@ def test_ties_go_to_the_smaller_memory_and_then_always_the_same_way() -> None:
     assert keys == sorted(keys)
 
 
-def test_where_nothing_fits_the_best_that_do_not_are_told() -> None:
+def test_where_nothing_fits_those_that_lack_least_memory_are_told() -> None:
     found = explore(SMALL, memory_capacity="0.5 GB", top=5)
     assert (found.feasible, len(found.best)) == (0, 5)
+    every = explore(SMALL, memory_capacity="1 PB", objective="memory", top=5)
+    least = [row["memory_per_accelerator_bytes"] for row in every.best]
+    assert [row["memory_per_accelerator_bytes"] for row in found.best] == least
+    assert [row["missing_memory_bytes"] - found.best[0]["missing_memory_bytes"] for row in found.best] == [
+        memory - least[0] for memory in least
+    ]
+    assert found.nearest is not None
+    assert found.nearest["memory_per_accelerator_bytes"] == least[0]
     assert [row["fits_in_memory"] for row in found.best] == [False] * 5
     assert found.removed == {"fits_in_memory": found.candidates}
     assert found.nearest is not None
     assert "GB more memory" in found.needs
+
+
+def test_what_is_missing_is_missing_to_the_memory_that_was_wished_for() -> None:
+    wish, row = 0.3e9, explored().best[0]
+    found = explore(SMALL, where="memory_per_accelerator_bytes < 0.3 GB", top=1)
+    assert found.best[0]["missing_memory_bytes"] == found.best[0]["memory_per_accelerator_bytes"] - wish
+    assert found.best[0]["memory_per_accelerator_bytes"] < row["memory_per_accelerator_bytes"]
+
+
+def mechanisms(row: Row) -> int:
+    """Counted on paper: degrees above one but that of data, chunks, recomputation, ZeRO, sequence parallelism."""
+    above = ("tensor_parallel_degree", "pipeline_parallel_degree", "context_parallel_degree", "virtual_pipeline_stages")
+    switches = row["zero_stage"] > 0, row["sequence_parallel"] > 0, row["activation_recomputation"] != "none"
+    return sum(row[name] > 1 for name in above) + sum(switches)
+
+
+def test_of_candidates_as_fast_as_the_best_the_simplest_come_first() -> None:
+    found = amped.explore(SMALL, memory_capacity="1 PB", top=EVERYTHING)
+    best = found.best[0]["training_time"]
+    near = [(mechanisms(row), row["training_time"]) for row in found.best if row["training_time"] <= 1.5 * best]
+    front = [one for one in near if not any(o != one and o[0] <= one[0] and o[1] <= one[1] for o in near)]
+    told = [(row["number_of_mechanisms"], row["training_time"]) for row in found.simple]
+    assert told == sorted(set(front))
+    assert 0 < found.error_fraction < 0.5
+    ties = [(row["number_of_mechanisms"], row["training_time"]) for row in found.ties]
+    assert ties == [each for each in told[:-1] if each[1] <= best * (1 + found.error_fraction)]
+
+
+def test_what_is_not_searched_is_told() -> None:
+    found = explore(SMALL, space="default", tensor_parallel_degree=2, expert_parallel_degree=1, top=1)
+    assert "schedule" in found.held
+    assert found.held.endswith("set: tensor_parallel_degree, expert_parallel_degree")
 
 
 def test_the_rules_that_remove_candidates_are_counted() -> None:
