@@ -20,7 +20,35 @@ What = Literal[
     "parameters",
     "configs",
     "measurements",
+    "topologies",
 ]
+# The words of networks, each with the parameters that set it, and what it changes.
+TOPOLOGY = {
+    "fast domain": (
+        ("scale_up_domain_size", "inter_accelerator_bandwidth"),
+        "what lies inside it goes at the bandwidth of NVLink and its like, all else through network cards",
+    ),
+    "segment": (
+        ("launched_domain_size", "filled_domain_size"),
+        "how many places of a domain a run uses, and so how much of each degree lies inside",
+    ),
+    "rails": (
+        ("rail_optimized", "number_of_network_cards_per_node"),
+        "a leaf switch for each card of a server: as many servers as a leaf has ports do without the spine",
+    ),
+    "leaf": (
+        ("leaf_switch_ports",),
+        "how many cards are joined below the spine: runs on so few servers are not slowed by it",
+    ),
+    "spine": (
+        ("oversubscription",),
+        "a run on more servers than share leaf switches has its bandwidth divided by this",
+    ),
+    "circuits": (
+        ("network_kind", "reconfiguration_time"),
+        "no switches across nodes: light paths are set anew for each step of a collective",
+    ),
+}
 # For each table: the columns that tell its rows apart, and their heads.
 COLUMNS = {
     "accelerators": {"bf16_peak_flop_rate": "bf16 peak", "fp16_peak_flop_rate": "fp16 peak",
@@ -45,7 +73,7 @@ def listing(
     what: Annotated[
         What,
         Argument(
-            metavar="accelerators|models|systems|links|kernel-efficiencies|software|parameters|configs|measurements",
+            metavar="accelerators|models|systems|links|kernel-efficiencies|software|parameters|configs|measurements|topologies",
             help="What to list.",
         ),
     ],
@@ -53,7 +81,7 @@ def listing(
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False,
 ) -> None:
-    """List the accelerators, models, systems, links, software, parameters, configs or measurements there are.
+    """List the accelerators, models, systems, links, software, parameters, configs, measurements or topologies there are.
 
     Example: amped list models --filter llama
     """
@@ -86,8 +114,25 @@ def _lines(what: What, lookup_tables: Path | None) -> Iterator[dict[str, str]]:
                 yield {"name": name, "unit": quantity.mark.bare or quantity.mark.unit, "meaning": quantity.summary}
     elif what == "measurements":
         yield from _measurements()
+    elif what == "topologies":
+        yield from _topologies(lookup_tables)
     else:
         yield from _rows(what, lookup_tables)
+
+
+def _topologies(lookup_tables: Path | None) -> Iterator[dict[str, str]]:
+    """Each word of networks with its parameters and what it changes, and the networks of the systems there are."""
+    from amped.tables.table_files import SYSTEMS
+    from amped.tables.tables import user_tables
+
+    for word, (names, changes) in TOPOLOGY.items():
+        yield {"word": word, "set by": ", ".join(names), "changes": changes}
+    tables = user_tables(lookup_tables)
+    for name in tables.names(SYSTEMS):
+        columns = tables.row(SYSTEMS, name).columns
+        own = [f"{n} {columns[n]}" for names, _ in TOPOLOGY.values() for n in names[:1] if n in columns]
+        told = [str(columns[n]) for n in ("scale_up_topology", "scale_out_topology") if columns.get(n)]
+        yield {"word": name, "set by": ", ".join(own), "changes": "; ".join(told)}
 
 
 def _rows(what: What, lookup_tables: Path | None) -> Iterator[dict[str, str]]:

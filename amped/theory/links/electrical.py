@@ -8,7 +8,7 @@ has accelerators in a node, so the bandwidth across grows with them until the fa
 import numpy as np
 
 from amped.theory.link_records import Algorithm, Link, Links
-from amped.theory.quantity import family, records
+from amped.theory.quantity import family, quantity, records
 
 # --- algorithms of an all-reduce: each passes the payload twice ------------------------------------------------------
 
@@ -148,9 +148,35 @@ def all_reduce_algorithms__NAME():
     return (ALGORITHMS["NAME"],)
 
 
-@family(
-    PLACE=("accelerator", "node"), BANDWIDTH=("inter_accelerator_bandwidth", "inter_node_bandwidth_per_accelerator")
-)
+@quantity("count")
+def number_of_nodes_below_spine(leaf_switch_ports, rail_optimized, number_of_network_cards_per_node):
+    """Servers that reach one another without the spine: one for each port of a rail, or for as many as it has cards.
+
+    Source: NVIDIA DGX SuperPOD reference architecture (a scalable unit shares its leaf switches).
+    """
+    ports_of_a_node = np.where(rail_optimized > 0, 1, number_of_network_cards_per_node)
+    return np.maximum(np.floor(leaf_switch_ports / ports_of_a_node), 1)
+
+
+@quantity("1")
+def bandwidth_factor_below_spine(oversubscription, number_of_nodes_below_spine, number_of_nodes):
+    """Bandwidth of a run that stays below the spine for each that passes it: it is not oversubscribed.
+
+    Assumes that such a run lies below one group of leaf switches. Source: definition.
+    """
+    return np.where(number_of_nodes <= number_of_nodes_below_spine, oversubscription, 1.0)
+
+
+@quantity("byte/s")
+def bandwidth_across_nodes(inter_node_bandwidth_per_accelerator, bandwidth_factor_below_spine):
+    """Bandwidth across nodes that one accelerator has when all communicate, below or above the spine.
+
+    Source: definition.
+    """
+    return inter_node_bandwidth_per_accelerator * bandwidth_factor_below_spine
+
+
+@family(PLACE=("accelerator", "node"), BANDWIDTH=("inter_accelerator_bandwidth", "bandwidth_across_nodes"))
 @records()
 def inter_PLACE_link(BANDWIDTH, inter_PLACE_efficiency, inter_PLACE_latency):
     """The link of one accelerator that is named after its inter_PLACE_latency; its ramp is left out.
