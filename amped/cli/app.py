@@ -24,6 +24,7 @@ VERBS = {
     "calibrate": "amped.cli.calibrate:calibrate",
     "coefficients": "amped.cli.coefficients:coefficients",
     "init": "amped.cli.init:init",
+    "recommend": "amped.cli.recommend:recommend",
     "compare": "amped.cli.compare:compare",
     "scenario-summary": "amped.cli.scenario_summary:scenario_summary",
     "mat-dims": "amped.cli.mat_dims:mat_dims",

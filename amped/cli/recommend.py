@@ -1,0 +1,100 @@
+"""`amped recommend`: the fewest accelerators, or the cheapest system, for a deadline or a budget."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.drafting.recommendation import Limits
+
+WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
+
+
+def recommend(
+    named_config: options.ConfigArgument = None,
+    config: options.ConfigOption = "default",
+    deadline: Annotated[
+        str | None, Option("--deadline", metavar="TIME", help='When it must be trained: "30 days".')
+    ] = None,
+    budget: Annotated[
+        str | None, Option("--budget", metavar="MONEY", help='What it may cost: "2 million USD".')
+    ] = None,
+    model: Annotated[str | None, Option(metavar="ROW", help="Transformer to train (`amped list models`).")] = None,
+    system: Annotated[
+        list[str] | None, Option("--system", metavar="ROW", help="Nodes and networks to choose from; repeatable.")
+    ] = None,
+    settings: options.SetOption = None,
+    lookup_tables: options.TablesOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Recommend the fewest accelerators, or the cheapest system, that train a network in time or for the money.
+
+    Sizes of the machine are tried from the least that could do it at its peak; of each the best mapping counts, as
+    `amped explore` finds it.
+
+    Example: amped recommend --model "Llama 3 8B" --deadline "30 days"
+    """
+    from amped.drafting.recommendation import Limits
+
+    limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
+    given = options.overrides(settings or []) | ({"model": model} if model else {})
+    words = [*([] if (named_config or config) == "default" else [named_config or config])]
+    words += [*(["--model", model] if model else []), *(word for each in settings or [] for word in ("--set", each))]
+    _show(named_config or config, given, system or [], lookup_tables, limits, words, as_json)
+
+
+def _show(
+    config: str,
+    given: dict[str, object],
+    systems: list[str],
+    lookup_tables: Path | None,
+    limits: Limits,
+    words: list[str],
+    as_json: bool,
+) -> None:
+    """Seeks what each system needs, and prints it."""
+    from amped.configuring.scenario import read_scenario
+    from amped.drafting.recommendation import recommended
+
+    own = [{"system": row} for row in dict.fromkeys(systems)] or [{}]
+    asked = [read_scenario(config, given | each, lookup_tables) for each in own]
+    options.tell_notices(dict.fromkeys(notice for each in asked for notice in each.sources.notices))
+    found = recommended(asked, limits)
+    if as_json:
+        options.show_json([each.to_dict() for each in found])
+        return
+    from amped.report.recommending import recommendation
+
+    options.show(recommendation(str(given.get("model", asked[0].label)), limits, found, words))
+
+
+def _read(text: str | None, unit: str, option: str) -> float | None:
+    """A time or an amount of money; of money "2 million USD" and "$2 million" too.
+
+    Raises:
+        ConfigError: for what is none, or nothing.
+    """
+    from amped.base.errors import ConfigError, UnitError
+    from amped.base.units import parse
+
+    if text is None:
+        return None
+    plain, scale = text.strip().lstrip("$").strip(), 1.0
+    for word, size in WORDS.items():
+        plain, count = re.subn(rf"\b{word}\b\s*", "", plain)
+        scale *= size**count
+    try:
+        found = parse(plain.strip(), unit) * scale
+    except UnitError as error:
+        raise ConfigError(
+            f"{option} {text!r} is not read: {error}", 'for example "30 days" or "2 million USD"'
+        ) from None
+    if found <= 0:
+        raise ConfigError(f"{option} {text!r} leaves nothing", "give more than zero")
+    return found

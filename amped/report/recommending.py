@@ -1,0 +1,72 @@
+"""What is recommended, as one screen."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType, group
+from rich.text import Text
+
+from amped.drafting.recommendation import Limits, Recommendation
+from amped.report import human
+from amped.report.tables import table
+
+HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "data x tensor x pipeline x context")
+
+
+@group()
+def recommendation(
+    title: str, limits: Limits, found: Sequence[Recommendation], words: Sequence[str]
+) -> Iterator[RenderableType]:
+    """The fewest accelerators of each system, the cheapest first, and the command that tells more of the first.
+
+    `words` are what an estimate of the question needs beside the mapping.
+    """
+    asked = [f"in {human.duration(limits.deadline)}"] if limits.deadline else []
+    asked += [f"for {human.value(limits.budget, 'dollar')}"] if limits.budget else []
+    yield Text(f"{title}: the fewest accelerators that train it {' and '.join(asked)}\n", style="bold")
+    yield table(HEADS, [_line(each) for each in found if each.row], ("data x tensor x pipeline x context",))
+    for each in found:
+        if each.row is None:
+            yield Text(f"{each.system}: {_none(each)}", style="bold red")
+    first = found[0]
+    if first.row is not None:
+        yield Text(f"\namped estimate {shlex.join(words)} {_settings(first, words)}")
+        if limits.deadline is None:
+            yield Text("\nMore accelerators train faster, for about as much: --deadline says how fast it must be.")
+        yield Text(f"\n{_tried(first)}\nnot searched: {first.held}", style="dim")
+
+
+def _line(each: Recommendation) -> list[str]:
+    row = each.row or {}
+    degrees = " x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline", "context"))
+    cost = human.value(row["cost"], "dollar") if "cost" in row else "no price"
+    return [
+        each.system, f"{row['number_of_accelerators']:,.0f}", human.duration(row["training_time"]), cost,
+        human.percent(row["model_flops_utilization"]), human.value(row["memory_per_accelerator_bytes"], "byte"), degrees,
+    ]  # fmt: skip
+
+
+def _none(each: Recommendation) -> str:
+    """Why a system is left out."""
+    if not each.sizes:
+        return "even at its peak it costs more than the budget"
+    return f"none of {len(each.sizes)} sizes from {each.sizes[0]:,} to {each.sizes[-1]:,} accelerators does"
+
+
+def _tried(each: Recommendation) -> str:
+    """Which sizes were tried."""
+    sizes = each.sizes
+    return (f"{len(sizes)} sizes were tried, in whole nodes from {sizes[0]:,} accelerators on, 16 to 32 for each doubling; "
+            "fewer could not do it at their peak rate")  # fmt: skip
+
+
+def _settings(each: Recommendation, words: Sequence[str]) -> str:
+    """What to set to have the mapping, as options; not what is among the words."""
+    known = {word.partition("=")[0].strip() for word in words}
+    plain = {
+        name: f"{v:g}" if isinstance(v, float) else str(v) for name, v in each.settings.items() if name not in known
+    }
+    system = f"--system {shlex.quote(each.system)} "
+    return system + " ".join(f"--set {shlex.quote(f'{name}={value}')}" for name, value in plain.items())
