@@ -108,7 +108,7 @@ def explore(
         config: as in `estimate`; a list as a value is a sweep.
         top: how many of the best to return.
         vary: further sweeps, name to list of values; rows under `model`, `system`, `accelerator` and `software`.
-        space: what is searched of itself: "default", "full", or "degrees" (with the micro-batch, and nothing else).
+        space: what is searched of itself: "default", "full", "memory", or "degrees" (with the micro-batch, and nothing else).
         where: wishes such as "memory_per_accelerator_bytes < 70 GB".
         objective: the quantity to rank by.
         largest: whether more of it is better, where its name does not say so.

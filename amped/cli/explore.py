@@ -20,7 +20,7 @@ COMMAND = {"cls": BarePlot, "epilog": spreading.EXAMPLES}
 
 
 # What is searched of itself.
-SpaceName = Literal["default", "full", "degrees"]
+SpaceName = Literal["default", "full", "memory", "degrees"]
 Vary = Annotated[
     list[str] | None,
     Option(
@@ -34,7 +34,10 @@ Vary = Annotated[
 def wanted_of(
     space: Annotated[
         SpaceName,
-        Option("--space", help="Searched of itself: default, full (every placement, ZeRO 0-3, overlap), degrees."),
+        Option(
+            "--space",
+            help="Searched of itself: default, full (every placement, overlap), memory (offload, modules), degrees.",
+        ),
     ] = "default",
     where: Annotated[
         list[str] | None,
@@ -72,8 +75,9 @@ def explore(
 ) -> None:
     """Evaluate every valid mapping and rank them.
 
-    Searched are degrees, micro-batch, virtual stages, recomputation, ZeRO and sequence parallelism (see --space); what
-    is set on the command line (--tp 8, --set microbatch_size=1) is held, what --vary lists is swept.
+    Searched are degrees (those of experts too), micro-batch, virtual stages, recomputation, ZeRO, sequence parallelism and
+    fused attention (see --space), and where nothing fits offload and recomputation of single modules; what is set on the
+    command line (--tp 8, --set microbatch_size=1) is held, what --vary lists is swept.
 
     Example: amped explore --gpus 512 --where "tensor_parallel_degree <= 8"
 

@@ -27,7 +27,7 @@ from amped.exploration.request import Options, Request
 from amped.exploration.results import ALL, NEARLY, Found, Ranked, Row
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Branch, Search
-from amped.exploration.search_space import wholes_of
+from amped.exploration.search_space import WHERE_NOTHING_FITS, wholes_of
 
 GIGABYTE = 1e9
 # Candidates above which it is asked whether that is meant.
@@ -115,6 +115,8 @@ def explored(
 ) -> Exploration:
     """Evaluates every valid mapping of the scenario, part by part.
 
+    Where nothing fits in memory the space is searched that has offload and recomputation of single modules too.
+
     Args:
         scenario: the config; its degrees and micro-batch are searched, with what the space has; all else is kept.
         options: what is searched, and how it is ranked.
@@ -129,7 +131,14 @@ def explored(
     search = searched(scenario, options, vary)
     if run.keep is not None:
         run.keep.start(kinds_of_every(search))
-    return answer(search, found_in(search, run), started)
+    found = found_in(search, run)
+    wider = WHERE_NOTHING_FITS.get(options.space)
+    if wider and not found.feasible and found.lacking and run.keep is None:
+        more = searched(scenario, replace(options, space=wider), vary)
+        found_there = found_in(more, replace(run, findings=None))
+        if found_there.feasible:
+            return answer(more, found_there, started)
+    return answer(search, found, started)
 
 
 def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None) -> Search:

@@ -44,6 +44,10 @@ POLICIES = {
     "activation_recomputation": RECOMPUTATION, "zero_stage": tuple(map(float, range(len(SHARDINGS)))),
     "sequence_parallel": SWITCH, "flash_attention": SWITCH,
 }  # fmt: skip
+# Shares of what may be offloaded.
+SHARES = (0.0, 0.5, 1.0)
+# The space that is searched where nothing fits in another.
+WHERE_NOTHING_FITS = {"default": "memory"}
 SPACES = {
     "default": Space(False, 16, 16, True, True, POLICIES, False,
         "placement (by its order), overlap, schedule, offload, precisions; micro-batch and context degree up to 16"),
@@ -51,6 +55,10 @@ SPACES = {
         "overlap_tensor_communication": SWITCH, "overlap_pipeline_communication": SWITCH,
         "overlap_data_communication": SWITCH, "activation_function_recomputation": SWITCH,
     }, True, "placement of experts (by its order), schedule, offload, precisions; micro-batch and context degree up to 16"),
+    "memory": Space(False, 16, 16, True, True, POLICIES | {
+        "activation_function_recomputation": SWITCH, "norm_recomputation": SWITCH,
+        "optimizer_offload": SHARES, "activation_offload": SHARES,
+    }, False, "placement (by its order), overlap, schedule, offload of weights, precisions; micro-batch and context degree up to 16"),
     "degrees": Space(True, float("inf"), 0, False, False, {}, False,
         "everything but the degrees of data, tensor and pipeline parallelism, their placement and the micro-batch"),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from amped.drafting.recommendation import Limits, Recommendation
 from amped.report import human
 from amped.report.tables import table
 
-HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "data x tensor x pipeline x context")
+HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "mapping")
 
 
 @group()
@@ -26,7 +26,7 @@ def recommendation(
     asked = [f"in {human.duration(limits.deadline)}"] if limits.deadline else []
     asked += [f"for {human.value(limits.budget, 'dollar')}"] if limits.budget else []
     yield Text(f"{title}: the fewest accelerators that train it {' and '.join(asked)}\n", style="bold")
-    yield table(HEADS, [_line(each) for each in found if each.row], ("data x tensor x pipeline x context",))
+    yield table(HEADS, [_line(each) for each in found if each.row], ("mapping",))
     for each in found:
         if each.row is None:
             yield Text(f"{each.system}: {_none(each)}", style="bold red")
@@ -35,7 +35,9 @@ def recommendation(
         yield Text(f"\namped estimate {shlex.join(words)} {_settings(first, words)}")
         if limits.deadline is None:
             yield Text("\nMore accelerators train faster, for about as much: --deadline says how fast it must be.")
-        yield Text(f"\n{_tried(first)}\nnot searched: {first.held}", style="dim")
+        yield Text(
+            f"\n{_tried(first)}\nmapping is data x tensor x pipeline x context; not searched: {first.held}", style="dim"
+        )
 
 
 def _line(each: Recommendation) -> list[str]:

@@ -18,7 +18,7 @@ from amped.exploration.answer import Exploration
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.request import Options, Request
 from amped.exploration.results import ALL, Found, front_of, merged
-from amped.exploration.running import evaluated
+from amped.exploration.running import evaluated, found_in
 from amped.exploration.search import Search
 from tests.helpers.explore import EVERYTHING, SMALL, Row, divisors, explore
 
@@ -304,3 +304,15 @@ def test_a_space_of_very_many_candidates_is_told_before_it_is_searched(monkeypat
 
 def test_every_number_told_is_finite() -> None:
     assert all(math.isfinite(v) for row in small().best for v in row.values() if isinstance(v, float))
+
+
+def test_where_nothing_fits_offload_and_recomputation_of_modules_are_searched_too() -> None:
+    short = {"memory_capacity": "1.5 GB"}
+    plain = answer.answer(search := Search(searching(overrides=short)), found_in(search), 0.0)
+    found = amped.explore(SMALL, **short)
+    assert (plain.feasible, found.feasible > 0) == (0, True)
+    assert found.best == amped.explore(SMALL, space="memory", **short).best
+    assert any(found.best[0][name] > 0 for name in ("optimizer_offload", "activation_offload", "norm_recomputation"))
+    row = found.best[0]
+    again = amped.estimate(SMALL, **short, **settings(row, found.swept))
+    assert (again["step_time"], again["fits_in_memory"]) == (row["step_time"], True)
