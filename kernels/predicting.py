@@ -28,7 +28,8 @@ FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, o
             of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
 # Parameters that are of software or of no kernel here.
 NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor",
-           "attention_head_ramp", "attention_dropout_fraction", "elementary_function_time", "random_number_time")  # fmt: skip
+           "attention_head_ramp", "attention_dropout_fraction", "elementary_function_time", "random_number_time",
+           "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_tile_rows")  # fmt: skip
 # Columns of kernel_efficiencies for the largest products of a format.
 SUSTAINED = {"float32": "fp32_gemm_sustained_fraction", "bfloat16": "gemm_sustained_fraction",
              "float16": "gemm_sustained_fraction", "float8_e4m3fn": "fp8_gemm_sustained_fraction"}  # fmt: skip

@@ -160,6 +160,10 @@ class Duration(Record):
     kernels: Any
     count: Any
 
+    def recorded(self) -> Duration:
+        """The same operator in a recorded graph, of which the host launches no kernel."""
+        return replace(self, kernels=0 * self.kernels)
+
 
 # Kinds of products with weights.
 WEIGHTED = ("contraction", "grouped_contraction")
@@ -200,16 +204,20 @@ class Products(Record):
     Attributes:
         matrix_time, grouped_time, batched_time: seconds of a multiply-accumulate in the largest products with a weight,
             with one for each group of rows, and of activations.
+        grouped_gradient_time: the same of a weight's gradient with one for each group of rows; group_overhead: seconds
+            of each group beside.
         tiles: what smaller ones lose.
         cached: bytes of a product that caches keep; exposed: share of the others that its computing does not hide.
     """
 
     matrix_time: Any
     grouped_time: Any
+    grouped_gradient_time: Any
     batched_time: Any
     tiles: Any
     cached: Any
     exposed: Any
+    group_overhead: Any = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +229,7 @@ class FusedAttention(Record):
         ramp_length, ramp_width: length of a sequence, and width of a head, lost to filling the pipeline.
         dropout_fraction: rate of an attention with dropout as a share of one without.
         softmax_time: seconds of a score that products do not hide.
+        waiting_rows: rows of queries that the cores could do while they wait for the last block.
     """
 
     forward_rate: Any
@@ -229,6 +238,7 @@ class FusedAttention(Record):
     ramp_width: Any
     dropout_fraction: Any
     softmax_time: Any
+    waiting_rows: Any = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import family, quantity
+from amped.theory.quantity import family, quantity, records
 from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
 
 
@@ -15,20 +15,59 @@ def pass_time(phase, durations, rates):
     return np.maximum(of_phase(phase, durations), launches * rates[0].launch_time)
 
 
+# What the host launches of a mixture's layer where all up to the router is a graph: these, and what follows them.
+ROUTED = ("expert_sorting", "experts_", "expert_activation", "expert_weighting", "expert_up_bias", "expert_down_bias")
+
+
+@records(choice="cuda_graph_scope", value="router")
+def launched_layer_durations__router(layer_durations):
+    """The operators of a layer, of which the host launches those of experts alone; the others are one graph.
+
+    Source: Megatron-LM, --cuda-graph-scope attn moe_router moe_preprocess.
+    """
+    recorded = tuple(d.recorded() for d in layer_durations if not d.name.startswith(ROUTED))
+    return recorded + tuple(d for d in layer_durations if d.name.startswith(ROUTED))
+
+
+@family(SCOPE=("layer", "step"))
+@records(choice="cuda_graph_scope", value="SCOPE")
+def launched_layer_durations__SCOPE(layer_durations):
+    """The operators of a layer, none of which the host launches: the SCOPE is one graph.
+
+    Source: NVIDIA Transformer Engine, make_graphed_callables; Megatron-LM, --cuda-graph-scope full_iteration.
+    """
+    return tuple(d.recorded() for d in layer_durations)
+
+
 @quantity("s")
-def forward_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
+def host_time_of_experts(host_time_per_expert, number_of_experts, expert_parallel_degree, MoE_fraction):
+    """Time of the host for the experts of a layer that an accelerator holds, averaged over the layers.
+
+    Source: definition.
+    """
+    return host_time_per_expert * number_of_experts / expert_parallel_degree * MoE_fraction
+
+
+@quantity("s")
+def host_time_of_layer(host_time_per_layer, host_time_of_experts):
+    """Time of the host for a layer's forward pass, and again for its backward pass. Source: definition."""
+    return host_time_per_layer + host_time_of_experts
+
+
+@quantity("s")
+def forward_time_per_layer(launched_layer_durations, kernel_rates, host_time_of_layer):
     """Forward time of a micro-batch in one layer, no less than the host needs. Source: arXiv 2410.00273, section 3."""
-    return np.maximum(pass_time("forward", layer_durations, kernel_rates), host_time_per_layer)
+    return np.maximum(pass_time("forward", launched_layer_durations, kernel_rates), host_time_of_layer)
 
 
 @family(OF=("input", "weight"))
 @quantity("s")
-def OF_gradient_time_per_layer(layer_durations, kernel_rates, host_time_per_layer):
+def OF_gradient_time_per_layer(launched_layer_durations, kernel_rates, host_time_of_layer):
     """Time of the OF gradients of a layer for a micro-batch; half of the host's time backward is theirs.
 
     Source: arXiv 2410.00273, section 3.
     """
-    return np.maximum(pass_time("OF_gradient", layer_durations, kernel_rates), host_time_per_layer / 2)
+    return np.maximum(pass_time("OF_gradient", launched_layer_durations, kernel_rates), host_time_of_layer / 2)
 
 
 @quantity("s")

@@ -21,6 +21,9 @@ IS_CUT = 1.0 * (PARTS > 1)
 ONE = np.ones(1)
 # Phases whose traffic no fusion lessens: what adds up gradients, and the optimizer.
 EXACT = {"weight_gradient": 1.0, "update": 1.0}
+# Rows of queries, or of keys, of a backward block for each of a forward one. Source: Dao-AILab/flash-attention (forward
+# 128 on Ampere and Hopper, backward 64 to 80; Blackwell 256 and 128).
+BLOCKS = {"forward": 1.0, "input_gradient": 0.5}
 # The width of a head at which attention kernels are measured. Source: `kernel_efficiencies`, conventions.
 MEASURED_WIDTH = 128
 # The least k of a part; and what the time of a split with shallower parts is multiplied with, so that it is never the
@@ -80,7 +83,7 @@ def kernel_time(o, c):
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
-    return c.overhead + np.maximum(work_time(o, c), traffic_time(o, c))
+    return c.overhead + beside_time(o, c) + np.maximum(work_time(o, c), traffic_time(o, c))
 
 
 def work_time(o, c):
@@ -110,19 +113,39 @@ def vector_time(o, c):
 def fused_time(o, c):
     """Time of a fused attention: its products at the rate of its length, and what softmax they do not hide.
 
-    Narrow heads fill the units less, and dropout takes its time. Source: arXiv 2307.08691, section 4.1 (rates that grow
-    with the length); arXiv 2407.08608, figure 5 (with the width of a head); arXiv 2410.00273, section 3 (softmax).
+    Narrow heads fill the units less, and dropout takes its time. Few heads of few sequences are few blocks: at the end
+    all cores wait for the last one, about a block of average length each. Source: arXiv 2307.08691, section 4.1 (rates
+    that grow with the length) and 3.2 (blocks over cores); arXiv 2407.08608, figure 5 (with the width of a head); arXiv
+    2410.00273, section 3 (softmax).
     """
     a = c.attention
     rates = {"forward": a.forward_rate, "input_gradient": a.backward_rate}
     reached = rates[o.phase] * (1 + a.ramp_width / MEASURED_WIDTH) / (1 + a.ramp_width / o.width)
     reached = reached * (1 - o.dropped * (1 - a.dropout_fraction))
-    return o.flops * (1 + a.ramp_length / o.n) / reached + o.m * o.n * a.softmax_time
+    waiting = BLOCKS[o.phase] * a.waiting_rows / o.m
+    return o.flops * (1 + a.ramp_length / o.n + waiting) / reached + o.m * o.n * a.softmax_time
+
+
+def grouped_time(o, c):
+    """Time of a product with a weight for each of several groups of rows, whose gradients have a rate of their own.
+
+    Source: the row of kernel_efficiencies.
+    """
+    of_phase = {"weight_gradient": c.products.grouped_gradient_time}
+    return product_time(o, c, of_phase.get(o.phase, c.products.grouped_time))
+
+
+def beside_time(o, c):
+    """Time that a kernel takes beside its work and its traffic: of each group of a grouped product.
+
+    Source: the row of kernel_efficiencies.
+    """
+    return {"grouped_contraction": o.batch * c.products.group_overhead}.get(o.kind, 0.0)
 
 
 WORK = {
     "contraction": lambda o, c: product_time(o, c, c.products.matrix_time),
-    "grouped_contraction": lambda o, c: product_time(o, c, c.products.grouped_time),
+    "grouped_contraction": grouped_time,
     "output_head_contraction": lambda o, c: product_time(o, c, c.products.batched_time),
     "batched_contraction": lambda o, c: product_time(o, c, c.products.batched_time),
     "fused_attention": fused_time,

@@ -64,6 +64,8 @@ def product_rates(
     flops_per_multiply_accumulate,
     sustained_matrix_flop_rate,
     grouped_gemm_efficiency,
+    grouped_weight_gradient_fraction,
+    grouped_gemm_overhead_time,
     sustained_batched_flop_rate,
     tile_losses,
     cached_operand_bytes,
@@ -76,8 +78,9 @@ def product_rates(
     matrix = flops_per_multiply_accumulate / sustained_matrix_flop_rate
     grouped = flops_per_multiply_accumulate / (sustained_matrix_flop_rate * grouped_gemm_efficiency)
     batched = flops_per_multiply_accumulate / sustained_batched_flop_rate
+    own = (matrix, grouped, grouped / grouped_weight_gradient_fraction, batched)
     caches = (cached_operand_bytes, exposed_operand_fraction)
-    return (Products("products", matrix, grouped, batched, tile_losses[0], *caches),)
+    return (Products("products", *own, tile_losses[0], *caches, grouped_gemm_overhead_time),)
 
 
 @records()
@@ -88,13 +91,16 @@ def fused_attention_rates(
     attention_head_ramp,
     attention_dropout_fraction,
     exposed_softmax_time,
+    attention_tile_rows,
+    cores_sharing_tiles,
 ):
     """All that the time of a fused attention depends on beside its shape, as one record.
 
     Source: the row of kernel_efficiencies.
     """
     rates, ramps = (fused_forward_flop_rate, fused_backward_flop_rate), (attention_ramp_length, attention_head_ramp)
-    return (FusedAttention("attention", *rates, *ramps, attention_dropout_fraction, exposed_softmax_time),)
+    lost = (attention_dropout_fraction, exposed_softmax_time, attention_tile_rows * cores_sharing_tiles)
+    return (FusedAttention("attention", *rates, *ramps, *lost),)
 
 
 @records()
