@@ -28,9 +28,11 @@ SELECTED_BY = {
         "exposed_softmax_fraction", "overlap_slowdown_fraction", "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes",
         "collective_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
         "flash_2_attention_fraction", "deterministic_kernel_fraction", "blockwise_fp8_fraction",
+        "grouped_gemm_overhead_time", "grouped_weight_gradient_fraction", "attention_tile_rows",
     },
     "software": {
         "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
+        "host_time_per_expert",
         "allocator_reserve_fraction", "cross_entropy_copies", "prefetched_sharding_fraction", "context_parallel_attention_fraction",
     },
     "accelerator and precision": {
