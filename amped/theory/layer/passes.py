@@ -40,7 +40,7 @@ def launched_layer_durations__SCOPE(layer_durations):
 
 
 @quantity("s")
-def host_time_of_experts(host_time_per_expert, number_of_experts, expert_parallel_degree, MoE_fraction):
+def expert_host_time(host_time_per_expert, number_of_experts, expert_parallel_degree, MoE_fraction):
     """Time of the host for the experts of a layer that an accelerator holds, averaged over the layers.
 
     Source: definition.
@@ -49,25 +49,25 @@ def host_time_of_experts(host_time_per_expert, number_of_experts, expert_paralle
 
 
 @quantity("s")
-def host_time_of_layer(host_time_per_layer, host_time_of_experts):
+def layer_host_time(host_time_per_layer, expert_host_time):
     """Time of the host for a layer's forward pass, and again for its backward pass. Source: definition."""
-    return host_time_per_layer + host_time_of_experts
+    return host_time_per_layer + expert_host_time
 
 
 @quantity("s")
-def forward_time_per_layer(launched_layer_durations, kernel_rates, host_time_of_layer):
+def forward_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time):
     """Forward time of a micro-batch in one layer, no less than the host needs. Source: arXiv 2410.00273, section 3."""
-    return np.maximum(pass_time("forward", launched_layer_durations, kernel_rates), host_time_of_layer)
+    return np.maximum(pass_time("forward", launched_layer_durations, kernel_rates), layer_host_time)
 
 
 @family(OF=("input", "weight"))
 @quantity("s")
-def OF_gradient_time_per_layer(launched_layer_durations, kernel_rates, host_time_of_layer):
+def OF_gradient_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time):
     """Time of the OF gradients of a layer for a micro-batch; half of the host's time backward is theirs.
 
     Source: arXiv 2410.00273, section 3.
     """
-    return np.maximum(pass_time("OF_gradient", launched_layer_durations, kernel_rates), host_time_of_layer / 2)
+    return np.maximum(pass_time("OF_gradient", launched_layer_durations, kernel_rates), layer_host_time / 2)
 
 
 @quantity("s")

@@ -168,7 +168,7 @@ def bandwidth_factor_below_spine(oversubscription, number_of_nodes_below_spine, 
 
 
 @quantity("byte/s")
-def bandwidth_across_nodes(inter_node_bandwidth_per_accelerator, bandwidth_factor_below_spine):
+def network_bandwidth_per_accelerator(inter_node_bandwidth_per_accelerator, bandwidth_factor_below_spine):
     """Bandwidth across nodes that one accelerator has when all communicate, below or above the spine.
 
     Source: definition.
@@ -176,7 +176,7 @@ def bandwidth_across_nodes(inter_node_bandwidth_per_accelerator, bandwidth_facto
     return inter_node_bandwidth_per_accelerator * bandwidth_factor_below_spine
 
 
-@family(PLACE=("accelerator", "node"), BANDWIDTH=("inter_accelerator_bandwidth", "bandwidth_across_nodes"))
+@family(PLACE=("accelerator", "node"), BANDWIDTH=("inter_accelerator_bandwidth", "network_bandwidth_per_accelerator"))
 @records()
 def inter_PLACE_link(BANDWIDTH, inter_PLACE_efficiency, inter_PLACE_latency):
     """The link of one accelerator that is named after its inter_PLACE_latency; its ramp is left out.
