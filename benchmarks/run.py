@@ -22,6 +22,8 @@ HELP = [sys.executable, "-m", "amped", "--help"]
 ESTIMATE = [sys.executable, "-m", "amped", "estimate"]
 # GPT-3 175B on 1024 A100: 18.2 million candidates with --space full.
 MACHINE = {"model": "GPT-3 175B", "system": "DGX A100", "number_of_accelerators": 1024, "batch_size": 1536}
+MIXTURE = {"model": "DeepSeek V3", "system": "DGX H100", "number_of_accelerators": 512, "batch_size": 4096,
+           "tokens_to_train": 1e12}  # fmt: skip
 # Full evaluations that Calculon does in a second on one core; the tool of TPE in tpe.py.
 CALCULON = 120.0
 POINTS = 100
@@ -111,10 +113,13 @@ def explored(what: str) -> None:
              "inter_accelerator_bandwidth": np.linspace(1e11, 9e11, POINTS).tolist()}  # fmt: skip
     swept: dict[str, Any] = {"vary": sweep, "each": tuple(sweep), "top": 1, "space": "degrees"}
     large: dict[str, Any] = {"space": "full", "vary": {"batch_size": [MACHINE["batch_size"] * n for n in (1, 2, 4, 8)]}}
-    options = {"sweep": swept, "full": {"space": "full"}, "large": large, "two": large | {"workers": 2}}[what]
+    options = {"sweep": swept, "full": {"space": "full"}, "large": large, "two": large | {"workers": 2}, "mixture": {}}[
+        what
+    ]
     amped.estimate("default")  # the formulas are read
     started, clock = time.process_time(), time.perf_counter()
-    machine = {name: value for name, value in MACHINE.items() if name not in options.get("vary", ())}
+    asked = MIXTURE if what == "mixture" else MACHINE
+    machine = {name: value for name, value in asked.items() if name not in options.get("vary", ())}
     found = amped.explore("default", **options, **machine)
     took = {"cpu": time.process_time() - started, "wall": time.perf_counter() - clock}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -160,6 +165,10 @@ def explorations(cell: float, runs: int) -> Iterator[Row]:
     yield Row("  candidates a second and core", f"{rate:,.0f}", f"{rate / CALCULON:,.0f} x Calculon's {CALCULON:.0f}",
               ">= 2,000,000", rate >= 2e6)  # fmt: skip
     yield Row("  resident memory", f"{full['memory']:,.0f} MiB", "", "< 1,536 MiB", full["memory"] < 1536)
+    mixture = min((alone(here, "--explore", "mixture")[0] for _ in range(runs)), key=lambda each: each["cpu"])
+    spent, beside = mixture["cpu"], f"{mixture['candidates'] * cell / mixture['cpu']:,.0f} x a scalar loop"
+    yield Row(f"DeepSeek V3, 512 H100, {mixture['candidates']:,}", f"{spent:.1f} s", beside, "< 20 s", spent < 20)
+    yield Row("  resident memory", f"{mixture['memory']:,.0f} MiB", "", "< 1,536 MiB", mixture["memory"] < 1536)
     pairs = [[alone(here, "--explore", name)[0]["wall"] for name in ("large", "two")] for _ in range(runs)]
     one, two = (min(walls) for walls in zip(*pairs, strict=True))
     times, beside = one / two, f"{one:.1f} s / {two:.1f} s"
@@ -174,7 +183,7 @@ def explorations(cell: float, runs: int) -> Iterator[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=9, help="of short commands; of long ones a third")
-    parser.add_argument("--explore", choices=["full", "large", "two", "sweep"], help=argparse.SUPPRESS)
+    parser.add_argument("--explore", choices=["full", "large", "two", "sweep", "mixture"], help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.explore:
         explored(chosen.explore)

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from amped.engine.axes import JointAxis
-from amped.engine.evaluate import Array, Columns, run
+from amped.engine.evaluate import Columns, Mask, run
 from amped.engine.resolve import Plan, plan
 from amped.exploration.cases import Family
 from amped.exploration.constraints import Wish
@@ -77,19 +77,17 @@ class Dominance:
         known = self.chosen.by_name.keys() >= set(RESPECTS)
         return tuple(policy for policy in COMPARED if known and self._better_where_less(policy))
 
-    def undominated(self, rows: Columns, axes: Columns, policy: str) -> Array:
-        """The values of a policy of which no other is as good in every respect, in all of these rows."""
+    def as_good(self, rows: Columns, axes: Columns, policy: str) -> Mask:
+        """The rows in which the last value of a policy is as good as each other in every respect."""
         chosen, place = plan(self.catalogue, RESPECTS, self.family.sources), [*axes].index(policy)
         joint = JointAxis(rows, tied=self.family.tied)
         results = run(chosen, self.family.sources.given, joint, axes, frozenset(RESPECTS))
-        respects = [np.moveaxis(results.spread(name), place, 0) for name in RESPECTS]
-        left = [*range(len(axes[policy]))]
-        for one in range(len(axes[policy])):
-            for other in [each for each in left if each != one and one in left]:
-                if all(len(each) == 1 or np.all(each[one] <= each[other]) for each in respects):
-                    left.remove(other)
-        kept: Array = axes[policy][left]
-        return kept
+        found: Mask = np.ones(joint.size, dtype=bool)
+        for name in RESPECTS:
+            values = np.moveaxis(results.spread(name), place, 0)
+            if len(values) > 1:
+                found = found & np.all(values[-1] <= values, axis=tuple(range(values.ndim - 1)))
+        return found
 
 
 def _following(chosen: Plan, name: str) -> set[str]:

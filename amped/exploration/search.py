@@ -224,10 +224,22 @@ class Search:
             values = {name: axis[:1] if name in own and IDLE_WITHOUT.get(name) in idle else axis
                       for name, axis in axes.items()}  # fmt: skip
             values |= {n: branch.mappings.sieve.kept_values(rows, n) for n in own if len(values[n]) > 1}
-            for name in own & {*branch.dominance.compared} if self.space.pruned else ():
-                values[name] = branch.dominance.undominated(rows, values, name)
             if all(len(axis) for axis in values.values()):
-                yield _Region(rows, values)
+                yield from self._pruned(branch, _Region(rows, values))
+
+    def _pruned(self, branch: Branch, region: _Region) -> Iterator[_Region]:
+        """A region; where values are shown to be no better, in two: the rows in which they are not tried, and the others."""
+        open_axes = {name for name in self.sweeps.policies & region.axes.keys() if len(region.axes[name]) > 1}
+        compared = sorted(open_axes & {*branch.dominance.compared}) if self.space.pruned else []
+        if not compared:
+            yield region
+            return
+        (policy,) = compared
+        good = branch.dominance.as_good(region.columns, region.axes, policy)
+        if good.any():
+            yield _Region(of_rows(region.columns, good), {**region.axes, policy: region.axes[policy][-1:]})
+        if not good.all():
+            yield _Region(of_rows(region.columns, ~good), region.axes)
 
     def evaluate(self, part: Part, keep: Keep | None = None) -> Found:
         """What is in one part; every candidate of it is shown to `keep`.

@@ -71,14 +71,15 @@ def test_the_default_space_of_gpt3_has_194286_candidates() -> None:
     assert counted_one_by_one() == gpt3().candidates == 194_286
 
 
-def test_the_full_space_of_gpt3_has_12_1_million_candidates() -> None:
-    """18.2 million with one kind of attention and both switches of data-parallel overlap.
+def test_the_full_space_of_gpt3_has_all_but_what_is_shown_to_be_no_better() -> None:
+    """36.3 million with both kinds of attention and both switches of data-parallel overlap.
 
-    Overlap is on in all, as it only hides messages. Attention is fused, but under selective recomputation, where it
-    keeps a little more than that of single kernels: there both are tried.
+    Overlap is on in all, as it only hides messages. Attention of single kernels is tried where the fused kernel takes
+    longer or keeps more, as under selective recomputation.
     """
     search = Search(searching("default", space="full", overrides=GPT3))
-    assert sum(part.candidates for part in search.parts) == 18_164_352 // 2 * 4 // 3
+    every = 18_164_352 * 2
+    assert every / 4 < sum(part.candidates for part in search.parts) < every / 2
 
 
 def test_a_part_is_no_larger_than_it_should_be_and_is_plain() -> None:
