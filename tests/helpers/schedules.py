@@ -58,11 +58,11 @@ def computed(pipe: Pipeline) -> Results:
         "number_of_microbatches_per_minibatch": float(pipe.microbatches),
         "virtual_pipeline_stages": 1.0 if pipe.schedule == "zero_bubble_v" else float(pipe.chunks),
         "layer_time": sum(pipe.layer), "forward_pass_time_per_layer": pipe.layer.forward,
-        "weight_gradient_time_per_layer": pipe.layer.weight_gradient, "vocabulary_parallel_communication_time": 0.0,
+        "weight_gradient_pass_time_per_layer": pipe.layer.weight_gradient, "vocabulary_parallel_communication_time": 0.0,
         "embedding_forward_time": pipe.embedding.forward, "embedding_backward_time": pipe.embedding.input_gradient,
         "output_head_forward_time": pipe.head.forward, "output_head_input_gradient_time": pipe.head.input_gradient,
         "output_head_weight_gradient_time": pipe.head.weight_gradient,
-        "overlap_pipeline_communication": float(pipe.overlapped),
+        "overlapped_stage_send_time": pipe.send * pipe.overlapped,
     }  # fmt: skip
     if len(set(pipe.layers)) > 1 and pipe.chunks > 1 and pipe.schedule == "1f1b":
         ends = {"number_of_first_stage_layers": pipe.layers[0], "number_of_last_stage_layers": pipe.layers[-1]}

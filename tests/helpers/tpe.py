@@ -11,7 +11,7 @@ import amped
 from amped.theory.link_records import Link, Links
 from amped.theory.links.electrical import RING, TIMES
 from amped.theory.records import Collective, Group
-from tests.helpers.formulas import sectioned
+from tests.helpers.formulas import page, sectioned
 from tests.helpers.places import DATA
 
 Values = dict[str, Any]
@@ -57,6 +57,14 @@ MAPPING = {
     "overlap_tensor_communication": False, "overlap_pipeline_communication": False,
     "gradients_have_own_links": False,  # its gradients travel beside computation alone
 }  # fmt: skip
+
+# amped gathers inputs once more backward; the tool keeps them, but for panels.
+KEEPS_WHAT_IT_GATHERED = page("""
+@quantity("s")
+def tensor_gradient_communication_time_per_layer(tensor_forward_communication_time_per_layer):
+    'Tensor-parallel communication of gradients, without inputs gathered again. Source: the tool.'
+    return 1.0 * tensor_forward_communication_time_per_layer
+""")
 
 
 def inputs(configuration: str) -> Values:
@@ -149,7 +157,8 @@ def estimate(configuration: str, optimizer: str = "none") -> amped.Estimate:
         "optimizer": optimizer,
     }
     values = NETWORK | MAPPING | network | machine(tool["system"]) | mapping(tool)
-    return amped.estimate(sectioned(values), kernel_efficiencies="TPE constants")
+    formulas = None if "nb" in tool["parallel"] else KEEPS_WHAT_IT_GATHERED  # panels are sent anew in any case
+    return amped.estimate(sectioned(values), kernel_efficiencies="TPE constants", formulas=formulas)
 
 
 def records(configuration: str, name: str) -> list[Any]:

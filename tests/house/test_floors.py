@@ -183,6 +183,7 @@ RECORDS = {
     "amped.theory.link_records",
     "amped.theory.stage_records",
     "amped.theory.pass_records",
+    "amped.theory.resources",
 }
 
 

@@ -7,7 +7,9 @@ from and to the host.
     layer_time = forward + input gradients + weight gradients + recomputation + exposed communication
 
 `passes` adds up kernels; a pass takes no less than the host needs to launch them. `overlap` lets each second of
-computation hide one second of messages, once. `offload` has the host, `times` the sums.
+kernels hide one second of messages, once; `waits` puts the others into the queue of kernels, and exchanges of experts
+beside another micro-batch. `offload` has the host, `times` the sums. How resources go together is one statement, in
+`theory/resources.py`.
 """
 
-PAGES = ("passes", "overlap", "offload", "times")
+PAGES = ("passes", "overlap", "waits", "offload", "times")

@@ -1,8 +1,8 @@
 """Copies from and to the host beside a layer, and the optimizer that runs on the host.
 
 Copy engines and the link to the host are used by nothing else, so a second of computation that hides a collective
-hides a copy too; what both take of the accelerator's own memory slows computation down. Waits for the network are no
-time to hide in: on many hosts network cards sit on the same link. The link has its two directions to itself; the host's
+hides a copy too; what both take of the accelerator's own memory slows computation down. Where network cards sit on that
+link, copies wait for messages that leave the fast domain. The link has its two directions to itself; the host's
 memory serves both directions and all accelerators of the host.
 """
 
@@ -10,6 +10,8 @@ import numpy as np
 
 from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import family, quantity
+from amped.theory.records import of_phase
+from amped.theory.resources import beside
 
 # --- what an accelerator has of its host -----------------------------------------------------------------------------
 
@@ -127,21 +129,48 @@ def backward_offload_time_per_layer(
     )
 
 
+@family(PASS=("forward", "backward"))
 @quantity("s")
-def overlapped_offload_communication_time_per_layer(
-    forward_offload_time_per_layer,
-    backward_offload_time_per_layer,
-    forward_time_per_layer,
-    backward_time_per_layer,
+def PASS_host_link_message_time_per_layer(
+    tensor_PASS_communication_time_per_layer,
+    link_PASS_time_per_layer,
+    inter_node_tensor_parallel_degree,
+    inter_node_context_parallel_degree,
+    inter_node_expert_parallel_degree,
+    network_cards_share_host_link,
+):
+    """Time in which messages of a layer that leave the fast domain pass the link to the host, in a PASS pass.
+
+    Source: definition. Context and expert parallelism count together, where either leaves.
+    """
+    others = link_PASS_time_per_layer - tensor_PASS_communication_time_per_layer
+    leaving = (inter_node_context_parallel_degree > 1) | (inter_node_expert_parallel_degree > 1)
+    tensor = (inter_node_tensor_parallel_degree > 1) * tensor_PASS_communication_time_per_layer
+    return network_cards_share_host_link * (tensor + leaving * others)
+
+
+@family(PASS=("forward", "backward"))
+@quantity("s")
+def overlapped_PASS_offload_time_per_layer(
+    PASS_offload_time_per_layer,
+    resident_PASS_time_per_layer,
+    PASS_host_link_message_time_per_layer,
     overlap_offload_communication,
 ):
-    """Copies of a layer beside the computation of its neighbors, forward and backward.
+    """Copies of a layer in a PASS pass beside its neighbors, while no message of theirs passes the same link.
 
-    Source: arXiv 2104.07857, section 6.2. With two buffers and layers alike, the longer of copy and computation paces.
+    Source: arXiv 2104.07857, section 6.2. With two buffers and layers alike, the longer of copy and pass paces.
     """
-    forward = np.minimum(forward_offload_time_per_layer, forward_time_per_layer)
-    backward = np.minimum(backward_offload_time_per_layer, backward_time_per_layer)
-    return overlap_offload_communication * (forward + backward)
+    free = resident_PASS_time_per_layer - PASS_host_link_message_time_per_layer
+    return beside(PASS_offload_time_per_layer, free, overlap_offload_communication)
+
+
+@quantity("s")
+def overlapped_offload_communication_time_per_layer(
+    overlapped_forward_offload_time_per_layer, overlapped_backward_offload_time_per_layer
+):
+    """Copies of a layer beside computation, forward and backward. Source: arXiv 2104.07857, section 6.2."""
+    return overlapped_forward_offload_time_per_layer + overlapped_backward_offload_time_per_layer
 
 
 @quantity("s")
@@ -174,6 +203,27 @@ def exposed_offload_communication_time_per_layer__offloaded(
     """
     whole = forward_offload_time_per_layer + backward_offload_time_per_layer
     return whole - overlapped_offload_communication_time_per_layer + offload_interference_time_per_layer
+
+
+@quantity("s", **OFFLOADED)
+def forward_copy_wait_time_per_layer__offloaded(
+    forward_offload_time_per_layer, overlapped_forward_offload_time_per_layer
+):
+    """Copies of a layer that a forward pass waits for. Source: definition."""
+    return forward_offload_time_per_layer - overlapped_forward_offload_time_per_layer
+
+
+@family(PASS=("forward", "backward"))
+@quantity("s", **OFFLOADED)
+def PASS_offload_link_time_per_layer__offloaded(PASS_offload_time_per_layer, copies_keep_gradients_waiting):
+    """Time in which copies of a PASS pass are on the link by which gradients leave. Source: definition."""
+    return copies_keep_gradients_waiting * PASS_offload_time_per_layer
+
+
+@quantity("boolean")
+def copies_keep_gradients_waiting(network_cards_share_host_link, inter_node_data_parallel_degree):
+    """Whether gradients leave by the link on which copies come and go. Source: definition."""
+    return network_cards_share_host_link * (inter_node_data_parallel_degree > 1)
 
 
 # --- around the optimizer --------------------------------------------------------------------------------------------
@@ -236,23 +286,32 @@ def update_offload_time(
 
 
 @quantity("s")
-def overlapped_update_offload_time(update_offload_time, host_update_time, overlap_offload_communication):
+def updating_time(optimizer_durations, host_update_time):
+    """Time of the optimizer, of whose parameters the host has its share meanwhile.
+
+    Source: DeepSpeed, ZeRO-Offload++ (Twin-Flow).
+    """
+    return np.maximum(of_phase("update", optimizer_durations), host_update_time)
+
+
+@quantity("s")
+def overlapped_update_offload_time(update_offload_time, updating_time, overlap_offload_communication):
     """Copies around the optimizer beside its update of other parameters. Source: arXiv 2101.06840, section 5.2."""
-    return overlap_offload_communication * np.minimum(update_offload_time, host_update_time)
+    return beside(update_offload_time, updating_time, overlap_offload_communication)
 
 
 # --- once a step -----------------------------------------------------------------------------------------------------
 
 
-@quantity("s")
-def offload_fill_time(
+@quantity("s", **OFFLOADED)
+def offload_fill_time__offloaded(
     offloaded_weight_bytes_per_layer,
     offloaded_gradient_bytes_per_layer,
     host_link_bandwidth_per_accelerator,
     host_memory_bandwidth_per_accelerator,
-    forward_time_per_layer,
-    backward_time_per_layer,
-    overlap_offload_communication,
+    overlapped_forward_offload_time_per_layer,
+    overlapped_backward_offload_time_per_layer,
+    offload_interference_time_per_layer,
 ):
     """What has nothing to hide behind: the first layer's weights of a step, and the last gradients.
 
@@ -265,5 +324,6 @@ def offload_fill_time(
     last = copy_time(
         0.0 * gradients, gradients, host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator
     )
-    waits = np.minimum(first, forward_time_per_layer) + np.minimum(last, backward_time_per_layer)
-    return overlap_offload_communication * waits
+    forward, backward = overlapped_forward_offload_time_per_layer, overlapped_backward_offload_time_per_layer
+    gained = forward + backward - offload_interference_time_per_layer
+    return np.minimum(np.minimum(first, forward) + np.minimum(last, backward), gained)

@@ -1,15 +1,15 @@
-"""Communication of a micro-batch in one layer: what of it runs beside computation, and what is waited for.
+"""Communication of a micro-batch in one layer, and what of it runs beside kernels of the same micro-batch.
 
-A second of computation hides a second of communication on the same links, once: tensor parallelism first, then context
-and experts. What is left of it hides the pipeline's and data parallelism's, on `step/overlap.py`.
+A second of computation hides a second of communication, once: products hide gathers and scatters in chunks, gradients
+of weights hide the reduction of an activation's gradient, attention hides the travel of keys and values. Each window is
+a part of the kernels of its pass, without those that hide something else.
 """
 
 import numpy as np
 
 from amped.theory.quantity import family, quantity
-from amped.theory.records import of_phase, total
-
-PASSES = ("forward", "backward")
+from amped.theory.records import total
+from amped.theory.resources import beside
 
 
 @quantity("s")
@@ -29,222 +29,157 @@ def tensor_PART_time_per_layer(tensor_durations):
     return total([none, *(d.time * d.count for d in tensor_durations if d.kind == "KIND")])
 
 
-# --- what runs beside kernels ----------------------------------------------------------------------------------------
-
-
 @quantity("s")
-def kernel_overlapped_tensor_forward_time_per_layer(
-    tensor_gather_time_per_layer,
-    tensor_scatter_time_per_layer,
-    product_forward_time_per_layer,
-    tensor_parallel_rows,
-    overlap_forward_tensor_communication,
+def tensor_gradient_communication_time_per_layer(
+    tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer
 ):
-    """Gathers and scatters of a forward pass beside products: all chunks but one of as many as there are shares.
+    """Tensor-parallel communication of the gradients of a micro-batch in one layer, and of inputs gathered again.
 
-    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942 (products cut into chunks).
+    Source: arXiv 2205.05198, section 4.2.2.
     """
-    chunks = (tensor_gather_time_per_layer + tensor_scatter_time_per_layer) * (1 - 1 / tensor_parallel_rows)
-    return overlap_forward_tensor_communication * np.minimum(chunks, product_forward_time_per_layer)
-
-
-@quantity("s")
-def overlapped_gradient_gather_time_per_layer(
-    tensor_scatter_time_per_layer,
-    product_forward_time_per_layer,
-    tensor_parallel_rows,
-    overlap_forward_tensor_communication,
-):
-    """What a forward pass scattered, gathered as gradients beside the products that start from them, in chunks.
-
-    Source: NVIDIA Transformer Engine, user buffers (proj_dgrad, fc2_dgrad).
-    """
-    chunks = tensor_scatter_time_per_layer * (1 - 1 / tensor_parallel_rows)
-    return overlap_forward_tensor_communication * np.minimum(chunks, product_forward_time_per_layer)
-
-
-@quantity("s")
-def kernel_overlapped_tensor_backward_time_per_layer(
-    tensor_forward_communication_time_per_layer,
-    tensor_gather_time_per_layer,
-    tensor_scatter_time_per_layer,
-    input_gradient_time_per_layer,
-    weight_gradient_time_per_layer,
-    overlap_tensor_communication,
-    kernel_overlapped_tensor_forward_time_per_layer,
-    overlapped_gradient_gather_time_per_layer,
-    recomputed_layer_fraction,
-):
-    """Time of reductions beside weight gradients, of inputs gathered beside others, and of recomputation as forward.
-
-    Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
-    """
-    reduced = tensor_forward_communication_time_per_layer - tensor_scatter_time_per_layer
-    beside_weights = overlap_tensor_communication * np.minimum(reduced, weight_gradient_time_per_layer)
-    beside_inputs = np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
-    again = kernel_overlapped_tensor_forward_time_per_layer * recomputed_layer_fraction
-    return beside_weights + beside_inputs + overlapped_gradient_gather_time_per_layer + again
-
-
-# --- what runs while the accelerator waits for its host --------------------------------------------------------------
-
-
-@quantity("s")
-def idle_forward_time_per_layer(forward_time_per_layer, layer_durations):
-    """Time of a forward pass in which the accelerator has no kernel, as the host is slower than those it launches.
-
-    Source: definition.
-    """
-    return forward_time_per_layer - of_phase("forward", layer_durations)
-
-
-@quantity("s")
-def idle_backward_time_per_layer(
-    input_gradient_time_per_layer, layer_durations, idle_forward_time_per_layer, recomputed_layer_fraction
-):
-    """Time of a backward pass, but for gradients of weights, in which the accelerator waits for the host.
-
-    Source: definition.
-    """
-    own = input_gradient_time_per_layer - of_phase("input_gradient", layer_durations)
-    return own + idle_forward_time_per_layer * recomputed_layer_fraction
-
-
-@family(PASS=PASSES)
-@quantity("s")
-def idle_overlapped_tensor_PASS_time_per_layer(
-    tensor_PASS_communication_time_per_layer,
-    kernel_overlapped_tensor_PASS_time_per_layer,
-    idle_PASS_time_per_layer,
-):
-    """Exchanges of a PASS pass that fit into waiting for the host: they are kernels in the same queue.
-
-    Source: definition.
-    """
-    left = tensor_PASS_communication_time_per_layer - kernel_overlapped_tensor_PASS_time_per_layer
-    return np.maximum(np.minimum(left, idle_PASS_time_per_layer), 0)
+    return tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
 
 
 @quantity("s")
 def tensor_backward_communication_time_per_layer(
-    tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer, recomputed_layer_fraction
+    tensor_gradient_communication_time_per_layer,
+    tensor_forward_communication_time_per_layer,
+    recomputed_layer_fraction,
 ):
     """Tensor-parallel communication of a micro-batch backward in one layer, and again when recomputing.
 
     Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
     again = tensor_forward_communication_time_per_layer * recomputed_layer_fraction
-    return again + tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
+    return again + tensor_gradient_communication_time_per_layer
 
 
-# --- what is left ----------------------------------------------------------------------------------------------------
+# --- tensor parallelism beside kernels -------------------------------------------------------------------------------
 
 
-@family(PASS=PASSES)
+@quantity("1")
+def overlapped_chunk_fraction(tensor_parallel_rows, tensor_chunk_overlap_fraction):
+    """Share of a gather or scatter that can run beside products: all chunks but one of as many as there are shares.
+
+    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942 (products cut into chunks).
+    """
+    return (1 - 1 / tensor_parallel_rows) * tensor_chunk_overlap_fraction
+
+
+@family(PASS=("forward", "repeated"))
 @quantity("s")
-def exposed_tensor_PASS_communication_time_per_layer(
-    tensor_PASS_communication_time_per_layer,
-    kernel_overlapped_tensor_PASS_time_per_layer,
-    idle_overlapped_tensor_PASS_time_per_layer,
-    overlap_slowdown_fraction,
+def kernel_overlapped_tensor_PASS_time_per_layer(
+    tensor_gather_time_per_layer,
+    tensor_scatter_time_per_layer,
+    PASS_product_kernel_time_per_layer,
+    overlapped_chunk_fraction,
+    overlap_forward_tensor_communication,
 ):
-    """Exchanges of a PASS pass that accelerators wait for. What runs beside kernels still slows them down.
+    """Gathers and scatters of a PASS pass beside products, in chunks.
+
+    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942.
+    """
+    chunks = (tensor_gather_time_per_layer + tensor_scatter_time_per_layer) * overlapped_chunk_fraction
+    return beside(chunks, PASS_product_kernel_time_per_layer, overlap_forward_tensor_communication)
+
+
+@quantity("s")
+def overlapped_input_gather_time_per_layer(
+    tensor_gather_time_per_layer, input_gradient_kernel_time_per_layer, overlap_tensor_communication
+):
+    """Inputs that sequence parallelism gathers again, beside gradients of inputs.
+
+    Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
+    """
+    return beside(tensor_gather_time_per_layer, input_gradient_kernel_time_per_layer, overlap_tensor_communication)
+
+
+@quantity("s")
+def overlapped_gradient_gather_time_per_layer(
+    tensor_scatter_time_per_layer,
+    input_gradient_product_kernel_time_per_layer,
+    input_gradient_kernel_time_per_layer,
+    overlapped_input_gather_time_per_layer,
+    overlapped_chunk_fraction,
+    overlap_forward_tensor_communication,
+):
+    """What a forward pass scattered, gathered as gradients beside the products that start from them, in chunks.
+
+    Source: NVIDIA Transformer Engine, user buffers (proj_dgrad, fc2_dgrad).
+    """
+    left = input_gradient_kernel_time_per_layer - overlapped_input_gather_time_per_layer
+    window = np.minimum(input_gradient_product_kernel_time_per_layer, left)
+    chunks = tensor_scatter_time_per_layer * overlapped_chunk_fraction
+    return beside(chunks, window, overlap_forward_tensor_communication)
+
+
+@quantity("s")
+def overlapped_reduction_time_per_layer(
+    tensor_forward_communication_time_per_layer,
+    tensor_scatter_time_per_layer,
+    weight_gradient_time_per_layer,
+    overlap_tensor_communication,
+):
+    """Reduction of the gradients of activations beside the gradients of weights.
+
+    Source: Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
+    """
+    reduced = tensor_forward_communication_time_per_layer - tensor_scatter_time_per_layer
+    return beside(reduced, weight_gradient_time_per_layer, overlap_tensor_communication)
+
+
+@quantity("s")
+def kernel_overlapped_tensor_gradient_time_per_layer(
+    overlapped_input_gather_time_per_layer,
+    overlapped_gradient_gather_time_per_layer,
+    overlapped_reduction_time_per_layer,
+):
+    """Tensor-parallel communication of gradients beside kernels. Source: arXiv 2205.05198, section 4.2.2."""
+    gathers = overlapped_input_gather_time_per_layer + overlapped_gradient_gather_time_per_layer
+    return gathers + overlapped_reduction_time_per_layer
+
+
+@quantity("s")
+def kernel_overlapped_tensor_backward_time_per_layer(
+    kernel_overlapped_tensor_gradient_time_per_layer,
+    kernel_overlapped_tensor_repeated_time_per_layer,
+    recomputed_layer_fraction,
+):
+    """Tensor-parallel communication beside kernels in a backward pass, with that of recomputation.
 
     Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
-    beside = kernel_overlapped_tensor_PASS_time_per_layer * (1 - overlap_slowdown_fraction)
-    return tensor_PASS_communication_time_per_layer - beside - idle_overlapped_tensor_PASS_time_per_layer
-
-
-@family(PASS=PASSES)
-@quantity("s")
-def overlapped_tensor_PASS_communication_time_per_layer(
-    kernel_overlapped_tensor_PASS_time_per_layer, idle_overlapped_tensor_PASS_time_per_layer
-):
-    """Tensor-parallel communication of a PASS pass that nobody waits for. Source: definition."""
-    return kernel_overlapped_tensor_PASS_time_per_layer + idle_overlapped_tensor_PASS_time_per_layer
-
-
-@quantity("s")
-def exposed_tensor_communication_time_per_layer(
-    exposed_tensor_forward_communication_time_per_layer,
-    exposed_tensor_backward_communication_time_per_layer,
-    grid_column_gather_time_per_layer,
-):
-    """Tensor-parallel communication of a micro-batch in one layer that accelerators wait for.
-
-    Source: arXiv 2205.05198, 4.2.2.
-    """
-    return (
-        exposed_tensor_forward_communication_time_per_layer
-        + exposed_tensor_backward_communication_time_per_layer
-        + grid_column_gather_time_per_layer
-    )
-
-
-@quantity("s")
-def overlapped_tensor_communication_time_per_layer(
-    overlapped_tensor_forward_communication_time_per_layer, overlapped_tensor_backward_communication_time_per_layer
-):
-    """Tensor-parallel communication that nobody waits for. Source: definition."""
-    return (
-        overlapped_tensor_forward_communication_time_per_layer + overlapped_tensor_backward_communication_time_per_layer
-    )
-
-
-# --- what no tensor parallelism runs beside --------------------------------------------------------------------------
-
-
-@quantity("s")
-def unoverlapped_compute_time_per_layer(
-    forward_time_per_layer,
-    input_gradient_time_per_layer,
-    weight_gradient_time_per_layer,
-    overlapped_tensor_communication_time_per_layer,
-):
-    """Computation of a layer beside which no tensor-parallel communication runs. Source: definition."""
-    compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
-    return np.maximum(compute - overlapped_tensor_communication_time_per_layer, 0)
+    again = kernel_overlapped_tensor_repeated_time_per_layer * recomputed_layer_fraction
+    return kernel_overlapped_tensor_gradient_time_per_layer + again
 
 
 # --- context parallelism ---------------------------------------------------------------------------------------------
 
 
 @quantity("s")
-def context_pass_communication_time_per_layer(context_durations, communication_rounds):
+def context_forward_communication_time_per_layer(context_durations, communication_rounds):
     """Exchange for a micro-batch in one layer in one pass, without gradients. Source: arXiv 2310.01889, section 3."""
     every = total(d.time * d.count for d in context_durations if not d.name.endswith("gradients"))
     return every / communication_rounds
 
 
 @quantity("s")
-def context_gradient_communication_time_per_layer(context_durations):
-    """Exchange of the gradients of keys and values for a micro-batch in one layer.
+def context_gradient_communication_time_per_layer(context_durations, context_forward_communication_time_per_layer):
+    """Exchange for a micro-batch in one layer backward: of keys and values, and of their gradients.
 
     Source: arXiv 2310.01889, section 3.
     """
     gradients = [d.time * d.count for d in context_durations if d.name.endswith("gradients")]
-    return total([0.0 * context_durations[0].time, *gradients])
+    return total([context_forward_communication_time_per_layer, *gradients])
 
 
 @quantity("s")
 def context_communication_time_per_layer(
-    context_pass_communication_time_per_layer, communication_rounds, context_gradient_communication_time_per_layer
+    context_forward_communication_time_per_layer, context_gradient_communication_time_per_layer, communication_rounds
 ):
     """Keys and values exchanged for a micro-batch in one layer, all passes. Source: arXiv 2310.01889."""
-    return (
-        context_pass_communication_time_per_layer * communication_rounds + context_gradient_communication_time_per_layer
-    )
-
-
-@family(STRATEGY=("2d_context", "2d_summa"))
-@quantity("s", choice="tensor_parallel_strategy", value="STRATEGY")
-def grid_column_gather_time_per_layer__STRATEGY(grid_column_durations):
-    """Keys and values gathered over the columns for a micro-batch in one layer, all passes; attention waits for it.
-
-    Source: arXiv 2410.00273, section 3.
-    """
-    return total(d.time * d.count for d in grid_column_durations)
+    forward = context_forward_communication_time_per_layer * (communication_rounds - 1)
+    return forward + context_gradient_communication_time_per_layer
 
 
 @quantity("1", choice="context_parallel_kind", value="ring")
@@ -257,49 +192,51 @@ def overlappable_attention_fraction__ring(context_parallel_degree):
 
 
 @quantity("s")
-def overlapped_context_communication_time_per_layer(
-    context_pass_communication_time_per_layer,
-    context_gradient_communication_time_per_layer,
-    communication_rounds,
-    attention_core_forward_time_per_layer,
-    attention_core_gradient_time_per_layer,
-    input_gradient_time_per_layer,
-    tensor_gather_time_per_layer,
+def kernel_overlapped_context_forward_time_per_layer(
+    context_forward_communication_time_per_layer,
+    attention_core_forward_kernel_time_per_layer,
     overlappable_attention_fraction,
     overlap_context_communication,
 ):
-    """Time of keys and values exchanged beside attention, forward and, where no input is gathered there, backward.
+    """Keys and values exchanged beside attention in a forward pass. Source: arXiv 2310.01889, section 3."""
+    window = overlappable_attention_fraction * attention_core_forward_kernel_time_per_layer
+    return beside(context_forward_communication_time_per_layer, window, overlap_context_communication)
+
+
+@quantity("s")
+def kernel_overlapped_context_gradient_time_per_layer(
+    context_forward_communication_time_per_layer,
+    context_gradient_communication_time_per_layer,
+    attention_core_gradient_time_per_layer,
+    input_gradient_kernel_time_per_layer,
+    overlapped_input_gather_time_per_layer,
+    overlapped_gradient_gather_time_per_layer,
+    overlappable_attention_fraction,
+    overlap_context_communication,
+):
+    """Keys, values and gradients exchanged beside attention backward, where no input is gathered.
 
     Source: arXiv 2310.01889, section 3. The last step of gradients in a ring has no attention left beside it.
     """
-    gathers = np.minimum(tensor_gather_time_per_layer, input_gradient_time_per_layer)
-    left = np.minimum(attention_core_gradient_time_per_layer, input_gradient_time_per_layer - gathers)
-    forward = np.minimum(
-        context_pass_communication_time_per_layer,
-        overlappable_attention_fraction * attention_core_forward_time_per_layer,
-    )
-    back = (
-        context_pass_communication_time_per_layer
-        + overlappable_attention_fraction * context_gradient_communication_time_per_layer
-    )
-    backward = np.minimum(back, overlappable_attention_fraction * left)
-    return overlap_context_communication * (forward * (communication_rounds - 1) + backward)
+    gathers = overlapped_input_gather_time_per_layer + overlapped_gradient_gather_time_per_layer
+    left = np.minimum(attention_core_gradient_time_per_layer, input_gradient_kernel_time_per_layer - gathers)
+    keys = context_forward_communication_time_per_layer
+    gradients = context_gradient_communication_time_per_layer - keys
+    exchanged = keys + overlappable_attention_fraction * gradients
+    return beside(exchanged, overlappable_attention_fraction * left, overlap_context_communication)
 
 
-@family(KIND=("context", "expert"))
-@quantity("s")
-def exposed_KIND_communication_time_per_layer(
-    KIND_communication_time_per_layer, overlapped_KIND_communication_time_per_layer, overlap_slowdown_fraction
-):
-    """KIND-parallel communication that accelerators wait for, and what the overlapped part slows down.
+# --- grids and experts -----------------------------------------------------------------------------------------------
 
-    Source: arXiv 2310.01889, section 3 (keys and values); arXiv 2006.16668 (tokens).
+
+@family(STRATEGY=("2d_context", "2d_summa"))
+@quantity("s", choice="tensor_parallel_strategy", value="STRATEGY")
+def grid_column_gather_time_per_layer__STRATEGY(grid_column_durations):
+    """Keys and values gathered over the columns for a micro-batch in one layer, all passes; attention waits for it.
+
+    Source: arXiv 2410.00273, section 3.
     """
-    overlapped = overlapped_KIND_communication_time_per_layer * (1 - overlap_slowdown_fraction)
-    return KIND_communication_time_per_layer - overlapped
-
-
-# --- expert parallelism ----------------------------------------------------------------------------------------------
+    return total(d.time * d.count for d in grid_column_durations)
 
 
 @quantity("s", choice="feedforward_kind", value="mixture")
@@ -309,12 +246,6 @@ def expert_communication_time_per_layer__mixture(expert_durations, expert_tensor
 
 
 @quantity("s")
-def overlapped_expert_communication_time_per_layer(
-    expert_communication_time_per_layer,
-    unoverlapped_compute_time_per_layer,
-    overlapped_context_communication_time_per_layer,
-    overlap_expert_communication,
-):
-    """Travel of tokens beside the computation of another micro-batch. Source: arXiv 2412.19437, section 3.2.1."""
-    window = unoverlapped_compute_time_per_layer - overlapped_context_communication_time_per_layer
-    return overlap_expert_communication * np.minimum(expert_communication_time_per_layer, window)
+def expert_forward_communication_time_per_layer(expert_communication_time_per_layer, communication_rounds):
+    """Tokens exchanged between experts for a micro-batch in one layer in each pass. Source: arXiv 2006.16668."""
+    return expert_communication_time_per_layer / communication_rounds

@@ -5,14 +5,22 @@ import numpy as np
 from amped.theory.quantity import family, quantity, records
 from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
 
+# The networks of a layer whose products are up (with gate) and down.
+NETWORKS = ("feedforward", "experts", "shared_experts")
+
+
+def launching_time(phase, durations, rates):
+    """Time that the host needs to launch the kernels of one pass. Source: definition."""
+    launches = total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
+    return launches * rates[0].launch_time
+
 
 def pass_time(phase, durations, rates):
     """Time of one pass: that of its kernels, but no less than the host needs to launch them.
 
     Source: definition; the host launches kernels while the accelerator runs those before.
     """
-    launches = total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
-    return np.maximum(of_phase(phase, durations), launches * rates[0].launch_time)
+    return np.maximum(of_phase(phase, durations), launching_time(phase, durations, rates))
 
 
 # What the host launches of a mixture's layer where all up to the router is a graph: these, and what follows them.
@@ -70,6 +78,39 @@ def OF_gradient_time_per_layer(launched_layer_durations, kernel_rates, layer_hos
     return np.maximum(pass_time("OF_gradient", launched_layer_durations, kernel_rates), layer_host_time / 2)
 
 
+# --- kernels alone, beside which messages run ------------------------------------------------------------------------
+
+
+@family(PHASE=("forward", "input_gradient"))
+@quantity("s")
+def PHASE_kernel_time_per_layer(layer_durations):
+    """Time of the kernels of the PHASE pass of a micro-batch in one layer, whatever the host needs.
+
+    Source: definition.
+    """
+    return of_phase("PHASE", layer_durations)
+
+
+@family(PHASE=("forward", "input_gradient"))
+@quantity("s")
+def PHASE_product_kernel_time_per_layer(layer_durations):
+    """Time of the products with weights among them. Source: definition."""
+    return of_phase("PHASE", [d for d in layer_durations if d.kind in WEIGHTED])
+
+
+@family(
+    TIME=("attention_core_gradient_time", "attention_core_forward_kernel_time"), PHASE=("input_gradient", "forward")
+)
+@quantity("s")
+def TIME_per_layer(layer_durations, attention_core_operators):
+    """Time of the scores, softmax, dropout and values among those of the PHASE pass. Source: definition."""
+    core = {o.name for o in attention_core_operators}
+    return of_phase("PHASE", [d for d in layer_durations if d.name in core])
+
+
+# --- what runs again -------------------------------------------------------------------------------------------------
+
+
 @quantity("s")
 def attention_core_forward_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
     """Forward time of scores, softmax, dropout and values, which selective recomputation repeats.
@@ -78,22 +119,6 @@ def attention_core_forward_time_per_layer(layer_durations, attention_core_operat
     """
     core = {o.name for o in attention_core_operators}
     return pass_time("forward", [d for d in layer_durations if d.name in core], kernel_rates)
-
-
-@quantity("s")
-def attention_core_gradient_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
-    """Time of the gradients of scores, softmax, dropout and values for a micro-batch.
-
-    Source: arXiv 2205.05198, section 5.
-    """
-    core = {o.name for o in attention_core_operators}
-    return pass_time("input_gradient", [d for d in layer_durations if d.name in core], kernel_rates)
-
-
-@quantity("s")
-def product_forward_time_per_layer(layer_durations, kernel_rates):
-    """Forward time of a layer's products with weights. Source: arXiv 2410.00273, section 3."""
-    return pass_time("forward", [d for d in layer_durations if d.kind in WEIGHTED], kernel_rates)
 
 
 @quantity("s")
@@ -108,37 +133,74 @@ def streaming_forward_time_per_layer(layer_durations, attention_core_operators, 
 
 
 @quantity("s")
-def last_product_forward_time_per_layer(layer_durations, kernel_rates):
+def last_product_forward_time_per_layer(layer_durations):
     """Forward time of the product that ends a dense layer, whose output nothing in the layer needs.
 
     Source: definition.
     """
-    return pass_time("forward", [d for d in layer_durations if d.name == "feedforward_down"], kernel_rates)
+    return of_phase("forward", [d for d in layer_durations if d.name == "feedforward_down"])
+
+
+@family(OF=("", "product_"))
+@quantity("s")
+def repeated_OFkernel_time_per_layer(
+    forward_OFkernel_time_per_layer, last_product_forward_time_per_layer, recomputation_stops_early
+):
+    """Time of these kernels of a forward pass that runs again: all, or as far as the last output that is needed.
+
+    Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
+    """
+    return forward_OFkernel_time_per_layer - recomputation_stops_early * last_product_forward_time_per_layer
+
+
+@quantity("s")
+def repeated_time_per_layer(repeated_kernel_time_per_layer, launched_layer_durations, kernel_rates, layer_host_time):
+    """Time to run a layer's forward pass again, no less than the host needs. Source: arXiv 2205.05198, section 5."""
+    host = np.maximum(launching_time("forward", launched_layer_durations, kernel_rates), layer_host_time)
+    return np.maximum(repeated_kernel_time_per_layer, host)
+
+
+@quantity("s", choice="activation_recomputation", value="alternate_products")
+def recomputed_product_time_per_layer__alternate_products(
+    launched_layer_durations, kernel_rates, recomputed_projection_fraction, gated_mlp
+):
+    """Time of every second product: of keys (as their share of the projection), out of attention, and of gates.
+
+    Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: experts have a gate that is one, too.
+    """
+    gate = gated_mlp / (1 + gated_mlp)
+    shares = {"attention_output": 1.0} | {f"{name}_up": gate for name in NETWORKS}
+    kept = {f"{name}_down" for name in NETWORKS} | {"router"}
+    products = [
+        d for d in launched_layer_durations if d.phase == "forward" and d.kind in WEIGHTED and d.name not in kept
+    ]
+    calls = [(d, d.count * shares.get(d.name, recomputed_projection_fraction)) for d in products]
+    launches = total([0.0, *(d.kernels * count for d, count in calls)])
+    return np.maximum(total([0.0, *(d.time * count for d, count in calls)]), launches * kernel_rates[0].launch_time)
 
 
 @quantity("s")
 def recomputation_time_per_layer(
-    forward_time_per_layer,
+    repeated_time_per_layer,
     attention_core_forward_time_per_layer,
-    product_forward_time_per_layer,
+    recomputed_product_time_per_layer,
     streaming_forward_time_per_layer,
-    last_product_forward_time_per_layer,
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
-    recomputed_product_fraction,
     recomputed_streaming_fraction,
-    recomputation_stops_early,
 ):
-    """Time to compute a layer's activations again, averaged over the layers; or only as far as the last that is needed.
+    """Time to compute a layer's activations again, averaged over the layers.
 
-    Source: arXiv 2205.05198, section 5; PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
+    Source: arXiv 2205.05198, section 5.
     """
-    again = forward_time_per_layer - recomputation_stops_early * last_product_forward_time_per_layer
-    whole = (
-        recomputed_layer_fraction * again + recomputed_attention_core_fraction * attention_core_forward_time_per_layer
+    whole = recomputed_layer_fraction * repeated_time_per_layer
+    core = recomputed_attention_core_fraction * attention_core_forward_time_per_layer
+    return (
+        whole
+        + core
+        + recomputed_product_time_per_layer
+        + recomputed_streaming_fraction * streaming_forward_time_per_layer
     )
-    products = recomputed_product_fraction * product_forward_time_per_layer
-    return whole + products + recomputed_streaming_fraction * streaming_forward_time_per_layer
 
 
 @family(

@@ -1,6 +1,8 @@
 """Time of a layer, of the embedding and of the output head for a micro-batch, all passes and what they wait for."""
 
-from amped.theory.quantity import quantity
+import numpy as np
+
+from amped.theory.quantity import family, quantity
 from amped.theory.records import total
 
 
@@ -61,14 +63,73 @@ def output_head_time(
     return head + multi_token_prediction_layers * layer_time
 
 
+@family(PASS=("forward", "backward"))
 @quantity("s")
-def forward_pass_time_per_layer(
-    forward_time_per_layer,
-    tensor_forward_communication_time_per_layer,
-    exposed_context_communication_time_per_layer,
-    exposed_expert_communication_time_per_layer,
-    communication_rounds,
+def resident_PASS_time_per_layer(
+    serial_PASS_time_per_layer, queued_expert_PASS_time_per_layer, exposed_expert_PASS_communication_time_per_layer
 ):
-    """Time of a micro-batch's forward pass through a layer, with its share of what it waits for. Source: definition."""
-    exchanged = exposed_context_communication_time_per_layer + exposed_expert_communication_time_per_layer
-    return forward_time_per_layer + tensor_forward_communication_time_per_layer + exchanged / communication_rounds
+    """Time of a micro-batch's PASS pass through a layer, with what it waits for, as if nothing was offloaded.
+
+    Source: definition.
+    """
+    before = serial_PASS_time_per_layer - queued_expert_PASS_time_per_layer
+    return before + exposed_expert_PASS_communication_time_per_layer
+
+
+@quantity("s")
+def forward_pass_time_per_layer(resident_forward_time_per_layer, forward_copy_wait_time_per_layer):
+    """Time of a micro-batch's forward pass through a layer, with all that it waits for. Source: definition."""
+    return resident_forward_time_per_layer + forward_copy_wait_time_per_layer
+
+
+@quantity("s")
+def weight_gradient_pass_time_per_layer(
+    lone_weight_gradient_time_per_layer,
+    exchanged_weight_gradient_time_per_layer,
+    exchange_slowdown_fraction,
+    exposed_offload_communication_time_per_layer,
+    forward_copy_wait_time_per_layer,
+):
+    """What gradients of weights add to those of inputs, which other stages wait for, with what is waited for copies.
+
+    A reduction or an exchange beside them is on the way of the gradients of inputs. Source: arXiv 2401.10241, section 1
+    (B and W).
+    """
+    copies = exposed_offload_communication_time_per_layer - forward_copy_wait_time_per_layer
+    exchanged = exchanged_weight_gradient_time_per_layer * (1 - exchange_slowdown_fraction)
+    return lone_weight_gradient_time_per_layer - exchanged + copies
+
+
+@quantity("s")
+def free_forward_time_per_layer(
+    forward_pass_time_per_layer,
+    forward_offload_link_time_per_layer,
+    link_forward_time_per_layer,
+    tensor_forward_communication_time_per_layer,
+    gradients_have_own_links,
+):
+    """Time of a layer's forward pass in which its messages leave the links of gradients free; at least this much.
+
+    Source: definition.
+    """
+    others = link_forward_time_per_layer - gradients_have_own_links * tensor_forward_communication_time_per_layer
+    return np.maximum(forward_pass_time_per_layer - others - forward_offload_link_time_per_layer, 0)
+
+
+@quantity("s")
+def free_backward_time_per_layer(
+    resident_backward_time_per_layer,
+    exposed_offload_communication_time_per_layer,
+    forward_copy_wait_time_per_layer,
+    backward_offload_link_time_per_layer,
+    link_backward_time_per_layer,
+    tensor_backward_communication_time_per_layer,
+    gradients_have_own_links,
+):
+    """Time of a layer's backward pass in which its messages leave the links of gradients free; at least this much.
+
+    Source: definition.
+    """
+    copies = exposed_offload_communication_time_per_layer - forward_copy_wait_time_per_layer
+    others = link_backward_time_per_layer - gradients_have_own_links * tensor_backward_communication_time_per_layer
+    return np.maximum(resident_backward_time_per_layer + copies - others - backward_offload_link_time_per_layer, 0)

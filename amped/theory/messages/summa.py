@@ -231,33 +231,14 @@ def panel_time(name, messages):
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def exposed_tensor_forward_communication_time_per_layer__2d_summa(
-    tensor_forward_communication_time_per_layer, overlapped_panel_forward_time_per_layer, overlap_slowdown_fraction
+def tensor_gradient_communication_time_per_layer__2d_summa(
+    tensor_forward_communication_time_per_layer, statistics_time_per_layer
 ):
-    """Panels that accelerators wait for forward: the first of each product, and what products do not hide.
-
-    Source: arXiv 2410.00273, section 3. What is hidden still slows products.
-    """
-    beside = overlapped_panel_forward_time_per_layer * (1 - overlap_slowdown_fraction)
-    return tensor_forward_communication_time_per_layer - beside
-
-
-@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
-def exposed_tensor_backward_communication_time_per_layer__2d_summa(
-    tensor_forward_communication_time_per_layer,
-    statistics_time_per_layer,
-    overlapped_panel_backward_time_per_layer,
-    exposed_tensor_forward_communication_time_per_layer,
-    recomputed_layer_fraction,
-    overlap_slowdown_fraction,
-):
-    """Panels that accelerators wait for backward, twice as many, and as forward when recomputing.
+    """Panels of a backward pass: twice those of a forward pass, and as many statistics.
 
     Source: arXiv 2410.00273, section 3.
     """
-    both = 2 * tensor_forward_communication_time_per_layer - statistics_time_per_layer
-    beside = overlapped_panel_backward_time_per_layer * (1 - overlap_slowdown_fraction)
-    return both - beside + exposed_tensor_forward_communication_time_per_layer * recomputed_layer_fraction
+    return 2 * tensor_forward_communication_time_per_layer - statistics_time_per_layer
 
 
 @quantity("s")

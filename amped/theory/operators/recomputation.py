@@ -28,6 +28,18 @@ def recomputed_product_fraction__alternate_products(
     return again / (queries_and_values + keys + values + (2 + gated_mlp) * feedforward_dimension)
 
 
+@quantity("1", choice="activation_recomputation", value="alternate_products")
+def recomputed_projection_fraction__alternate_products(
+    attention_heads, key_value_heads, head_dimension, value_head_dimension
+):
+    """Share of the projection into queries, keys and values that runs again: keys.
+
+    Source: torchtitan, parallelize_llama.py (_get_custom_policy).
+    """
+    queries, keys = attention_heads * head_dimension, key_value_heads * head_dimension
+    return keys / (queries + keys + key_value_heads * value_head_dimension)
+
+
 @quantity("count")
 def communication_rounds(forward_and_backward_passes, recomputed_layer_fraction):
     """Passes that communicate between the shares of a layer, the repeated forward pass too, averaged over the layers.

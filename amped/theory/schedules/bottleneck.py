@@ -4,6 +4,7 @@ import numpy as np
 
 from amped.theory.quantity import quantity, records
 from amped.theory.records import total
+from amped.theory.resources import beside
 from amped.theory.stage_records import Bottleneck, PassTimes, had
 
 
@@ -11,7 +12,7 @@ from amped.theory.stage_records import Bottleneck, PassTimes, had
 def pass_times(
     forward_pass_time_per_layer,
     layer_time,
-    weight_gradient_time_per_layer,
+    weight_gradient_pass_time_per_layer,
     embedding_forward_time,
     embedding_backward_time,
     vocabulary_parallel_communication_time,
@@ -25,7 +26,7 @@ def pass_times(
     Source: arXiv 2401.10241, section 1 (B and W).
     """
     none, more = 0 * embedding_forward_time, multi_token_prediction_layers
-    input_gradient = layer_time - forward_pass_time_per_layer - weight_gradient_time_per_layer
+    input_gradient = layer_time - forward_pass_time_per_layer - weight_gradient_pass_time_per_layer
     back = output_head_input_gradient_time + vocabulary_parallel_communication_time
     there = embedding_forward_time + vocabulary_parallel_communication_time
     return (
@@ -35,9 +36,9 @@ def pass_times(
         PassTimes("input_gradient", input_gradient, embedding_backward_time, back + more * input_gradient),
         PassTimes(
             "weight_gradient",
-            weight_gradient_time_per_layer,
+            weight_gradient_pass_time_per_layer,
             none,
-            output_head_weight_gradient_time + more * weight_gradient_time_per_layer,
+            output_head_weight_gradient_time + more * weight_gradient_pass_time_per_layer,
         ),
     )
 
@@ -96,16 +97,39 @@ def stage_send_time(pipeline_durations):
 
 
 @quantity("s")
-def blocking_stage_send_time(stage_send_time, overlap_pipeline_communication):
-    """Time that a hand-over keeps a stage from computing. Source: Megatron-Core, --overlap-p2p-communication."""
-    return stage_send_time * (1 - overlap_pipeline_communication)
+def free_stage_forward_time(
+    bottleneck_stage, free_forward_time_per_layer, embedding_forward_time, output_head_forward_time
+):
+    """Time of a micro-batch's forward pass on the bottleneck stage in which its messages leave links free.
+
+    Source: definition; at the ends of the network none are sent but once.
+    """
+    (stage,) = bottleneck_stage
+    ends = stage.has_embedding * embedding_forward_time + stage.has_output_head * output_head_forward_time
+    return stage.layers * free_forward_time_per_layer + ends
 
 
 @quantity("s")
-def pipeline_communication_time(
-    stage_send_time, number_of_microbatches_per_minibatch, chunks_per_stage, pipeline_parallel_degree
+def overlapped_stage_send_time(
+    stage_send_time, handovers_per_microbatch, free_stage_forward_time, overlap_pipeline_communication
 ):
-    """Time that a stage sends: each micro-batch, forward and backward, once for each chunk of layers.
+    """Time of a hand-over beside computation, as far as links are free then.
+
+    Source: Megatron-Core, --overlap-p2p-communication.
+    """
+    window = free_stage_forward_time / np.maximum(handovers_per_microbatch, 1)
+    return beside(stage_send_time, window, overlap_pipeline_communication)
+
+
+@quantity("s")
+def blocking_stage_send_time(stage_send_time, overlapped_stage_send_time):
+    """Time that a hand-over keeps a stage from computing. Source: Megatron-Core, --overlap-p2p-communication."""
+    return stage_send_time - overlapped_stage_send_time
+
+
+@quantity("count")
+def handovers_per_microbatch(chunks_per_stage, pipeline_parallel_degree):
+    """Hand-overs of a stage for a micro-batch: forward and backward, once for each chunk of layers.
 
     Chunks go round, so that the first and the last stage are neighbors too. Source: arXiv 2104.04473, section 2.2.2.
     Differs: with one chunk the first and the last of several stages have one neighbor, and are charged for two unless
@@ -114,4 +138,10 @@ def pipeline_communication_time(
     sides = np.where(
         chunks_per_stage > 1, 2 * (pipeline_parallel_degree > 1), np.minimum(pipeline_parallel_degree - 1, 2)
     )
-    return sides * number_of_microbatches_per_minibatch * chunks_per_stage * stage_send_time
+    return sides * chunks_per_stage
+
+
+@quantity("s")
+def pipeline_communication_time(stage_send_time, number_of_microbatches_per_minibatch, handovers_per_microbatch):
+    """Time that a stage sends in a step. Source: arXiv 2104.04473, section 3.2."""
+    return handovers_per_microbatch * number_of_microbatches_per_minibatch * stage_send_time

@@ -8,6 +8,7 @@ import numpy as np
 from amped.theory.conditions import ZERO_BUBBLE_V
 from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.quantity import quantity, records
+from amped.theory.resources import beside
 from amped.theory.stage_records import InFlight
 
 
@@ -37,15 +38,25 @@ def pipeline_idle_time__zero_bubble_v(
     return np.maximum(others, ahead) + 2 * (p - 1) * stage_send_time
 
 
-@quantity("s", **ZERO_BUBBLE_V)
-def pipeline_communication_time__zero_bubble_v(
-    stage_send_time, number_of_microbatches_per_minibatch, pipeline_parallel_degree
-):
-    """Time that the first stage sends: each micro-batch forward from one chunk and backward from the other.
+@quantity("count", **ZERO_BUBBLE_V)
+def handovers_per_microbatch__zero_bubble_v(pipeline_parallel_degree):
+    """Hand-overs of the first stage for a micro-batch: forward from one chunk and backward from the other.
 
     Source: arXiv 2405.15362, section 3.
     """
-    return 2 * number_of_microbatches_per_minibatch * stage_send_time * (pipeline_parallel_degree > 1)
+    return 2 * (pipeline_parallel_degree > 1)
+
+
+@quantity("s", **ZERO_BUBBLE_V)
+def overlapped_stage_send_time__zero_bubble_v(
+    stage_send_time, pipeline_parallel_degree, free_stage_forward_time, overlap_pipeline_communication
+):
+    """Time of a hand-over beside computation; stages between the ends hand over twice as often as they.
+
+    Source: Megatron-Core, --overlap-p2p-communication.
+    """
+    window = free_stage_forward_time / (2 + 2 * (pipeline_parallel_degree > 2))
+    return beside(stage_send_time, window, overlap_pipeline_communication)
 
 
 @records(**ZERO_BUBBLE_V)

@@ -1,9 +1,6 @@
 """The parts of a step in the operator model: the work of the bottleneck stage, and what it waits for."""
 
-import numpy as np
-
 from amped.theory.quantity import family, quantity
-from amped.theory.records import of_phase
 
 
 @family(
@@ -49,13 +46,12 @@ def recomputation_time__operators(recomputation_time_per_layer, bottleneck_stage
 
 
 @quantity("s", choice="performance_model", value="operators")
-def optimizer_time__operators(optimizer_durations, host_update_time, host_time_per_step):
-    """Time of the optimizer step, all of it bound by memory; the host takes its share of the parameters meanwhile.
+def optimizer_time__operators(updating_time, host_time_per_step):
+    """Time of the optimizer step, all of it bound by memory, with what else the host does between steps.
 
-    With what else the host does between steps. Source: arXiv 1910.02054, section 3.1; DeepSpeed, ZeRO-Offload++
-    (Twin-Flow).
+    Source: arXiv 1910.02054, section 3.1.
     """
-    return np.maximum(of_phase("update", optimizer_durations), host_update_time) + host_time_per_step
+    return updating_time + host_time_per_step
 
 
 # --- tensor, context and expert parallelism, pipeline ----------------------------------------------------------------
@@ -103,10 +99,10 @@ def exposed_KIND_communication_time__operators(
 
 @quantity("s", choice="performance_model", value="operators")
 def hidden_pipeline_communication_time__operators(
-    pipeline_communication_time, free_forward_time, overlap_pipeline_communication
+    overlapped_stage_send_time, handovers_per_microbatch, number_of_microbatches_per_minibatch
 ):
     """Hand-overs beside forward computation. Source: Megatron-Core, --overlap-p2p-communication."""
-    return overlap_pipeline_communication * np.minimum(pipeline_communication_time, free_forward_time)
+    return overlapped_stage_send_time * handovers_per_microbatch * number_of_microbatches_per_minibatch
 
 
 @quantity("s", choice="performance_model", value="operators")

@@ -18,13 +18,24 @@ def test_the_share_is_keys_output_and_gate():
     assert llama("alternate_products")["recomputed_product_fraction"] == pytest.approx((1024 + 4096 + 14336) / 53248)
 
 
-def test_time_is_that_share_of_the_products_and_all_that_streams():
+def test_time_is_that_of_every_second_product_and_of_all_that_streams():
+    """Keys are 1024 of 6144 columns of the projection, a gate is half of the product that has it too."""
     e = llama("alternate_products")
     forward = [d for d in e.results.records("layer_durations") if d.phase == "forward"]
-    kinds = ("contraction", "normalization", "element_wise")
-    time = {kind: sum(float(np.sum(d.time * d.count)) for d in forward if d.kind == kind) for kind in kinds}
-    expected = 19456 / 53248 * time["contraction"] + time["normalization"] + time["element_wise"]
-    assert e["recomputation_time_per_layer"] == pytest.approx(expected)
+    time = {d.name: float(np.sum(d.time * d.count)) for d in forward}
+    streams = sum(time[d.name] for d in forward if d.kind in ("normalization", "element_wise"))
+    products = time["query_key_value"] * 1024 / 6144 + time["attention_output"] + time["feedforward_up"] / 2
+    assert e["recomputation_time_per_layer"] == pytest.approx(products + streams)
+
+
+def test_more_work_is_never_faster_in_a_mixture():
+    """The gates of experts are half of their product, whatever the width of a dense network beside them."""
+    mode = {"activation_recomputation": "alternate_products"}
+    runs = [amped.estimate("mixtral-8x7b", **mode, feedforward_dimension=width) for width in (2048, 14336, 28672)]
+    times = [e["step_time"] for e in runs]
+    assert times == sorted(times)
+    wide = amped.estimate("mixtral-8x7b", **mode, expert_feedforward_dimension=28672)
+    assert wide["recomputation_time"] > runs[0]["recomputation_time"]
 
 
 def test_it_lies_between_nothing_and_everything():

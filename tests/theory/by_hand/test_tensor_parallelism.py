@@ -44,19 +44,26 @@ def test_a_reduction_runs_beside_the_gradient_of_the_weight() -> None:
     assert times(ONE_PRODUCT_A_SECOND, inter_accelerator_bandwidth="0.01 B/s") == (4 * 6400 - 1536, 1536)
 
 
-def test_sequence_parallelism_hides_its_gathers_in_any_case() -> None:
+def test_sequence_parallelism_hides_its_gathers_where_overlap_is_on() -> None:
     """Inputs gathered again beside gradients of inputs; what was gathered is scattered beside gradients of weights.
 
     Gradients are gathered before a block's backward pass starts, and waited for.
     """
     assert times(ONE_PRODUCT_A_SECOND, SEQUENCE) == (4 * 32 + 2 * 32, 4 * 32)
-    assert times(ONE_PRODUCT_A_SECOND, SEQUENCE, APART) == (4 * 32 + 4 * 32, 2 * 32)
+    assert times(ONE_PRODUCT_A_SECOND, SEQUENCE, APART) == (10 * 32, 0)
 
 
 def test_products_in_chunks_hide_all_but_the_first() -> None:
     """Two chunks: half of the forward's four, and of the gathers of gradients, beside products (arXiv 2305.06942)."""
     chunks = {"overlap_forward_tensor_communication": True}
     assert times(ONE_PRODUCT_A_SECOND, SEQUENCE, chunks) == (2 * 32 + 1 * 32, 2 * 32 + 5 * 32)
+
+
+def test_software_may_hide_a_share_of_its_chunks() -> None:
+    """A quarter of the halves of four messages forward, and of two gathers of gradients; the rest as without chunks."""
+    chunks = {"overlap_forward_tensor_communication": True, "tensor_chunk_overlap_fraction": 0.25}
+    hidden = 4 * 32 + (2 * 32 + 32) / 4
+    assert times(ONE_PRODUCT_A_SECOND, SEQUENCE, chunks) == (10 * 32 - hidden, hidden)
 
 
 def test_what_runs_beside_kernels_slows_them() -> None:

@@ -78,6 +78,8 @@ def assert_hidden_behind_work(told: amped.Estimate) -> None:
     waited = told["exposed_tensor_communication_time"] if told["gradients_have_own_links"] else 0.0
     for kind in PARALLELISMS:  # gradients on links of their own also travel while tensor parallelism is waited for
         room = computed + waited if kind in ("data", "pipeline") else computed
+        # sharded ones, of every micro-batch, also while the stage waits for others
+        room += told["pipeline_bubble_time"] if kind == "data" and told["zero_stage"] > 1 else 0
         assert told[f"hidden_{kind}_communication_time"] <= room * (1 + 1e-12)
 
 
