@@ -14,7 +14,7 @@ import amped
 from amped.exploration.answer import Exploration
 from tests.helpers.explore import EVERYTHING, Row
 from tests.helpers.formulas import sectioned
-from tests.helpers.tpe import CONFIGURATIONS, DATA, MAPPING, NETWORK, inputs, machine
+from tests.helpers.tpe import CONFIGURATIONS, DATA, KEEPS_WHAT_IT_GATHERED, MAPPING, NETWORK, inputs, machine
 
 OPTIMA = json.loads((DATA / "tpe_optima.json").read_text("utf-8"))["optima"]
 NAME = next(name for name in CONFIGURATIONS if "1d-gpt3_1T" in name)
@@ -36,7 +36,10 @@ def explored(number: int) -> Exploration:
     }  # fmt: skip
     own = {"number_of_accelerators": size["gpus"], "batch_size": size["global_batch_size"]}
     values = NETWORK | MAPPING | network | machine(size["system"]) | own | {"memory_capacity": 1e15}
-    return amped.explore(sectioned(values), kernel_efficiencies="TPE constants", space="degrees", top=EVERYTHING)
+    return amped.explore(
+        sectioned(values), kernel_efficiencies="TPE constants", space="degrees", top=EVERYTHING,
+        formulas=KEEPS_WHAT_IT_GATHERED,
+    )  # fmt: skip
 
 
 def tool_memory(row: Row) -> float:
