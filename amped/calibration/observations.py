@@ -19,6 +19,7 @@ from amped.configuring.sources import LookedUp
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run
 from amped.engine.resolve import plan
+from amped.estimation.estimation import with_layout
 from amped.tables.table_files import KERNELS
 from amped.tables.tables import Row
 from amped.validation.measurements import TIME, Measurement
@@ -69,6 +70,7 @@ def network_of(scenario: Scenario) -> str:
 
 def _step_times(scenario: Scenario) -> tuple[dict[str, float], Callable[[Mapping[str, Array]], Array]]:
     """The coefficients that a step's time depends on, and that time as a function of them: planned once, run in one go."""
+    scenario = with_layout(scenario)
     chosen = plan(scenario.catalogue, (TIME,), scenario.sources)
     given, origins = scenario.sources.given, scenario.sources.origins
     start = {name: float(given[name]) for name in chosen.leaves if _is_of_kernels(origins.get(name))}

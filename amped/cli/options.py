@@ -178,10 +178,11 @@ def overrides(settings: list[str]) -> dict[str, object]:
 def _is_layout(name: str) -> bool:
     """Whether the value of a name lists the layers of stages, which is one text."""
     from amped.base.aliases import aliases
+    from amped.configuring.values import TEXTS
     from amped.theory.catalogue import catalogue
 
     name = aliases().canonical(name)
-    return name in catalogue() and catalogue()[name].mark.unit == "layout"
+    return name in catalogue() and catalogue()[name].mark.unit in TEXTS
 
 
 def tell(text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import Problem, did_you_mean, quoted
+from amped.configuring.values import TEXTS
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Catalogue, Quantity
 from amped.theory.quantity import CATEGORIES
@@ -79,7 +80,7 @@ def _parameter(quantity: Quantity) -> dict[str, Any]:
     if quantity.is_selector:
         keys = _PARAMETER_KEYS | {"value": _value({"enum": list(mark.choices)})}
         return {"description": quantity.summary} | _object(keys)
-    if mark.unit == "layout":
+    if mark.unit in TEXTS:
         return {"description": quantity.summary} | _object(_PARAMETER_KEYS | {"value": _value({"type": "string"})})
     kind = "boolean" if mark.unit == "boolean" else "share" if mark.or_boolean else "number"
     unit = "" if kind == "boolean" else f" Unit: {mark.bare or mark.unit}."

@@ -92,7 +92,7 @@ class _Builder:
 
     def _unknown(self, written_name: str, where: str) -> Problem:
         if written_name in aliases().retired:
-            return Problem(f"{quoted(written_name)} is a retired name of AMPeD's, and not used", where, "leave it out")
+            return Problem(f"{quoted(written_name)} is a retired name, and not used", where, "leave it out")
         rules = self.catalogue.constraints
         names = [*(n for n in self.catalogue if n not in rules), *ROW_NAMES, *aliases().suggested()]
         rule = ", which is a rule" if written_name in rules else ""

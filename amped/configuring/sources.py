@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from amped.configuring.values import Layout, Value
+from amped.configuring.layouts import Layout
+from amped.configuring.values import Value
 from amped.tables.tables import Row
 
 

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from amped.base.errors import ConfigError, did_you_mean, plain, quoted
 from amped.base.units import parse
+from amped.configuring.layouts import Layout, Pattern, read_layout, read_pattern
 from amped.theory.catalogue import Quantity
 
-
-class Layout(str):
-    """The layers of each pipeline stage as the user wrote them: text at the doors, records inside."""
-
-    @property
-    def layers(self) -> tuple[float, ...]:
-        """Layers of each stage; `10*2` stands for two stages of 10."""
-        parts = (part.partition("*") for part in self.split(","))
-        return tuple(float(layers) for layers, _, times in parts for _ in range(int(times or 1)))
-
-
-Value = float | str | Layout
+Value = float | str | Layout | Pattern
 RATES = ("Hz", "1/s", "byte/s", "flop/s")
-LAYOUT = re.compile(r"[1-9]\d{0,5}(\*[1-9]\d{0,3})?(,[1-9]\d{0,5}(\*[1-9]\d{0,3})?)*")
-MOST_STAGES = 4096
+TEXTS = {"layout": read_layout, "pattern": read_pattern}
 # Beyond this, neighboring whole numbers are the same float64.
 LARGEST_COUNT = 2.0**53
 
@@ -45,8 +33,8 @@ def read_value(quantity: Quantity, written: object, old_style: bool = False) -> 
                           "give the quantities it is made of")  # fmt: skip
     if quantity.is_selector:
         return _choice(quantity, written)
-    if mark.unit == "layout":
-        return _layout(quantity, written)
+    if mark.unit in TEXTS:
+        return TEXTS[mark.unit](quantity.name, written)
     if mark.unit == "boolean":
         return _boolean(quantity, written)
     if isinstance(written, bool) and mark.or_boolean:
@@ -81,14 +69,6 @@ def _choice(quantity: Quantity, written: object) -> str:
     hint = did_you_mean(written, options) if isinstance(written, str) else ""
     raise ConfigError(f"{quoted(written)} is no choice of '{quantity.name}'",
                       f"{hint} it is one of {', '.join(options)}".strip())  # fmt: skip
-
-
-def _layout(quantity: Quantity, written: object) -> Layout:
-    text = "".join(str(written).split()) if isinstance(written, str | int) else ""
-    if not LAYOUT.fullmatch(text) or len(Layout(text).layers) > MOST_STAGES:
-        raise ConfigError(f"{quoted(written)} does not list layers",
-                          f"'{quantity.name}' is text, the layers of each stage in order: 9,10,10,11 or 9,10*2,11")  # fmt: skip
-    return Layout(text)
 
 
 def _boolean(quantity: Quantity, written: object) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import EvaluationError, Problem
-from amped.configuring.values import Layout
+from amped.configuring.layouts import Layout
 from amped.engine.axes import JointAxis, JointBlock, gathered
 from amped.engine.resolve import Plan
 from amped.theory.catalogue import Formula
@@ -53,7 +53,7 @@ class Results(Mapping[str, Array]):
         return name in self.cells and isinstance(self.cells[str(name)][0], np.ndarray)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, (data, _) in self.cells.items() if isinstance(data, np.ndarray))
+        return (name for name, (data, _) in self.cells.items() if isinstance(data, np.ndarray) and "__" not in name)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -243,8 +243,7 @@ def _numbers(name: str, data: Any) -> Iterator[tuple[str, Array]]:
 def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Columns) -> tuple[Any, int]:
     extent = [1] * (1 + len(axes))
     if isinstance(layout := values.get(name), Layout):
-        shares = enumerate(layout.layers)
-        return tuple(Share(f"stage {n}", np.full(extent, layers)) for n, layers in shares), 0
+        return tuple(_share(f"stage {n}", chunks, extent) for n, chunks in enumerate(layout.counts)), 0
     if name in joint.columns or name in joint.tied:
         column, mask = joint.column(name)
         return column.reshape(*extent[1:], -1), mask
@@ -252,6 +251,11 @@ def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Columns)
         extent[list(axes).index(name)] = -1
         return np.asarray(axes[name], dtype=np.float64).reshape(extent), 0
     return np.full(extent, values[name], dtype=np.float64), 0
+
+
+def _share(name: str, chunks: Sequence[Sequence[float]], extent: list[int]) -> Share:
+    """What a layout lists for a stage, as arrays."""
+    return Share(name, tuple(tuple(np.full(extent, layers) for layers in chunk) for chunk in chunks))
 
 
 def _evaluated(formula: Formula, cells: dict[str, Any], joint: Joint, dimensions: int) -> tuple[Any, int]:

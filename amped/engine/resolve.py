@@ -14,6 +14,7 @@ from itertools import chain
 
 from amped.base.errors import Problem, ResolveError, did_you_mean
 from amped.configuring.sources import Sources
+from amped.engine.kinds import Kinds
 from amped.theory.catalogue import Catalogue, Formula, Quantity
 
 # Plans that are remembered; one is some tens of kilobytes.
@@ -57,6 +58,7 @@ class _Walk:
         self.lacking: dict[str, tuple[str, ...]] = {}
         self.needed_by: dict[str, str] = {}
         waiting = [(name, "") for name in reversed(names)]
+        kinds = Kinds(catalogue, given, choices)
         while waiting:
             name, needer = waiting.pop()
             if name in self.needed_by:
@@ -65,9 +67,9 @@ class _Walk:
             if name in given:
                 self.leaves.append(name)
                 continue
-            formula = catalogue[name].chosen(given, choices)
+            formula = kinds.formula(name)
             if formula is None or (formula.mark.kind == "parameter" and formula.function() is None):
-                self.lacking[name] = (name,)
+                self.lacking[name] = (name.partition("__")[0],)
                 continue
             self.formulas[name] = formula
             waiting += [(argument, name) for argument in reversed(formula.arguments) if argument not in self.needed_by]
@@ -145,9 +147,9 @@ def plan(catalogue: Catalogue, targets: Iterable[str], sources: Sources, optiona
     Raises:
         ResolveError: an unknown target, inputs that nobody gives (all at once), or a cycle with its chain.
     """
-    targets = tuple(targets)
     choices = chosen_values(catalogue, sources)
-    return _planned(catalogue, targets, frozenset(sources.given), tuple(choices.items()), tuple(optional))
+    selected = tuple((name, choices[name]) for name in catalogue.selectors)
+    return _planned(catalogue, tuple(targets), frozenset(sources.given), selected, tuple(optional))
 
 
 @lru_cache(maxsize=MOST_PLANS)

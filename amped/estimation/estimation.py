@@ -23,6 +23,7 @@ from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import Given
 from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
+from amped.estimation.laying_out import laid_out
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import ErrorBand, Ground, error_band
@@ -63,7 +64,7 @@ DETAILS = (
     "layer_operators", "embedding_operators", "output_head_operators", "layer_passes", "recomputed_layer_fraction",
     "fullest_stage_index", "pipeline_stages", "stage_ends", "available_memory_bytes", "chunks_per_stage",
     "first_stage_layers", "middle_stage_layers", "last_stage_layers", "kept_activation_bytes_per_layer",
-    "embedding_activation_bytes", "output_head_activation_bytes", "communication_rounds", "layers",
+    "embedding_activation_bytes", "output_head_activation_bytes", "communication_rounds", "layers", "kind_activations",
 )  # fmt: skip
 # What one performance model has beside.
 MODEL_DETAILS = {
@@ -94,7 +95,8 @@ class Estimation:
     @property
     def choices(self) -> Mapping[str, str]:
         """The selectors and their values."""
-        return self.plan.choices
+        texts = {name: text for name, text in self.scenario.sources.choices.items() if name not in self.plan.choices}
+        return {**texts, **self.plan.choices}
 
     def __getitem__(self, name: str) -> float:
         """The number of one quantity, in its canonical unit.
@@ -232,6 +234,7 @@ def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
         ResolveError: for missing inputs; MappingError for a mapping that cannot run; EvaluationError for no number.
     """
     with _told_of(scenario):
+        scenario = with_layout(scenario)
         chosen = _planned(scenario)
     return _placed(scenario, _checked(scenario, chosen), kind)
 
@@ -246,9 +249,11 @@ def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind
     """Estimates several configurations, those of one structure in one go; a refusal stands where one is refused."""
     found: dict[int, Kind | AmpedError] = {}
     alike: dict[tuple[int, str], tuple[Plan, list[int]]] = {}
+    scenarios = [*scenarios]
     for place, scenario in enumerate(scenarios):
         try:
             with _told_of(scenario):
+                scenarios[place] = scenario = with_layout(scenario)
                 chosen = _planned(scenario)
                 values = (scenario.sources.given[name] for name in chosen.leaves)
                 layout = "".join(value for value in values if isinstance(value, str))
@@ -278,9 +283,18 @@ def _told_of(scenario: Scenario) -> Iterator[None]:
         raise type(error)(error.problems, file=scenario.label) from error.__cause__
 
 
+def with_layout(scenario: Scenario) -> Scenario:
+    """The scenario with the layout of its pipeline.
+
+    Raises:
+        ConfigError: for a list where one value is needed; MappingError for a layout that does not add up.
+    """
+    refuse_sweeps(scenario, "an estimate")
+    return replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources))
+
+
 def _planned(scenario: Scenario) -> Plan:
     """The plan of an estimate."""
-    refuse_sweeps(scenario, "an estimate")
     known = scenario.catalogue
     model = chosen_values(known, scenario.sources)["performance_model"]
     wanted = (*RESULTS, *MAPPING_ECHO, *known.constraints, *DETAILS, *MODEL_DETAILS[model])

@@ -9,7 +9,10 @@ from amped.base.errors import MappingError
 from amped.estimation.estimation import Estimation
 from amped.theory.schedules.orders import SCHEDULES
 from amped.theory.schedules.timeline import Timeline, Work, executed
+from amped.theory.stage_records import on
 
+# Layers of each kind, for each stage and each of its chunks.
+Layers = Sequence[Sequence[Sequence[float]]]
 # Passes of a step that are executed in reasonable time, some seconds for a million.
 MOST_PASSES = 3_000_000
 
@@ -54,7 +57,7 @@ def executed_step(e: Estimation) -> ExecutedStep:
     if (passes := 3 * stages * microbatches * chunks) > MOST_PASSES:
         raise MappingError(f"a step of {passes:,} passes is too long to execute pass by pass",
                            f"up to {MOST_PASSES:,} are: raise microbatch_size, or leave --timeline out")  # fmt: skip
-    layers = _layers(e, stages)
+    layers = _layers(e, stages, chunks)
     closed = e.choices["performance_model"] == "amped"
     work = _even_work(e, stages, chunks) if closed else _work(e, layers, chunks)
     send = e["exposed_pipeline_communication_time"] / (2 * microbatches * chunks) if closed else e["stage_send_time"]
@@ -64,35 +67,34 @@ def executed_step(e: Estimation) -> ExecutedStep:
                         e["step_time"])  # fmt: skip
 
 
-def _layers(e: Estimation, stages: int) -> list[float]:
-    """Layers of each stage."""
-    if "pipeline_layout" in e:
-        return [share.layers for share in e.results.records("pipeline_layout")]
-    if stages == 1:
-        return [e["layers"]]
-    return [e["first_stage_layers"], *[e["middle_stage_layers"]] * (stages - 2), e["last_stage_layers"]]
+def _layers(e: Estimation, stages: int, chunks: int) -> Layers:
+    """Layers of each kind in each chunk of each stage."""
+    if "pipeline_layout" in e.results.cells:
+        return [share.chunks for share in e.results.records("pipeline_layout")]
+    ends = [e["first_stage_layers"], *[e["middle_stage_layers"]] * (stages - 2), e["last_stage_layers"]]
+    return [[(n / chunks,)] * chunks for n in ([e["layers"]] if stages == 1 else ends)]
 
 
-def _ends(e: Estimation, layers: Sequence[float], chunks: int) -> tuple[tuple[int, int], tuple[int, int]]:
+def _ends(e: Estimation, layers: Layers, chunks: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Stage and chunk of the embedding, and of the output head."""
     at_first = SCHEDULES[e.choices["pipeline_schedule"]].first_has_the_output_head
     return (0, 0), (0 if at_first else len(layers) - 1, chunks - 1)
 
 
-def _work(e: Estimation, layers: Sequence[float], chunks: int) -> list[list[Work]]:
+def _work(e: Estimation, layers: Layers, chunks: int) -> list[list[Work]]:
     """Times of the operators of each chunk of each stage."""
     times, (first, last) = e.results.records("pass_times"), _ends(e, layers, chunks)
     return [
         [
             Work(
                 *(
-                    n / chunks * t.layer + t.embedding * ((s, c) == first) + t.output_head * ((s, c) == last)
+                    t.of_layers(kinds) + t.embedding * ((s, c) == first) + t.output_head * ((s, c) == last)
                     for t in times
                 )
             )
-            for c in range(chunks)
+            for c, kinds in enumerate(own)
         ]
-        for s, n in enumerate(layers)
+        for s, own in enumerate(layers)
     ]
 
 
@@ -105,14 +107,12 @@ def _even_work(e: Estimation, stages: int, chunks: int) -> list[list[Work]]:
     return [[Work(forward * share, back * share, e["weight_update_time"] * share)] * chunks] * stages
 
 
-def _sizes(e: Estimation, layers: Sequence[float], chunks: int) -> list[list[float]]:
+def _sizes(e: Estimation, layers: Layers, chunks: int) -> list[list[float]]:
     """Bytes that a micro-batch keeps in each chunk of each stage."""
     first, last = _ends(e, layers, chunks)
     embedded, head = e["embedding_activation_bytes"], e["output_head_activation_bytes"]
+    kept = [kind.bytes for kind in e.results.records("kind_activations")]
     return [
-        [
-            n / chunks * e["kept_activation_bytes_per_layer"] + embedded * ((s, c) == first) + head * ((s, c) == last)
-            for c in range(chunks)
-        ]
-        for s, n in enumerate(layers)
+        [on(kinds, kept) + embedded * ((s, c) == first) + head * ((s, c) == last) for c, kinds in enumerate(own)]
+        for s, own in enumerate(layers)
     ]

@@ -13,6 +13,7 @@ from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import LookedUp
 from amped.engine.evaluate import Results, check_finite, run
 from amped.engine.resolve import plan
+from amped.estimation.laying_out import laid_out
 from amped.estimation.rules import broken_rules
 
 
@@ -65,6 +66,7 @@ def explained(scenario: Scenario, name: str) -> Explanation:
         ResolveError: for an unknown name or missing inputs.
     """
     refuse_sweeps(scenario, "explain")
+    scenario = replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources))
     known = scenario.catalogue
     if isinstance(name, str):
         name = aliases().canonical(aliases().records.get(name, name))

@@ -87,7 +87,7 @@ def variations(
         kind, formula = kind_of_input(name, quantity.category), formulas.get(name)
         if kind not in kinds or quantity.is_selector or quantity.mark.kind == "records" or quantity.mark.constrains:
             continue
-        if name in sources.given:
+        if name in sources.given and not isinstance(sources.given[name], str):
             yield _variation(quantity, kind, sources.given[name], lists.get(name, ()), step)
         elif formula is not None and not formula.arguments and not _defined(formula):
             yield _variation(quantity, kind, float(formula.function()), (), step)

@@ -138,9 +138,11 @@ class Catalogue(Mapping[str, Quantity]):
             raise WiringError(problems)
 
     def __getitem__(self, name: str) -> Quantity:
-        return self._quantities[name]
+        """The quantity of a name; `X__if_dense`, an argument that asks for one kind of layers, is the quantity X."""
+        return self._quantities[name.partition("__")[0]]
 
     def __contains__(self, name: object) -> bool:
+        """Whether there is a quantity of just this name."""
         return name in self._quantities
 
     def __iter__(self) -> Iterator[str]:
@@ -160,7 +162,7 @@ class Catalogue(Mapping[str, Quantity]):
         if len({f.mark.unit for f in quantity.formulas}) > 1:
             yield Problem(f"the alternatives of '{quantity.name}' have different units", advice="declare one unit")
         for formula in quantity.formulas:
-            for argument in formula.arguments:
+            for argument in (name.partition("__")[0] for name in formula.arguments):
                 if argument not in self:
                     hint = did_you_mean(argument, self)
                     yield Problem(f"'{_title(formula)}' needs '{argument}', which nothing gives", advice=hint)

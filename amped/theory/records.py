@@ -25,6 +25,10 @@ class Record:
 
     name: str
 
+    def named(self, name: str) -> Self:
+        """The same record under another name."""
+        return replace(self, name=name)
+
     def mapped(self, function: Callable[[Any], Any]) -> Self:
         """The same record with `function` applied to each array."""
         return type(self)(*(_mapped(getattr(self, field.name), function) for field in fields(self)))

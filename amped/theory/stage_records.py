@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from amped.theory.records import Record
+from amped.theory.records import Record, total
 
 
 @dataclass(frozen=True, slots=True)
 class Share(Record):
-    """What a layout lists for one pipeline stage."""
+    """What a layout lists for one pipeline stage: for each of its chunks, how many layers of each kind.
 
-    layers: Any
+    The last kind are modules that predict further tokens, which `layers` does not count.
+    """
+
+    chunks: tuple[tuple[Any, ...], ...]
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """Layers of each kind in all chunks."""
+        return tuple(total(chunk[kind] for chunk in self.chunks) for kind in range(len(self.chunks[0])))
+
+    @property
+    def layers(self) -> Any:
+        """Layers of the network in all chunks."""
+        return total(self.kinds[:-1])
 
 
 # Whether a stage has an end of the network, where that is structure.
@@ -42,17 +55,18 @@ class Stage(Record):
     """A pipeline stage that stands for all that are like it. Of several, it is the last one.
 
     Attributes:
-        layers, layers_before, layers_after: layers of the stage, and of all stages before and after it.
+        layers: layers of the stage, of all kinds.
+        kinds, kinds_before, kinds_after: layers of each kind on the stage, and on all stages before and after it.
         index, stages_after: the stages before and after it.
         most_stages_after: the stages after the first of those that it stands for.
-        has_embedding, has_output_head: whether it has the embedding and the output head: YES, NO, or 1 where it has and
-            0
-            elsewhere.
+        has_embedding, has_output_head: whether it has the embedding and the output head: YES, NO, or 1 where it has
+            and 0 elsewhere.
     """
 
     layers: Any
-    layers_before: Any
-    layers_after: Any
+    kinds: tuple[Any, ...]
+    kinds_before: tuple[Any, ...]
+    kinds_after: tuple[Any, ...]
     index: Any
     stages_after: Any
     most_stages_after: Any
@@ -129,6 +143,13 @@ class InFlight(Record):
     output_head: Any
 
 
+@dataclass(frozen=True, slots=True)
+class ChunksInFlight(Record):
+    """Micro-batches that a stage holds in each of its chunks, at each moment that may be the fullest."""
+
+    moments: tuple[tuple[Any, ...], ...]
+
+
 def alike(stages: Sequence[Stage], count: Any, output_head: Any) -> tuple[InFlight, ...]:
     """Stages that hold equally many micro-batches, in the output head as many as is said."""
     return tuple(InFlight(s.name, count, count, count, output_head) for s in stages)
@@ -142,39 +163,69 @@ class Held(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class LayerTimes(Record):
+    """Seconds that a micro-batch takes in one layer of a kind, pass by pass, with what it waits for."""
+
+    forward: Any
+    input_gradient: Any
+    weight_gradient: Any
+
+
+def on(kinds: Sequence[Any], values: Iterable[Any]) -> Any:
+    """The sum over some layers of each kind, with the value of one layer of each."""
+    return total(count * value for count, value in zip(kinds, values, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
 class Bottleneck(Record):
     """What the stage that paces the pipeline has, as of `Stage`, and the seconds that a micro-batch takes there."""
 
-    layers: Any
+    kinds: tuple[Any, ...]
     has_embedding: Any
     has_output_head: Any
     time: Any
 
 
 @dataclass(frozen=True, slots=True)
-class PassTimes(Record):
-    """Seconds that a micro-batch takes in one kind of pass: in a layer, in the embedding, in the output head."""
+class LayerShares(Record):
+    """Shares of some layers that have a dense feed-forward network and a mixture of experts."""
 
-    layer: Any
+    dense: Any
+    mixture: Any
+
+    def mean(self, dense: Any, mixture: Any) -> Any:
+        """The mean over these layers of what a layer of each kind has."""
+        return self.dense * dense + self.mixture * mixture
+
+
+@dataclass(frozen=True, slots=True)
+class PassTimes(Record):
+    """Seconds that a micro-batch takes in one kind of pass: in a layer of each kind, the embedding, the output head."""
+
+    kinds: tuple[Any, ...]
     embedding: Any
     output_head: Any
 
     def in_chunks(self, chunks: Any) -> PassTimes:
         """The same for one of several chunks of layers."""
-        return replace(self, layer=self.layer / chunks)
+        return replace(self, kinds=tuple(layer / chunks for layer in self.kinds))
+
+    def of_layers(self, kinds: Sequence[Any]) -> Any:
+        """Seconds in some layers of each kind."""
+        return on(kinds, self.kinds)
 
     def of(self, stage: Stage) -> Any:
         """Seconds on a stage."""
         ends = had(stage.has_embedding, self.embedding) + had(stage.has_output_head, self.output_head)
-        return stage.layers * self.layer + ends
+        return self.of_layers(stage.kinds) + ends
 
     def before(self, stage: Stage) -> Any:
         """Seconds on all stages before one."""
-        return stage.layers_before * self.layer + lacked(stage.has_embedding, self.embedding)
+        return self.of_layers(stage.kinds_before) + lacked(stage.has_embedding, self.embedding)
 
     def after(self, stage: Stage) -> Any:
         """Seconds on all stages after one."""
-        return stage.layers_after * self.layer + lacked(stage.has_output_head, self.output_head)
+        return self.of_layers(stage.kinds_after) + lacked(stage.has_output_head, self.output_head)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ FACTS = {
     "power_limit": "power or clock that was set below the part's own",
     "quantization": "a format that amped does not have, as int8",
     "recomputed_modules": "single modules that are recomputed",
-    "stage_layout": "stages with slots for embedding, output head or loss",
     "tensor_split": "what tensor parallelism leaves whole or gathers",
     "version": "container or version of the software",
 }

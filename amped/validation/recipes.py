@@ -20,6 +20,7 @@ from amped.configuring.scenario import Scenario, read_scenario
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import NO_TUPLES, run
 from amped.engine.resolve import plan
+from amped.estimation.estimation import with_layout
 
 MICROBATCH, STAGES, OVERLAP = "microbatch_size", "virtual_pipeline_stages", "overlap_data_communication"
 AGAIN, SEQUENCE = "activation_recomputation", "sequence_parallel"
@@ -68,7 +69,6 @@ def _choices(scenario: Scenario, names: set[str]) -> Iterator[Choice]:
         choice = {
             MICROBATCH: size, STAGES: chunk, OVERLAP: True if OVERLAP in names else None,
             SEQUENCE: True if SEQUENCE in names and tensor > 1 else None,
-            "uneven_chunks": chunk > 1 if ends and chunk else None,
         }  # fmt: skip
         yield {name: value for name, value in choice.items() if value is not None}
 
@@ -97,11 +97,17 @@ def _keeping_less(
 
 
 def _tried(settings: Mapping[str, Any], choices: Sequence[Choice], tables: str | Path | None) -> list[Tried]:
-    """For each choice that can run: its time, and whether it fits. All are evaluated at once; texts are the same in all."""
-    if not choices:
-        return []
+    """For each choice that can run: its time, and whether it fits; those of as many chunks a stage are laid out alike."""
+    alike: dict[object, list[Choice]] = {}
+    for choice in choices:
+        alike.setdefault(choice.get(STAGES), []).append(choice)
+    return [tried for own in alike.values() for tried in _tried_at_once(settings, own, tables)]
+
+
+def _tried_at_once(settings: Mapping[str, Any], choices: Sequence[Choice], tables: str | Path | None) -> list[Tried]:
+    """The same for choices of one structure, evaluated at once; texts are the same in all."""
     try:
-        scenario = read_scenario({}, {**settings, **choices[0]}, tables)
+        scenario = with_layout(read_scenario({}, {**settings, **choices[0]}, tables))
         known = scenario.catalogue
         chosen = plan(known, (TIME, FITS, *known.constraints), scenario.sources)
         rules = [name for name in known.constraints if name in chosen.by_name]

@@ -10,10 +10,6 @@ from tests.helpers.config import config
 WRONG_DEGREES = [
     ({"tensor_parallel_degree": 3}, ["tensor_parallel_degree = 3", "nearest tensor_parallel_degree: 2 or 4"]),
     (
-        {"pipeline_parallel_degree": 3},
-        ["layers = 32, pipeline_parallel_degree = 3", "nearest pipeline_parallel_degree: 2 or 4"],
-    ),
-    (
         {"data_parallel_degree": 8},
         ["data_parallel_degree = 8", "number_of_accelerators = 64", "nearest data_parallel_degree: 16"],
     ),

@@ -3,8 +3,8 @@
 from random import Random
 from typing import Any, NamedTuple
 
+from amped.configuring.layouts import Layout
 from amped.configuring.sources import Sources
-from amped.configuring.values import Layout
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import plan
 from amped.theory.catalogue import catalogue

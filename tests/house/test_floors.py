@@ -190,7 +190,7 @@ RECORDS = {
 def test_every_file_of_a_chapter_is_a_page_of_the_book_or_executes_it() -> None:
     chapters = [p for p in SOURCES if len(module_of(p).split(".")) > 3 and module_of(p).startswith("amped.theory.")]
     others = {module_of(p) for p in chapters if p not in PAGES and p.name != "__init__.py"}
-    assert others == {"amped.theory.schedules.orders", "amped.theory.schedules.timeline"}
+    assert others == {f"amped.theory.schedules.{name}" for name in ("orders", "pass_by_pass", "timeline")}
 
 
 def test_formulas_know_numpy_and_the_marks_and_tables_of_their_folder() -> None:

@@ -25,7 +25,10 @@ def test_what_is_varied_is_the_configuration_as_it_is(name):
 
 @pytest.mark.parametrize(("name", "every"), [("default", 5), ("mixtral-8x7b", 7)])
 def test_trials_equal_estimates_of_that_value_alone(name, every):
-    unequal = [(effect.name, trial) for effect in sensitivity(name).effects[::every] for trial in effect.trials
+    effects = [
+        e for e in sensitivity(name).effects[::every] if e.name != "layers"
+    ]  # those beyond the mixtures are dense
+    unequal = [(effect.name, trial) for effect in effects for trial in effect.trials
                if alone(name, "step_time", effect, trial.value) != trial.result]  # fmt: skip
     assert unequal == []
 

@@ -34,8 +34,8 @@ def test_a_row_that_is_not_modeled_names_the_fact():
     missed = {r.measurement.id: r for r in shipped() if r.missed}
     for r in missed.values():
         facts = r.measurement.row.facts
-        assert set(ESSENTIAL) & set(facts) or "stage_layout" in facts, r.reason
-    assert len(missed) == 34
+        assert set(ESSENTIAL) & set(facts), r.reason
+    assert len(missed) == 24
 
 
 def test_no_value_of_a_row_is_left_unread():

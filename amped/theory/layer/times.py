@@ -48,7 +48,7 @@ def output_head_time(
     output_head_weight_gradient_time,
     vocabulary_parallel_communication_time,
     layer_time,
-    multi_token_prediction_layers,
+    predictions_in_output_head,
 ):
     """What a micro-batch takes in the output head, and in the layers that predict further tokens.
 
@@ -60,7 +60,7 @@ def output_head_time(
         + output_head_weight_gradient_time
         + vocabulary_parallel_communication_time
     )
-    return head + multi_token_prediction_layers * layer_time
+    return head + predictions_in_output_head * layer_time
 
 
 @family(PASS=("forward", "backward"))

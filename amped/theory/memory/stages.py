@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from amped.theory.conditions import LISTED
 from amped.theory.quantity import quantity, records
-from amped.theory.records import least
-from amped.theory.stage_records import Held, had
+from amped.theory.records import latest, least
+from amped.theory.stage_records import Held, ends_of, had, on
 
 
 @records()
@@ -15,10 +16,26 @@ def stage_states(stage_parameters, device_states):
 
 
 @records()
+def layer_activations(device_activation_bytes_per_layer):
+    """Activations of a micro-batch that stay on the accelerator in a layer. Source: definition."""
+    return (Held("layer", device_activation_bytes_per_layer),)
+
+
+@records(**LISTED)
+def kind_activations__of_layout(layer_activations__of_each_kind):
+    """Activations of a micro-batch in a layer of each kind; a module that predicts further tokens has the last kind.
+
+    Source: arXiv 2412.19437, section 2.2.
+    """
+    *_, last = layer_activations__of_each_kind
+    return (*layer_activations__of_each_kind, last.named("prediction"))
+
+
+@records()
 def stage_activations(
     pipeline_stages,
     stage_microbatches_in_flight,
-    device_activation_bytes_per_layer,
+    kind_activations,
     embedding_activation_bytes,
     output_head_activation_bytes,
 ):
@@ -29,11 +46,34 @@ def stage_activations(
     """
     found = []
     for s, held in zip(pipeline_stages, stage_microbatches_in_flight, strict=True):
-        layers = device_activation_bytes_per_layer * s.layers * held.layers
+        layers = on(s.kinds, (kind.bytes for kind in kind_activations)) * held.layers
         embedding = had(s.has_embedding, embedding_activation_bytes)
         head = had(s.has_output_head, output_head_activation_bytes) * held.output_head
         beside_head = embedding * held.embedding_beside_head + head
         found.append(Held(s.name, layers + np.maximum(embedding * held.embedding, beside_head)))
+    return tuple(found)
+
+
+@records(**LISTED)
+def stage_activations__of_layout(
+    pipeline_layout,
+    stage_chunks_in_flight,
+    kind_activations,
+    stage_ends,
+    embedding_activation_bytes,
+    output_head_activation_bytes,
+):
+    """Activations that an accelerator of each stage keeps at most, chunk by chunk.
+
+    Source: arXiv 2205.05198, sections 4.2.3 and 4.3. The embedding is in the first chunk, the output head in the last.
+    """
+    kinds, last, found = [kind.bytes for kind in kind_activations], len(pipeline_layout) - 1, []
+    for place, (share, held) in enumerate(zip(pipeline_layout, stage_chunks_in_flight, strict=True)):
+        embedding, head = ends_of(place, last, stage_ends)
+        sizes = [on(chunk, kinds) for chunk in share.chunks]
+        sizes[0] = sizes[0] + had(embedding, embedding_activation_bytes)
+        sizes[-1] = sizes[-1] + had(head, output_head_activation_bytes)
+        found.append(Held(share.name, latest(on(moment, sizes) for moment in held.moments)))
     return tuple(found)
 
 

@@ -74,9 +74,9 @@ def embedding_activation_bytes(embedding_operators):
 
 
 @quantity("byte")
-def output_head_activation_bytes(output_head_operators, kept_activation_bytes_per_layer, multi_token_prediction_layers):
+def output_head_activation_bytes(output_head_operators, kept_activation_bytes_per_layer, predictions_in_output_head):
     """Stash of a micro-batch in the output head: inputs of the final norm and the head, and the logits of the loss.
 
     With that of the layers that predict further tokens. Source: arXiv 2205.05198, section 4.3 (4·s·b·h/t·(1 + v/h)).
     """
-    return stash_of(output_head_operators) + multi_token_prediction_layers * kept_activation_bytes_per_layer
+    return stash_of(output_head_operators) + predictions_in_output_head * kept_activation_bytes_per_layer

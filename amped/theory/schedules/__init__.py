@@ -7,8 +7,8 @@ the passes of the bottleneck stage, the idle time (the bubble), and the micro-ba
 
 Each schedule has a file (`gpipe`, `one_f_one_b`, `interleaved`, `zero_bubble_h1`, `zero_bubble_v`) with its equation of
 the idle time and its order of passes; the order of `interleaved` is in `one_f_one_b`. `bottleneck` and `bubble` serve
-all. `orders` (the table `SCHEDULES`) and `timeline` are no pages: they execute a step pass by pass, and the equations
-are tested against them.
+all. `layouts` is for stages that a layout lists, which `pass_by_pass` goes through. That, `orders` (the table
+`SCHEDULES`) and `timeline` are no pages; `timeline` executes a step as events, and all equations are tested against it.
 """
 
-PAGES = ("bottleneck", "bubble", "gpipe", "one_f_one_b", "interleaved", "zero_bubble_h1", "zero_bubble_v")
+PAGES = ("bottleneck", "bubble", "gpipe", "one_f_one_b", "interleaved", "zero_bubble_h1", "zero_bubble_v", "layouts")

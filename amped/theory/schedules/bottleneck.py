@@ -2,51 +2,71 @@
 
 import numpy as np
 
+from amped.theory.conditions import LISTED
 from amped.theory.quantity import quantity, records
 from amped.theory.records import total
 from amped.theory.resources import beside
-from amped.theory.stage_records import Bottleneck, PassTimes, had
+from amped.theory.stage_records import Bottleneck, LayerShares, LayerTimes, PassTimes, had
+
+
+@records()
+def layer_times(forward_pass_time_per_layer, layer_time, weight_gradient_pass_time_per_layer):
+    """Times of a micro-batch's passes through a layer: forward, input gradients with what is computed again, weights'.
+
+    Source: arXiv 2401.10241, section 1 (B and W).
+    """
+    input_gradient = layer_time - forward_pass_time_per_layer - weight_gradient_pass_time_per_layer
+    return (LayerTimes("layer", forward_pass_time_per_layer, input_gradient, weight_gradient_pass_time_per_layer),)
+
+
+@records(**LISTED)
+def kind_times__of_layout(layer_times__of_each_kind):
+    """Times of the passes through a layer of each kind, and through a module that predicts further tokens.
+
+    That has a layer of the last kind. Source: arXiv 2412.19437, section 2.2.
+    """
+    *_, last = layer_times__of_each_kind
+    return (*layer_times__of_each_kind, last.named("prediction"))
 
 
 @records()
 def pass_times(
-    forward_pass_time_per_layer,
-    layer_time,
-    weight_gradient_pass_time_per_layer,
+    kind_times,
     embedding_forward_time,
     embedding_backward_time,
     vocabulary_parallel_communication_time,
     output_head_forward_time,
     output_head_input_gradient_time,
     output_head_weight_gradient_time,
-    multi_token_prediction_layers,
+    predictions_in_output_head,
 ):
     """Times of a micro-batch's passes: forward, input gradients with what is computed again, weight gradients.
 
     Source: arXiv 2401.10241, section 1 (B and W).
     """
-    none, more = 0 * embedding_forward_time, multi_token_prediction_layers
-    input_gradient = layer_time - forward_pass_time_per_layer - weight_gradient_pass_time_per_layer
+    none, more, last = 0 * embedding_forward_time, predictions_in_output_head, kind_times[-1]
     back = output_head_input_gradient_time + vocabulary_parallel_communication_time
     there = embedding_forward_time + vocabulary_parallel_communication_time
-    return (
-        PassTimes(
-            "forward", forward_pass_time_per_layer, there, output_head_forward_time + more * forward_pass_time_per_layer
-        ),
-        PassTimes("input_gradient", input_gradient, embedding_backward_time, back + more * input_gradient),
-        PassTimes(
-            "weight_gradient",
-            weight_gradient_pass_time_per_layer,
-            none,
-            output_head_weight_gradient_time + more * weight_gradient_pass_time_per_layer,
-        ),
-    )
+    ends = {
+        "forward": (there, output_head_forward_time + more * last.forward),
+        "input_gradient": (embedding_backward_time, back + more * last.input_gradient),
+        "weight_gradient": (none, output_head_weight_gradient_time + more * last.weight_gradient),
+    }
+    return tuple(PassTimes(name, tuple(getattr(kind, name) for kind in kind_times), *end) for name, end in ends.items())
 
 
 @records()
 def whole_pass_times(pass_times, layer_time, embedding_time, output_head_time):
     """Times of a micro-batch forward, and in all passes. Source: definition."""
-    return (pass_times[0], PassTimes("all", layer_time, embedding_time, output_head_time))
+    return (pass_times[0], PassTimes("all", (layer_time,), embedding_time, output_head_time))
+
+
+@records(**LISTED)
+def whole_pass_times__of_layout(pass_times):
+    """Times of a micro-batch forward, and in all passes, with layers of several kinds. Source: definition."""
+    kinds = tuple(total(times) for times in zip(*(each.kinds for each in pass_times), strict=True))
+    ends = total(each.embedding for each in pass_times), total(each.output_head for each in pass_times)
+    return (pass_times[0], PassTimes("all", kinds, *ends))
 
 
 @records()
@@ -57,22 +77,32 @@ def bottleneck_stage(pipeline_stages, whole_pass_times):
     """
     stages = (*pipeline_stages[1:-1], pipeline_stages[0], pipeline_stages[-1])
     slowest, *others = (
-        (s.layers, had(s.has_embedding, 1.0), had(s.has_output_head, 1.0), whole_pass_times[1].of(s)) for s in stages
+        (*s.kinds, had(s.has_embedding, 1.0), had(s.has_output_head, 1.0), whole_pass_times[1].of(s)) for s in stages
     )
     for each in others:
         slower = each[-1] >= slowest[-1]
         slowest = tuple(np.where(slower, one, other) for one, other in zip(each, slowest, strict=True))
-    return (Bottleneck("bottleneck stage", *slowest),)
+    *kinds, embedding, output_head, time = slowest
+    return (Bottleneck("bottleneck stage", tuple(kinds), embedding, output_head, time),)
 
 
 @quantity("count")
-def bottleneck_stage_layer_passes(
-    bottleneck_stage, multi_token_prediction_layers, number_of_microbatches_per_minibatch
-):
+def bottleneck_stage_layer_passes(bottleneck_stage, predictions_in_output_head, number_of_microbatches_per_minibatch):
     """Layers that the bottleneck stage runs forward in a step, with those behind the last. Source: definition."""
     (stage,) = bottleneck_stage
-    layers = stage.layers + stage.has_output_head * multi_token_prediction_layers
+    layers = total(stage.kinds) + stage.has_output_head * predictions_in_output_head
     return layers * number_of_microbatches_per_minibatch
+
+
+@records(choice="kinds_of_layers", value="dense_and_mixture")
+def bottleneck_layer_shares__unlike(bottleneck_stage):
+    """Shares of the bottleneck stage's layers that are dense and mixtures; further predictions have mixtures.
+
+    Source: definition.
+    """
+    dense, *mixtures = bottleneck_stage[0].kinds
+    layers = np.maximum(dense + total(mixtures), 1)
+    return (LayerShares("bottleneck stage", dense / layers, total(mixtures) / layers),)
 
 
 @quantity("count")

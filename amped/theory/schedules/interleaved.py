@@ -54,9 +54,10 @@ def bottleneck_stage_chain_idle_time(
         there, again = forward.of(s), back.of(s) + weight.of(s)
         warm = 2 * s.stages_after + (v - 1) * pipeline_parallel_degree
         behind = total(each.after(s) for each in chunks) + warm * stage_send_time
-        layers, start = others * (s.layers + s.layers_before + s.layers_after), had(s.has_embedding, 1.0)
-        down = behind + layers * forward.layer + start * forward.embedding
-        up = behind + layers * (back.layer + weight.layer) + start * (back.embedding + weight.embedding)
+        every, start = (s.kinds, s.kinds_before, s.kinds_after), had(s.has_embedding, 1.0)
+        on_all = [others * total(each.of_layers(kinds) for kinds in every) for each in pass_times]
+        down = behind + on_all[0] + start * forward.embedding
+        up = behind + on_all[1] + on_all[2] + start * (back.embedding + weight.embedding)
         idle = np.maximum(down - warm * (there / v + blocking_stage_send_time), 0)
         idle = idle + np.maximum(up - warm * (again / v + blocking_stage_send_time), 0)
         before = total(each.before(s) for each in chunks) + 2 * s.index * stage_send_time
@@ -72,14 +73,13 @@ def chunk_times(
 
     Source: definition.
     """
-    forward, back, weight = (each.in_chunks(virtual_pipeline_stages).layer for each in pass_times)
-    first, inner, last = pipeline_stages[0].layers, pipeline_stages[-2:][0].layers, pipeline_stages[-1].layers
-    places = (first, np.where(pipeline_parallel_degree > 2, inner, first), last)
+    forward, back, weight = (each.in_chunks(virtual_pipeline_stages) for each in pass_times)
+    first, inner, last = (stage.kinds for stage in (pipeline_stages[0], pipeline_stages[-2:][0], pipeline_stages[-1]))
+    inner = tuple(np.where(pipeline_parallel_degree > 2, *both) for both in zip(inner, first, strict=True))
+    sent = blocking_stage_send_time
     return tuple(
-        ChunkTimes(
-            name, layers * forward + blocking_stage_send_time, layers * (back + weight) + blocking_stage_send_time
-        )
-        for name, layers in zip(("first", "last but one", "last"), places, strict=True)
+        ChunkTimes(name, forward.of_layers(kinds) + sent, back.of_layers(kinds) + weight.of_layers(kinds) + sent)
+        for name, kinds in (("first", first), ("last but one", inner), ("last", last))
     )
 
 
@@ -114,7 +114,8 @@ def chain_ramp_time(
     there, again = [others * c.forward for c in chunk_times], [others * c.backward for c in chunk_times]
     there[0] = there[0] + (p - 1) * forward.embedding
     again[0] = again[0] + (p - 1) * (back.embedding + weight.embedding)
-    way = total(last.layers_before * each.layer / virtual_pipeline_stages + each.embedding for each in pass_times)
+    chunks = virtual_pipeline_stages
+    way = total(each.of_layers(last.kinds_before) / chunks + each.embedding for each in pass_times)
     return way + 2 * (p - 1) * stage_send_time + latest(there) + latest(again)
 
 

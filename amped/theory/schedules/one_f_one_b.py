@@ -25,14 +25,15 @@ def non_interleaved_idle_time(
     forward, whole = whole_pass_times
     first, *between = pipeline_stages[:-1] or pipeline_stages
     last, m, trips = pipeline_stages[-1], number_of_microbatches_per_minibatch, 2 * stage_send_time
-    ramps, one_end = last.index * trips, last.layers * whole.layer + whole.output_head
-    work, there = first.layers * whole.layer + whole.embedding, first.layers * forward.layer + forward.embedding
-    behind = first.layers_after * whole.layer + whole.output_head + ramps
+    ramps, one_end = last.index * trips, whole.of_layers(last.kinds) + whole.output_head
+    work = whole.of_layers(first.kinds) + whole.embedding
+    there = forward.of_layers(first.kinds) + forward.embedding
+    behind = whole.of_layers(first.kinds_after) + whole.output_head + ramps
     start = round_trip_idle_time(
         work, there + blocking_stage_send_time, behind, first.stages_after, m, blocking_stage_send_time
     )
     found = [
-        last.layers_before * whole.layer + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time),
+        whole.of_layers(last.kinds_before) + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time),
         start + m * (work - bottleneck_stage[0].time),
     ]
     rounds = (work + behind) / (last.index + 1) - work - 2 * blocking_stage_send_time

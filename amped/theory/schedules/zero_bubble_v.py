@@ -29,7 +29,7 @@ def pipeline_idle_time__zero_bubble_v(
     Source: arXiv 2405.15362, section 3 (V-ZB).
     """
     p, s = pipeline_parallel_degree, pipeline_stages[0]
-    f, b, w = (t.layer * s.layers / 2 for t in pass_times)
+    f, b, w = (t.of_layers(s.kinds) / 2 for t in pass_times)
     more = bottleneck_stage[0].time - 2 * (f + b + w)
     alike = np.maximum((p - 1) * np.maximum(b, 2 * b - 2 * w), f + (p - 2) * np.maximum(2 * f - b, w))
     ahead = np.maximum(np.maximum((p - 2) * w, (p - 1) * (b - w) - w), 0)

@@ -74,12 +74,13 @@ def pipeline_stages(
     between, alone = 1.0 * (pipeline_parallel_degree > 2), 1.0 * (pipeline_parallel_degree == 1)
     inner, behind = np.where(between > 0, middle_stage_layers, last_stage_layers), between * last_stage_layers
     outermost = last - between, between, between * (last - 1)
-    around = layers - behind - inner, behind
+    around = (layers - behind - inner,), (behind,)
+    others = ((0.0,), (layers - first_stage_layers,)), ((layers - last_stage_layers,), (0.0,))
     ends = start.embedding, start.output_head
     return (
-        Stage("first", first_stage_layers, 0.0, layers - first_stage_layers, 0.0, last, last, *ends),
-        Stage("between", inner, *around, *outermost, NO, had(end.output_head, 1 - between)),
-        Stage("last", last_stage_layers, layers - last_stage_layers, 0.0, last, 0.0, 0.0, alone, end.output_head),
+        Stage("first", first_stage_layers, (first_stage_layers,), *others[0], 0.0, last, last, *ends),
+        Stage("between", inner, (inner,), *around, *outermost, NO, had(end.output_head, 1 - between)),
+        Stage("last", last_stage_layers, (last_stage_layers,), *others[1], last, 0.0, 0.0, alone, end.output_head),
     )
 
 
@@ -124,12 +125,17 @@ def middle_stage_layers__of_layout(pipeline_layout):
 @records(**LISTED)
 def pipeline_stages__of_layout(pipeline_layout, stage_ends):
     """All stages of the layout, each by itself. Source: Megatron-Core, pipeline layout."""
-    stages, last = [], len(pipeline_layout) - 1
+    stages, last, none = [], len(pipeline_layout) - 1, tuple(0.0 * kind for kind in pipeline_layout[0].kinds)
     for place, share in enumerate(pipeline_layout):
-        around = layers_of(pipeline_layout[:place]), layers_of(pipeline_layout[place + 1 :])
-        places = 1.0 * place, 1.0 * (last - place), 1.0 * (last - place)
-        stages.append(Stage(f"stage {place}", share.layers, *around, *places, *ends_of(place, last, stage_ends)))
+        before, after = (added(none, shares) for shares in (pipeline_layout[:place], pipeline_layout[place + 1 :]))
+        places, ends = (1.0 * place, 1.0 * (last - place), 1.0 * (last - place)), ends_of(place, last, stage_ends)
+        stages.append(Stage(share.name, share.layers, share.kinds, before, after, *places, *ends))
     return tuple(stages)
+
+
+def added(none, shares):
+    """Layers of each kind of some listed stages together. Source: definition."""
+    return tuple(total((zero, *(share.kinds[kind] for share in shares))) for kind, zero in enumerate(none))
 
 
 # --- kinds of layers, on average over the stages ---------------------------------------------------------------------
@@ -182,12 +188,6 @@ def the_layout_lists_every_layer(number_of_listed_layers, layers):
     return number_of_listed_layers == layers
 
 
-@quantity("boolean", constrains="virtual_pipeline_stages", when_given=("pipeline_layout",))
-def a_layout_has_one_chunk_a_stage(virtual_pipeline_stages):
-    """Stages of a layout have one chunk of layers each. Source: definition; lists of chunks are not modeled."""
-    return virtual_pipeline_stages == 1
-
-
 @family(END=ENDS)
 @quantity("boolean", constrains="number_of_END_stage_layers", **LISTED)
 def the_END_stage_is_that_of_the_layout(number_of_END_stage_layers, END_listed_layers):
@@ -203,16 +203,15 @@ def layers_divide_by_stages_and_chunks(
     first_stage_layers,
     middle_stage_layers,
     last_stage_layers,
-    uneven_chunks,
 ):
     """Each stage has layers, together all of them, those between first and last equally many, and its chunks as many.
 
-    Uneven chunks have one layer at least. Source: arXiv 2104.04473, section 2.2.
+    Source: arXiv 2104.04473, section 2.2.
     """
-    chunks = np.where(uneven_chunks > 0, 1, virtual_pipeline_stages)
+    chunks = virtual_pipeline_stages
     two, many = pipeline_parallel_degree == 2, pipeline_parallel_degree > 2
     missing = two & (first_stage_layers + last_stage_layers != layers) | many & (middle_stage_layers < 1)
     whole = np.mod(first_stage_layers, chunks) + np.mod(last_stage_layers, chunks)
     between = np.mod(middle_stage_layers, chunks) + missing
     fewest = np.minimum(np.minimum(first_stage_layers, last_stage_layers), layers - pipeline_parallel_degree + 1)
-    return (whole + between == 0) & (fewest >= virtual_pipeline_stages / chunks)
+    return (whole + between == 0) & (fewest >= 1)

@@ -1,8 +1,11 @@
 """Parameters and their states: of each stage, of the fullest accelerator, and those that one accelerator updates."""
 
+import numpy as np
+
+from amped.theory.conditions import LISTED
 from amped.theory.quantity import quantity, records
 from amped.theory.records import latest, total
-from amped.theory.stage_records import ModelState, ParameterGroup, Parameters, had, lacked
+from amped.theory.stage_records import ModelState, ParameterGroup, Parameters, had, lacked, on
 
 
 @quantity("count")
@@ -77,13 +80,48 @@ def device_states(model_states):
 
 
 @records()
+def layer_parameters(non_expert_parameters_per_layer, expert_parameters_per_layer):
+    """Parameters of a layer, before model parallelism cuts them. Source: definition."""
+    return (Parameters("layer", non_expert_parameters_per_layer, expert_parameters_per_layer),)
+
+
+@quantity("count", **LISTED)
+def output_head_stage_parameters__of_layout(output_head_parameters, multi_token_prediction_parameters):
+    """Parameters of the output head's own stage: the layout places modules that predict further tokens by themselves.
+
+    Source: Megatron-Core, pipeline layout (m).
+    """
+    return output_head_parameters - multi_token_prediction_parameters
+
+
+@records(**LISTED)
+def multi_token_prediction_module(
+    layer_parameters__of_each_kind, multi_token_prediction_parameters, multi_token_prediction_layers
+):
+    """Parameters of a module that predicts further tokens, with a layer of the last kind. Source: arXiv 2412.19437."""
+    *_, layer = layer_parameters__of_each_kind
+    return (
+        Parameters(
+            "prediction", multi_token_prediction_parameters / np.maximum(multi_token_prediction_layers, 1), layer.expert
+        ),
+    )
+
+
+@records(**LISTED)
+def kind_parameters__of_layout(layer_parameters__of_each_kind, multi_token_prediction_module):
+    """Parameters of a layer of each kind, and of a module that predicts further tokens. Source: arXiv 2412.19437."""
+    return (*layer_parameters__of_each_kind, *multi_token_prediction_module)
+
+
+@records()
 def stage_parameters(
     pipeline_stages,
     parameter_groups,
+    kind_parameters,
     embedding_parameters,
-    output_head_parameters,
+    output_head_stage_parameters,
     tied_embedding_parameters,
-    multi_token_prediction_expert_parameters,
+    output_head_stage_expert_parameters,
 ):
     """Parameters of each stage: layers, embedding and output head, which holds a tied embedding once more.
 
@@ -92,10 +130,11 @@ def stage_parameters(
     shared, expert = parameter_groups
     found = []
     for s in pipeline_stages:
-        head = output_head_parameters + lacked(s.has_embedding, tied_embedding_parameters)
+        head = output_head_stage_parameters + lacked(s.has_embedding, tied_embedding_parameters)
         ends = had(s.has_embedding, embedding_parameters) + had(s.has_output_head, head)
-        experts = s.layers * expert.per_layer + had(s.has_output_head, multi_token_prediction_expert_parameters)
-        whole = s.layers * shared.per_layer + ends
+        whole = on(s.kinds, (kind.shared for kind in kind_parameters)) + ends
+        experts = on(s.kinds, (kind.expert for kind in kind_parameters))
+        experts = experts + had(s.has_output_head, output_head_stage_expert_parameters)
         found.append(Parameters(s.name, whole / shared.split_degree, experts / expert.split_degree))
     return tuple(found)
 
@@ -125,6 +164,15 @@ def expert_parameters_per_accelerator(
     """
     layers = largest_stage_layers * expert_parameters_per_layer
     return (layers + multi_token_prediction_expert_parameters) / expert_split_degree
+
+
+@quantity("count", **LISTED)
+def expert_parameters_per_accelerator__of_layout(stage_parameters):
+    """Parameters of the routed experts of one accelerator, not sharded by ZeRO, on the stage that has most of them.
+
+    Source: arXiv 2006.16668.
+    """
+    return latest(held.expert for held in stage_parameters)
 
 
 @quantity("count")

@@ -83,7 +83,7 @@ def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding
 
     Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
     """
-    others = 1 - 1 / np.maximum(bottleneck_stage[0].layers, 1)
+    others = 1 - 1 / np.maximum(total(bottleneck_stage[0].kinds), 1)
     return others * np.where(shares("weight", zero_stage), prefetched_sharding_fraction, 1)
 
 

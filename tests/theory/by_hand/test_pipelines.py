@@ -154,14 +154,19 @@ def numbers(e):
     return {name: value for name, value in e.to_dict().items() if not isinstance(value, str)}
 
 
-def test_an_even_layout_changes_nothing():
-    assert numbers(pipe(pipeline_layout="8,8,8,8")) == pytest.approx(numbers(pipe()), rel=1e-12)
+def test_an_even_layout_changes_nothing_but_what_the_formula_of_even_stages_leaves_out():
+    """Hand-overs that overlap may be waited for: the layout's passes know by how much."""
+    even, listed = numbers(pipe()), numbers(pipe(pipeline_layout="8,8,8,8"))
+    assert listed["step_time"] == pytest.approx(even["step_time"], rel=2e-3)
+    assert listed["memory_per_accelerator_bytes"] == even["memory_per_accelerator_bytes"]
+    without = {"stage_send_time": 0}
+    assert numbers(pipe(pipeline_layout="8*4", **without)) == pytest.approx(numbers(pipe(**without)), rel=1e-12)
     assert numbers(pipe(pipeline_layout="8*4")) == numbers(pipe(pipeline_layout="8,8,8,8"))
 
 
 def test_a_layout_says_the_same_as_its_first_and_last_stage():
     ends = pipe(number_of_first_stage_layers=7, number_of_last_stage_layers=5)
-    assert numbers(pipe(pipeline_layout="7,10*2,5")) == pytest.approx(numbers(ends), rel=1e-12)
+    assert numbers(pipe(pipeline_layout="7,10*2,5")) == pytest.approx(numbers(ends), rel=2e-3)
 
 
 def test_the_slowest_stage_of_a_layout_paces():
@@ -235,9 +240,10 @@ def test_a_list_of_layouts_is_a_run_for_each():
         amped.explore("default", vary={"pipeline_layout": ["12*8", "11,12*6,13"]})
 
 
-def test_a_layout_has_one_chunk_a_stage():
-    with pytest.raises(MappingError, match="nearest virtual_pipeline_stages: 1"):
-        pipe(pipeline_layout="8*4", virtual_pipeline_stages=2)
+def test_the_layers_of_a_listed_stage_are_dealt_out_to_its_chunks():
+    e = pipe(pipeline_layout="9,9,8,6", virtual_pipeline_stages=2)
+    shares = e.results.records("pipeline_layout")
+    assert [[chunk[0] for chunk in share.chunks] for share in shares] == [[4, 5], [5, 4], [4, 4], [3, 3]]
 
 
 def test_explore_keeps_to_the_degree_that_a_layout_lists():

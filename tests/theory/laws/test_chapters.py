@@ -32,7 +32,7 @@ def homes() -> dict[str, int]:
 
 def backward(formula: Formula, known: dict[str, int]) -> list[str]:
     """The arguments of a formula that stand in a later chapter."""
-    return [name for name in formula.arguments if known[name] > chapter(formula)]
+    return [name for name in formula.arguments if known[name.partition("__")[0]] > chapter(formula)]
 
 
 HOMES = homes()

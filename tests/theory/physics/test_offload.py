@@ -127,5 +127,5 @@ def test_a_layer_that_waits_for_its_host_delays_the_other_stages_too() -> None:
     """The bubble is the others' work on a micro-batch: with what they wait for."""
     free, waits = trained(), trained(activation_offload=1, host_link_bandwidth=1e9)
     each = waits["exposed_offload_communication_time_per_layer"]
-    layers = waits["layers"] - waits.results.records("bottleneck_stage")[0].layers
+    layers = waits["layers"] - waits.results.records("bottleneck_stage")[0].kinds[0]
     assert waits["pipeline_bubble_time"] - free["pipeline_bubble_time"] == pytest.approx(each * layers, rel=1e-9)

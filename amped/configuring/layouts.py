@@ -1,0 +1,210 @@
+"""Layouts of pipeline stages and patterns of layers: text at the doors, counts inside.
+
+A layout is written in one of three ways:
+
+- the layers of each stage: `9,10*2,11`;
+- Megatron-LM's: chunks in the order of the network between bars, `E` the embedding, `t` a layer, `m` a module that
+  predicts further tokens, `L` the output head with its loss: `Et*3|(tt|)*29m|L`;
+- counts, as amped itself hands them on: stages between bars, their chunks between commas, in each the layers of every
+  kind and the modules between colons: `3:1:0,0:4:0|0:4:0,0:3:1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from amped.base.errors import ConfigError, quoted
+
+EMBEDDING, LAYER, PREDICTION, HEAD = "E", "t", "m", "L"
+LETTERS = frozenset((EMBEDDING, LAYER, PREDICTION, HEAD, "|"))
+# Texts that stand for more are refused, and longer ones are not read.
+MOST_STAGES, MOST_LETTERS, LONGEST = 4096, 100_000, 10_000
+HOW = "the layers of each stage in order, 9,10,10,11 or 9,10*2,11, or in Megatron-LM's letters, Et*3|(tt|)*29m|L"
+
+
+class Layout(str):
+    """What each pipeline stage has, as text; which of the three notations it is in follows from its letters."""
+
+    @property
+    def in_letters(self) -> bool:
+        """Whether it is in Megatron-LM's notation."""
+        return not self.isascii() or any(letter.isalpha() for letter in self)
+
+    @property
+    def counts(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
+        """For each stage and each of its chunks the layers of every kind, and last the modules; not of letters."""
+        if ":" in self:
+            stages = ([chunk.split(":") for chunk in stage.split(",")] for stage in self.split("|"))
+            return tuple(tuple(tuple(map(float, chunk)) for chunk in stage) for stage in stages)
+        return tuple(((float(layers), 0.0),) for layers in listed(self))
+
+    @property
+    def chunks(self) -> tuple[str, ...]:
+        """The letters of each chunk in the order of the network; of Megatron-LM's notation only."""
+        return tuple(_expanded("".join(self.replace(",", "").split())).split("|"))
+
+
+def counted(stages: Sequence[Sequence[Sequence[int]]]) -> Layout:
+    """The layout of some counts: for each stage and chunk the layers of every kind, and last the modules."""
+    return Layout("|".join(",".join(":".join(map(str, chunk)) for chunk in stage) for stage in stages))
+
+
+def listed(text: str) -> list[int]:
+    """The numbers of a list in which `10*2` stands for two of 10.
+
+    Raises:
+        ValueError: for what is no such list.
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        number, _, times = part.partition("*")
+        found += [_whole(number)] * (_whole(times) if times else 1)
+        if len(found) > MOST_STAGES or (times and _whole(times) < 1):
+            raise ValueError(part)
+    return found
+
+
+def read_layout(name: str, written: object) -> Layout:
+    """A layout that a user wrote.
+
+    Raises:
+        ConfigError: for what is none.
+    """
+    text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
+    try:
+        layout = Layout(text[:LONGEST])
+        if layout.in_letters:
+            _refuse_letters(layout)
+        elif not text or min(sum(map(sum, stage)) for stage in layout.counts) < 0:
+            raise ValueError(text)
+    except (ValueError, RecursionError) as error:
+        why = f": {error}" if str(error).startswith("it ") else ""
+        raise ConfigError(f"{quoted(written)} is no layout of layers{why}", f"'{name}' is text: {HOW}") from None
+    return Layout(written) if isinstance(written, str) and layout.in_letters else layout
+
+
+def _refuse_letters(layout: Layout) -> None:
+    """Letters that Megatron-LM does not know, or ends of the network in the wrong place."""
+    every = "".join(layout.chunks)
+    if layout.count("|") and len(layout.chunks) > MOST_STAGES:
+        raise ValueError("it has too many chunks")
+    if every.count(EMBEDDING) != 1 or not every.startswith(EMBEDDING):
+        raise ValueError("it begins with the embedding, E, and has one")
+    if every.count(HEAD) != 1 or not every.endswith(HEAD):
+        raise ValueError("it ends with the output head, L, and has one")
+    if LAYER in every[every.find(PREDICTION) :] and PREDICTION in every:
+        raise ValueError("it has modules, m, before layers, t")
+
+
+def _expanded(text: str) -> str:
+    """The letters of a text without brackets and repetitions."""
+    found, rest = _sequence(text, 0)
+    if rest != len(text):
+        raise ValueError("it closes a bracket that it does not open")
+    return found
+
+
+def _sequence(text: str, at: int) -> tuple[str, int]:
+    """What stands from a place to the end or the bracket that closes, and where that is."""
+    found: list[str] = []
+    while at < len(text) and text[at] != ")":
+        if text[at] == "(":
+            item, at = _sequence(text, at + 1)
+            if at == len(text):
+                raise ValueError("it opens a bracket that it does not close")
+        elif text[at] in LETTERS:
+            item = text[at]
+        else:
+            raise ValueError(f"it has {quoted(text[at])}, and its letters are E, t, m, L and |")
+        times, at = _times(text, at + 1)
+        found.append(item * times)
+        if sum(map(len, found)) > MOST_LETTERS:
+            raise ValueError("it has too many layers")
+    return "".join(found), at
+
+
+def _times(text: str, at: int) -> tuple[int, int]:
+    """How often the item before a place is repeated, and where the text goes on."""
+    if at >= len(text) or text[at] != "*":
+        return 1, at
+    end = at + 1
+    while end < len(text) and text[end].isdecimal():
+        end += 1
+    if not 0 < (times := _whole(text[at + 1 : end])) <= MOST_LETTERS:
+        raise ValueError("it repeats something too often or not at all")
+    return times, end
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 6:
+        raise ValueError(f"it has {quoted(text)} where a whole number stands")
+    return int(text)
+
+
+class Pattern(str):
+    """Which layers are mixtures of experts: a list of 0 and 1, or n for layers 0, n, 2n and so on."""
+
+    def of(self, layers: int) -> list[bool] | None:
+        """For each layer whether it is a mixture; None where the list has another number of layers."""
+        if self.isdecimal():
+            return [place % int(self) == 0 for place in range(layers)]
+        found = list(_marks(self))
+        return found if len(found) == layers else None
+
+
+def read_pattern(name: str, written: object) -> Pattern:
+    """A pattern that a user wrote.
+
+    Raises:
+        ConfigError: for what is none.
+    """
+    text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
+    text = text.translate(str.maketrans("+", ",", "[]"))[:LONGEST]
+    try:
+        alone = text.isdecimal() and 0 < int(text) <= MOST_STAGES
+        if not alone and not {*_marks(text)} <= {False, True}:
+            raise ValueError(text)
+    except ValueError:
+        how = "0 for a dense layer and 1 for a mixture, 0*3,1*58, or a whole number n for every n-th layer"
+        raise ConfigError(f"{quoted(written)} is no pattern of layers", f"'{name}' is text: {how}") from None
+    return Pattern(text)
+
+
+def _marks(text: str) -> Iterator[bool]:
+    """The layers of a list of 0 and 1, in order."""
+    for part in text.split(","):
+        kind, _, times = part.partition("*")
+        if kind not in ("0", "1") or (times and not 0 < _whole(times) <= MOST_STAGES):
+            raise ValueError(part)
+        yield from [kind == "1"] * (_whole(times) if times else 1)
+
+
+def written_layout(stages: Sequence[Sequence[Sequence[int]]], at_first: bool = False) -> str:
+    """Counts in words that a user can give back: the layers of each stage, or of several chunks Megatron-LM's letters.
+
+    Args:
+        stages: for each stage and chunk the layers of every kind, and last the modules.
+        at_first: whether the last chunk is on the first stage, as in a schedule in the form of a V.
+    """
+    one = all(len(stage) == 1 for stage in stages)
+    modules = sum(chunk[-1] for stage in stages for chunk in stage)
+    if one and stages[-1][-1][-1] == modules:
+        return _runs([str(sum(stage[0][:-1])) for stage in stages], ",")
+    order = [stage[n] for n in range(len(stages[0])) for stage in (stages[::-1] if at_first and n % 2 else stages)]
+    texts = [_repeated(LAYER, sum(chunk[:-1])) + _repeated(PREDICTION, chunk[-1]) for chunk in order]
+    return "|".join([EMBEDDING + texts[0], *texts[1:]]) + HEAD if len(texts) > 1 else EMBEDDING + texts[0] + HEAD
+
+
+def _repeated(letter: str, times: int) -> str:
+    return letter * times if times < 2 else f"{letter}*{times}"
+
+
+def _runs(parts: Sequence[str], between: str) -> str:
+    """Equal neighbors as one with how often they stand."""
+    found: list[list[str]] = []
+    for part in parts:
+        if found and found[-1][0] == part:
+            found[-1].append(part)
+        else:
+            found.append([part])
+    return between.join(run[0] if len(run) == 1 else f"{run[0]}*{len(run)}" for run in found)

@@ -1,0 +1,268 @@
+"""The layout of a pipeline before anything is planned: which layers, of which kind, each chunk of each stage has.
+
+What is given is kept: a layout, or a first and a last stage of their own. Layers that divide are shared out evenly.
+Others get the balanced layout: the longest stage as short as it can be, as far as memory allows. A network whose layers
+are all alike, and that divide, needs no layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+from amped.base.errors import MappingError, ResolveError
+from amped.configuring.layouts import LAYER, PREDICTION, Layout, Pattern, counted, written_layout
+from amped.configuring.sources import Sources
+from amped.engine.evaluate import run
+from amped.engine.resolve import chosen_values, plan
+from amped.estimation.balance import Row, balanced
+from amped.theory.catalogue import Catalogue
+from amped.theory.pass_records import Pipe
+from amped.theory.schedules.orders import SCHEDULES
+from amped.theory.stage_bytes import bytes_with
+
+LAYOUT, PATTERN, KINDS = "pipeline_layout", "mixture_layer_pattern", "kinds_of_layers"
+STAGES, CHUNKS, MIXTURES = "pipeline_parallel_degree", "virtual_pipeline_stages", "number_of_MoE_layers"
+ENDS = ("number_of_first_stage_layers", "number_of_last_stage_layers")
+NUMBERS = ("layers", STAGES, CHUNKS, MIXTURES, "multi_token_prediction_layers")
+# What a trial of the layout gives, by which the balanced one is found.
+TIMES = ("kind_times", "embedding_time", "output_head_time")
+BYTES = (
+    "pipeline_stages", "stage_microbatches_in_flight", "parameter_groups", "kind_parameters", "embedding_parameters",
+    "output_head_stage_parameters", "tied_embedding_parameters", "output_head_stage_expert_parameters",
+    "device_states", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
+    "available_memory_bytes", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
+)  # fmt: skip
+Counts = list[list[list[int]]]
+
+
+def laid_out(known: Catalogue, sources: Sources) -> Sources:
+    """The sources with the layout of the stages in them, where there is one.
+
+    Raises:
+        MappingError: for a layout or a pattern that does not add up.
+    """
+    if ":" in str(sources.given.get(LAYOUT, "")):
+        return sources
+    choices = chosen_values(known, sources)
+    numbers = _numbers(known, sources)
+    if numbers is None or not (_is_unlike(sources, choices, numbers) or _is_uneven(sources, numbers)):
+        return sources
+    return _Pipeline(known, _patterned(sources, numbers), choices, numbers).laid_out()
+
+
+def _numbers(known: Catalogue, sources: Sources) -> Mapping[str, int] | None:
+    """Layers, stages and chunks; None where they are not known, or no whole numbers, which the estimate tells."""
+    try:
+        results = run(plan(known, NUMBERS, sources), sources.given)
+    except ResolveError:
+        return None
+    found = {name: results.number(name) for name in NUMBERS}
+    whole = all(value % 1 == 0 and 0 <= value < 1e6 for value in found.values())
+    return {name: int(value) for name, value in found.items()} if whole and found[STAGES] * found[CHUNKS] else None
+
+
+def _is_unlike(sources: Sources, choices: Mapping[str, str], numbers: Mapping[str, int]) -> bool:
+    """Whether there may be layers of several kinds."""
+    several = PATTERN in sources.choices or 0 < numbers[MIXTURES] < numbers["layers"]
+    return choices["feedforward_kind"] == "mixture" and several
+
+
+def _is_uneven(sources: Sources, numbers: Mapping[str, int]) -> bool:
+    """Whether a layout is given, or is needed because the layers of some stage do not divide into its chunks."""
+    ends = [int(sources.given[name]) for name in ENDS if name in sources.given]
+    if not ends or numbers[STAGES] < 2:
+        return sources.given.get(LAYOUT) is not None or numbers["layers"] % (numbers[STAGES] * numbers[CHUNKS]) > 0
+    between, others = numbers["layers"] - sum(ends), numbers[STAGES] - len(ends)
+    if min(*ends, between) < 0 or between % max(others, 1) or (not others and between):
+        return False  # a rule tells what is wrong with them
+    return any(layers % numbers[CHUNKS] for layers in (*ends, between // max(others, 1)))
+
+
+def _patterned(sources: Sources, numbers: Mapping[str, int]) -> Sources:
+    """The sources with as many mixtures as the pattern has."""
+    pattern = sources.choices.get(PATTERN)
+    if pattern is None:
+        return sources
+    marks = Pattern(pattern).of(numbers["layers"])
+    if marks is None:
+        raise MappingError(f"{PATTERN} = {pattern} lists other layers than the {numbers['layers']} that there are",
+                           f"list {numbers['layers']}, or give a whole number n for every n-th")  # fmt: skip
+    return replace(sources, given=sources.given | {MIXTURES: float(sum(marks))})
+
+
+@dataclass(frozen=True)
+class _Pipeline:
+    """A pipeline to lay out."""
+
+    known: Catalogue
+    sources: Sources
+    choices: Mapping[str, str]
+    numbers: Mapping[str, int]
+
+    def laid_out(self) -> Sources:
+        """The sources with the layout."""
+        if self.wanted is not None and self._contradicts(self.wanted):
+            return self.sources  # a rule says what is wrong with it
+        counts = self._counts(self._per_chunk())
+        return self._with(counts)
+
+    def _with(self, counts: Counts) -> Sources:
+        given = self.sources.given | {LAYOUT: counted(counts)}
+        if self.wanted is not None and self.wanted.in_letters:
+            given |= {CHUNKS: float(self.chunks)} if self.schedule.chunks is None else {}
+        text = str(self.wanted) if self.wanted else written_layout(counts, self.schedule.first_has_the_output_head)
+        kinds = {KINDS: "dense_and_mixture"} if self.unlike else {}
+        return replace(self.sources, given=given, choices=self.sources.choices | {LAYOUT: text} | kinds)
+
+    @cached_property
+    def wanted(self) -> Layout | None:
+        """The layout that is given."""
+        text = self.sources.given.get(LAYOUT)
+        return None if text is None else Layout(text)
+
+    @cached_property
+    def schedule(self) -> Any:
+        return SCHEDULES[self.choices["pipeline_schedule"]]
+
+    @cached_property
+    def stages(self) -> int:
+        return self.numbers[STAGES]
+
+    @cached_property
+    def chunks(self) -> int:
+        """Chunks of a stage: as the letters list them, else as given."""
+        if self.wanted is not None and self.wanted.in_letters:
+            return max(len(self.wanted.chunks) // self.stages, 1)
+        return self.schedule.chunks or self.numbers[CHUNKS] if self.stages > 1 or self.numbers[CHUNKS] > 1 else 1
+
+    @cached_property
+    def homes(self) -> list[tuple[int, int]]:
+        """Stage and chunk of each chunk in the order of the network."""
+        pipe = Pipe(self.stages, 1, self.chunks)
+        places = {self.schedule.place(pipe, c, s): (s, c) for s in range(self.stages) for c in range(self.chunks)}
+        return [places[place] for place in range(len(places))]
+
+    @cached_property
+    def marks(self) -> list[bool]:
+        """For each layer whether it is a mixture; unless a pattern says so, dense ones come first or every n-th is."""
+        layers, mixtures = self.numbers["layers"], int(self.sources.given.get(MIXTURES, self.numbers[MIXTURES]))
+        pattern = self.sources.choices.get(PATTERN)
+        if pattern is not None:
+            return Pattern(pattern).of(layers) or []
+        if 0 < mixtures < layers and layers % mixtures == 0:
+            return [(place + 1) % (layers // mixtures) == 0 for place in range(layers)]
+        return [place >= layers - mixtures for place in range(layers)]
+
+    @property
+    def unlike(self) -> bool:
+        """Whether there are layers of both kinds."""
+        return self.choices["feedforward_kind"] == "mixture" and 0 < sum(self.marks) < len(self.marks)
+
+    def _contradicts(self, layout: Layout) -> bool:
+        """Whether a given layout lists other stages or layers than there are; of letters that is told here."""
+        if not layout.in_letters:
+            return len(layout.counts) != self.stages or sum(sum(s[0]) for s in layout.counts) != self.numbers["layers"]
+        told = [*self._disagreements(layout)]
+        if told:
+            raise MappingError(
+                "; ".join(told), f"change {LAYOUT} = {layout}, or leave it out: amped balances the layers"
+            )
+        return False
+
+    def _disagreements(self, layout: Layout) -> Iterator[str]:
+        """What letters list otherwise than the network and the pipeline have it."""
+        chunks, every = layout.chunks, "".join(layout.chunks)
+        own = self.sources.given.get(CHUNKS)
+        if len(chunks) % self.stages or (own is not None and len(chunks) != own * self.stages):
+            virtual = f" x virtual_pipeline_stages = {own:g}" if own is not None else ""
+            yield f"it lists {len(chunks)} chunks, and pipeline_parallel_degree = {self.stages}{virtual}"
+        for letter, name in ((LAYER, "layers"), (PREDICTION, "multi_token_prediction_layers")):
+            if every.count(letter) != self.numbers[name]:
+                yield f"it lists {every.count(letter)} {letter}, and {name} = {self.numbers[name]}"
+
+    def _per_chunk(self) -> list[tuple[int, int]]:
+        """Layers and modules of each chunk in the order of the network."""
+        if self.wanted is not None and self.wanted.in_letters:
+            return [(chunk.count(LAYER), chunk.count(PREDICTION)) for chunk in self.wanted.chunks]
+        layers, places = self.numbers["layers"], self.stages * self.chunks
+        given = self._per_stage()
+        if given is not None:
+            counts = [self._in_chunks(given)[s][c] for s, c in self.homes]
+        elif layers % places == 0:
+            counts = [layers // places] * places
+        else:
+            counts = self._balanced()
+        return [(n, (place == places - 1) * self.numbers[NUMBERS[-1]]) for place, n in enumerate(counts)]
+
+    def _per_stage(self) -> list[int] | None:
+        """Layers of each stage, where they are given."""
+        if self.wanted is not None:
+            return [int(sum(stage[0])) for stage in self.wanted.counts]
+        first, last = (self.sources.given.get(name) for name in ENDS)
+        if (first is None and last is None) or self.stages < 2:
+            return None
+        layers = self.numbers["layers"]
+        alone = 1 + (first is not None and last is not None)
+        least, rest = divmod(layers - int(first or 0) - int(last or 0), max(self.stages - alone, 1))
+        between = [least + (place < rest) for place in range(self.stages - alone)]
+        return [*([int(first)] if first is not None else []), *between, *([int(last)] if last is not None else [])]
+
+    def _in_chunks(self, layers: Sequence[int]) -> list[list[int]]:
+        """Layers of each chunk of each stage: fewer where the ends of the network stand too."""
+        found = [_dealt(own, self.chunks) for own in layers]
+        return [found[0][::-1], *found[1:]] if self.stages > 1 else found
+
+    def _counts(self, chunks: Sequence[tuple[int, int]]) -> Counts:
+        """For each stage and chunk the layers of every kind, and the modules."""
+        found: Counts = [[[] for _ in range(self.chunks)] for _ in range(self.stages)]
+        bounds = [0, *accumulate(layers for layers, _ in chunks)]
+        for (stage, chunk), start, stop, (_, modules) in zip(self.homes, bounds, bounds[1:], chunks, strict=False):
+            mixtures = sum(self.marks[start:stop])
+            found[stage][chunk] = [*([stop - start - mixtures, mixtures] if self.unlike else [stop - start]), modules]
+        return found
+
+    def _balanced(self) -> list[int]:
+        """Layers of each chunk of the balanced layout: by the times and the bytes of a trial that is nearly even."""
+        places = len(self.homes)
+        trial = self._with(self._counts([(n, 0) for n in _dealt(self.numbers["layers"], places)]))
+        kinds = [0 if self.unlike and not mixture else int(self.unlike) for mixture in self.marks]
+        try:
+            row = self._timed(trial, kinds)
+        except ResolveError:  # the closed form has no times by kind: layers count alike
+            row = Row([1.0] * len(kinds), 0.0, 0.0)
+        return balanced(row, self.stages, [stage for stage, _ in self.homes])
+
+    def _timed(self, trial: Sources, kinds: Sequence[int]) -> Row:
+        """Times of the layers and the ends, and which stages have room."""
+        results = run(plan(self.known, (*TIMES, *BYTES), trial), trial.given)
+        whole = [t.forward + t.input_gradient + t.weight_gradient for t in results.records("kind_times")]
+        ends = results.number("embedding_time"), results.number("output_head_time")
+        more = self.numbers[NUMBERS[-1]] * whole[-1]  # modules stand beside the head
+        values: dict[str, Any] = {
+            n: results.records(n) if n in _of_records(self.known) else results.number(n) for n in BYTES
+        }
+        bytes_of = [
+            [bytes_with(values, stage, kind) for kind in (None, *range(len(whole)))] for stage in range(self.stages)
+        ]
+        available = values["available_memory_bytes"]
+
+        def fits(stage: int, ranges: Sequence[tuple[int, int]]) -> bool:
+            base, *each = bytes_of[stage]
+            modules = self.numbers[NUMBERS[-1]] * (stage == self.homes[-1][0])
+            own = sum((each[kinds[n]] - base) for start, stop in ranges for n in range(start, stop))
+            return bool(base + own + modules * (each[-1] - base) <= available)
+
+        return Row([whole[kind] for kind in kinds], ends[0], ends[1] + more, fits)
+
+
+def _of_records(known: Catalogue) -> frozenset[str]:
+    return frozenset(name for name in BYTES if known[name].mark.kind == "records")
+
+
+def _dealt(number: int, parts: int) -> list[int]:
+    """A number in so many parts, nearly equal."""
+    return [number // parts + (part < number % parts) for part in range(parts)]

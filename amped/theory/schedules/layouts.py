@@ -1,0 +1,82 @@
+"""Pipelines whose stages a layout lists: their idle time and what they hold, by their passes one after another."""
+
+import numpy as np
+
+from amped.theory.conditions import LISTED
+from amped.theory.quantity import family, quantity, records
+from amped.theory.records import total
+from amped.theory.schedules.pass_by_pass import after_rounds, makespan, moments_of, pipe_of, work_of
+from amped.theory.stage_records import ChunksInFlight, had
+
+NAMES = ("gpipe", "1f1b", "zero_bubble_h1", "zero_bubble_v")
+
+
+@family(SCHEDULE=NAMES)
+@quantity(
+    "s",
+    choice="pipeline_schedule",
+    value="SCHEDULE",
+    when_given=("pipeline_layout",),
+    even_with=("virtual_pipeline_stages",),
+)
+def pipeline_idle_time__SCHEDULE_of_layout(
+    pipeline_layout,
+    pass_times,
+    bottleneck_stage,
+    number_of_microbatches_per_minibatch,
+    stage_send_time,
+    overlap_pipeline_communication,
+    pipeline_communication_time,
+):
+    """Time of a step of SCHEDULE in which the bottleneck stage waits: all but its work and what it sends.
+
+    Source: arXiv 2104.04473, section 2.2; the orders of passes on the pages of the schedules.
+    """
+    m, held = number_of_microbatches_per_minibatch, 1 - overlap_pipeline_communication
+    work = work_of("SCHEDULE", pipeline_layout, pass_times)
+
+    def time(pipe):
+        return makespan("SCHEDULE", pipe, work, stage_send_time, held)
+
+    whole = after_rounds("SCHEDULE", pipe_of(pipeline_layout), m, time)
+    return whole - m * bottleneck_stage[0].time - held * pipeline_communication_time
+
+
+@family(SCHEDULE=NAMES)
+@records(
+    choice="pipeline_schedule",
+    value="SCHEDULE",
+    when_given=("pipeline_layout",),
+    even_with=("virtual_pipeline_stages",),
+)
+def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, number_of_microbatches_per_minibatch):
+    """Micro-batches that each stage holds in each of its chunks, in the order of SCHEDULE.
+
+    Source: arXiv 2205.05198, section 4.2.3; the orders of passes on the pages of the schedules.
+    """
+    pipe, number = pipe_of(pipeline_layout), number_of_microbatches_per_minibatch
+    return tuple(
+        ChunksInFlight(share.name, moments_of("SCHEDULE", pipe, place, number))
+        for place, share in enumerate(pipeline_layout)
+    )
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree", **LISTED)
+def layers_divide_by_stages_and_chunks__of_layout(pipeline_stages, pipeline_parallel_degree):
+    """Each stage has a layer, or an end of the network. Source: Megatron-Core, pipeline layout."""
+    ends = [had(s.has_embedding, 1.0) + had(s.has_output_head, 1.0) for s in pipeline_stages]
+    full = [1.0 * (total(s.kinds) + end > 0) for s, end in zip(pipeline_stages, ends, strict=True)]
+    return total(full) >= np.minimum(pipeline_parallel_degree, len(full))
+
+
+@quantity("boolean", constrains="virtual_pipeline_stages", when_given=("pipeline_layout",))
+def the_layout_lists_every_chunk(pipeline_layout, virtual_pipeline_stages, chunks_per_stage):
+    """The layout has as many chunks of each stage as are asked for, or as the schedule has.
+
+    Source: Megatron-Core, pipeline layout.
+    """
+    listed = len(pipeline_layout[0].chunks)
+    return (virtual_pipeline_stages == listed) | (chunks_per_stage == listed)

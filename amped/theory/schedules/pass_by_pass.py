@@ -1,0 +1,182 @@
+"""Pipelines gone through pass by pass: how long a step takes, and what each stage holds meanwhile.
+
+Stages, and the chunks of one stage, may be unlike, and no formula says when each waits for which. So the passes are
+gone through in the order of the schedule: each begins when its stage is free and its input is there. After some rounds
+each further micro-batch adds as much as the one before, so that many cost no more than few. `timeline.py` executes the
+same orders as events, and is the check of this file.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amped.theory.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pass, Pipe
+from amped.theory.schedules.orders import SCHEDULES, scheduled
+from amped.theory.stage_records import PassTimes, Share
+
+# Seconds by kind of pass, stage and chunk.
+WorkOf = Mapping[str, Sequence[Sequence[Any]]]
+# Rounds of as many micro-batches as stages that are gone through; further ones are like the last.
+MOST_ROUNDS = 5
+
+
+class Step(NamedTuple):
+    """A pass: its stage, its kind, its chunk, the pass that hands it its input (or -1), and whether it hands on."""
+
+    stage: int
+    kind: str
+    chunk: int
+    after: int
+    sends: bool
+
+
+class _Ways:
+    """Which chunk of which stage hands its output to which.
+
+    Attributes:
+        places: the place in the network of each chunk of each stage; `homes` the stage and chunk at each place.
+    """
+
+    def __init__(self, schedule: str, pipe: Pipe) -> None:
+        place = SCHEDULES[schedule].place
+        self.places = [[place(pipe, c, s) for c in range(pipe.chunks)] for s in range(pipe.stages)]
+        self.homes = {at: (s, c) for s, own in enumerate(self.places) for c, at in enumerate(own)}
+
+    def beside(self, stage: int, what: Pass, ahead: int) -> tuple[int, int] | None:
+        """Stage and chunk that a pass hands to (ahead = 1) or takes from (-1); None at an end, and for weights."""
+        direction = ahead if what.kind == FORWARD else -ahead
+        return None if what.kind == WEIGHT else self.homes.get(self.places[stage][what.chunk] + direction)
+
+
+@lru_cache(maxsize=256)
+def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
+    """All passes of a step of a schedule in an order in which each comes after its input."""
+    ways, rest = _Ways(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
+    found: list[Step] = []
+    number: dict[tuple[int, int, str, int], int] = {}
+    left = -1
+    while left != (left := sum(map(len, rest))):
+        for stage, order in enumerate(rest):
+            while order:
+                what = order[0]
+                source = ways.beside(stage, what, -1)
+                needed = source and (*source, what.kind, what.microbatch)
+                if needed and needed not in number:
+                    break
+                target = ways.beside(stage, order.popleft(), 1)
+                number[stage, what.chunk, what.kind, what.microbatch] = len(found)
+                after, sends = number[needed] if needed else -1, target is not None and target[0] != stage
+                found.append(Step(stage, what.kind, what.chunk, after, sends))
+    return tuple(found)
+
+
+def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> Any:
+    """Time of a step: each pass begins when its stage is free and its input has arrived; hand-overs queue up.
+
+    `work` are seconds by kind of pass, stage and chunk; `held` is the share of a hand-over that keeps the stage.
+    """
+    work, send, held, later = plain(work, send, held)
+    free: list[Any] = [0.0 * send] * pipe.stages
+    arrived: list[Any] = []
+    links: dict[tuple[int, bool], Any] = {}
+    for stage, kind, chunk, after, sends in steps_of(schedule, pipe):
+        start = later(free[stage], arrived[after]) if after >= 0 else free[stage]
+        free[stage] = end = start + work[kind][stage][chunk]
+        if sends:
+            link = (stage, kind == FORWARD)
+            links[link] = sent = later(end, links.get(link, end)) + send
+            free[stage] = end + (sent - end) * held
+            end = sent
+        arrived.append(end)
+    return reduce(later, free)
+
+
+def plain(work: WorkOf, send: Any, held: Any) -> tuple[WorkOf, Any, Any, Callable[[Any, Any], Any]]:
+    """The same as plain numbers, quicker than arrays of one, where all are such; and how to find the later."""
+    alone = all(isinstance(w, np.ndarray) and w.size == 1 for each in work.values() for own in each for w in own)
+    if not alone or np.size(send) * np.size(held) > 1:
+        return work, send, held, np.maximum
+    work = {kind: [[w.item() for w in own] for own in each] for kind, each in work.items()}
+    return work, np.asarray(send).item(), np.asarray(held).item(), max
+
+
+def after_rounds(schedule: str, pipe: Pipe, number: Any, time: Callable[[Pipe], Any]) -> Any:
+    """A time for some numbers of micro-batches: gone through up to `MOST_ROUNDS` rounds, then each adds as much."""
+    most, found, each = MOST_ROUNDS * pipe.stages, None, 0.0
+    whole = micro_batches(schedule, pipe, number)
+    for few in np.unique(whole):
+        each = time(pipe._replace(microbatches=int(few)))
+        found = each if found is None else np.where(whole >= few, each, found)
+    if np.any(number > most):
+        growth = (each - time(pipe._replace(microbatches=most - pipe.stages))) / pipe.stages
+        found = found + np.maximum(number - most, 0) * growth
+    return found
+
+
+def micro_batches(schedule: str, pipe: Pipe, number: Any) -> Any:
+    """As many micro-batches as are gone through: whole rounds, no fewer than the schedule runs."""
+    most, fewest = MOST_ROUNDS * pipe.stages, SCHEDULES[schedule].fewest(pipe.stages)
+    whole = np.where(np.isfinite(number), np.clip(np.ceil(number), fewest, most), fewest)
+    rounds = pipe.stages if pipe.chunks > 1 and SCHEDULES[schedule].chunks is None else 1
+    return np.ceil(whole / rounds) * rounds
+
+
+def pipe_of(layout: Sequence[Share]) -> Pipe:
+    """The size of a pipeline that a layout lists, with one micro-batch."""
+    return Pipe(len(layout), 1, len(layout[0].chunks))
+
+
+def home_of_the_head(schedule: str, layout: Sequence[Share]) -> tuple[int, int]:
+    """Stage and chunk of the output head."""
+    return (0 if SCHEDULES[schedule].first_has_the_output_head else len(layout) - 1), len(layout[0].chunks) - 1
+
+
+def work_of(schedule: str, layout: Sequence[Share], pass_times: Sequence[PassTimes]) -> WorkOf:
+    """Seconds by kind of pass, stage and chunk."""
+    home = home_of_the_head(schedule, layout)
+    forward, back, weight = (
+        [
+            [_in_chunk(each, chunk, (s, c), home) for c, chunk in enumerate(share.chunks)]
+            for s, share in enumerate(layout)
+        ]
+        for each in pass_times
+    )
+    both = [[b + w for b, w in zip(*own, strict=True)] for own in zip(back, weight, strict=True)]
+    return {FORWARD: forward, INPUT: back, WEIGHT: weight, BACKWARD: both}
+
+
+def _in_chunk(times: PassTimes, chunk: Sequence[Any], place: tuple[int, int], home: tuple[int, int]) -> Any:
+    """Seconds of a kind of pass in a chunk, with the ends of the network that it has."""
+    layers = times.of_layers(chunk)
+    first = layers + times.embedding if place == (0, 0) else layers
+    return first + times.output_head if place == home else first
+
+
+@lru_cache(maxsize=1024)
+def held_at_once(schedule: str, pipe: Pipe, stage: int) -> tuple[tuple[int, ...], ...]:
+    """Micro-batches that a stage holds in each of its chunks, at every moment at which no other has more in all."""
+    held, found = [0] * pipe.chunks, set()
+    for what in scheduled(schedule, pipe)[stage]:
+        if what.kind == FORWARD:
+            held[what.chunk] += 1
+            found.add(tuple(held))
+        elif what.kind in (BACKWARD, WEIGHT):
+            held[what.chunk] -= 1
+    return tuple(
+        one for one in found if not any(one != o and all(a <= b for a, b in zip(one, o, strict=True)) for o in found)
+    )
+
+
+def moments_of(schedule: str, pipe: Pipe, stage: int, number: Any) -> tuple[tuple[Any, ...], ...]:
+    """The same for some numbers of micro-batches: the moments of each number, of which those of others hold nothing."""
+    whole, found = micro_batches(schedule, pipe, np.asarray(number)), []
+    for few in np.unique(whole):
+        own = 1.0 * (whole == few)
+        moments = held_at_once(schedule, pipe._replace(microbatches=int(few)), stage)
+        found += [tuple(count * own for count in moment) for moment in moments]
+    return tuple(found)

@@ -1,0 +1,29 @@
+"""What one stage holds, by the formulas of all stages."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from amped.theory.memory.stages import stage_activations, stage_states
+from amped.theory.stage_records import had
+from amped.theory.stages.parameters import stage_parameters
+
+
+def bytes_with(values: Mapping[str, Any], place: int, kind: int | None) -> float:
+    """What a stage holds with its ends and one layer of a kind, or none: by the formulas of all stages."""
+    stage = values["pipeline_stages"][place]
+    layers = tuple(1.0 * (each == kind) for each in range(len(stage.kinds)))
+    stages = (replace(stage, layers=1.0, kinds=layers),)
+    parameters = stage_parameters(
+        stages, values["parameter_groups"], values["kind_parameters"], values["embedding_parameters"],
+        values["output_head_stage_parameters"], values["tied_embedding_parameters"],
+        values["output_head_stage_expert_parameters"],
+    )  # fmt: skip
+    held = stage_activations(
+        stages, values["stage_microbatches_in_flight"][place : place + 1], values["kind_activations"],
+        values["embedding_activation_bytes"], values["output_head_activation_bytes"],
+    )  # fmt: skip
+    logits = had(stage.has_output_head, values["logits_gradient_bytes"])
+    states = stage_states(parameters, values["device_states"])[0].bytes
+    working = values["layer_working_bytes"] + values["weight_buffer_bytes"] + logits
+    return float(states + held[0].bytes + working)
