@@ -25,6 +25,9 @@ PlotOption = Annotated[bool, Option("--plot", help="Draw the parts of a step, st
 LayersOption = Annotated[
     bool, Option("--layers", help="Print the operators of one layer instead: work, bound, time, share.")
 ]
+StagesOption = Annotated[
+    bool, Option("--stages", help="Print every pipeline stage instead: layers, memory by part, busy and idle time.")
+]
 TimelineOption = Annotated[
     Path | None,
     Option(
@@ -49,6 +52,7 @@ def estimate(
     compute_graph_old: OldGraph = False,
     plot: PlotOption = False,
     layers: LayersOption = False,
+    stages: StagesOption = False,
     timeline: TimelineOption = None,
 ) -> None:
     """Estimate the training time of one configuration, where the time goes, and whether it fits in memory.
@@ -59,8 +63,8 @@ def estimate(
 
     options.refuse_existing(timeline, "--timeline")
     result = estimated(asked, Estimation)
-    if layers:
-        _show_layers(result, as_json)
+    if stages or layers:
+        (_show_stages if stages else _show_layers)(result, as_json)
         _write_timeline(result, timeline, as_json)
         return
     if as_json:
@@ -91,6 +95,20 @@ def _show_layers(result: Estimation, as_json: bool) -> None:
         from amped.report.layers import layer_table
 
         options.show(layer_table(result))
+
+
+def _show_stages(result: Estimation, as_json: bool) -> None:
+    """Every stage of the pipeline, as a table, or in JSON beside the results; writes no files."""
+    from dataclasses import asdict
+
+    from amped.estimation.stages import stage_lines
+
+    if as_json:
+        options.show_json(_plain(result) | {"stages": [asdict(line) for line in stage_lines(result)]})
+    else:
+        from amped.report.stages import stage_table
+
+        options.show(stage_table(result))
 
 
 def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:

@@ -12,6 +12,7 @@ A layout is written in one of three ways:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from amped.base.errors import ConfigError, quoted
 
@@ -141,6 +142,10 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+# A dense layer and a mixture, as a list of numbers and as one of Python have them.
+MARKS = {"0": False, "[0]": False, "1": True, "[1]": True}
+
+
 class Pattern(str):
     """Which layers are mixtures of experts: a list of 0 and 1, or n for layers 0, n, 2n and so on."""
 
@@ -159,7 +164,7 @@ def read_pattern(name: str, written: object) -> Pattern:
         ConfigError: for what is none.
     """
     text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
-    text = text.translate(str.maketrans("+", ",", "[]"))[:LONGEST]
+    text = text.replace("+", ",")[:LONGEST]
     try:
         alone = text.isdecimal() and 0 < int(text) <= MOST_STAGES
         if not alone and not {*_marks(text)} <= {False, True}:
@@ -174,9 +179,9 @@ def _marks(text: str) -> Iterator[bool]:
     """The layers of a list of 0 and 1, in order."""
     for part in text.split(","):
         kind, _, times = part.partition("*")
-        if kind not in ("0", "1") or (times and not 0 < _whole(times) <= MOST_STAGES):
+        if kind not in MARKS or (times and not 0 < _whole(times) <= MOST_STAGES):
             raise ValueError(part)
-        yield from [kind == "1"] * (_whole(times) if times else 1)
+        yield from [MARKS[kind]] * (_whole(times) if times else 1)
 
 
 def written_layout(stages: Sequence[Sequence[Sequence[int]]], at_first: bool = False) -> str:
@@ -192,7 +197,15 @@ def written_layout(stages: Sequence[Sequence[Sequence[int]]], at_first: bool = F
         return _runs([str(sum(stage[0][:-1])) for stage in stages], ",")
     order = [stage[n] for n in range(len(stages[0])) for stage in (stages[::-1] if at_first and n % 2 else stages)]
     texts = [_repeated(LAYER, sum(chunk[:-1])) + _repeated(PREDICTION, chunk[-1]) for chunk in order]
-    return "|".join([EMBEDDING + texts[0], *texts[1:]]) + HEAD if len(texts) > 1 else EMBEDDING + texts[0] + HEAD
+    texts = [EMBEDDING + texts[0], *texts[1:]]
+    return "".join(_alike(texts[:-1])) + texts[-1] + HEAD
+
+
+def _alike(chunks: Sequence[str]) -> Iterator[str]:
+    """Chunks with the bars behind them, equal neighbors in brackets."""
+    for text, same in groupby(chunks):
+        number = len([*same])
+        yield f"{text}|" if number == 1 else f"({text}|)*{number}"
 
 
 def _repeated(letter: str, times: int) -> str:
@@ -201,10 +214,5 @@ def _repeated(letter: str, times: int) -> str:
 
 def _runs(parts: Sequence[str], between: str) -> str:
     """Equal neighbors as one with how often they stand."""
-    found: list[list[str]] = []
-    for part in parts:
-        if found and found[-1][0] == part:
-            found[-1].append(part)
-        else:
-            found.append([part])
-    return between.join(run[0] if len(run) == 1 else f"{run[0]}*{len(run)}" for run in found)
+    runs = ((part, len([*same])) for part, same in groupby(parts))
+    return between.join(part if times == 1 else f"{part}*{times}" for part, times in runs)

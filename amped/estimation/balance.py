@@ -8,7 +8,7 @@ alike. A stage that would not fit in memory is not taken while there is another 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -46,7 +46,9 @@ def balanced(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
     if len(homes) == stages:
         found = _dealt(row, stages, row.fits) or _dealt(row, stages, lambda *_: True)
         return found or _even(len(row.times), stages)
-    return _moved(row, stages, homes, _dealt_to_chunks(row, stages, homes))
+    found = _moved(row, stages, homes, _dealt_to_chunks(row, stages, homes))
+    roomy = replace(row, fits=lambda *_: True)
+    return _moved(roomy, stages, homes, found) if _cost(row, stages, homes, found)[0] else found
 
 
 def _even(layers: int, chunks: int) -> list[int]:

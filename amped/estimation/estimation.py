@@ -62,7 +62,9 @@ DETAILS = (
     "hardware_flops_per_accelerator", "context_collectives", "tensor_collectives", "expert_collectives",
     "pipeline_collectives", "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
     "layer_operators", "embedding_operators", "output_head_operators", "layer_passes", "recomputed_layer_fraction",
-    "fullest_stage_index", "pipeline_stages", "stage_ends", "available_memory_bytes", "chunks_per_stage",
+    "fullest_stage_index", "pipeline_stages", "stage_parameters", "stage_activations", "parameter_groups", "model_states",
+    "tied_embedding_parameters", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
+    "multi_token_prediction_layers", "stage_ends", "available_memory_bytes", "chunks_per_stage",
     "first_stage_layers", "middle_stage_layers", "last_stage_layers", "kept_activation_bytes_per_layer",
     "embedding_activation_bytes", "output_head_activation_bytes", "communication_rounds", "layers", "kind_activations",
 )  # fmt: skip
@@ -70,7 +72,7 @@ DETAILS = (
 MODEL_DETAILS = {
     "operators": ("layer_durations", "embedding_durations", "output_head_durations", "optimizer_operators",
                   "optimizer_durations", "bottleneck_stage_layer_passes", "bottleneck_stage_embedding_passes", "bottleneck_stage_output_head_passes",
-                  "tensor_durations", "context_durations", "pipeline_durations", "pass_times", "stage_send_time",
+                  "tensor_durations", "context_durations", "pipeline_durations", "pass_times", "whole_pass_times", "bottleneck_stage", "stage_send_time",
                   "overlap_pipeline_communication"),
     "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
               "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",

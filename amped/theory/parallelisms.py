@@ -65,11 +65,17 @@ def shares(state: str, zero_stage: Any) -> Any:
     return np.take(flags, np.asarray(zero_stage).astype(np.int64), mode="clip")
 
 
+# Places of a fast domain beyond which its divisors are not sought, but for the whole degree.
+MOST_PLACES = 65_536
+
+
 @lru_cache(maxsize=4096)
-def divisors(number: int) -> tuple[int, ...]:
-    """All divisors of a number, the small ones first. Source: definition."""
-    small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
-    return tuple(dict.fromkeys([*small, *(number // d for d in reversed(small))]))
+def divisors(number: int, most: int | None = None) -> tuple[int, ...]:
+    """The divisors of a number, the small ones first; of those above `most` only the number. Source: definition."""
+    most = number if most is None else most
+    small = [d for d in range(1, min(isqrt(number), most) + 1) if number % d == 0]
+    large = [number // d for d in reversed(small) if number // d <= most]
+    return tuple(dict.fromkeys([*small, *large, number]))
 
 
 def largest_divisor(degree: Any, places: Any) -> Any:
@@ -79,9 +85,12 @@ def largest_divisor(degree: Any, places: Any) -> Any:
     whole breaks a rule elsewhere; here it has no divisor but one. Source: definition.
     """
     degree, places = np.broadcast_arrays(degree, np.maximum(places, 1.0))
+    if not degree.size:
+        return degree
     numbers, which = np.unique(degree, return_inverse=True)
     apart = max(float(np.max(numbers)), float(np.max(places))) + 1
-    found = [divisors(int(number)) if number == int(number) and number >= 1 else (1,) for number in numbers]
+    most = int(min(np.max(places), MOST_PLACES))
+    found = [divisors(int(number), most) if number == int(number) and number >= 1 else (1,) for number in numbers]
     listed = np.concatenate([place * apart + np.array(own, np.float64) for place, own in enumerate(found)])
     start = which.reshape(degree.shape) * apart
     return listed[np.searchsorted(listed, start + places, side="right") - 1] - start

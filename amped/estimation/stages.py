@@ -1,0 +1,104 @@
+"""Every stage of the pipeline by itself: its layers, what an accelerator of it holds, and how long it works and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from amped.estimation.estimation import Estimation
+from amped.theory.stage_records import Stage, had
+
+KINDS = {"one": ("layers",), "dense_and_mixture": ("dense", "mixture")}
+MODULES = "multi_token_prediction"
+
+
+@dataclass(frozen=True)
+class StageLine:
+    """One stage.
+
+    Attributes:
+        stage: its place, from 0.
+        layers: how many of each kind; of a network of one kind under "layers".
+        ends: the ends of the network that it has: embedding, output head.
+        parameters: those of the network that lie on it, before sharding; a tied embedding counts where it is first.
+        weight_bytes, gradient_bytes, optimizer_state_bytes, activation_bytes, temporary_bytes: of one accelerator.
+        busy_time, idle_time: seconds of a step in which it runs its passes, and in which it waits for other stages.
+    """
+
+    stage: int
+    layers: dict[str, float]
+    ends: tuple[str, ...]
+    parameters: float
+    weight_bytes: float
+    gradient_bytes: float
+    optimizer_state_bytes: float
+    activation_bytes: float
+    temporary_bytes: float
+    busy_time: float
+    idle_time: float
+
+    @property
+    def bytes(self) -> float:
+        """All that an accelerator of the stage holds."""
+        states = self.weight_bytes + self.gradient_bytes + self.optimizer_state_bytes
+        return states + self.activation_bytes + self.temporary_bytes
+
+
+def stage_lines(e: Estimation) -> list[StageLine]:
+    """The stages of an estimate, in their order."""
+    number = int(e["pipeline_parallel_degree"])
+    records = {name: e.results.records(name) for name in ("pipeline_stages", "stage_parameters", "stage_activations")}
+    listed = len(records["pipeline_stages"])
+    places = [place if listed == number else min(place, 1) for place in range(number - 1)] + [listed - 1]
+    times = _times(e, records["pipeline_stages"])
+    own, parameters, activations = records.values()
+    return [
+        _line(e, stage, own[place], parameters[place], activations[place], times[place])
+        for stage, place in enumerate(places)
+    ]
+
+
+def _times(e: Estimation, stages: tuple[Stage, ...]) -> list[tuple[float, float]]:
+    """Busy and idle time of each stage; of the closed form all are alike."""
+    idle = e["pipeline_bubble_time"]
+    if "whole_pass_times" not in e.results.cells:
+        waited = idle + e["optimizer_time"] + e["exposed_data_communication_time"]
+        return [(e["step_time"] - waited, idle)] * len(stages)
+    passes, microbatches = e.results.records("whole_pass_times")[1], e["number_of_microbatches_per_minibatch"]
+    (bottleneck,) = e.results.records("bottleneck_stage")
+    works = [microbatches * float(passes.of(stage)) for stage in stages]
+    return [(work, idle + microbatches * float(bottleneck.time) - work) for work in works]
+
+
+def _line(
+    e: Estimation, place: int, stage: Any, parameters: Any, activations: Any, times: tuple[float, float]
+) -> StageLine:
+    groups, states = e.results.records("parameter_groups"), e.results.records("model_states")
+    whole = parameters.shared * groups[0].split_degree + parameters.expert * groups[1].split_degree
+    first = place == 0
+    copies = had(stage.has_output_head, e["tied_embedding_parameters"]) * (not first)
+    held = {state.name: state.of(parameters.shared, parameters.expert) * (1 - state.offload) for state in states}
+    temporary = (
+        e["layer_working_bytes"] + e["weight_buffer_bytes"] + had(stage.has_output_head, e["logits_gradient_bytes"])
+    )
+    kept = float(held["weight"]), float(held["gradient"]), float(held["optimizer_state"])
+    ends, (busy, idle) = tuple(_ends(stage)), times
+    return StageLine(place, _layers(e, stage), ends, float(whole - copies), *kept, float(activations.bytes), float(temporary),
+                     busy, idle)  # fmt: skip
+
+
+def _layers(e: Estimation, stage: Any) -> dict[str, float]:
+    """Layers of each kind, and modules that predict further tokens where there are any."""
+    names = KINDS[e.choices["kinds_of_layers"]]
+    modules = stage.kinds[-1] if len(stage.kinds) > len(names) else had(stage.has_output_head, e[f"{MODULES}_layers"])
+    found = dict(zip(names, map(float, stage.kinds), strict=False))
+    return found | ({MODULES: float(modules)} if e[f"{MODULES}_layers"] else {})
+
+
+def _ends(stage: Any) -> Iterator[str]:
+    """The ends of the network that a stage has."""
+    if had(stage.has_embedding, 1.0):
+        yield "embedding"
+    if had(stage.has_output_head, 1.0):
+        yield "output head"
