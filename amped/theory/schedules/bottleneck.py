@@ -136,7 +136,7 @@ def free_stage_forward_time(
     """
     (stage,) = bottleneck_stage
     ends = stage.has_embedding * embedding_forward_time + stage.has_output_head * output_head_forward_time
-    return stage.layers * free_forward_time_per_layer + ends
+    return total(stage.kinds) * free_forward_time_per_layer + ends
 
 
 @quantity("s")

@@ -25,21 +25,21 @@ def pipeline_idle_time__SCHEDULE_of_layout(
     bottleneck_stage,
     number_of_microbatches_per_minibatch,
     stage_send_time,
-    overlap_pipeline_communication,
-    pipeline_communication_time,
+    blocking_stage_send_time,
+    handovers_per_microbatch,
 ):
     """Time of a step of SCHEDULE in which the bottleneck stage waits: all but its work and what it sends.
 
     Source: arXiv 2104.04473, section 2.2; the orders of passes on the pages of the schedules.
     """
-    m, held = number_of_microbatches_per_minibatch, 1 - overlap_pipeline_communication
+    m, held = number_of_microbatches_per_minibatch, blocking_stage_send_time
     work = work_of("SCHEDULE", pipeline_layout, pass_times)
 
     def time(pipe):
         return makespan("SCHEDULE", pipe, work, stage_send_time, held)
 
     whole = after_rounds("SCHEDULE", pipe_of(pipeline_layout), m, time)
-    return whole - m * bottleneck_stage[0].time - held * pipeline_communication_time
+    return whole - m * (bottleneck_stage[0].time + handovers_per_microbatch * held)
 
 
 @family(SCHEDULE=NAMES)

@@ -78,7 +78,7 @@ def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
 def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> Any:
     """Time of a step: each pass begins when its stage is free and its input has arrived; hand-overs queue up.
 
-    `work` are seconds by kind of pass, stage and chunk; `held` is the share of a hand-over that keeps the stage.
+    `work` are seconds by kind of pass, stage and chunk; `held` are those of a hand-over that keep the stage.
     """
     work, send, held, later = plain(work, send, held)
     free: list[Any] = [0.0 * send] * pipe.stages
@@ -90,7 +90,7 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> A
         if sends:
             link = (stage, kind == FORWARD)
             links[link] = sent = later(end, links.get(link, end)) + send
-            free[stage] = end + (sent - end) * held
+            free[stage] = end + held
             end = sent
         arrived.append(end)
     return reduce(later, free)

@@ -50,11 +50,11 @@ class Drawn(NamedTuple):
             "pipeline_parallel_degree": float(len(self.counts)), "virtual_pipeline_stages": float(virtual),
             "stage_send_time": self.send, "number_of_microbatches_per_minibatch": float(self.microbatches),
             "layer_time": sum(self.layer), "forward_pass_time_per_layer": self.layer.forward,
-            "weight_gradient_time_per_layer": self.layer.weight_gradient, "vocabulary_parallel_communication_time": 0.0,
+            "weight_gradient_pass_time_per_layer": self.layer.weight_gradient, "vocabulary_parallel_communication_time": 0.0,
             "embedding_forward_time": self.embedding.forward, "embedding_backward_time": self.embedding.input_gradient,
             "output_head_forward_time": self.head.forward, "output_head_input_gradient_time": self.head.input_gradient,
             "output_head_weight_gradient_time": self.head.weight_gradient,
-            "overlap_pipeline_communication": float(self.overlapped), "pipeline_layout": counted(self.counts),
+            "overlapped_stage_send_time": self.send * self.overlapped, "pipeline_layout": counted(self.counts),
         }  # fmt: skip
         sources = Sources(given=given, choices={"pipeline_schedule": self.schedule})
         found = run(plan(catalogue(), TARGETS, sources), given)

@@ -54,7 +54,7 @@ def test_tokens_exchanged_on_both_networks_at_once(intra: int, inter: int, insid
     e = trained(
         MIXTURE, number_of_accelerators=net.size, batch_size=net.size, expert_parallel_degree=net.size,
         number_of_experts=2 * net.size, number_of_accelerators_per_node=intra, inter_accelerator_bandwidth=inside,
-        bandwidth_per_network_card=1.0,
+        bandwidth_per_network_card=1.0, filled_domain_size=intra,
     )  # fmt: skip
     busiest = max(net.time("across"), net.time("inside"))
     assert e["exposed_expert_communication_time"] == pytest.approx(4 * busiest, rel=1e-12)
