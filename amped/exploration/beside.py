@@ -36,12 +36,12 @@ def searched_beside(experts: int, one_dimension: bool, sweeps: Swept) -> tuple[s
 
 
 def values_beside(
-    name: str, cases: Sequence[Needs], case: NDArray[np.intp], columns: Columns
+    name: str, cases: Sequence[Needs], case: NDArray[np.intp], columns: Columns, every: bool
 ) -> tuple[NDArray[np.intp], list[Array]]:
     """The list of values that each row tries, and the lists.
 
-    Tried are expert degrees that divide the experts, expert tensor degrees that divide the rows of the tensor-parallel
-    group, and columns that divide the group.
+    Tried are expert degrees that divide the experts, expert tensor degrees of one or as many as the rows of the
+    tensor-parallel group (with `every` all that divide them), and columns that divide the group.
     """
     if name == EXPERTS:
         return case, [_divisors(each.experts) for each in cases]
@@ -50,7 +50,8 @@ def values_beside(
         has_experts = np.array([each.experts > 1 for each in cases])[case]
         group = np.where(has_experts, group / columns.get(COLUMNS_OF_GRID, 1.0), 1.0)
     groups, which = np.unique(group, return_inverse=True)
-    return which.astype(np.intp), [_divisors(int(each)) for each in groups]
+    few = name == EXPERT_TENSOR and not every
+    return which.astype(np.intp), [np.unique([1.0, each]) if few else _divisors(int(each)) for each in groups]
 
 
 def most_values(name: str, case: Needs) -> int:

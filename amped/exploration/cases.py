@@ -16,8 +16,10 @@ from amped.configuring.values import Value
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, run
 from amped.engine.resolve import chosen_values, plan
+from amped.estimation.laying_out import LAYOUT
 from amped.estimation.placement import FILLED, may_leave_places
 from amped.exploration.beside import searched_beside
+from amped.exploration.layouts import Laid, Seen, layouts
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
 from amped.exploration.sweep_axes import SEARCHED, SETTLES, Swept
 from amped.theory.parallelisms import PLACED, divisors
@@ -60,6 +62,7 @@ class Family:
         tied: names whose value differs from case to case, with the values.
         beside: further variables of the joint axis: those that are listed, with their values, and those that some case
             needs, whose values depend on the row.
+        stages: of the pipeline, where a layout lists them; else 0.
     """
 
     cases: tuple[Case, ...]
@@ -69,6 +72,7 @@ class Family:
     tied: Mapping[str, tuple[str, Array]]
     chunks: tuple[float, ...]
     beside: Mapping[str, tuple[float, ...]]
+    stages: int = 0
 
     @property
     def degrees(self) -> tuple[str, ...]:
@@ -109,7 +113,26 @@ def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
     for case in _cases(scenario, sweeps, space):
         structure = (frozenset(case.sources.given), tuple(sorted(case.sources.choices.items())))
         found.setdefault(structure, []).append(case)
-    return [_family(tuple(cases), sweeps, space, every) for cases in found.values()]
+    seen: Seen = {}
+    return [f for cases in found.values() for f in _by_layout(scenario, cases, sweeps, space, every, seen)]
+
+
+def _by_layout(
+    scenario: Scenario, cases: list[Case], sweeps: Swept, space: Space, every: bool, seen: Seen
+) -> Iterator[Family]:
+    """The cases whose layers divide evenly together, and each layout of each case by itself."""
+    known, even, laid = scenario.catalogue, list[Case](), list[tuple[Case, Laid]]()
+    for case in cases:
+        machine = (case.accelerators, case.domain, case.experts)
+        found, has_even = layouts(known, case.sources, machine, sweeps, space, seen)
+        even += [case] * has_even
+        laid += [(case, each) for each in found]
+    if even:
+        yield _family(tuple(even), sweeps, space, every)
+    for case, each in laid:
+        own = replace(case, sources=each.sources, outer={**case.outer, LAYOUT: each.text})
+        family = _family((own,), sweeps, space, every)
+        yield replace(family, stages=each.stages, chunks=(float(each.chunks),) * bool(family.chunks))
 
 
 def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:

@@ -138,7 +138,8 @@ class Mappings:
         """Which list of values each row has for one more variable, and the lists."""
         if listed:
             return np.zeros(len(columns[CASE]), dtype=np.intp), [np.array(listed, dtype=np.float64)]
-        return values_beside(name, self.family.cases, columns[CASE].astype(np.intp), columns)
+        every = self.space.every_placement
+        return values_beside(name, self.family.cases, columns[CASE].astype(np.intp), columns, every)
 
     def _inner(self, case: Case) -> Iterator[Array | None]:
         if not self.family.every:
@@ -170,6 +171,8 @@ class Mappings:
             outer = splits(case.accelerators // int(np.prod(inner[0])), kinds)
             inside, across = np.repeat(inner, len(outer), axis=0).T, np.tile(outer, (len(inner), 1)).T
             found = np.concatenate([np.stack([inside, across], axis=1).reshape(2 * kinds, -1), inside * across])
+        if self.family.stages:
+            found = found[:, found[self.family.degrees.index("pipeline_parallel_degree")] == self.family.stages]
         if kinds == len(KINDS):
             found = found[:, np.isin(found[-1], case.context_degrees)]
         return found

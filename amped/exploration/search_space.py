@@ -48,17 +48,21 @@ POLICIES = {
 SHARES = (0.0, 0.5, 1.0)
 # The space that is searched where nothing fits in another.
 WHERE_NOTHING_FITS = {"default": "memory"}
+# What several spaces leave out, in words.
+LIMITS = ("micro-batch and context degree above 16; layouts but the balanced one of up to 16 stages and 32 chunks, where "
+          "layers are unlike or do not divide")  # fmt: skip
+SHARED = "expert tensor degrees between 1 and that of other layers"
 SPACES = {
     "default": Space(False, 16, 16, True, True, POLICIES, False,
-        "placement (by its order), overlap, schedule, offload, precisions; micro-batch and context degree up to 16"),
+        f"placement (by its order), overlap, schedule, offload, precisions; {SHARED}; {LIMITS}"),
     "full": Space(True, 16, 16, True, True, POLICIES | {
         "overlap_tensor_communication": SWITCH, "overlap_pipeline_communication": SWITCH,
         "overlap_data_communication": SWITCH, "activation_function_recomputation": SWITCH,
-    }, True, "placement of experts (by its order), schedule, offload, precisions; micro-batch and context degree up to 16"),
+    }, True, f"placement of experts (by its order), schedule, offload, precisions; {LIMITS}"),
     "memory": Space(False, 16, 16, True, True, POLICIES | {
         "activation_function_recomputation": SWITCH, "norm_recomputation": SWITCH,
         "optimizer_offload": SHARES, "activation_offload": SHARES,
-    }, False, "placement (by its order), overlap, schedule, offload of weights, precisions; micro-batch and context degree up to 16"),
+    }, False, f"placement (by its order), overlap, schedule, offload of weights, precisions; {SHARED}; {LIMITS}"),
     "degrees": Space(True, float("inf"), 0, False, False, {}, False,
         "everything but the degrees of data, tensor and pipeline parallelism, their placement and the micro-batch"),
 }  # fmt: skip

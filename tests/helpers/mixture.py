@@ -41,7 +41,7 @@ def mappings() -> Iterator[dict[str, Any]]:
         data = ACCELERATORS // (tensor * pipeline * context)
         if not whole or HEADS % tensor or BATCH % data:
             continue
-        for experts, shares, size in product(divisors(EXPERTS), divisors(tensor), divisors(BATCH // data)):
+        for experts, shares, size in product(divisors(EXPERTS), {1, tensor}, divisors(BATCH // data)):
             if (data * context * tensor) % (experts * shares) == 0:
                 yield {
                     "tensor_parallel_degree": tensor, "pipeline_parallel_degree": pipeline, "context_parallel_degree": context,
@@ -50,11 +50,11 @@ def mappings() -> Iterator[dict[str, Any]]:
 
 
 def chunks_of(mapping: dict[str, Any]) -> list[int]:
-    """Chunks into which the layers of a stage divide, where micro-batches come in whole rounds of the stages."""
+    """Powers of two, as long as each chunk has a layer or an end, where micro-batches come in whole rounds of the stages."""
     stages = mapping["pipeline_parallel_degree"]
     replicas = ACCELERATORS // (stages * mapping["tensor_parallel_degree"] * mapping["context_parallel_degree"])
     rounds = stages > 1 and BATCH // replicas // mapping["microbatch_size"] % stages == 0
-    return [v for v in range(1, LAYERS + 1) if LAYERS % (stages * v) == 0 and (v == 1 or rounds)]
+    return [v for v in (1, 2, 4, 8) if stages * v <= LAYERS + 2 and (v == 1 or rounds)]
 
 
 def candidates(**held: Any) -> Iterator[dict[str, Any]]:

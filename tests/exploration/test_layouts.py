@@ -1,0 +1,58 @@
+"""Pipelines whose stages are unlike are searched with the layout that an estimate takes, and each row says which."""
+
+import random
+from pathlib import Path
+
+import amped
+from amped.configuring.scenario import read_scenario
+from amped.exploration.candidate_config import save_best
+from amped.exploration.layouts import MOST_CHUNKS, MOST_STAGES
+from tests.helpers.explore import EVERYTHING, Row
+from tests.helpers.formulas import sectioned
+from tests.helpers.mixture import NETWORK, network, question
+
+ALIKE = {"number_of_experts", "experts_per_token", "expert_feedforward_dimension", "number_of_MoE_layers"}
+# Six dense layers: alike, but four stages do not divide them.
+DENSE = sectioned({name: value for name, value in NETWORK.items() if name not in ALIKE} | {"batch_size": 16})
+MACHINE = {"system": "DGX A100", "number_of_accelerators": 16}
+
+
+def again(config: object, row: Row, swept: tuple[str, ...], **machine: object) -> amped.Estimate:
+    return amped.estimate(config, **(machine | {name: row[name] for name in swept if name in row}))  # type: ignore[arg-type]
+
+
+def test_layers_that_do_not_divide_are_laid_out_and_those_that_do_need_no_layout() -> None:
+    found = amped.explore(DENSE, **MACHINE, top=EVERYTHING)
+    stages = {row["pipeline_parallel_degree"] for row in found.best}
+    assert stages == {1.0, 2.0, 4.0, 8.0}
+    for row in found.best:
+        places = row["pipeline_parallel_degree"] * row["virtual_pipeline_stages"]
+        assert ("pipeline_layout" in row) == (6 % places != 0)
+        assert row["pipeline_parallel_degree"] <= MOST_STAGES
+        assert places <= MOST_CHUNKS
+
+
+def test_rows_with_a_layout_are_bit_for_bit_the_estimate_that_they_say() -> None:
+    for config, machine in ((DENSE, MACHINE), (network(), question("DGX H100"))):
+        found = amped.explore(config, **machine, top=EVERYTHING)
+        laid = [row for row in found.best if "pipeline_layout" in row]
+        for row in random.Random(3).sample(laid, 8):
+            e = again(config, row, found.swept, **machine)
+            assert {name: row[name] for name in ("step_time", "memory_per_accelerator_bytes")} == {
+                name: e[name] for name in ("step_time", "memory_per_accelerator_bytes")
+            }
+
+
+def test_a_winner_with_a_layout_is_saved_as_a_config_that_runs(tmp_path: Path) -> None:
+    asked = read_scenario(network(), question("DGX H100"))
+    found = amped.explore(network(), **question("DGX H100"), top=1)
+    assert found.best[0]["pipeline_layout"]
+    (path,) = save_best(asked, found, tmp_path / "winners")
+    assert amped.estimate(path)["step_time"] == found.best[0]["step_time"]
+
+
+def test_a_layout_that_is_given_is_held() -> None:
+    found = amped.explore(DENSE, **MACHINE, pipeline_layout="2,1,1,2", top=EVERYTHING)
+    assert {row["pipeline_parallel_degree"] for row in found.best} == {4.0}
+    row = found.best[0]
+    assert again(DENSE, row, found.swept, **MACHINE)["step_time"] == row["step_time"]
