@@ -67,6 +67,7 @@ DETAILS = (
     "multi_token_prediction_layers", "stage_ends", "available_memory_bytes", "chunks_per_stage",
     "first_stage_layers", "middle_stage_layers", "last_stage_layers", "kept_activation_bytes_per_layer",
     "embedding_activation_bytes", "output_head_activation_bytes", "communication_rounds", "layers", "kind_activations",
+    "microbatches_per_flush", "pipeline_flushes_per_step",
 )  # fmt: skip
 # What one performance model has beside.
 MODEL_DETAILS = {

@@ -22,7 +22,8 @@ class ExecutedStep:
     """A step as it ran, and what follows when its last pass is done.
 
     Attributes:
-        timeline: the passes and hand-overs of every stage.
+        timeline: the passes and hand-overs of every stage, until the pipeline is emptied.
+        flushes: how often that is in a step.
         sizes: bytes that a micro-batch keeps, for each chunk of each stage.
         reduction_time: seconds of data-parallel communication that nothing hides, behind the last pass.
         optimizer_time: seconds of the optimizer's step after it.
@@ -30,6 +31,7 @@ class ExecutedStep:
     """
 
     timeline: Timeline
+    flushes: int
     sizes: Sequence[Sequence[float]]
     reduction_time: float
     optimizer_time: float
@@ -38,7 +40,7 @@ class ExecutedStep:
     @property
     def step_time(self) -> float:
         """Seconds of the step as it ran."""
-        return self.timeline.makespan + self.reduction_time + self.optimizer_time
+        return self.timeline.makespan * self.flushes + self.reduction_time + self.optimizer_time
 
     @property
     def deviation(self) -> float:
@@ -52,18 +54,22 @@ def executed_step(e: Estimation) -> ExecutedStep:
     Raises:
         MappingError: for a step of too many passes.
     """
-    stages, microbatches = int(e["pipeline_parallel_degree"]), int(e["number_of_microbatches_per_minibatch"])
-    chunks = int(e["chunks_per_stage"])
+    stages, microbatches = int(e["pipeline_parallel_degree"]), int(e["microbatches_per_flush"])
+    chunks, flushes = int(e["chunks_per_stage"]), int(e["pipeline_flushes_per_step"])
     if (passes := 3 * stages * microbatches * chunks) > MOST_PASSES:
         raise MappingError(f"a step of {passes:,} passes is too long to execute pass by pass",
                            f"up to {MOST_PASSES:,} are: raise microbatch_size, or leave --timeline out")  # fmt: skip
     layers = _layers(e, stages, chunks)
     closed = e.choices["performance_model"] == "amped"
     work = _even_work(e, stages, chunks) if closed else _work(e, layers, chunks)
-    send = e["exposed_pipeline_communication_time"] / (2 * microbatches * chunks) if closed else e["stage_send_time"]
+    send = (
+        e["exposed_pipeline_communication_time"] / (2 * microbatches * flushes * chunks)
+        if closed
+        else e["stage_send_time"]
+    )
     overlapped = not closed and bool(e["overlap_pipeline_communication"])
     line = executed(e.choices["pipeline_schedule"], microbatches, work, send if stages > 1 else 0.0, overlapped)
-    return ExecutedStep(line, _sizes(e, layers, chunks), e["exposed_data_communication_time"], e["optimizer_time"],
+    return ExecutedStep(line, flushes, _sizes(e, layers, chunks), e["exposed_data_communication_time"], e["optimizer_time"],
                         e["step_time"])  # fmt: skip
 
 

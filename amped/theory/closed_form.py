@@ -484,7 +484,7 @@ def bubble_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, w
 def pipeline_bubble_time__amped(
     exposed_bubble_fraction,
     pipeline_parallel_degree,
-    number_of_microbatches_per_minibatch,
+    microbatches_per_flush,
     virtual_pipeline_stages,
     bubble_work_time,
 ):
@@ -493,7 +493,7 @@ def pipeline_bubble_time__amped(
     Source: AMPeD, pipeline bubbles; arXiv 2104.04473, section 2.2. Differs: AMPeD's code divides the compute part by
     layers again.
     """
-    idle = (pipeline_parallel_degree - 1) / (number_of_microbatches_per_minibatch * virtual_pipeline_stages)
+    idle = (pipeline_parallel_degree - 1) / (microbatches_per_flush * virtual_pipeline_stages)
     return exposed_bubble_fraction * idle * bubble_work_time
 
 

@@ -47,6 +47,12 @@ def number_of_microbatches_per_minibatch__of_size(minibatch_size, microbatch_siz
     return minibatch_size / microbatch_size
 
 
+@quantity("count")
+def microbatches_per_flush(number_of_microbatches_per_minibatch, pipeline_flushes_per_step):
+    """Micro-batches that go through the pipeline before it is emptied. Source: arXiv 2104.04473, section 2.2."""
+    return number_of_microbatches_per_minibatch / pipeline_flushes_per_step
+
+
 @quantity("count", category=MAPPING, replaces=("number_of_microbatches_per_minibatch",))
 def microbatch_size(minibatch_size, number_of_microbatches_per_minibatch):
     """Sequences that go through the network together. Source: AMPeD, table of parameters."""

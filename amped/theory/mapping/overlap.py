@@ -27,13 +27,13 @@ def gradients_have_own_links(inter_node_tensor_parallel_degree, inter_node_data_
 
 
 @quantity("1")
-def steady_microbatch_fraction(number_of_microbatches_per_minibatch, virtual_pipeline_stages, pipeline_parallel_degree):
+def steady_microbatch_fraction(microbatches_per_flush, virtual_pipeline_stages, pipeline_parallel_degree):
     """Share of a step's passes with a pass of another micro-batch beside them: none while pipelines fill and empty.
 
     Of m·v + p − 1 turns of chunks forward and back, those after (v − 1)·p + 1 that come before the first gradient and
     with one micro-batch fewer than there are. Source: arXiv 2104.04473, section 2.2 (1F1B); arXiv 2412.19437, section
     3.2.1 (pairs of passes).
     """
-    turns = number_of_microbatches_per_minibatch * virtual_pipeline_stages
+    turns = microbatches_per_flush * virtual_pipeline_stages
     filling = (virtual_pipeline_stages - 1) * pipeline_parallel_degree + 1
     return np.maximum(turns - filling, 0) / (turns + pipeline_parallel_degree - 1)

@@ -149,3 +149,9 @@ def expert_groups_divide_the_replicas(
     accelerators = data_parallel_degree * context_parallel_degree * tensor_parallel_degree
     whole = np.mod(accelerators, expert_parallel_degree * expert_tensor_parallel_degree) == 0
     return whole | (number_of_MoE_layers == 0)
+
+
+@quantity("boolean", constrains="pipeline_flushes_per_step")
+def flushes_divide_the_microbatches(pipeline_flushes_per_step, number_of_microbatches_per_minibatch):
+    """As many micro-batches go through the pipeline before each time that it is emptied. Source: definition."""
+    return np.mod(number_of_microbatches_per_minibatch, pipeline_flushes_per_step) == 0

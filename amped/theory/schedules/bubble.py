@@ -10,6 +10,9 @@ from amped.theory.quantity import quantity
 
 
 @quantity("s", choice="performance_model", value="operators")
-def pipeline_bubble_time__operators(pipeline_idle_time, exposed_bubble_fraction, pipeline_parallel_degree):
+def pipeline_bubble_time__operators(
+    pipeline_idle_time, pipeline_flushes_per_step, exposed_bubble_fraction, pipeline_parallel_degree
+):
     """Time that the bottleneck stage waits in a step for others, if there are. Source: AMPeD, pipeline bubbles (R)."""
-    return exposed_bubble_fraction * pipeline_idle_time * (pipeline_parallel_degree > 1)
+    waits = pipeline_idle_time * pipeline_flushes_per_step
+    return exposed_bubble_fraction * waits * (pipeline_parallel_degree > 1)

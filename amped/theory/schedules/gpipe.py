@@ -12,7 +12,7 @@ def pipeline_idle_time__gpipe(
     pipeline_stages,
     pass_times,
     bottleneck_stage,
-    number_of_microbatches_per_minibatch,
+    microbatches_per_flush,
     stage_send_time,
     pipeline_parallel_degree,
 ):
@@ -21,18 +21,18 @@ def pipeline_idle_time__gpipe(
     Source: arXiv 1811.06965, section 2.3.
     """
     forward, back, weight = pass_times
-    others, last = number_of_microbatches_per_minibatch - 1, pipeline_stages[-1]
+    others, last = microbatches_per_flush - 1, pipeline_stages[-1]
     slowest = latest([forward.of(s) for s in pipeline_stages])
     slowest = slowest + latest([back.of(s) + weight.of(s) for s in pipeline_stages])
     once = total(p.before(last) + p.of(last) for p in pass_times)
     ramps = 2 * (pipeline_parallel_degree - 1) * stage_send_time
-    return once + ramps + others * slowest - number_of_microbatches_per_minibatch * bottleneck_stage[0].time
+    return once + ramps + others * slowest - microbatches_per_flush * bottleneck_stage[0].time
 
 
 @records(**GPIPE)
-def stage_microbatches_in_flight__gpipe(pipeline_stages, number_of_microbatches_per_minibatch):
+def stage_microbatches_in_flight__gpipe(pipeline_stages, microbatches_per_flush):
     """Micro-batches that each stage holds at once: all. Source: arXiv 1811.06965."""
-    return alike(pipeline_stages, number_of_microbatches_per_minibatch, number_of_microbatches_per_minibatch)
+    return alike(pipeline_stages, microbatches_per_flush, microbatches_per_flush)
 
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **GPIPE)

@@ -37,7 +37,7 @@ def bottleneck_stage_chain_idle_time(
     pipeline_stages,
     pass_times,
     bottleneck_stage,
-    number_of_microbatches_per_minibatch,
+    microbatches_per_flush,
     stage_send_time,
     blocking_stage_send_time,
     virtual_pipeline_stages,
@@ -48,7 +48,7 @@ def bottleneck_stage_chain_idle_time(
     Source: Megatron-Core, schedules.py (warm-up).
     """
     forward, back, weight = pass_times
-    v, m, found = virtual_pipeline_stages, number_of_microbatches_per_minibatch, []
+    v, m, found = virtual_pipeline_stages, microbatches_per_flush, []
     chunks, others = [each.in_chunks(v) for each in pass_times], (v - 1) / v
     for s in pipeline_stages:
         there, again = forward.of(s), back.of(s) + weight.of(s)
@@ -128,7 +128,7 @@ def output_head_chain_idle_time(
     stage_send_time,
     blocking_stage_send_time,
     bottleneck_stage,
-    number_of_microbatches_per_minibatch,
+    microbatches_per_flush,
     virtual_pipeline_stages,
     pipeline_parallel_degree,
 ):
@@ -136,7 +136,7 @@ def output_head_chain_idle_time(
 
     A chain away from the last stage may leave rounds out. Source: arXiv 2104.04473, section 2.2.2.
     """
-    m, v, p = number_of_microbatches_per_minibatch, virtual_pipeline_stages, pipeline_parallel_degree
+    m, v, p = microbatches_per_flush, virtual_pipeline_stages, pipeline_parallel_degree
     first, inner, last = (c.forward + c.backward for c in chunk_times)
     others, rounds, ways = (v - 1) * p, m / p, 2 * (stage_send_time - blocking_stage_send_time)
     gaps = [others * last, (others - 1) * inner + ways, last + (others - 2) * first + ways]
@@ -159,11 +159,11 @@ def output_head_chain_idle_time(
 
 @quantity("boolean", constrains="number_of_microbatches_per_minibatch")
 def interleaving_needs_whole_microbatch_groups(
-    number_of_microbatches_per_minibatch, pipeline_parallel_degree, virtual_pipeline_stages
+    number_of_microbatches_per_minibatch, pipeline_flushes_per_step, pipeline_parallel_degree, virtual_pipeline_stages
 ):
     """With virtual stages, there are several stages and micro-batches come in whole rounds of them.
 
     Source: arXiv 2104.04473, section 2.2.
     """
-    rounds = np.mod(number_of_microbatches_per_minibatch, pipeline_parallel_degree) == 0
+    rounds = np.mod(number_of_microbatches_per_minibatch, pipeline_parallel_degree * pipeline_flushes_per_step) == 0
     return (virtual_pipeline_stages == 1) | ((pipeline_parallel_degree > 1) & rounds)

@@ -23,7 +23,7 @@ def pipeline_idle_time__SCHEDULE_of_layout(
     pipeline_layout,
     pass_times,
     bottleneck_stage,
-    number_of_microbatches_per_minibatch,
+    microbatches_per_flush,
     stage_send_time,
     blocking_stage_send_time,
     handovers_per_microbatch,
@@ -32,7 +32,7 @@ def pipeline_idle_time__SCHEDULE_of_layout(
 
     Source: arXiv 2104.04473, section 2.2; the orders of passes on the pages of the schedules.
     """
-    m, held = number_of_microbatches_per_minibatch, blocking_stage_send_time
+    m, held = microbatches_per_flush, blocking_stage_send_time
     work = work_of("SCHEDULE", pipeline_layout, pass_times)
 
     def time(pipe):
@@ -49,12 +49,12 @@ def pipeline_idle_time__SCHEDULE_of_layout(
     when_given=("pipeline_layout",),
     even_with=("virtual_pipeline_stages",),
 )
-def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, number_of_microbatches_per_minibatch):
+def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, microbatches_per_flush):
     """Micro-batches that each stage holds in each of its chunks, in the order of SCHEDULE.
 
     Source: arXiv 2205.05198, section 4.2.3; the orders of passes on the pages of the schedules.
     """
-    pipe, number = pipe_of(pipeline_layout), number_of_microbatches_per_minibatch
+    pipe, number = pipe_of(pipeline_layout), microbatches_per_flush
     return tuple(
         ChunksInFlight(share.name, moments_of("SCHEDULE", pipe, place, number))
         for place, share in enumerate(pipeline_layout)

@@ -13,7 +13,7 @@ def non_interleaved_idle_time(
     pipeline_stages,
     whole_pass_times,
     bottleneck_stage,
-    number_of_microbatches_per_minibatch,
+    microbatches_per_flush,
     stage_send_time,
     blocking_stage_send_time,
 ):
@@ -24,7 +24,7 @@ def non_interleaved_idle_time(
     """
     forward, whole = whole_pass_times
     first, *between = pipeline_stages[:-1] or pipeline_stages
-    last, m, trips = pipeline_stages[-1], number_of_microbatches_per_minibatch, 2 * stage_send_time
+    last, m, trips = pipeline_stages[-1], microbatches_per_flush, 2 * stage_send_time
     ramps, one_end = last.index * trips, whole.of_layers(last.kinds) + whole.output_head
     work = whole.of_layers(first.kinds) + whole.embedding
     there = forward.of_layers(first.kinds) + forward.embedding
@@ -59,7 +59,7 @@ def round_trip_idle_time(work, there, behind, others, m, held):
 
 @records(choice="pipeline_schedule", value="1f1b")
 def stage_microbatches_in_flight__1f1b(
-    pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch, virtual_pipeline_stages
+    pipeline_stages, pipeline_parallel_degree, microbatches_per_flush, virtual_pipeline_stages
 ):
     """Micro-batches that each stage holds at once: one, and those that go forward before its first gradient comes.
 
@@ -71,7 +71,7 @@ def stage_microbatches_in_flight__1f1b(
     for s in pipeline_stages:
         chunks = 2 * s.most_stages_after + (v - 1) * pipeline_parallel_degree + 1
         held = np.where(v > 1, chunks / v, s.most_stages_after + 1)
-        held = np.minimum(held, number_of_microbatches_per_minibatch)
+        held = np.minimum(held, microbatches_per_flush)
         found.append(InFlight(s.name, held, held, held, 1.0))
     return tuple(found)
 

@@ -14,7 +14,7 @@ def pipeline_idle_time__zero_bubble_h1(
     pipeline_stages,
     pass_times,
     bottleneck_stage,
-    number_of_microbatches_per_minibatch,
+    microbatches_per_flush,
     stage_send_time,
     blocking_stage_send_time,
 ):
@@ -23,7 +23,7 @@ def pipeline_idle_time__zero_bubble_h1(
     Weight gradients wait for no other stage: they fill the end. Source: arXiv 2401.10241, section 2.2 and table 2.
     """
     forward, back, weight = pass_times
-    m, found, first = number_of_microbatches_per_minibatch, [], pipeline_stages[0]
+    m, found, first = microbatches_per_flush, [], pipeline_stages[0]
     for s in pipeline_stages:
         there, again = forward.of(s) + blocking_stage_send_time, back.of(s) + weight.of(s) + blocking_stage_send_time
         behind = forward.after(s) + back.after(s) + 2 * s.stages_after * stage_send_time
@@ -43,15 +43,13 @@ def round_trip_idle_time(behind, passes, forward, backward):
 
 
 @records(**ZERO_BUBBLE_H1)
-def stage_microbatches_in_flight__zero_bubble_h1(
-    pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
-):
+def stage_microbatches_in_flight__zero_bubble_h1(pipeline_stages, pipeline_parallel_degree, microbatches_per_flush):
     """Micro-batches that each stage holds until the weight gradient: as many everywhere as 1F1B on the first.
 
     Assumes that a weight gradient needs all that is kept, the output head's too; a framework may do that one at once,
     and keeps less. Source: arXiv 2401.10241, table 2 (p·M_B).
     """
-    held = np.minimum(pipeline_parallel_degree, number_of_microbatches_per_minibatch)
+    held = np.minimum(pipeline_parallel_degree, microbatches_per_flush)
     return alike(pipeline_stages, held, held)
 
 
@@ -71,11 +69,9 @@ def zero_bubble_needs_stages__zero_bubble_h1(pipeline_parallel_degree):
 
 
 @quantity("boolean", constrains="microbatch_size", **ZERO_BUBBLE_H1)
-def zero_bubble_needs_microbatches__zero_bubble_h1(
-    microbatch_size, number_of_microbatches_per_minibatch, pipeline_parallel_degree
-):
+def zero_bubble_needs_microbatches__zero_bubble_h1(microbatch_size, microbatches_per_flush, pipeline_parallel_degree):
     """There are at least as many micro-batches as stages. Source: arXiv 2401.10241, section 2.2."""
-    return microbatch_size * (number_of_microbatches_per_minibatch - pipeline_parallel_degree) >= 0
+    return microbatch_size * (microbatches_per_flush - pipeline_parallel_degree) >= 0
 
 
 # --- the order of passes ----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ def pipeline_idle_time__zero_bubble_v(
     pipeline_stages,
     pass_times,
     bottleneck_stage,
-    number_of_microbatches_per_minibatch,
+    microbatches_per_flush,
     stage_send_time,
     blocking_stage_send_time,
     pipeline_parallel_degree,
@@ -33,8 +33,8 @@ def pipeline_idle_time__zero_bubble_v(
     more = bottleneck_stage[0].time - 2 * (f + b + w)
     alike = np.maximum((p - 1) * np.maximum(b, 2 * b - 2 * w), f + (p - 2) * np.maximum(2 * f - b, w))
     ahead = np.maximum(np.maximum((p - 2) * w, (p - 1) * (b - w) - w), 0)
-    sent = 2 * number_of_microbatches_per_minibatch * blocking_stage_send_time * (p > 2)
-    others = alike + sent - (number_of_microbatches_per_minibatch - (p - 1)) * more
+    sent = 2 * microbatches_per_flush * blocking_stage_send_time * (p > 2)
+    others = alike + sent - (microbatches_per_flush - (p - 1)) * more
     return np.maximum(others, ahead) + 2 * (p - 1) * stage_send_time
 
 
@@ -60,16 +60,14 @@ def overlapped_stage_send_time__zero_bubble_v(
 
 
 @records(**ZERO_BUBBLE_V)
-def stage_microbatches_in_flight__zero_bubble_v(
-    pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
-):
+def stage_microbatches_in_flight__zero_bubble_v(pipeline_stages, pipeline_parallel_degree, microbatches_per_flush):
     """Micro-batches that each stage holds: 2·p halves of its layers. The embedding lies in the first half.
 
     Either all halves held are first ones, or one has come back to the output head, whose gradients follow at once.
     Source: arXiv 2405.15362, section 3 and table 1 (V-ZB).
     """
     p = pipeline_parallel_degree
-    first = np.minimum(2 * p, number_of_microbatches_per_minibatch)
+    first = np.minimum(2 * p, microbatches_per_flush)
     return tuple(InFlight(s.name, p, first, 2 * p - 1, 1.0) for s in pipeline_stages)
 
 
@@ -92,14 +90,12 @@ def zero_bubble_needs_stages__zero_bubble_v(pipeline_parallel_degree):
 
 
 @quantity("boolean", constrains="microbatch_size", **ZERO_BUBBLE_V)
-def zero_bubble_needs_microbatches__zero_bubble_v(
-    microbatch_size, number_of_microbatches_per_minibatch, pipeline_parallel_degree
-):
+def zero_bubble_needs_microbatches__zero_bubble_v(microbatch_size, microbatches_per_flush, pipeline_parallel_degree):
     """There are micro-batches to fill the V before the first comes back: 2·p − 1 or more.
 
     Source: torch.distributed.pipelining, ScheduleZBVZeroBubble.
     """
-    return microbatch_size * (number_of_microbatches_per_minibatch - 2 * pipeline_parallel_degree + 1) >= 0
+    return microbatch_size * (microbatches_per_flush - 2 * pipeline_parallel_degree + 1) >= 0
 
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V)
