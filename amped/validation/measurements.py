@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from amped.base.errors import plain
+from amped.base.errors import plain, quoted
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.estimation.estimation import Estimation
-from amped.tables.table_files import ACCELERATORS, SYSTEMS
+from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Tables, user_tables
 from amped.theory.catalogue import catalogue
 from amped.validation.facts import ESSENTIAL, FACTS
@@ -128,9 +128,12 @@ def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measuremen
             return Measurement(
                 row, row.settings, {}, f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})"
             )
-    machine = _machine(row.settings, user_tables(lookup_tables))
-    settings = {**machine, **row.settings}
+    tables = user_tables(lookup_tables)
+    machine, software = _machine(row.settings, tables), _software(row.settings, tables)
+    settings = {**machine, **row.settings, **software}
     assumed = {name: f"{name} = {value} (of a system that is built with it)" for name, value in machine.items()}
+    unknown = f"there is no row {quoted(str(row.settings.get('software')))}; this one does most like it"
+    assumed |= {name: f"{name} = {value} ({unknown})" for name, value in software.items()}
     if row.open and row.texts.get("assume") != "default":
         choice, why = tuned(settings, row.open, lookup_tables)
         settings |= choice
@@ -148,6 +151,19 @@ def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
         if plain(str(columns.get("accelerator"))) in map(plain, built):
             return {"system": name}
     return {}
+
+
+def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
+    """For software without a row, the row of what it does: whose columns agree most with what the measurement says."""
+    if "software" not in settings or tables.has(SOFTWARE, str(settings["software"])):
+        return {}
+
+    def unlike(name: str) -> int:
+        own = tables.row(SOFTWARE, name).columns
+        alike = [plain(str(own[key])) == plain(str(settings[key])) for key in settings.keys() & own.keys()]
+        return len(alike) - 2 * sum(alike)
+
+    return {"software": min(tables.names(SOFTWARE), key=unlike)}
 
 
 def _shown(value: Any) -> str:
