@@ -18,7 +18,6 @@ FACTS = {
     "measured_range": "which steps were measured, and how they were averaged",
     "optimizer_variant": "an optimizer, or a precision of its states, that amped does not have",
     "packed_sequences": "sequences of different lengths that share a row",
-    "pipeline_flushes": "how steps follow one another in the pipeline",
     "power_limit": "power or clock that was set below the part's own",
     "quantization": "a format that amped does not have, as int8",
     "recomputed_modules": "single modules that are recomputed",
