@@ -54,6 +54,16 @@ def laid_out(known: Catalogue, sources: Sources) -> Sources:
     return _Pipeline(known, _patterned(sources, numbers), choices, numbers).laid_out()
 
 
+def without_own_layout(sources: Sources) -> Sources:
+    """The sources without a layout that amped found; a given one stays."""
+    if LAYOUT in sources.origins:
+        return sources
+    given, choices = (
+        {n: v for n, v in each.items() if n not in (LAYOUT, KINDS)} for each in (sources.given, sources.choices)
+    )
+    return replace(sources, given=given, choices=choices)
+
+
 def _numbers(known: Catalogue, sources: Sources) -> Mapping[str, int] | None:
     """Layers, stages and chunks; None where they are not known, or no whole numbers, which the estimate tells."""
     try:

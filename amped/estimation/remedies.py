@@ -11,7 +11,7 @@ from amped.configuring.sources import Sources
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import Estimation
-from amped.estimation.laying_out import LAYOUT, laid_out
+from amped.estimation.laying_out import laid_out, without_own_layout
 from amped.theory.conditions import OFFLOADS
 from amped.theory.parallelisms import SHARDINGS
 
@@ -68,7 +68,7 @@ def _time_if_it_fits(e: Estimation, change: Change) -> float | None:
     """The step time with the change, None where it breaks a rule or does not fit."""
     known = e.scenario.catalogue
     try:
-        sources = laid_out(known, _changed(e, change))
+        sources = laid_out(known, without_own_layout(_changed(e, change)))
         chosen = plan(known, (*TARGETS, *known.constraints), sources)
         results = run(chosen, sources.given)
     except AmpedError:
@@ -83,7 +83,6 @@ def _changed(e: Estimation, change: Change) -> Sources:
     if any(name.endswith("_parallel_degree") for name in change):
         dropped |= {n for n in own.given if n.endswith("data_parallel_degree")}
     numbers = {name: value for name, value in change.items() if not isinstance(value, str)}
-    dropped |= {LAYOUT} - own.origins.keys()  # a layout that amped found is found again
     given = {name: value for name, value in own.given.items() if name not in dropped}
     if "number_of_nodes" not in given:
         given["number_of_accelerators"] = e["number_of_accelerators"]

@@ -12,6 +12,7 @@ from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given
 from amped.engine.evaluate import Array, Results, run
 from amped.engine.resolve import plan
+from amped.estimation.laying_out import without_own_layout
 from amped.theory.catalogue import Formula
 from amped.theory.quantity import Mark
 
@@ -27,12 +28,16 @@ LARGEST_WHOLE = 2.0**52
 
 
 def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
-    """The rules that the mapping breaks, each with its values and the nearest that keep it."""
+    """The rules that the mapping breaks, each with its values and the nearest that keep it.
+
+    A layout that amped found is left out of what is tried: it would be another.
+    """
+    scenario = replace(scenario, sources=without_own_layout(scenario.sources))
     for name in scenario.catalogue.constraints:
         formula = results.plan.by_name.get(name)
         if formula is None or results.number(name):
             continue
-        values = {argument: results.number(argument) for argument in formula.arguments}
+        values = {argument: results.number(argument) for argument in formula.arguments if argument in results}
         if not all(np.isfinite(value) for value in values.values()):
             continue  # the check for numbers that are none tells where that comes from
         if any(values.get(part, 1.0) % 1 and TELLS.get(part) != name for part in CONSEQUENCES):

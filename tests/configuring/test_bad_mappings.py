@@ -136,7 +136,7 @@ class TestMappings:
 
     def test_an_exploration_without_a_valid_mapping_says_what_drops_all(self):
         with pytest.raises(ConfigError, match=r"(?s)the space is empty.*the_batch_divides_by_the_data_degree drops"):
-            explore(number_of_accelerators=7)
+            explore(number_of_accelerators=7, pipeline_parallel_degree=1)
 
     @pytest.mark.parametrize("values", [[], [256, 256], ["x"], [0], [2.5], [True], [[256]]])
     def test_a_sweep_of_values_that_cannot_be(self, values):
