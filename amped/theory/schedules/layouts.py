@@ -5,7 +5,7 @@ import numpy as np
 from amped.theory.conditions import LISTED
 from amped.theory.quantity import family, quantity, records
 from amped.theory.records import total
-from amped.theory.schedules.pass_by_pass import after_rounds, makespan, moments_of, pipe_of, work_of
+from amped.theory.schedules.pass_by_pass import after_rounds, moments_of, pipe_of, work_of
 from amped.theory.stage_records import ChunksInFlight, had
 
 NAMES = ("gpipe", "1f1b", "zero_bubble_h1", "zero_bubble_v")
@@ -34,11 +34,7 @@ def pipeline_idle_time__SCHEDULE_of_layout(
     """
     m, held = microbatches_per_flush, blocking_stage_send_time
     work = work_of("SCHEDULE", pipeline_layout, pass_times)
-
-    def time(pipe):
-        return makespan("SCHEDULE", pipe, work, stage_send_time, held)
-
-    whole = after_rounds("SCHEDULE", pipe_of(pipeline_layout), m, time)
+    whole = after_rounds("SCHEDULE", pipe_of(pipeline_layout), m, work, stage_send_time, held)
     return whole - m * (bottleneck_stage[0].time + handovers_per_microbatch * held)
 
 

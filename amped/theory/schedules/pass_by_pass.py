@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from amped.theory.stage_records import PassTimes, Share
 # Seconds by kind of pass, stage and chunk.
 WorkOf = Mapping[str, Sequence[Sequence[Any]]]
 # Rounds of as many micro-batches as stages that are gone through; further ones are like the last.
-MOST_ROUNDS = 5
+MOST_ROUNDS = 4
 
 
 class Step(NamedTuple):
@@ -80,6 +80,7 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> A
 
     `work` are seconds by kind of pass, stage and chunk; `held` are those of a hand-over that keep the stage.
     """
+    blocks = bool(np.any(held))
     work, send, held, later = plain(work, send, held)
     free: list[Any] = [0.0 * send] * pipe.stages
     arrived: list[Any] = []
@@ -90,7 +91,7 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> A
         if sends:
             link = (stage, kind == FORWARD)
             links[link] = sent = later(end, links.get(link, end)) + send
-            free[stage] = end + held
+            free[stage] = end + held if blocks else end
             end = sent
         arrived.append(end)
     return reduce(later, free)
@@ -105,15 +106,40 @@ def plain(work: WorkOf, send: Any, held: Any) -> tuple[WorkOf, Any, Any, Callabl
     return work, np.asarray(send).item(), np.asarray(held).item(), max
 
 
-def after_rounds(schedule: str, pipe: Pipe, number: Any, time: Callable[[Pipe], Any]) -> Any:
-    """A time for some numbers of micro-batches: gone through up to `MOST_ROUNDS` rounds, then each adds as much."""
-    most, found, each = MOST_ROUNDS * pipe.stages, None, 0.0
-    whole = micro_batches(schedule, pipe, number)
+def after_rounds(schedule: str, pipe: Pipe, number: Any, work: WorkOf, send: Any, held: Any) -> Any:
+    """Time of a step of some numbers of micro-batches: of each number by itself, for the rows that have it."""
+    whole, rows = micro_batches(schedule, pipe, number), np.shape(number)[-1:]
+    if np.size(number) != int(np.prod(rows)) or np.size(number) < 2:
+        return _of_each(schedule, pipe, number, whole, work, send, held)
+    found: Any = None
     for few in np.unique(whole):
-        each = time(pipe._replace(microbatches=int(few)))
+        own = np.flatnonzero(whole.reshape(-1) == few)
+        cut = partial(_cut, rows=rows, own=own)
+        part = {kind: [[cut(w) for w in stage] for stage in each] for kind, each in work.items()}
+        each = _of_each(schedule, pipe, cut(number), cut(whole), part, cut(send), cut(held))
+        if found is None:
+            found = np.empty((*np.shape(each)[:-1], *rows))
+        found[..., own] = each
+    return found
+
+
+def _cut(value: Any, rows: tuple[int, ...], own: Any) -> Any:
+    """Some rows of an array that has all."""
+    return value[..., own] if np.shape(value)[-1:] == rows else value
+
+
+def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, send: Any, held: Any) -> Any:
+    """The same: gone through up to `MOST_ROUNDS` rounds, then each further micro-batch adds as much."""
+
+    def time(few: float) -> Any:
+        return makespan(schedule, pipe._replace(microbatches=int(few)), work, send, held)
+
+    most, found, each = MOST_ROUNDS * pipe.stages, None, 0.0
+    for few in np.unique(whole):
+        each = time(few)
         found = each if found is None else np.where(whole >= few, each, found)
     if np.any(number > most):
-        growth = (each - time(pipe._replace(microbatches=most - pipe.stages))) / pipe.stages
+        growth = (each - time(most - pipe.stages)) / pipe.stages
         found = found + np.maximum(number - most, 0) * growth
     return found
 
