@@ -162,7 +162,7 @@ from amped.report.rows_formats import ParquetStream
 from amped.configuring.scenario import read_scenario
 with open(sys.argv[1], "wb") as file:
     stream = ParquetStream(file)
-    found = explored(read_scenario("default"), Options(), {"memory_bandwidth": [1e12 + n * 1e10 for n in range(20)]}, Run(keep=stream))
+    found = explored(read_scenario("default"), Options(), {"memory_bandwidth": [1e12 + n * 1e10 for n in range(7)]}, Run(keep=stream))
     stream.close()
 print(found.candidates, int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024)
 """

@@ -58,9 +58,9 @@ def chunks_of(mapping: dict[str, Any]) -> list[int]:
 
 
 def candidates(**held: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping with every number of chunks and every policy that is not held."""
+    """Every mapping with every number of chunks and every policy that is not held; a degree may be held too."""
     policies = {name: values for name, values in POLICIES.items() if name not in held}
-    for mapping in mappings():
+    for mapping in (each for each in mappings() if all(each[name] == held.get(name, each[name]) for name in each)):
         for chunks, *values in product(chunks_of(mapping), *policies.values()):
             found = mapping | held | {"virtual_pipeline_stages": chunks} | dict(zip(policies, values, strict=True))
             weights_in_stages = found["zero_stage"] == 3 and mapping["pipeline_parallel_degree"] > 1

@@ -217,8 +217,13 @@ class TestTheCommand:
                 "explore", "-c", small, "--plot", "heatmap", "--along", "zero_stage,batch_size", "--each", "zero_stage"
             )
 
-    def test_nothing_feasible_is_told_and_not_drawn(self, small, tmp_path):
-        done = command("explore", "-c", small, "--set", "memory_capacity=1 MB", "--plot", folder=tmp_path)
+    def test_nothing_feasible_is_told_and_not_drawn(self, small, tmp_path, monkeypatch):
+        monkeypatch.setattr(
+            "amped.exploration.answer.smallest_change", lambda _: "less"
+        )  # tries many: tests/cli/test_cli.py
+        done = command(
+            "explore", "-c", small, "--space", "degrees", "--set", "memory_capacity=1 MB", "--plot", folder=tmp_path
+        )
         assert done.returncode == 2
         assert "no candidate is feasible" in done.stderr
         assert list(tmp_path.iterdir()) == [small]

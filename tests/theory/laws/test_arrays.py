@@ -1,6 +1,8 @@
 """Laws of arrays: every formula gives of many values at once what it gives of each alone."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import count
 from typing import Any
 
@@ -15,8 +17,8 @@ FACTORS = (1.0, 2.0, 1.7)
 MOST_CALLS = 16
 
 
-# An argument as a scalar run has it, its unit, and what it is varied by.
-Argument = tuple[object, str, float]
+# An argument as a scalar run has it, and what it is varied by.
+Argument = tuple["Cell", float]
 
 
 def varied(data: object, unit: str, factor: float) -> object:
@@ -34,13 +36,15 @@ def calls_of(shapes: Iterator[str]) -> dict[Formula, list[list[Argument]]]:
     calls: dict[Formula, list[list[Argument]]] = {}
     known, turn = catalogue(), count()
     for shape in shapes:
-        cells = estimate_of(shape).results.cells
-        for formula in estimate_of(shape).plan.by_name.values():
+        found, formulas = estimate_of(shape).results.cells, estimate_of(shape).plan.by_name.values()
+        needed = {argument for formula in formulas for argument in formula.arguments}
+        cells = {name: Cell(found[name][0], known[name].mark.unit) for name in needed}
+        for formula in formulas:
             for factor in FACTORS if formula.arguments else ():
                 row = []
                 for argument in formula.arguments:  # neighbors vary by different factors
                     own = 1.0 if factor == 1.0 else FACTORS[(next(turn) + FACTORS.index(factor)) % len(FACTORS)]
-                    row.append((cells[argument][0], known[argument].mark.unit, own))
+                    row.append((cells[argument], own))
                 calls.setdefault(formula, []).append(row)
     return calls
 
@@ -57,14 +61,31 @@ def stacked(values: list[Any]) -> Any:
     return np.concatenate([np.asarray(v, dtype=np.float64).reshape(-1) for v in values])
 
 
+@dataclass(eq=False)
+class Cell:
+    """A value that a shape gives to many formulas: what is asked of it for each is found once."""
+
+    value: object
+    unit: str
+
+    @cached_property
+    def structure(self) -> tuple[object, ...]:
+        """The kinds and texts of its records, which no variation changes."""
+        found = [*leaves(self.value)]
+        return (len(found), *(leaf for leaf in found if isinstance(leaf, str)))
+
+    @cache  # noqa: B019 (cells live as long as the test)
+    def times(self, factor: float) -> object:
+        """Another value of the same kind."""
+        return varied(self.value, self.unit, factor)
+
+
 def structure(row: list[Argument]) -> tuple[object, ...]:
-    """The kinds and texts of records, which no variation changes."""
-    texts = tuple(tuple(leaf for leaf in leaves(value) if isinstance(leaf, str)) for value, *_ in row)
-    return (*texts, *(sum(1 for _ in leaves(value)) for value, *_ in row))
+    return tuple(cell.structure for cell, _ in row)
 
 
 def made(row: list[Argument]) -> list[object]:
-    return [varied(*argument) for argument in row]
+    return [cell.times(factor) for cell, factor in row]
 
 
 def flat(result: object, length: int) -> list[bytes]:

@@ -1,6 +1,7 @@
 """No step is slower for a larger fast domain, whatever the degrees are; the divisors that placement is made of."""
 
 import random
+from functools import cache
 from math import gcd
 from typing import Any
 
@@ -8,11 +9,17 @@ import numpy as np
 import pytest
 
 import amped
+from amped.configuring.scenario import read_scenario
+from amped.engine.evaluate import Array
+from amped.engine.resolve import plan
 from amped.theory.parallelisms import divisors, largest_divisor
-from tests.helpers.physics import trained
+from tests.helpers.drawn import Drawn
+from tests.helpers.physics import read, trained
 
 DRAWN = 300
 SYSTEMS = {"DGX A100": 8, "DGX H100": 8, "GB200 NVL72": 72}
+# Of what is drawn, that which is no number.
+CHOSEN = ("system", "placement_order")
 # Powers of two, and others: what data, tensor, pipeline and context degrees are drawn from.
 DEGREES = (
     ((1, 2, 4, 8, 16, 32), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4)),
@@ -42,15 +49,46 @@ def drawn(number: int) -> tuple[dict[str, Any], list[int]]:
     return mapping, sorted(draw.sample(range(1, SYSTEMS[system] + 1), 2))
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_no_step_is_slower_for_a_larger_fast_domain(part: int) -> None:
-    slower = {}
-    for number in range(part, DRAWN, 4):
-        mapping, domains = drawn(number)
-        small, large = (trained(**mapping, scale_up_domain_size=domain)["step_time"] for domain in domains)
-        if large > small * (1 + 1e-12):
-            slower[number] = (mapping, domains, large / small)
+def structure(mapping: dict[str, Any]) -> tuple[object, ...]:
+    """What the plan of a mapping depends on: its rows and choices, and what is given."""
+    return (*(mapping[name] for name in CHOSEN), *mapping)
+
+
+def step_times(numbers: list[int]) -> tuple[Array, Array]:
+    """Of draws of one structure, in one run: which keep all rules, and their steps; a row each for the two domains."""
+    mappings, domains = zip(*(drawn(number) for number in numbers), strict=True)
+    scenario = read_scenario(read(), mappings[0])
+    known = scenario.catalogue
+    own = {n: np.array([float(m[n]) for m in mappings]) for n in mappings[0] if n not in CHOSEN}
+    alike = Drawn(scenario, plan(known, ("step_time", *known.constraints), scenario.sources), own)
+    valid, steps = alike.steps([{"scale_up_domain_size": np.array(each, float)} for each in zip(*domains, strict=True)])
+    return valid, steps
+
+
+@cache
+def found() -> dict[int, tuple[float, float]]:
+    """Seconds of a step with the small and with the large domain, of each draw."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for number in range(DRAWN):
+        groups.setdefault(structure(drawn(number)[0]), []).append(number)
+    times = {}
+    for numbers in groups.values():
+        valid, steps = step_times(numbers)
+        assert valid.all()
+        times |= dict(zip(numbers, zip(*steps.tolist(), strict=True), strict=True))
+    return times
+
+
+def test_no_step_is_slower_for_a_larger_fast_domain() -> None:
+    slower = {n: (*drawn(n), large / small) for n, (small, large) in found().items() if large > small * (1 + 1e-12)}
     assert slower == {}
+    assert sorted(found()) == [*range(DRAWN)]
+
+
+def test_the_steps_of_draws_are_those_of_estimates() -> None:
+    for number in range(0, DRAWN, 37):  # of both kinds of degrees
+        mapping, domains = drawn(number)
+        assert found()[number] == tuple(trained(**mapping, scale_up_domain_size=d)["step_time"] for d in domains)
 
 
 def test_a_rack_of_72_is_as_fast_as_the_64_places_that_a_run_of_64_uses() -> None:
