@@ -6,6 +6,7 @@ from amped.base.errors import AmpedError, MappingError
 from amped.configuring.layouts import read_layout, read_pattern
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.execution import executed_step
 from amped.estimation.stages import stage_lines
 from tests.helpers.cli import amped as command
 
@@ -141,3 +142,17 @@ def test_the_command_prints_a_line_for_each_run_of_stages(tmp_path):
     assert told.returncode == 0
     assert max(map(len, told.stdout.splitlines())) <= 100
     assert "1 to 6  12 " in told.stdout
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "zero_bubble_h1"])
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_a_listed_stage_holds_what_the_executed_order_holds(schedule, chunks):
+    """Of many micro-batches too: 16 a stage."""
+    if chunks > 1 and schedule != "1f1b":
+        return
+    e = of(DENSE, pipeline_parallel_degree=4, virtual_pipeline_stages=chunks, pipeline_schedule=schedule)
+    step = executed_step(e)
+    held = [step.timeline.most_held(stage, step.sizes[stage]) for stage in range(4)]
+    told = [float(each.bytes) for each in e.results.records("stage_activations")]
+    assert e["number_of_microbatches_per_minibatch"] == 32
+    assert told == pytest.approx(held, rel=1e-12)

@@ -28,6 +28,7 @@ class Schedule(NamedTuple):
         chunks: of layers a stage; None where that is the user's choice, in whole rounds of micro-batches.
         fewest: micro-batches that so many stages need.
         first_has_the_output_head: whether the first stage has the output head, and not the last.
+        holds_all: whether a stage holds all micro-batches before the first goes back.
     """
 
     order: Callable[[Pipe, int], Order]
@@ -35,10 +36,11 @@ class Schedule(NamedTuple):
     chunks: int | None = 1
     fewest: Callable[[int], int] = lambda _: 1
     first_has_the_output_head: bool = False
+    holds_all: bool = False
 
 
 SCHEDULES = {
-    "gpipe": Schedule(gpipe.order),
+    "gpipe": Schedule(gpipe.order, holds_all=True),
     "1f1b": Schedule(one_f_one_b.order, chunks=None),
     "zero_bubble_h1": Schedule(zero_bubble_h1.order),
     "zero_bubble_v": Schedule(zero_bubble_v.order, zero_bubble_v.turns, 2, lambda stages: 2 * stages - 1, True),

@@ -187,19 +187,21 @@ def _in_chunk(times: PassTimes, chunk: Sequence[Any], place: tuple[int, int], ho
 def held_at_once(schedule: str, pipe: Pipe, stage: int) -> tuple[tuple[int, ...], ...]:
     """Micro-batches that a stage holds in each of its chunks, at every moment at which no other has more in all."""
     held, found = [0] * pipe.chunks, set()
-    for what in scheduled(schedule, pipe)[stage]:
+    for what in SCHEDULES[schedule].order(pipe, stage):
         if what.kind == FORWARD:
             held[what.chunk] += 1
             found.add(tuple(held))
         elif what.kind in (BACKWARD, WEIGHT):
             held[what.chunk] -= 1
-    return tuple(
-        one for one in found if not any(one != o and all(a <= b for a, b in zip(one, o, strict=True)) for o in found)
-    )
+    moments = np.array(sorted(found))
+    covered = (moments[:, None] <= moments[None]).all(axis=2) & (moments[:, None] != moments[None]).any(axis=2)
+    return tuple(tuple(map(int, moment)) for moment in moments[~covered.any(axis=1)])
 
 
 def moments_of(schedule: str, pipe: Pipe, stage: int, number: Any) -> tuple[tuple[Any, ...], ...]:
     """The same for some numbers of micro-batches: the moments of each number, of which those of others hold nothing."""
+    if SCHEDULES[schedule].holds_all:
+        return ((number,) * pipe.chunks,)
     whole, found = micro_batches(schedule, pipe, np.asarray(number)), []
     for few in np.unique(whole):
         own = 1.0 * (whole == few)
