@@ -28,8 +28,6 @@ def stage_table(e: Estimation) -> Iterator[RenderableType]:
     kinds = ", d a dense and x a mixture layer" if "dense" in lines[0].layers else ""
     yield Text(f"\nE embedding, L output head, m module that predicts further tokens{kinds}; GB of one accelerator",
                style="dim")  # fmt: skip
-    if layout := e.choices.get("pipeline_layout"):
-        yield Text(f"pipeline_layout = {layout}")
 
 
 def _runs(lines: list[StageLine]) -> list[list[StageLine]]:

@@ -62,6 +62,15 @@ def summary(e: Estimation) -> Iterator[RenderableType]:
     yield from _advice(e)
 
 
+def _layout(e: Estimation) -> str:
+    """How the layers lie on several stages, where that is not told by their number."""
+    layout = e.choices.get("pipeline_layout")
+    if layout is None or e["pipeline_parallel_degree"] == 1:
+        return ""
+    chosen = "" if "pipeline_layout" in e.scenario.sources.origins else ", as amped dealt them out"
+    return f"layers of the stages {layout}{chosen}\n"
+
+
 def heading(e: Estimation) -> Iterator[RenderableType]:
     """What is estimated, and how it is mapped: how the machine is split, and how the work is."""
     yield Text(e.scenario.title, style="bold")
@@ -70,7 +79,7 @@ def heading(e: Estimation) -> Iterator[RenderableType]:
     used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
     idle = f"{used:g} of {places:g} places of the fast domain used\n" if used < places else ""
     yield Text(
-        f"{e['number_of_accelerators']:g} accelerators: {' x '.join(shown)}\n{idle}"
+        f"{e['number_of_accelerators']:g} accelerators: {' x '.join(shown)}\n{idle}{_layout(e)}"
         f"batch {e['batch_size']:g}, micro-batch {e['microbatch_size']:g}, {e.choices['matrix_precision']}, "
         f"recomputation {e.choices['activation_recomputation']}\n",
         style="dim",
