@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amped
@@ -114,22 +114,13 @@ def test_winners_of_another_exploration_are_not_mixed_in(tmp_path: Path) -> None
 
 
 def test_where_nothing_is_feasible_nothing_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "amped.exploration.answer.smallest_change", lambda _: "less"
-    )  # tries many: tests/cli/test_cli.py
+    # Tries many mappings: tests/cli/test_cli.py.
+    monkeypatch.setattr("amped.exploration.answer.smallest_change", lambda _: "less")
     (tmp_path / "small.json").write_text(json.dumps(SMALL), "utf-8")
     done = command(
-        "explore",
-        "-c",
-        "small.json",
-        "--set",
-        "memory_capacity=1 MB",
-        "--save-best",
-        "winners",
-        "--space",
-        "degrees",
+        "explore", "-c", "small.json", "--set", "memory_capacity=1 MB", "--space", "degrees", "--save-best", "winners",
         folder=tmp_path,
-    )
+    )  # fmt: skip
     assert done.returncode == 2
     assert "no candidate is feasible" in done.stderr
     assert "candidates" in done.stdout
@@ -148,6 +139,7 @@ NUMBERS = sorted(
 )
 
 
+@settings(deadline=None)  # what is read first loads units and tables
 @given(st.sampled_from(NUMBERS), st.floats(1e-12, 1e18))
 def test_any_value_is_written_so_that_it_is_read_as_itself(name: str, value: float) -> None:
     quantity = catalogue()[name]

@@ -218,9 +218,8 @@ class TestTheCommand:
             )
 
     def test_nothing_feasible_is_told_and_not_drawn(self, small, tmp_path, monkeypatch):
-        monkeypatch.setattr(
-            "amped.exploration.answer.smallest_change", lambda _: "less"
-        )  # tries many: tests/cli/test_cli.py
+        # Tries many mappings: tests/cli/test_cli.py.
+        monkeypatch.setattr("amped.exploration.answer.smallest_change", lambda _: "less")
         done = command(
             "explore", "-c", small, "--space", "degrees", "--set", "memory_capacity=1 MB", "--plot", folder=tmp_path
         )
