@@ -18,7 +18,7 @@ from amped.base.errors import ConfigError, quoted
 
 EMBEDDING, LAYER, PREDICTION, HEAD = "E", "t", "m", "L"
 LETTERS = frozenset((EMBEDDING, LAYER, PREDICTION, HEAD, "|"))
-# Texts that stand for more are refused, and longer ones are not read.
+# Texts that are longer, or stand for more, are refused.
 MOST_STAGES, MOST_LETTERS, LONGEST = 4096, 100_000, 10_000
 HOW = "the layers of each stage in order, 9,10,10,11 or 9,10*2,11, or in Megatron-LM's letters, Et*3|(tt|)*29m|L"
 
@@ -73,15 +73,22 @@ def read_layout(name: str, written: object) -> Layout:
     """
     text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
     try:
-        layout = Layout(text[:LONGEST])
+        layout = Layout(_short(text))
         if layout.in_letters:
             _refuse_letters(layout)
-        elif not text or min(sum(map(sum, stage)) for stage in layout.counts) < 0:
-            raise ValueError(text)
+        else:
+            listed(layout)
     except (ValueError, RecursionError) as error:
         why = f": {error}" if str(error).startswith("it ") else ""
         raise ConfigError(f"{quoted(written)} is no layout of layers{why}", f"'{name}' is text: {HOW}") from None
     return Layout(written) if isinstance(written, str) and layout.in_letters else layout
+
+
+def _short(text: str) -> str:
+    """A text that is not too long to be read."""
+    if len(text) > LONGEST:
+        raise ValueError(f"it is longer than {LONGEST:,} letters")
+    return text
 
 
 def _refuse_letters(layout: Layout) -> None:
@@ -118,9 +125,9 @@ def _sequence(text: str, at: int) -> tuple[str, int]:
         else:
             raise ValueError(f"it has {quoted(text[at])}, and its letters are E, t, m, L and |")
         times, at = _times(text, at + 1)
-        found.append(item * times)
-        if sum(map(len, found)) > MOST_LETTERS:
+        if sum(map(len, found)) + len(item) * times > MOST_LETTERS:
             raise ValueError("it has too many layers")
+        found.append(item * times)
     return "".join(found), at
 
 
@@ -164,8 +171,9 @@ def read_pattern(name: str, written: object) -> Pattern:
         ConfigError: for what is none.
     """
     text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
-    text = text.replace("+", ",")[:LONGEST]
+    text = text.replace("+", ",")
     try:
+        _short(text)
         alone = text.isdecimal() and 0 < int(text) <= MOST_STAGES
         if not alone and not {*_marks(text)} <= {False, True}:
             raise ValueError(text)

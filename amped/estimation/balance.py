@@ -151,7 +151,8 @@ def _cost(row: Row, stages: int, homes: Sequence[int], counts: Sequence[int]) ->
     """Stages that do not fit, the longest stage, the squares of all, and how unlike chunks are: less is better."""
     bounds = [0, *accumulate(counts)]
     done = [0.0, *accumulate(row.times)]
-    load, ranges = [0.0] * stages, [[] for _ in range(stages)]  # type: ignore[var-annotated]
+    load = [0.0] * stages
+    ranges: list[list[tuple[int, int]]] = [[] for _ in range(stages)]
     for chunk, home in enumerate(homes):
         load[home] += done[bounds[chunk + 1]] - done[bounds[chunk]]
         ranges[home].append((bounds[chunk], bounds[chunk + 1]))

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from amped.base.errors import MappingError, ResolveError
+from amped.base.errors import MappingError, Problem, ResolveError
 from amped.configuring.layouts import LAYER, PREDICTION, Layout, Pattern, counted, written_layout
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import run
@@ -27,7 +27,8 @@ from amped.theory.stage_bytes import bytes_with
 LAYOUT, PATTERN, KINDS = "pipeline_layout", "mixture_layer_pattern", "kinds_of_layers"
 STAGES, CHUNKS, MIXTURES = "pipeline_parallel_degree", "virtual_pipeline_stages", "number_of_MoE_layers"
 ENDS = ("number_of_first_stage_layers", "number_of_last_stage_layers")
-NUMBERS = ("layers", STAGES, CHUNKS, MIXTURES, "multi_token_prediction_layers")
+MODULES = "multi_token_prediction_layers"
+NUMBERS = ("layers", STAGES, CHUNKS, MIXTURES, MODULES)
 # What a trial of the layout gives, by which the balanced one is found.
 TIMES = ("kind_times", "embedding_time", "output_head_time")
 BYTES = (
@@ -43,8 +44,10 @@ def laid_out(known: Catalogue, sources: Sources) -> Sources:
     """The sources with the layout of the stages in them, where there is one.
 
     Raises:
-        MappingError: for a layout or a pattern that does not add up.
+        MappingError: for a layout or a pattern that does not add up, or kinds of layers that a user chose.
     """
+    if (chosen := sources.origins.get(KINDS)) is not None:
+        raise MappingError(Problem(f"'{KINDS}' cannot be given: amped finds it", chosen.where, "leave it out"))
     if ":" in str(sources.given.get(LAYOUT, "")):
         return sources
     choices = chosen_values(known, sources)
@@ -147,7 +150,8 @@ class _Pipeline:
         """Chunks of a stage: as the letters list them, else as given."""
         if self.wanted is not None and self.wanted.in_letters:
             return max(len(self.wanted.chunks) // self.stages, 1)
-        return self.schedule.chunks or self.numbers[CHUNKS] if self.stages > 1 or self.numbers[CHUNKS] > 1 else 1
+        alone = self.stages == self.numbers[CHUNKS] == 1
+        return 1 if alone else self.schedule.chunks or self.numbers[CHUNKS]
 
     @cached_property
     def homes(self) -> list[tuple[int, int]]:
@@ -167,7 +171,7 @@ class _Pipeline:
             return [(place + 1) % (layers // mixtures) == 0 for place in range(layers)]
         return [place >= layers - mixtures for place in range(layers)]
 
-    @property
+    @cached_property
     def unlike(self) -> bool:
         """Whether there are layers of both kinds."""
         return self.choices["feedforward_kind"] == "mixture" and 0 < sum(self.marks) < len(self.marks)
@@ -190,7 +194,7 @@ class _Pipeline:
         if len(chunks) % self.stages or (own is not None and len(chunks) != own * self.stages):
             virtual = f" x virtual_pipeline_stages = {own:g}" if own is not None else ""
             yield f"it lists {len(chunks)} chunks, and pipeline_parallel_degree = {self.stages}{virtual}"
-        for letter, name in ((LAYER, "layers"), (PREDICTION, "multi_token_prediction_layers")):
+        for letter, name in ((LAYER, "layers"), (PREDICTION, MODULES)):
             if every.count(letter) != self.numbers[name]:
                 yield f"it lists {every.count(letter)} {letter}, and {name} = {self.numbers[name]}"
 
@@ -206,7 +210,7 @@ class _Pipeline:
             counts = [layers // places] * places
         else:
             counts = self._balanced()
-        return [(n, (place == places - 1) * self.numbers[NUMBERS[-1]]) for place, n in enumerate(counts)]
+        return [(n, (place == places - 1) * self.numbers[MODULES]) for place, n in enumerate(counts)]
 
     def _per_stage(self) -> list[int] | None:
         """Layers of each stage, where they are given."""
@@ -239,7 +243,7 @@ class _Pipeline:
         """Layers of each chunk of the balanced layout: by the times and the bytes of a trial that is nearly even."""
         places = len(self.homes)
         trial = self._with(self._counts([(n, 0) for n in _dealt(self.numbers["layers"], places)]))
-        kinds = [0 if self.unlike and not mixture else int(self.unlike) for mixture in self.marks]
+        kinds = [int(self.unlike and mixture) for mixture in self.marks]
         try:
             row = self._timed(trial, kinds)
         except ResolveError:  # the closed form has no times by kind: layers count alike
@@ -251,7 +255,7 @@ class _Pipeline:
         results = run(plan(self.known, (*TIMES, *BYTES), trial), trial.given)
         whole = [t.forward + t.input_gradient + t.weight_gradient for t in results.records("kind_times")]
         ends = results.number("embedding_time"), results.number("output_head_time")
-        more = self.numbers[NUMBERS[-1]] * whole[-1]  # modules stand beside the head
+        more = self.numbers[MODULES] * whole[-1]  # modules stand beside the head
         values: dict[str, Any] = {
             n: results.records(n) if n in _of_records(self.known) else results.number(n) for n in BYTES
         }
@@ -262,7 +266,7 @@ class _Pipeline:
 
         def fits(stage: int, ranges: Sequence[tuple[int, int]]) -> bool:
             base, *each = bytes_of[stage]
-            modules = self.numbers[NUMBERS[-1]] * (stage == self.homes[-1][0])
+            modules = self.numbers[MODULES] * (stage == self.homes[-1][0])
             own = sum((each[kinds[n]] - base) for start, stop in ranges for n in range(start, stop))
             return bool(base + own + modules * (each[-1] - base) <= available)
 

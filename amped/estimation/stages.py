@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from amped.estimation.estimation import Estimation
+from amped.theory.kinds_of_layers import KINDS
 from amped.theory.stage_records import Stage, had
 
-KINDS = {"one": ("layers",), "dense_and_mixture": ("dense", "mixture")}
 MODULES = "multi_token_prediction"
 
 
@@ -90,7 +90,7 @@ def _line(
 
 def _layers(e: Estimation, stage: Any) -> dict[str, float]:
     """Layers of each kind, and modules that predict further tokens where there are any."""
-    names = KINDS[e.choices["kinds_of_layers"]]
+    names = tuple(KINDS[e.choices["kinds_of_layers"]]) or ("layers",)
     modules = stage.kinds[-1] if len(stage.kinds) > len(names) else had(stage.has_output_head, e[f"{MODULES}_layers"])
     found = dict(zip(names, map(float, stage.kinds), strict=False))
     return found | ({MODULES: float(modules)} if e[f"{MODULES}_layers"] else {})

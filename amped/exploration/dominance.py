@@ -3,7 +3,7 @@
 A step is a sum of times, of which each message is hidden behind no more computation than there is. So it never gets
 shorter where a kernel takes longer; nor does memory get smaller where a layer keeps more. Of two values of a policy, one
 with which no pass of a layer takes longer and no layer keeps more therefore leads to no slower and no larger step.
-Source: definition; `tests/exploration/test_dominance.py` compares both values of many mappings.
+Source: definition; `tests/exploration/test_twin.py` compares both values of many mappings.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ Seen = dict[str, Sources]
 RECOMPUTATION = "activation_recomputation"
 STAGES = "pipeline_parallel_degree"
 # Stages of a layout, and chunks of all of them together, above which none is searched: passes are gone through one by one.
-MOST_STAGES, MOST_CHUNKS = 16, 32
+MOST_SEARCHED_STAGES, MOST_SEARCHED_CHUNKS = 16, 32
 # The embedding and the output head stand for a layer each.
 SLOTS = 2
 
@@ -61,7 +61,7 @@ def layouts(
                 continue
             if LAYOUT not in laid.given:
                 even = True
-            elif sources.given.get(LAYOUT) or chunks * stages <= MOST_CHUNKS:
+            elif sources.given.get(LAYOUT) or chunks * stages <= MOST_SEARCHED_CHUNKS:
                 own = {**sources.given, LAYOUT: laid.given[LAYOUT]}
                 choices = {**sources.choices, **{n: v for n, v in laid.choices.items() if n not in sources.choices}}
                 choices[LAYOUT] = laid.choices[LAYOUT]
@@ -86,12 +86,12 @@ def _laid_out(known: Catalogue, example: Sources, seen: Seen) -> Sources:
 def _chunks(stages: int, sources: Sources, sweeps: Swept, space: Space) -> Iterator[int]:
     """Chunks of a stage that are tried: powers of two, unless they are listed."""
     listed = sweeps.listed.get(CHUNKS)
-    if stages > MOST_STAGES and LAYOUT not in sources.given:
+    if stages > MOST_SEARCHED_STAGES and LAYOUT not in sources.given:
         yield from ()
     elif listed or not space.chunks or stages == 1:
         yield from (int(chunks) for chunks in listed or (_given_chunks(sources, stages),))
     else:
-        most = min(MOST_CHUNKS, int(sources.given.get("layers", MOST_CHUNKS)) + SLOTS)
+        most = min(MOST_SEARCHED_CHUNKS, int(sources.given.get("layers", MOST_SEARCHED_CHUNKS)) + SLOTS)
         yield from (2**power for power in range(most.bit_length()) if stages * 2**power <= most)
 
 

@@ -67,8 +67,8 @@ def _layout(e: Estimation) -> str:
     layout = e.choices.get("pipeline_layout")
     if layout is None or e["pipeline_parallel_degree"] == 1:
         return ""
-    chosen = "" if "pipeline_layout" in e.scenario.sources.origins else ", as amped dealt them out"
-    return f"layers of the stages {layout}{chosen}\n"
+    chosen = "" if "pipeline_layout" in e.scenario.sources.origins else " (chosen by amped)"
+    return f"layers by stage {layout}{chosen}\n"
 
 
 def heading(e: Estimation) -> Iterator[RenderableType]:

@@ -132,7 +132,7 @@ def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measuremen
     machine, software = _machine(row.settings, tables), _software(row.settings, tables)
     settings = {**machine, **row.settings, **software}
     assumed = {name: f"{name} = {value} (of a system that is built with it)" for name, value in machine.items()}
-    unknown = f"there is no row {quoted(str(row.settings.get('software')))}; this one does most like it"
+    unknown = f"there is no row {quoted(str(row.settings.get('software')))}; of all rows this one agrees most with what the run did"
     assumed |= {name: f"{name} = {value} ({unknown})" for name, value in software.items()}
     if row.open and row.texts.get("assume") != "default":
         choice, why = tuned(settings, row.open, lookup_tables)

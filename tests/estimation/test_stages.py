@@ -60,6 +60,7 @@ def test_letters_that_do_not_add_up_are_refused_with_what_they_list(layout, told
     ("t*4|tL", "begins with the embedding"), ("Et*4|t", "ends with the output head"), ("Etx|L", "has 'x'"),
     ("E(t|L", "opens a bracket"), ("Et)|L", "closes a bracket"), ("Em|tL", "modules, m, before layers"),
     ("Et*0|L", "too often or not at all"), ("E(((t*9999)*9999)*9999)|L", "too many layers"),
+    pytest.param("E" + "t|" * 9000 + "L", "longer than 10,000 letters", id="long"),
 ])  # fmt: skip
 def test_text_that_is_no_layout_says_why(layout, told):
     with pytest.raises(AmpedError, match="in Megatron-LM's letters") as refused:
@@ -110,6 +111,18 @@ def test_a_pattern_says_which_layers_are_mixtures(pattern, first):
 def test_text_that_is_no_pattern_is_refused(pattern):
     with pytest.raises(AmpedError, match="a whole number n for every n-th layer"):
         read_pattern("mixture_layer_pattern", pattern)
+
+
+@pytest.mark.parametrize("layout", ["3:1:0,0:4:0|0:4:0", "1.5:0", "1:2,3", ":"])
+def test_counts_are_amped_s_own_notation_and_refused_at_the_door(layout):
+    with pytest.raises(AmpedError, match="is no layout of layers"):
+        read_layout("pipeline_layout", layout)
+
+
+@pytest.mark.parametrize("kinds", ["one", "dense_and_mixture"])
+def test_kinds_of_layers_are_found_and_not_given(kinds):
+    with pytest.raises(MappingError, match="--set kinds_of_layers: 'kinds_of_layers' cannot be given"):
+        of(MIXTURE, kinds_of_layers=kinds)
 
 
 def test_a_pattern_of_other_layers_is_refused():

@@ -6,7 +6,7 @@ from pathlib import Path
 import amped
 from amped.configuring.scenario import read_scenario
 from amped.exploration.candidate_config import save_best
-from amped.exploration.layouts import MOST_CHUNKS, MOST_STAGES
+from amped.exploration.layouts import MOST_SEARCHED_CHUNKS, MOST_SEARCHED_STAGES
 from tests.helpers.explore import EVERYTHING, Row
 from tests.helpers.formulas import sectioned
 from tests.helpers.mixture import NETWORK, network, question
@@ -28,8 +28,8 @@ def test_layers_that_do_not_divide_are_laid_out_and_those_that_do_need_no_layout
     for row in found.best:
         places = row["pipeline_parallel_degree"] * row["virtual_pipeline_stages"]
         assert ("pipeline_layout" in row) == (6 % places != 0)
-        assert row["pipeline_parallel_degree"] <= MOST_STAGES
-        assert places <= MOST_CHUNKS
+        assert row["pipeline_parallel_degree"] <= MOST_SEARCHED_STAGES
+        assert places <= MOST_SEARCHED_CHUNKS
 
 
 def test_rows_with_a_layout_are_bit_for_bit_the_estimate_that_they_say() -> None:

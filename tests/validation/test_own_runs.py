@@ -175,6 +175,8 @@ def test_one_form_at_a_time(tmp_path):
 def test_software_without_a_row_takes_the_row_of_what_it_does_and_says_so(tmp_path):
     own = RUN | {"software": "Our trainer", "zero_stage": 3, "attention_kernel": "flash_2", "dropout": 0}
     told = validated(tmp_path, own, options=["--assumed"])
-    assert "there is no row 'Our trainer'; this one does most like it" in " ".join(told.split())
+    assert "there is no row 'Our trainer'; of all rows this one agrees most with what the run did" in " ".join(
+        told.split()
+    )
     (named,) = [words.split(" (")[0] for words in " ".join(told.split()).split("software = ")[1:2]]
     assert validated(tmp_path, own)["rows"] == validated(tmp_path, own | {"software": named})["rows"]

@@ -5,10 +5,11 @@ import numpy as np
 from amped.theory.conditions import LISTED
 from amped.theory.quantity import family, quantity, records
 from amped.theory.records import total
+from amped.theory.schedules.orders import SCHEDULES
 from amped.theory.schedules.pass_by_pass import after_rounds, moments_of, pipe_of, work_of
 from amped.theory.stage_records import ChunksInFlight, had
 
-NAMES = ("gpipe", "1f1b", "zero_bubble_h1", "zero_bubble_v")
+NAMES = tuple(SCHEDULES)
 
 
 @family(SCHEDULE=NAMES)
