@@ -11,6 +11,7 @@ from amped.configuring.config_writing import schema_uri
 from amped.configuring.scenario import read_scenario
 from amped.configuring.sources import LookedUp
 from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.laying_out import KINDS
 from amped.exploration.answer import explored
 from amped.exploration.request import Options
 from amped.tables.table_files import KERNELS, MODELS, SYSTEMS
@@ -135,6 +136,8 @@ def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
         return None  # all columns come with the row, which is named by itself
     if isinstance(origin, LookedUp):
         return _entry(looked_up=True)
+    if name == KINDS:
+        return None  # amped finds it by the layers that there are
     if name in estimation.choices:
         return _entry(estimation.choices[name])
     formula = estimation.plan.by_name.get(name)
