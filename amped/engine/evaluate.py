@@ -97,24 +97,23 @@ def run(
     return results
 
 
-def run_each(plan: Plan, given: Sequence[Mapping[str, Any]]) -> list[Results]:
-    """Evaluates a plan for several configurations in one go: bit for bit what `run` gives of each alone.
+def run_each(plans: Sequence[Plan], given: Sequence[Mapping[str, Any]]) -> list[Results]:
+    """Evaluates several configurations in one go, whose plans have the same structure: bit for bit what `run` gives of each.
 
     Raises:
         EvaluationError: if a formula fails, for whichever of them.
     """
-    varied = [n for n in plan.leaves if not isinstance(given[0][n], Layout) and len({each[n] for each in given}) > 1]
-    if not varied:
-        return [run(plan, given[0])] * len(given)
-    joint = JointAxis({name: np.array([float(each[name]) for each in given]) for name in varied}, worthwhile=0.0)
-    whole = run(plan, given[0], joint)
+    plan, values = plans[0].opened, [{**own.defaults, **each} for own, each in zip(plans, given, strict=True)]
+    varied = [n for n in plan.leaves if not isinstance(values[0][n], Layout) and len({each[n] for each in values}) > 1]
+    columns = {name: np.array([float(each[name]) for each in values]) for name in varied}
+    whole = run(plan, values[0], JointAxis(columns, worthwhile=0.0) if varied else NO_TUPLES)
     sound = all(np.isfinite(each).all() for name, (data, _) in whole.cells.items() for _, each in _numbers(name, data))
-    return [_alone(whole, place, sound) for place in range(len(given))]
+    return [_alone(own, whole, place, sound) for place, own in enumerate(plans)]
 
 
-def _alone(whole: Results, place: int, sound: bool) -> Results:
+def _alone(plan: Plan, whole: Results, place: int, sound: bool) -> Results:
     """The results of one tuple of a joint axis, as a scalar run has them."""
-    found = Results(whole.plan, NO_TUPLES, (1,))
+    found = Results(plan, NO_TUPLES, (1,))
     found.cells, found.sound = _Cut(whole, place), sound
     return found
 

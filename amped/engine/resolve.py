@@ -6,9 +6,9 @@ a joint axis of many beside any number of open axes, with the same formulas.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 
@@ -38,6 +38,24 @@ class Plan:
     targets: tuple[str, ...]
     lacking: Mapping[str, tuple[str, ...]]
     choices: Mapping[str, str]
+
+    @cached_property
+    def defaults(self) -> dict[str, float]:
+        """The parameters that nobody gave, with their defaults."""
+        alone = {name: f for name, f in self.by_name.items() if f.mark.kind == "parameter" and not f.arguments}
+        return {name: float(formula.function()) for name, formula in alone.items()}
+
+    @cached_property
+    def opened(self) -> Plan:
+        """The same plan with defaults as sources: one for all configurations that differ in what is given alone."""
+        computed = {name: formula for name, formula in self.by_name.items() if name not in self.defaults}
+        return replace(self, by_name=computed, leaves=(*self.leaves, *self.defaults))
+
+    @cached_property
+    def structure(self) -> Hashable:
+        """What two plans have in common that compute the same from the same sources."""
+        computed = ((name, f.function, f.arguments) for name, f in self.opened.by_name.items())
+        return frozenset(self.opened.leaves), frozenset(computed)
 
 
 class _Walk:

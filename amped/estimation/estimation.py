@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -251,30 +251,39 @@ def _placed(scenario: Scenario, results: Results, kind: type[Kind]) -> Kind:
 def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind | AmpedError]:
     """Estimates several configurations, those of one structure in one go; a refusal stands where one is refused."""
     found: dict[int, Kind | AmpedError] = {}
-    alike: dict[tuple[int, str], tuple[Plan, list[int]]] = {}
-    scenarios = [*scenarios]
+    asked: dict[int, tuple[Scenario, Plan]] = {}
+    alike: dict[Hashable, list[int]] = {}
     for place, scenario in enumerate(scenarios):
         try:
             with _told_of(scenario):
-                scenarios[place] = scenario = with_layout(scenario)
-                chosen = _planned(scenario)
-                values = (scenario.sources.given[name] for name in chosen.leaves)
-                layout = "".join(value for value in values if isinstance(value, str))
-                alike.setdefault((id(chosen), layout), (chosen, []))[1].append(place)
+                laid = with_layout(scenario)
+                asked[place] = laid, _planned(laid)
+                alike.setdefault(_structure(*asked[place]), []).append(place)
         except AmpedError as error:
             found[place] = error
-    together: Sequence[Results | None]
-    for chosen, places in alike.values():
-        try:
-            together = run_each(chosen, [scenarios[place].sources.given for place in places])
-        except EvaluationError:  # a formula fails for one of them, so that each is run alone
-            together = [None] * len(places)
+    for places in alike.values():
+        together = _together([asked[place] for place in places])
         for place, results in zip(places, together, strict=True):
+            scenario, chosen = asked[place]
             try:
-                found[place] = _placed(scenarios[place], _checked(scenarios[place], chosen, results), kind)
+                found[place] = _placed(scenario, _checked(scenario, chosen, results), kind)
             except AmpedError as error:
                 found[place] = error
     return [found[place] for place in range(len(scenarios))]
+
+
+def _structure(scenario: Scenario, chosen: Plan) -> Hashable:
+    """What configurations must have in common to be evaluated in one go."""
+    texts = [(name, value) for name in chosen.leaves if isinstance(value := scenario.sources.given[name], str)]
+    return chosen.structure, tuple(texts)
+
+
+def _together(asked: Sequence[tuple[Scenario, Plan]]) -> Sequence[Results | None]:
+    """The results of configurations of one structure; none where a formula fails for one, so that each is run alone."""
+    try:
+        return run_each([chosen for _, chosen in asked], [scenario.sources.given for scenario, _ in asked])
+    except EvaluationError:
+        return [None] * len(asked)
 
 
 @contextmanager

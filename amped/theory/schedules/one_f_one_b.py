@@ -96,8 +96,8 @@ def order(pipe: Pipe, stage: int) -> Order:
 
 def _nth(pipe: Pipe, kind: str, number: int) -> Pass:
     """The pass at a place in the sequence: rounds of as many micro-batches as stages, each through all chunks."""
-    rounds, rest = divmod(number, pipe.stages * pipe.chunks)
-    chunk, inside = divmod(rest, pipe.stages)
     if pipe.chunks == 1:
         return Pass(kind, number, 0)
+    rounds, rest = divmod(number, pipe.stages * pipe.chunks)
+    chunk, inside = divmod(rest, pipe.stages)
     return Pass(kind, rounds * pipe.stages + inside, chunk if kind == FORWARD else pipe.chunks - 1 - chunk)

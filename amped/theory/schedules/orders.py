@@ -7,6 +7,7 @@ A stage runs what its list says, one pass after another; when each pass runs fol
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from amped.base.errors import MappingError
@@ -47,6 +48,12 @@ SCHEDULES = {
 }
 
 
+@lru_cache(maxsize=4096)
+def order_of(name: str, pipe: Pipe, stage: int) -> Order:
+    """The passes of one stage in the order of a schedule."""
+    return SCHEDULES[name].order(pipe, stage)
+
+
 def scheduled(name: str, pipe: Pipe) -> list[Order]:
     """The passes of each stage in the order of a schedule.
 
@@ -61,4 +68,4 @@ def scheduled(name: str, pipe: Pipe) -> list[Order]:
         raise MappingError(f"{name} on {pipe.stages} stages needs {fewest} micro-batches or more")
     if schedule.chunks is None and pipe.chunks > 1 and pipe.microbatches % pipe.stages:
         raise MappingError(f"interleaving needs rounds of {pipe.stages} micro-batches, not {pipe.microbatches}")
-    return [schedule.order(pipe, stage) for stage in range(pipe.stages)]
+    return [order_of(name, pipe, stage) for stage in range(pipe.stages)]

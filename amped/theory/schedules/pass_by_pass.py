@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial, reduce
+from functools import cache, lru_cache, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from amped.theory.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pass, Pipe
-from amped.theory.schedules.orders import SCHEDULES, scheduled
+from amped.theory.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pipe
+from amped.theory.schedules.orders import SCHEDULES, order_of, scheduled
 from amped.theory.stage_records import PassTimes, Share
 
 # Seconds by kind of pass, stage and chunk.
@@ -40,17 +40,23 @@ class _Ways:
 
     Attributes:
         places: the place in the network of each chunk of each stage; `homes` the stage and chunk at each place.
+        around: of a stage, a kind of pass and a chunk: who hands it its input, and whether it hands on to another stage.
     """
 
     def __init__(self, schedule: str, pipe: Pipe) -> None:
         place = SCHEDULES[schedule].place
         self.places = [[place(pipe, c, s) for c in range(pipe.chunks)] for s in range(pipe.stages)]
         self.homes = {at: (s, c) for s, own in enumerate(self.places) for c, at in enumerate(own)}
+        self.around = cache(self._around)
 
-    def beside(self, stage: int, what: Pass, ahead: int) -> tuple[int, int] | None:
+    def _around(self, stage: int, kind: str, chunk: int) -> tuple[tuple[int, int] | None, bool]:
+        source, target = (self._beside(stage, kind, chunk, ahead) for ahead in (-1, 1))
+        return source, target is not None and target[0] != stage
+
+    def _beside(self, stage: int, kind: str, chunk: int, ahead: int) -> tuple[int, int] | None:
         """Stage and chunk that a pass hands to (ahead = 1) or takes from (-1); None at an end, and for weights."""
-        direction = ahead if what.kind == FORWARD else -ahead
-        return None if what.kind == WEIGHT else self.homes.get(self.places[stage][what.chunk] + direction)
+        direction = ahead if kind == FORWARD else -ahead
+        return None if kind == WEIGHT else self.homes.get(self.places[stage][chunk] + direction)
 
 
 @lru_cache(maxsize=256)
@@ -58,20 +64,19 @@ def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
     """All passes of a step of a schedule in an order in which each comes after its input."""
     ways, rest = _Ways(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
     found: list[Step] = []
-    number: dict[tuple[int, int, str, int], int] = {}
+    number: dict[tuple[tuple[int, int], str, int], int] = {}
     left = -1
     while left != (left := sum(map(len, rest))):
         for stage, order in enumerate(rest):
             while order:
-                what = order[0]
-                source = ways.beside(stage, what, -1)
-                needed = source and (*source, what.kind, what.microbatch)
-                if needed and needed not in number:
+                kind, microbatch, chunk = order[0]
+                source, sends = ways.around(stage, kind, chunk)
+                after = number.get((source, kind, microbatch)) if source else -1
+                if after is None:
                     break
-                target = ways.beside(stage, order.popleft(), 1)
-                number[stage, what.chunk, what.kind, what.microbatch] = len(found)
-                after, sends = number[needed] if needed else -1, target is not None and target[0] != stage
-                found.append(Step(stage, what.kind, what.chunk, after, sends))
+                order.popleft()
+                number[(stage, chunk), kind, microbatch] = len(found)
+                found.append(Step(stage, kind, chunk, after, sends))
     return tuple(found)
 
 
@@ -187,7 +192,7 @@ def _in_chunk(times: PassTimes, chunk: Sequence[Any], place: tuple[int, int], ho
 def held_at_once(schedule: str, pipe: Pipe, stage: int) -> tuple[tuple[int, ...], ...]:
     """Micro-batches that a stage holds in each of its chunks, at every moment at which no other has more in all."""
     held, found = [0] * pipe.chunks, set()
-    for what in SCHEDULES[schedule].order(pipe, stage):
+    for what in order_of(schedule, pipe, stage):
         if what.kind == FORWARD:
             held[what.chunk] += 1
             found.add(tuple(held))
