@@ -30,6 +30,12 @@ AssumedOption = Annotated[
 ResidualsOption = Annotated[
     bool, Option("--residuals", help="Print the errors that estimates take their bands from, as CSV.")
 ]
+KernelsOption = Annotated[
+    Path | None,
+    Option(
+        "--kernels", metavar="DIR", help="Compare single kernels instead: the tables of measured kernels in a folder."
+    ),
+]
 FileOption = Annotated[
     Path | None, Option("--output", metavar="FILE", help="Write there instead of printing; as CSV if it ends so.")
 ]
@@ -46,6 +52,7 @@ def validate(
     template: Annotated[
         bool, Option("--template", help="Print a table with one row, to fill with your own runs.")
     ] = False,
+    kernels: KernelsOption = None,
     plot: Annotated[bool, Option("--plot", help="Draw measured against predicted, validation.png.")] = False,
     output: FileOption = None,
     output_dir: options.OutputOption = None,
@@ -57,6 +64,9 @@ def validate(
     that ran out of memory must be predicted not to fit. A row that cannot be modeled is listed with the reason. A column of
     your own table is a parameter, a row of a lookup table, or what was measured: --template prints one to begin with.
 
+    With --kernels the times of single kernels are compared: products, attention and others, by accelerator, precision and
+    library, on shapes that nothing was fitted to. The page docs/kernel-tables.md says what the tables hold.
+
     Example: amped validate --by accelerator --plot
     """
     from amped.validation.residuals import residuals
@@ -64,6 +74,9 @@ def validate(
 
     if template:
         typer.echo(shipped_text(TEMPLATE), nl=False)
+        return
+    if kernels is not None:
+        _print_kernels(kernels, as_json, lookup_tables)
         return
     form = _form(output, json=as_json, csv=as_csv, markdown=as_markdown, residuals=as_residuals)
     options.refuse_existing(output, "--output")
@@ -73,6 +86,19 @@ def validate(
         from amped.report.scatter import scatter_plot
 
         options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
+
+
+def _print_kernels(folder: Path, as_json: bool, lookup_tables: Path | None) -> None:
+    """Prints the errors of the laws of single kernels."""
+    from amped.report.kernel_errors import kernel_errors as report
+    from amped.validation.kernel_errors import kernel_errors
+    from amped.validation.kernel_tables import read_kernels
+
+    found = kernel_errors(read_kernels(folder), lookup_tables)
+    if as_json:
+        options.show_json({"kernels": [e.to_dict() for e in found]}, allow_nan=False)
+    else:
+        options.show(report(found))
 
 
 def _print(rows: Sequence[Residual], form: str, by: Groups, assumed: bool, output: Path | None) -> None:

@@ -13,20 +13,30 @@ def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction, fp8_scaling_frac
     return fp8_gemm_sustained_fraction * fp8_scaling_fraction
 
 
+@quantity("1")
+def slowest_clock_fraction(training_clock_fraction, clock_spread_fraction, number_of_accelerators):
+    """Clock of the slowest accelerator of a run, for which all others wait: σ·√(2·ln N) below their mean.
+
+    Assumes clocks that are normal and independent, of accelerators that exchange something in every pass.
+    Source: Cramér, Mathematical Methods of Statistics (1946), section 28.6 (the largest of N normal variables).
+    """
+    return training_clock_fraction * (1 - clock_spread_fraction * np.sqrt(2 * np.log(number_of_accelerators)))
+
+
 @quantity("flop/s")
-def sustained_matrix_flop_rate(matrix_peak_flop_rate, sustained_matrix_fraction, training_clock_fraction):
+def sustained_matrix_flop_rate(matrix_peak_flop_rate, sustained_matrix_fraction, slowest_clock_fraction):
     """Rate of the largest products with a weight. Source: definition."""
-    return matrix_peak_flop_rate * sustained_matrix_fraction * training_clock_fraction
+    return matrix_peak_flop_rate * sustained_matrix_fraction * slowest_clock_fraction
 
 
 @family(FORMAT=("fp8", "fp4"))
 @quantity("flop/s", choice="matrix_precision", value="FORMAT")
-def sustained_batched_flop_rate__FORMAT(attention_peak_flop_rate, gemm_sustained_fraction, training_clock_fraction):
+def sustained_batched_flop_rate__FORMAT(attention_peak_flop_rate, gemm_sustained_fraction, slowest_clock_fraction):
     """Rate of the largest products of activations, which stay in 16 bit.
 
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2509.25149, section 4 (fp4).
     """
-    return attention_peak_flop_rate * gemm_sustained_fraction * training_clock_fraction
+    return attention_peak_flop_rate * gemm_sustained_fraction * slowest_clock_fraction
 
 
 @quantity("byte/s")
@@ -146,11 +156,11 @@ def fused_forward_flop_rate(
     attention_peak_flop_rate,
     attention_forward_efficiency,
     attention_kernel_fraction,
-    training_clock_fraction,
+    slowest_clock_fraction,
     context_attention_fraction,
 ):
     """Rate of a fused attention forward over long sequences. Source: the row of kernel_efficiencies."""
-    sustained = attention_peak_flop_rate * attention_forward_efficiency * training_clock_fraction
+    sustained = attention_peak_flop_rate * attention_forward_efficiency * slowest_clock_fraction
     return sustained * attention_kernel_fraction * context_attention_fraction
 
 
@@ -159,13 +169,13 @@ def fused_backward_flop_rate(
     attention_peak_flop_rate,
     attention_backward_efficiency,
     attention_kernel_fraction,
-    training_clock_fraction,
+    slowest_clock_fraction,
     deterministic,
     deterministic_attention_fraction,
     context_attention_fraction,
 ):
     """Rate of a fused attention backward over long sequences. Source: the row of kernel_efficiencies."""
-    sustained = attention_peak_flop_rate * attention_backward_efficiency * training_clock_fraction
+    sustained = attention_peak_flop_rate * attention_backward_efficiency * slowest_clock_fraction
     ordered = np.where(deterministic > 0, deterministic_attention_fraction, 1.0)
     return sustained * attention_kernel_fraction * ordered * context_attention_fraction
 

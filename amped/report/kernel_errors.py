@@ -1,0 +1,46 @@
+"""Errors of the laws of single kernels, as tables: by accelerator, and library by library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType, group
+from rich.text import Text
+
+from amped.report.tables import table
+from amped.validation.kernel_errors import EVERY, KernelErrors, by_kind
+
+HEADS = ("accelerator", "library", "kept out", "scale", "fixed", "error", "signed", "law alone")
+CONVENTION = (
+    "error: mean of |predicted / measured - 1| over the shapes kept out: a fifth, drawn by hash, that neither scale nor fixed "
+    "time has seen. law alone: without both. A library in brackets is a fallback, and does not count in the first table."
+)
+
+
+@group()
+def kernel_errors(found: Sequence[KernelErrors]) -> Iterator[RenderableType]:
+    """Library by library, then the error of each accelerator and precision; what could not be predicted between them."""
+    for kind, precision in dict.fromkeys((e.kind, e.precision) for e in found if not e.reason):
+        own = [e for e in found if not e.reason and (e.kind, e.precision) == (kind, precision)]
+        yield Text(f"{kind} {precision}", style="bold")
+        yield table(HEADS, map(_of_library, own), HEADS[:2], HEADS[:2])
+        yield Text("")
+    for e in found:
+        if e.reason:
+            yield Text(f"{e.rows} {e.kind} {e.precision} on {e.accelerator} are not predicted: {e.reason}\n")
+    yield table(("kernels", "accelerator", "kept out", "error"), map(_line, by_kind(found)), ("accelerator",))
+    yield Text(f"\n{CONVENTION}", style="dim")
+
+
+def _line(row: tuple[str, str, str, int, float]) -> tuple[str, ...]:
+    kind, precision, accelerator, kept_out, error = row
+    name = f"{kind} {precision}" if accelerator == EVERY else ""
+    return name, accelerator, str(kept_out), f"{error:.1%}"
+
+
+def _of_library(e: KernelErrors) -> tuple[str, ...]:
+    library = e.library or "unnamed"
+    errors = (e.mean_absolute_error_fraction, e.mean_signed_error_fraction, e.law_alone_error_fraction)
+    own, signed, alone = (error or 0.0 for error in errors)
+    shown = (f"{e.scale:.2f}", f"{e.fixed_time * 1e6:.1f} us", f"{own:.1%}", f"{signed:+.1%}", f"{alone:.1%}")
+    return e.accelerator, library if e.scored else f"({library})", str(e.kept_out), *shown

@@ -1,0 +1,141 @@
+"""How good the laws of single kernels are: predicted beside measured, for each accelerator, kind, precision and library.
+
+What ran a kernel is an input: each library has one scale and one fixed time, which four shapes of five tell. The errors are
+those of the fifth shape, which nothing has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from amped.base.errors import AmpedError, ConfigError, one_line, quoted
+from amped.configuring.scenario import read_scenario
+from amped.engine.evaluate import Results, run
+from amped.engine.resolve import plan
+from amped.tables.table_files import ACCELERATORS
+from amped.tables.tables import Tables, user_tables
+from amped.validation.kernel_kinds import KINDS, PRECISIONS, Machine
+from amped.validation.kernel_tables import Array, Kernels
+
+# A benchmark of kernels is short: clocks have not fallen, and nothing waits for another accelerator.
+SHORT_RUN = {"training_clock_fraction": 1.0, "clock_spread_fraction": 0.0, "number_of_accelerators": 1.0}
+# Fixed times that are tried, as shares of the shortest measured time: none, and up to nearly all of it.
+FIXED = np.concatenate([[0.0], np.linspace(0.02, 0.98, 49)])
+# Of a mean over all accelerators, what stands in the place of their names.
+EVERY = "all"
+# A kernel that stands in where a library has none for the accelerator: it is listed, and not scored.
+FALLBACKS = ("TritonFp8BlockScaledMMKernel",)
+
+
+@dataclass(frozen=True)
+class KernelErrors:
+    """The errors of the kernels of one library.
+
+    Attributes:
+        accelerator, kind, precision, library: what was run.
+        rows, kept_out: measurements, and those of them that nothing was fitted to.
+        scale, fixed_time: what the library takes of the law's time, and seconds beside it.
+        mean_absolute_error_fraction, mean_signed_error_fraction: of the rows kept out, with scale and fixed time.
+        law_alone_error_fraction: mean absolute error of the rows kept out without either.
+        scored: whether the library counts; a fallback does not.
+        reason: why there is no prediction.
+    """
+
+    accelerator: str
+    kind: str
+    precision: str
+    library: str
+    rows: int
+    kept_out: int
+    scale: float = 1.0
+    fixed_time: float = 0.0
+    mean_absolute_error_fraction: float | None = None
+    mean_signed_error_fraction: float | None = None
+    law_alone_error_fraction: float | None = None
+    scored: bool = True
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The errors as JSON has them."""
+        return asdict(self)
+
+
+def kernel_errors(kernels: Sequence[Kernels], lookup_tables: Path | None = None) -> list[KernelErrors]:
+    """The errors of each library's kernels; one that cannot be predicted is returned with its reason."""
+    tables = user_tables(lookup_tables)
+    return [_errors(each, tables, lookup_tables) for each in kernels]
+
+
+def _errors(own: Kernels, tables: Tables, lookup_tables: Path | None) -> KernelErrors:
+    name = next(name for name, kind in KINDS.items() if kind is own.kind)
+    head = (own.accelerator, name, own.precision, own.library, len(own), int(own.kept_out.sum()))
+    try:
+        law = predicted(own, machine(own.accelerator, own.precision, tables, lookup_tables))
+    except AmpedError as error:
+        return KernelErrors(*head, reason=one_line(error))
+    seen, kept = ~own.kept_out, own.kept_out
+    if not seen.any() or not kept.any():
+        return KernelErrors(*head, reason="too few rows to keep a fifth out")
+    scale, fixed = scaled(law[seen], own.times[seen])
+    errors = (scale * law[kept] + fixed) / own.times[kept] - 1
+    alone = law[kept] / own.times[kept] - 1
+    scored = not any(name in own.library for name in FALLBACKS)
+    sizes = (float(np.mean(np.abs(errors))), float(np.mean(errors)), float(np.mean(np.abs(alone))))
+    return KernelErrors(*head, scale, fixed, *sizes, scored)
+
+
+def predicted(own: Kernels, of: Machine) -> Array:
+    """Seconds of each kernel by the law alone."""
+    return np.broadcast_to(np.asarray(own.kind.time(own.columns, of), dtype=np.float64), own.times.shape)
+
+
+def machine(accelerator: str, precision: str, tables: Tables, lookup_tables: Path | None = None) -> Machine:
+    """What predicts the kernels of an accelerator, by the formulas and tables of estimates.
+
+    Raises:
+        AmpedError: for an accelerator without a row, or a precision that it has no units for.
+    """
+    if precision not in PRECISIONS:
+        raise ConfigError(f"{quoted(precision)} is no precision of kernels", f"it is one of {', '.join(PRECISIONS)}")
+    entry, settings = PRECISIONS[precision]
+    asked = {"accelerator": tables.row(ACCELERATORS, accelerator).name, **settings, **SHORT_RUN}
+    rates = _resolved(asked, "kernel_rates", lookup_tables).cells["kernel_rates"][0][0]
+    return Machine(rates, entry)
+
+
+def _resolved(settings: dict[str, Any], name: str, lookup_tables: Path | None) -> Results:
+    scenario = read_scenario({}, settings, lookup_tables)
+    return run(plan(scenario.catalogue, (name,), scenario.sources), scenario.sources.given)
+
+
+def scaled(law: Array, measured: Array) -> tuple[float, float]:
+    """The scale and the fixed time with the least mean absolute logarithm of predicted over measured.
+
+    For each fixed time the scale is the median of what is left; the best of some fixed times counts.
+    """
+    found = [_with_fixed(law, measured, share * float(measured.min())) for share in FIXED]
+    _, scale, fixed = min(found)
+    return scale, fixed
+
+
+def _with_fixed(law: Array, measured: Array, fixed: float) -> tuple[float, float, float]:
+    scale = float(np.exp(np.median(np.log((measured - fixed) / law))))
+    error = float(np.mean(np.abs(np.log((scale * law + fixed) / measured))))
+    return error, scale, fixed
+
+
+def by_kind(found: Sequence[KernelErrors]) -> Iterator[tuple[str, str, str, int, float]]:
+    """Kind, precision, accelerator, rows kept out that count, and their mean error; that over all accelerators first."""
+    told = [e for e in found if e.scored and e.mean_absolute_error_fraction is not None]
+    for kind, precision in dict.fromkeys((e.kind, e.precision) for e in told):
+        own = [e for e in told if (e.kind, e.precision) == (kind, precision)]
+        for name in (EVERY, *dict.fromkeys(e.accelerator for e in own)):
+            some = [e for e in own if name in (EVERY, e.accelerator)]
+            rows = sum(e.kept_out for e in some)
+            mean = sum(e.kept_out * (e.mean_absolute_error_fraction or 0.0) for e in some) / rows
+            yield kind, precision, name, rows, mean

@@ -1,0 +1,184 @@
+"""Kinds of measured kernels: what the rows of a table mean, and how the book of equations predicts them.
+
+A kernel becomes the operators that an estimate has for it, and is timed by the same equations with the same coefficients, at
+the clock of short runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
+from amped.theory.records import Kernels, Operator
+from amped.theory.roofline.kernels import kernel_time
+
+Array = NDArray[np.float64]
+Columns = Mapping[str, Any]
+MICRO, TERA = 1e-6, 1e12
+# Bytes of an entry of a product's operands, and the settings of amped that say so, by the names of tables.
+PRECISIONS: Mapping[str, tuple[float, Mapping[str, object]]] = {
+    "bfloat16": (2.0, {"matrix_precision": "bf16"}),
+    "float16": (2.0, {"matrix_precision": "fp16"}),
+    "fp8": (1.0, {"matrix_precision": "fp8"}),
+    "fp8_block": (1.0, {"matrix_precision": "fp8", "fp8_scaling": "blocks"}),
+    "nvfp4": (0.5, {"matrix_precision": "fp4"}),
+}
+WIDE, FULL = 2.0, 4.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What predicts the kernels of one accelerator in one precision.
+
+    Attributes:
+        rates: of single kernels.
+        entry: bytes of an entry of a product's operands.
+    """
+
+    rates: Kernels
+    entry: float
+
+
+@dataclass(frozen=True)
+class KernelKind:
+    """Kernels of one kind.
+
+    Attributes:
+        shape: the columns that say what was run; `library` those that say what ran it; `measured` those of its time.
+        seconds: the measured time; `time` the predicted one.
+        precision: of a table without such a column.
+    """
+
+    shape: tuple[str, ...]
+    time: Callable[[Columns, Machine], Any]
+    library: tuple[str, ...] = ("software", "kernel")
+    measured: tuple[str, ...] = ("time_us",)
+    seconds: Callable[[Columns], Any] = lambda c: c["time_us"] * MICRO
+    precision: str = "bfloat16"
+
+
+def kernel(kind: str, phase: str, sides: tuple[Any, Any, Any, Any], work: Traffic, machine: Machine) -> Any:
+    """The predicted time of one kernel."""
+    return kernel_time(operator(kind, kind, phase, sides, work), machine.rates)  # type: ignore[no-untyped-call]
+
+
+# --- products --------------------------------------------------------------------------------------------------------
+
+
+def product_time(c: Columns, machine: Machine) -> Any:
+    """The time of C = A·B, the product in 16 bit."""
+    m, n, k = (_floats(c[name]) for name in "mnk")
+    work = Traffic(2 * m * n * k, (m * k + k * n) * machine.entry, m * n * WIDE)
+    return kernel("contraction", "forward", (m, n, k, 1.0), work, machine)
+
+
+def layout_time(c: Columns, machine: Machine) -> Any:
+    """The same of a product that may be added up in full precision, as a weight's gradient is."""
+    m, n, k = (_floats(c[name]) for name in "mnk")
+    adds, full = _are(c["accumulate"], "True"), _are(c["out_dtype"], "fp32")
+    read = (m * k + k * n) * WIDE + adds * m * n * FULL
+    work = Traffic(2 * m * n * k, read, m * n * (WIDE + full * (FULL - WIDE)))
+    return kernel("contraction", "forward", (m, n, k, 1.0), work, machine)
+
+
+def grouped_time(c: Columns, machine: Machine) -> Any:
+    """The time of a product with a weight for each group of rows, in one of its three passes."""
+    rows, n, k, groups = (_floats(c[name]) for name in ("M", "N", "K", "ng"))
+    backward = _are(c["stage"], "bwd_grad_w")
+    work = Traffic(2 * groups * rows * n * k, (rows * k + k * n) * groups * WIDE, rows * n * groups * WIDE)
+    forward = kernel("grouped_contraction", "forward", (rows, n, k, groups), work, machine)
+    moved = (rows * k + rows * n) * groups * WIDE, k * n * groups * FULL
+    gradient = Traffic(work.flops, *moved)
+    weights = kernel("grouped_contraction", "weight_gradient", (k, n, rows, groups), gradient, machine)
+    return np.where(backward, weights, forward)
+
+
+def share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
+    """The measured time of kernels whose table has the share of the peak that they reach."""
+    return lambda c: flops(c) / (c["fraction_of_peak"] * c["peak_tflops"] * TERA)
+
+
+# --- attention -------------------------------------------------------------------------------------------------------
+
+
+def attention(
+    rows: Any, keys: Any, widths: tuple[Any, Any], pairs: Any, entries: Any, phase: str, machine: Machine
+) -> Any:
+    """The time of a fused attention: `pairs` are the scores that are computed, `entries` those of its tensors."""
+    forward = Traffic(2 * pairs * (widths[0] + widths[1]), entries * WIDE, rows * widths[1] * WIDE)
+    work = forward if phase == "forward" else (forward * 2)._replace(flops=forward.flops * FUSED_BACKWARD_PRODUCTS)
+    made: Operator = operator("attention", "fused_attention", phase, (rows, keys, 0.0, 1.0), work)
+    return kernel_time(made.with_heads(widths[0], 0.0), machine.rates)  # type: ignore[no-untyped-call]
+
+
+def attention_time(c: Columns, machine: Machine) -> Any:
+    """The time of a causal attention over a prompt, perhaps within a window."""
+    batch, tokens, heads, width = (_floats(c[name]) for name in ("batch", "tokens", "heads", "head_dimension"))
+    window = np.where(c["window"] > 0, np.minimum(c["window"], tokens), tokens)
+    pairs = batch * heads * (tokens * window - window**2 / 2)
+    rows = batch * heads * tokens
+    entries = rows * width + 2 * batch * c["key_value_heads"] * tokens * width
+    return attention(rows, window, (width, width), pairs, entries, "forward", machine)
+
+
+def peak_attention_time(phase: str) -> Callable[[Columns, Machine], Any]:
+    """The time of a causal attention in one of its passes."""
+
+    def time(c: Columns, machine: Machine) -> Any:
+        batch, tokens, heads = (_floats(c[name]) for name in ("batch", "seq_len", "head_num"))
+        widths = _floats(c["qk_head_dim"]), _floats(c["v_head_dim"])
+        rows, keys = batch * heads * tokens, batch * c["kv_head_num"] * tokens
+        entries = rows * widths[0] + keys * (widths[0] + widths[1])
+        return attention(rows, tokens, widths, rows * tokens / 2, entries, phase, machine)
+
+    return time
+
+
+def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
+    """Operations of an attention in one of its passes, as its table counts them: those of all scores."""
+    return lambda c: (
+        products * c["batch"] * c["head_num"] * _floats(c["seq_len"]) ** 2 * (c["qk_head_dim"] + c["v_head_dim"])
+    )
+
+
+# Widths of the heads of a latent attention over a prompt: queries and keys, values.
+# Source: arXiv 2412.19437, section 4.2 (128 and 64 with rotary positions, 128).
+LATENT_WIDTHS = (192.0, 128.0)
+
+
+def latent_attention_time(c: Columns, machine: Machine) -> Any:
+    """The time of a causal latent attention over a prompt, whose keys and values are expanded."""
+    rows, tokens = _floats(c["batch"] * c["heads"] * c["tokens"]), _floats(c["tokens"])
+    entries = rows * (2 * LATENT_WIDTHS[0] + LATENT_WIDTHS[1])
+    return attention(rows, tokens, LATENT_WIDTHS, rows * tokens / 2, entries, "forward", machine)
+
+
+def _floats(column: Any) -> Array:
+    return np.asarray(column, dtype=np.float64)
+
+
+def _are(column: Any, text: str) -> Array:
+    return 1.0 * np.array([str(value) == text for value in column])
+
+
+PRODUCT = ("m", "n", "k")
+OF_PEAK: dict[str, Any] = {"library": (), "measured": ("fraction_of_peak", "peak_tflops")}
+ATTENTION_OF_PEAK = ("batch", "seq_len", "head_num", "kv_head_num", "qk_head_dim", "v_head_dim")
+KINDS = {
+    "products": KernelKind(PRODUCT, product_time),
+    "products_with_layout": KernelKind((*PRODUCT, "layout", "accumulate", "out_dtype"), layout_time, **OF_PEAK,
+                                       seconds=share_of_peak(lambda c: 2.0 * c["m"] * c["n"] * c["k"])),
+    "grouped_products": KernelKind(("ng", "M", "N", "K", "stage"), grouped_time, **OF_PEAK,
+                                   seconds=share_of_peak(lambda c: 2.0 * c["ng"] * c["M"] * c["N"] * c["K"])),
+    "attention_forward": KernelKind(("batch", "tokens", "heads", "key_value_heads", "head_dimension", "window"), attention_time),
+    "attention_forward_of_peak": KernelKind(ATTENTION_OF_PEAK, peak_attention_time("forward"), **OF_PEAK,
+                                            seconds=share_of_peak(peak_attention_flops(2.0))),
+    "attention_backward_of_peak": KernelKind(ATTENTION_OF_PEAK, peak_attention_time("input_gradient"), **OF_PEAK,
+                                             seconds=share_of_peak(peak_attention_flops(2.0 * FUSED_BACKWARD_PRODUCTS))),
+    "latent_attention_forward": KernelKind(("batch", "tokens", "heads"), latent_attention_time),
+}  # fmt: skip

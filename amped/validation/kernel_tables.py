@@ -1,0 +1,121 @@
+"""Tables of measured kernels, as they stand in a folder: which kernels each holds, and what they measured.
+
+A table is a file that is named after its kind, with a row for each shape that was run: parquet, or comma-separated values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from amped.base.errors import ConfigError, FileError, quoted
+from amped.base.extras import from_extra
+from amped.validation.kernel_kinds import KINDS, KernelKind
+
+Array = NDArray[np.float64]
+ENDINGS = {".parquet": ("pyarrow.parquet", "read_table"), ".csv": ("pyarrow.csv", "read_csv")}
+# One shape of so many is kept out of every fit.
+PARTS = 5
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Measured kernels of one kind, precision and library on one accelerator.
+
+    Attributes:
+        kind: what they compute, which says how they are predicted.
+        accelerator, precision, library: what ran them: `library` is the software and its kernel.
+        columns: the shape of each, by the columns of the table.
+        times: measured, in seconds; `kept_out` of each whether fits may not see it.
+    """
+
+    kind: KernelKind
+    accelerator: str
+    precision: str
+    library: str
+    columns: Mapping[str, Any]
+    times: Array
+    kept_out: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+def read_kernels(folder: Path) -> list[Kernels]:
+    """All kernels of the tables in a folder; files that are named after no kind of kernel are left.
+
+    Raises:
+        FileError: for a folder without a table, or a table without a column that its kind needs.
+        ConfigError: where pyarrow is not installed.
+    """
+    if not folder.is_dir():
+        raise FileError("is no folder", "name the folder of the tables", file=str(folder))
+    found = [path for path in sorted(folder.iterdir()) if path.stem in KINDS and path.suffix in ENDINGS]
+    if not found:
+        raise FileError(f"holds no table of kernels: a table is named {', '.join(KINDS)}, with .parquet or .csv",
+                        "name the folder that has them", file=str(folder))  # fmt: skip
+    return [kernels for path in found for kernels in _read(path, KINDS[path.stem])]
+
+
+def _read(path: Path, kind: KernelKind) -> Iterator[Kernels]:
+    """The kernels of one table, by what ran them."""
+    columns = _columns(path)
+    missing = [name for name in (*kind.shape, *kind.measured, "accelerator") if name not in columns]
+    if missing:
+        raise FileError(
+            f"has no column {', '.join(map(quoted, missing))}", "add it, or leave the file out", file=str(path)
+        )
+    names = [name for name in ("accelerator", "precision", *kind.library) if name in columns]
+    _, first, group = np.unique(np.array([_key(columns, names, n) for n in range(_length(columns))]),
+                                return_index=True, return_inverse=True)  # fmt: skip
+    kept_out = np.array([is_kept_out(_key(columns, kind.shape, n)) for n in range(_length(columns))])
+    for number, place in enumerate(first):
+        own = np.flatnonzero(group == number)
+        cut = {name: column[own] for name, column in columns.items()}
+        library = " ".join(str(columns[name][place]) for name in kind.library if name in columns)
+        precision = str(columns["precision"][place]) if "precision" in columns else kind.precision
+        times = np.asarray(kind.seconds(cut), dtype=np.float64)
+        yield Kernels(kind, str(columns["accelerator"][place]), precision, library, cut, times, kept_out[own])
+
+
+def _columns(path: Path) -> dict[str, Any]:
+    """The columns of a table as arrays."""
+    module, reader = ENDINGS[path.suffix]
+    library = from_extra(module, "parquet", "a table of kernels")
+    try:
+        table = getattr(library, reader)(path)
+    except (OSError, ValueError) as error:
+        raise FileError(f"is no table: {error}", "write it again", file=str(path)) from None
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _length(columns: Mapping[str, Any]) -> int:
+    return len(next(iter(columns.values())))
+
+
+def _key(columns: Mapping[str, Any], names: Sequence[str], row: int) -> str:
+    return ",".join(str(columns[name][row]) for name in names)
+
+
+def is_kept_out(shape: str) -> bool:
+    """Whether fits may not see a shape: one of five, drawn by its hash, so that all libraries keep out the same ones."""
+    return int(hashlib.sha256(shape.encode()).hexdigest(), 16) % PARTS == 0
+
+
+def chosen(kernels: Sequence[Kernels], accelerator: str | None) -> list[Kernels]:
+    """Those of one accelerator; all without one.
+
+    Raises:
+        ConfigError: where there are none.
+    """
+    found = [each for each in kernels if accelerator in (None, each.accelerator)]
+    if not found:
+        names = ", ".join(dict.fromkeys(each.accelerator for each in kernels))
+        raise ConfigError(f"no kernel was measured on {quoted(accelerator or '')}", f"there are those of {names}")
+    return found
