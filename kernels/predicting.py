@@ -24,15 +24,17 @@ from amped.theory.roofline import rates as of_rates
 Array = NDArray[np.float64]
 Record = Mapping[str, Any]
 # The formulas that lead to the rates of kernels, in their order.
-FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, of_rates.tile_losses, of_rates.product_rates,
+FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, of_rates.cache_load_time, of_rates.tile_losses, of_rates.product_rates,
             of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
 # Parameters that are of software or of no kernel here.
 NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor",
            "attention_head_ramp", "attention_dropout_fraction", "elementary_function_time", "random_number_time",
-           "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_tile_rows")  # fmt: skip
+           "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_tile_rows", "cache_intensity",
+           "tile_latency", "split_product_time", "exposed_store_fraction", "throttled_time_fraction")  # fmt: skip
 # Columns of kernel_efficiencies for the largest products of a format.
 SUSTAINED = {"float32": "fp32_gemm_sustained_fraction", "bfloat16": "gemm_sustained_fraction",
              "float16": "gemm_sustained_fraction", "float8_e4m3fn": "fp8_gemm_sustained_fraction"}  # fmt: skip
+BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "float8_e4m3fn": 1.0}
 # Kernels that do nothing but move bytes.
 STREAMING = ("copy", "read", "write", "add", "embedding", "embedding_backward")
 Coefficients = Mapping[str, Any]
@@ -118,7 +120,8 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         "sustained_batched_flop_rate": peak * c[SUSTAINED[dtype]],
         "fused_forward_flop_rate": wide * c["attention_forward_efficiency"],
         "fused_backward_flop_rate": wide * c["attention_backward_efficiency"],
-        "memory_bandwidth": machine.bandwidth, "cores_sharing_tiles": machine.cores,
+        "memory_bandwidth": machine.bandwidth, "cores_sharing_tiles": machine.cores, "attention_peak_flop_rate": wide,
+        **dict.fromkeys(("matrix_operand_precision", "activation_precision"), BYTES[dtype]),
     }  # fmt: skip
     for formula in FORMULAS:
         arguments = inspect.signature(formula).parameters

@@ -42,5 +42,11 @@ def _of_library(e: KernelErrors) -> tuple[str, ...]:
     library = e.library or "unnamed"
     errors = (e.mean_absolute_error_fraction, e.mean_signed_error_fraction, e.law_alone_error_fraction)
     own, signed, alone = (error or 0.0 for error in errors)
-    shown = (f"{e.scale:.2f}", f"{e.fixed_time * 1e6:.1f} us", f"{own:.1%}", f"{signed:+.1%}", f"{alone:.1%}")
+    shown = (
+        f"{e.scale:.2f}",
+        f"{'≥' * e.fixed_time_is_least}{e.fixed_time * 1e6:.1f} us",
+        f"{own:.1%}",
+        f"{signed:+.1%}",
+        f"{alone:.1%}",
+    )
     return e.accelerator, library if e.scored else f"({library})", str(e.kept_out), *shown

@@ -190,6 +190,9 @@ class Tiles(Record):
         cores: that share out the tiles of a product.
         ramp_depth: k of a product lost to filling the pipeline; ramp_rows: m lost to edges and packing, where tiles and
             waves are not counted.
+        load_time: seconds in which a core has a byte from the cache; latency, split_time: seconds of a tile, and to add up
+            the parts of a product whose k is cut.
+        exposed_store: share of storing a product that nothing hides; throttled: share by which long products are slower.
     """
 
     medium: Any
@@ -199,6 +202,11 @@ class Tiles(Record):
     cores: Any
     ramp_depth: Any
     ramp_rows: Any
+    load_time: Any
+    latency: Any
+    split_time: Any
+    exposed_store: Any
+    throttled: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +220,7 @@ class Products(Record):
             of each group beside.
         tiles: what smaller ones lose.
         cached: bytes of a product that caches keep; exposed: share of the others that its computing does not hide.
+        operand, activation: bytes of an entry of what products with a weight read, and products of activations.
     """
 
     matrix_time: Any
@@ -221,7 +230,9 @@ class Products(Record):
     tiles: Any
     cached: Any
     exposed: Any
-    group_overhead: Any = 0.0
+    group_overhead: Any
+    operand: Any
+    activation: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ those of the fifth shape, which nothing has seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from amped.base.errors import AmpedError, ConfigError, one_line, quoted
 from amped.configuring.scenario import read_scenario
-from amped.engine.evaluate import Results, run
+from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables, user_tables
@@ -24,8 +24,9 @@ from amped.validation.kernel_tables import Array, Kernels
 
 # A benchmark of kernels is short: clocks have not fallen, and nothing waits for another accelerator.
 SHORT_RUN = {"training_clock_fraction": 1.0, "clock_spread_fraction": 0.0, "number_of_accelerators": 1.0}
-# Fixed times that are tried, as shares of the shortest measured time: none, and up to nearly all of it.
-FIXED = np.concatenate([[0.0], np.linspace(0.02, 0.98, 49)])
+# Fixed times that are tried, as shares of the shortest measured time: beside the work none, and up to nearly all of it; as
+# the least that a call takes about as long as it.
+BESIDE, FLOORS = np.concatenate([[0.0], np.linspace(0.03, 0.98, 39)]), np.linspace(1.0, 1.2, 9)
 # Of a mean over all accelerators, what stands in the place of their names.
 EVERY = "all"
 # A kernel that stands in where a library has none for the accelerator: it is listed, and not scored.
@@ -40,6 +41,7 @@ class KernelErrors:
         accelerator, kind, precision, library: what was run.
         rows, kept_out: measurements, and those of them that nothing was fitted to.
         scale, fixed_time: what the library takes of the law's time, and seconds beside it.
+        fixed_time_is_least: whether the fixed time is the least that a call takes, and does not come beside the work.
         mean_absolute_error_fraction, mean_signed_error_fraction: of the rows kept out, with scale and fixed time.
         law_alone_error_fraction: mean absolute error of the rows kept out without either.
         scored: whether the library counts; a fallback does not.
@@ -54,6 +56,7 @@ class KernelErrors:
     kept_out: int
     scale: float = 1.0
     fixed_time: float = 0.0
+    fixed_time_is_least: bool = False
     mean_absolute_error_fraction: float | None = None
     mean_signed_error_fraction: float | None = None
     law_alone_error_fraction: float | None = None
@@ -81,12 +84,12 @@ def _errors(own: Kernels, tables: Tables, lookup_tables: Path | None) -> KernelE
     seen, kept = ~own.kept_out, own.kept_out
     if not seen.any() or not kept.any():
         return KernelErrors(*head, reason="too few rows to keep a fifth out")
-    scale, fixed = scaled(law[seen], own.times[seen])
-    errors = (scale * law[kept] + fixed) / own.times[kept] - 1
+    told = library(law[seen], own.times[seen])
+    errors = told.time(law[kept]) / own.times[kept] - 1
     alone = law[kept] / own.times[kept] - 1
     scored = not any(name in own.library for name in FALLBACKS)
     sizes = (float(np.mean(np.abs(errors))), float(np.mean(errors)), float(np.mean(np.abs(alone))))
-    return KernelErrors(*head, scale, fixed, *sizes, scored)
+    return KernelErrors(*head, told.scale, told.fixed, told.waits, *sizes, scored)
 
 
 def predicted(own: Kernels, of: Machine) -> Array:
@@ -94,8 +97,19 @@ def predicted(own: Kernels, of: Machine) -> Array:
     return np.broadcast_to(np.asarray(own.kind.time(own.columns, of), dtype=np.float64), own.times.shape)
 
 
-def machine(accelerator: str, precision: str, tables: Tables, lookup_tables: Path | None = None) -> Machine:
+def machine(
+    accelerator: str,
+    precision: str,
+    tables: Tables,
+    lookup_tables: Path | None = None,
+    coefficients: Mapping[str, float] | None = None,
+) -> Machine:
     """What predicts the kernels of an accelerator, by the formulas and tables of estimates.
+
+    Args:
+        accelerator, precision: as tables of kernels name them.
+        tables, lookup_tables: the lookup tables, and the folder of the user's own.
+        coefficients: values in the place of those of the tables, in their canonical units.
 
     Raises:
         AmpedError: for an accelerator without a row, or a precision that it has no units for.
@@ -103,30 +117,54 @@ def machine(accelerator: str, precision: str, tables: Tables, lookup_tables: Pat
     if precision not in PRECISIONS:
         raise ConfigError(f"{quoted(precision)} is no precision of kernels", f"it is one of {', '.join(PRECISIONS)}")
     entry, settings = PRECISIONS[precision]
-    asked = {"accelerator": tables.row(ACCELERATORS, accelerator).name, **settings, **SHORT_RUN}
-    rates = _resolved(asked, "kernel_rates", lookup_tables).cells["kernel_rates"][0][0]
-    return Machine(rates, entry)
+    asked = {"accelerator": tables.row(ACCELERATORS, accelerator).name, **settings, **SHORT_RUN, **(coefficients or {})}
+    scenario = read_scenario({}, asked, lookup_tables)
+    known = scenario.sources.given
+    found = run(plan(scenario.catalogue, ("kernel_rates",), scenario.sources), known)
+    return Machine(found.cells["kernel_rates"][0][0], entry, float(known.get("frequency", np.inf)))
 
 
-def _resolved(settings: dict[str, Any], name: str, lookup_tables: Path | None) -> Results:
-    scenario = read_scenario({}, settings, lookup_tables)
-    return run(plan(scenario.catalogue, (name,), scenario.sources), scenario.sources.given)
+@dataclass(frozen=True)
+class Library:
+    """What a library takes of the law's time: so much of it, and a fixed time.
 
-
-def scaled(law: Array, measured: Array) -> tuple[float, float]:
-    """The scale and the fixed time with the least mean absolute logarithm of predicted over measured.
-
-    For each fixed time the scale is the median of what is left; the best of some fixed times counts.
+    Attributes:
+        waits: whether the fixed time is the least that a call takes, as its host keeps the accelerator waiting; else it comes
+            beside the work.
     """
-    found = [_with_fixed(law, measured, share * float(measured.min())) for share in FIXED]
-    _, scale, fixed = min(found)
-    return scale, fixed
+
+    scale: float
+    fixed: float
+    waits: bool = False
+
+    def time(self, law: Array) -> Array:
+        """Seconds of kernels that take so long by the law."""
+        return np.maximum(self.scale * law, self.fixed) if self.waits else self.scale * law + self.fixed
+
+    def error(self, law: Array, measured: Array) -> float:
+        """Mean absolute logarithm of predicted over measured."""
+        return float(np.mean(np.abs(np.log(self.time(law) / measured))))
 
 
-def _with_fixed(law: Array, measured: Array, fixed: float) -> tuple[float, float, float]:
-    scale = float(np.exp(np.median(np.log((measured - fixed) / law))))
-    error = float(np.mean(np.abs(np.log((scale * law + fixed) / measured))))
-    return error, scale, fixed
+def library(law: Array, measured: Array, scale: float | None = None) -> Library:
+    """The scale, where none is given, and the fixed time with the least mean absolute logarithm of predicted over measured.
+
+    For each of some fixed times the scale is the median of what is left.
+    """
+    least = float(measured.min())
+    found = [_beside(law, measured, share * least, scale) for share in BESIDE]
+    found += [_waiting(law, measured, share * least, scale) for share in FLOORS]
+    return min(found, key=lambda each: each.error(law, measured))
+
+
+def _beside(law: Array, measured: Array, fixed: float, scale: float | None) -> Library:
+    return Library(scale or float(np.exp(np.median(np.log((measured - fixed) / law)))), fixed)
+
+
+def _waiting(law: Array, measured: Array, fixed: float, scale: float | None) -> Library:
+    long = measured > 1.5 * fixed
+    own = scale or (float(np.exp(np.median(np.log(measured[long] / law[long])))) if long.any() else 1.0)
+    return Library(own, fixed, waits=True)
 
 
 def by_kind(found: Sequence[KernelErrors]) -> Iterator[tuple[str, str, str, int, float]]:

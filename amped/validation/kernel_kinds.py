@@ -38,10 +38,12 @@ class Machine:
     Attributes:
         rates: of single kernels.
         entry: bytes of an entry of a product's operands.
+        frequency: cycles of a core in a second.
     """
 
     rates: Kernels
     entry: float
+    frequency: float
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,40 @@ def product_time(c: Columns, machine: Machine) -> Any:
     """The time of C = A·B, the product in 16 bit."""
     m, n, k = (_floats(c[name]) for name in "mnk")
     work = Traffic(2 * m * n * k, (m * k + k * n) * machine.entry, m * n * WIDE)
-    return kernel("contraction", "forward", (m, n, k, 1.0), work, machine)
+    return kernel("contraction", "forward", (m, n, k, 1.0), work, machine) + quantizing_time(c, machine)
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """What a library takes to bring the rows of A to a narrow format before it multiplies, in cycles of a core.
+
+    Attributes:
+        of_entry, of_row: of each entry, and of each row, whose largest entry is looked for first.
+        of_depth: of each entry of one row, which one block of threads goes through.
+    """
+
+    of_entry: float
+    of_row: float
+    of_depth: float
+
+
+# Fitted to four fifths of the shapes of each, on all accelerators at once. A block of threads reads a row, its largest entry,
+# and writes it: source: vllm-project/vllm, csrc/quantization; NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels/quantization.cuh.
+QUANTIZERS = {
+    ("TRTLLM", "fp8"): Quantizer(0.354, 9.54, 0.163), ("VLLM", "fp8"): Quantizer(0.395, 1430.0, 1.37),
+    ("TRTLLM", "fp8_block"): Quantizer(0.122, 104.0, 0.611), ("VLLM", "fp8_block"): Quantizer(0.258, 273.0, 2.58),
+    ("TRTLLM", "nvfp4"): Quantizer(0.13, 196.0, 1.94), ("VLLM", "nvfp4"): Quantizer(0.0944, 123.0, 0.552),
+}  # fmt: skip
+
+
+def quantizing_time(c: Columns, machine: Machine) -> Any:
+    """The time in which a library brings A to a narrow format; none in 16 bit, or where nothing is known of the library."""
+    q = QUANTIZERS.get((str(c["software"][0]).partition(" ")[0], str(c["precision"][0])))
+    if q is None:
+        return 0.0
+    m, k = _floats(c["m"]), _floats(c["k"])
+    cycles = m * (k * q.of_entry + q.of_row) / machine.rates.products.tiles.cores + k * q.of_depth
+    return cycles / machine.frequency
 
 
 def layout_time(c: Columns, machine: Machine) -> Any:
@@ -170,7 +205,7 @@ PRODUCT = ("m", "n", "k")
 OF_PEAK: dict[str, Any] = {"library": (), "measured": ("fraction_of_peak", "peak_tflops")}
 ATTENTION_OF_PEAK = ("batch", "seq_len", "head_num", "kv_head_num", "qk_head_dim", "v_head_dim")
 KINDS = {
-    "products": KernelKind(PRODUCT, product_time),
+    "products": KernelKind(PRODUCT, product_time, measured=("software", "precision", "time_us")),
     "products_with_layout": KernelKind((*PRODUCT, "layout", "accumulate", "out_dtype"), layout_time, **OF_PEAK,
                                        seconds=share_of_peak(lambda c: 2.0 * c["m"] * c["n"] * c["k"])),
     "grouped_products": KernelKind(("ng", "M", "N", "K", "stage"), grouped_time, **OF_PEAK,

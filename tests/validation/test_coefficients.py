@@ -28,7 +28,8 @@ SELECTED_BY = {
         "exposed_softmax_fraction", "overlap_slowdown_fraction", "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes",
         "collective_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
         "flash_2_attention_fraction", "deterministic_kernel_fraction", "blockwise_fp8_fraction",
-        "grouped_gemm_overhead_time", "grouped_weight_gradient_fraction", "attention_tile_rows",
+        "grouped_gemm_overhead_time", "grouped_weight_gradient_fraction", "attention_tile_rows", "attention_head_ramp",
+        "clock_spread_fraction",
     },
     "software": {
         "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
@@ -46,7 +47,7 @@ SELECTED_BY = {
         "overlapped_reconfiguration_fraction",
     },
     "all alike": {
-        "vector_to_matrix_fraction", "fused_backward_products", "matrix_efficiency", "attention_head_ramp",
+        "vector_to_matrix_fraction", "fused_backward_products", "matrix_efficiency",
         "deterministic_attention_fraction", "exposed_bubble_fraction", "flex_attention_fraction",
     },
     # Nothing in the shipped tables; `amped bench fit` writes them in the row of a processor.

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from amped.base.errors import FileError
 from amped.cli.app import app
 from amped.tables.tables import Tables
-from amped.validation.kernel_errors import by_kind, kernel_errors, machine, predicted, scaled
+from amped.validation.kernel_errors import by_kind, kernel_errors, library, machine, predicted
 from amped.validation.kernel_kinds import KINDS
 from amped.validation.kernel_tables import is_kept_out, read_kernels
 
@@ -83,8 +83,16 @@ def test_what_has_no_row_is_returned_with_its_reason(tmp_path):
 def test_scale_and_fixed_time_are_found_again(share):
     times = np.geomspace(1e-5, 1e-2, 40)
     fixed = share * 2e-5
-    scale, found = scaled(times, 2 * times + fixed)
-    assert (scale, found) == (pytest.approx(2.0, rel=0.03), pytest.approx(fixed, rel=0.15, abs=1e-7))
+    own = library(times, 2 * times + fixed)
+    assert (own.scale, own.fixed) == (pytest.approx(2.0, rel=0.03), pytest.approx(fixed, rel=0.15, abs=1e-7))
+    assert not own.waits
+
+
+def test_a_library_that_waits_for_its_host_has_a_least_time():
+    times = np.geomspace(1e-6, 1e-2, 40)
+    own = library(times, np.maximum(1.5 * times, 1e-4))
+    assert own.waits
+    assert (own.scale, own.fixed) == (pytest.approx(1.5), pytest.approx(1e-4))
 
 
 class TestWrongTables:

@@ -30,6 +30,12 @@ MEASURED_WIDTH = 128
 # fastest.
 LEAST_DEPTH = 512
 TOO_SHALLOW = 1e9
+# Kinds of operators whose traffic and work hide one another, and not fully: loads and stores of tiles that run side by side.
+MULTIPLYING = ("contraction", "grouped_contraction", "output_head_contraction", "batched_contraction")
+# Length of a product, relative to the gaps between launches, from which the limit of power binds.
+THROTTLING_TIME = 1e-4
+# What a time is divided by at least.
+LEAST_TIME = 1e-30
 
 
 def each_tile(value):
@@ -45,23 +51,60 @@ def packed(side, lost):
     return side + lost * np.minimum(np.maximum(side - 1, 0), 1)
 
 
-def product_time(o, c, multiply_accumulate_time):
-    """Time of a matrix product by waves of tiles, each with its share of k and a ramp; the fastest tile counts.
+def product_time(o, c, multiply_accumulate_time, entry):
+    """Time of a matrix product by waves of tiles, each with its share of k and what it loses; the fastest tile counts.
 
-    Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
+    `entry` are the bytes of an operand's entry. Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
     a processor). Differs: one ramp depth for all tiles.
     """
     tiles = c.products.tiles
-    m, n, k, q, cores = (each_tile(v) for v in (o.m, o.n, o.k, tiles.quantization, tiles.cores))
+    step = step_time(tiles, multiply_accumulate_time, entry)
+    depth = each_tile(o.k) / PARTS + each_tile(o.panels * tiles.ramp_depth)
+    added = IS_CUT * (each_tile(tiles.split_time) + PARTS * each_tile(2 * o.written / c.streams.bandwidth))
+    shallow = each_tile(o.k) < LEAST_DEPTH * PARTS * each_tile(o.panels)
+    times = waves_of(o, tiles) * (step * depth + each_tile(o.panels * tiles.latency)) + added
+    fastest = np.min(times * (1 + TOO_SHALLOW * IS_CUT * shallow), axis=-1)
+    stored = tiles.exposed_store * o.written / c.streams.bandwidth
+    return throttled(fastest + stored, tiles.throttled) + exposed_traffic_time(o, c)
+
+
+def waves_of(o, tiles):
+    """Waves of tiles and parts over the cores, partly filled ones counted whole by the share that is lost.
+
+    Source: arXiv 2301.03598 (stream-K), section 3.
+    """
+    m, n, q = (each_tile(v) for v in (o.m, o.n, tiles.quantization))
     exact = packed(m, each_tile(tiles.ramp_rows)) * n / (TILE_ROWS * TILE_COLUMNS)
     whole = exact + q * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact)
-    waves = whole * each_tile(o.batch) * PARTS / cores
-    waves = waves + q * (np.ceil(waves) - waves)
-    tile_time = TILE_ROWS * TILE_COLUMNS / share_of_tiles(tiles) * each_tile(multiply_accumulate_time * tiles.cores)
-    times = waves * tile_time * (k / PARTS + each_tile(o.panels * tiles.ramp_depth))
-    times = times + IS_CUT * PARTS * each_tile(2 * o.written / c.streams.bandwidth)
-    shallow = k < LEAST_DEPTH * PARTS * each_tile(o.panels)
-    return np.min(times * (1 + TOO_SHALLOW * IS_CUT * shallow), axis=-1) + exposed_traffic_time(o, c)
+    waves = whole * each_tile(o.batch) * PARTS / each_tile(tiles.cores)
+    return waves + q * (np.ceil(waves) - waves)
+
+
+def step_time(tiles, multiply_accumulate_time, entry):
+    """Time of a step of depth of each tile: its multiply-accumulates, beside the loads of its two panels from the cache.
+
+    Source: CUTLASS, efficient GEMM (a tile reads rows and columns once for each step of depth).
+    """
+    work = TILE_ROWS * TILE_COLUMNS / share_of_tiles(tiles) * each_tile(multiply_accumulate_time * tiles.cores)
+    return together(work, (TILE_ROWS + TILE_COLUMNS) * each_tile(entry * tiles.load_time))
+
+
+def together(one, other):
+    """Time of two things that run side by side: the longer, and a fifth more where both take as long.
+
+    Source: Williams et al., CACM 52(4), 2009 (roofline). Differs: the fourth root of the sum of fourth powers, as
+    nothing hides perfectly.
+    """
+    longer, shorter = np.maximum(one, other), np.minimum(one, other)
+    return longer * (1 + (shorter / np.maximum(longer, LEAST_TIME)) ** 4) ** 0.25
+
+
+def throttled(time, share):
+    """Time of a product whose clock falls once it is long: by all of the share if it takes far longer than 0.1 ms.
+
+    Source: arXiv 2208.11035, section 2 (power management).
+    """
+    return time * (1 + share * time / (time + THROTTLING_TIME))
 
 
 def share_of_tiles(tiles):
@@ -79,11 +122,12 @@ def exposed_traffic_time(o, c):
 
 
 def kernel_time(o, c):
-    """Time of one call of an operator: overhead, and the longer of its work and its traffic.
+    """Time of one call of an operator: overhead, and its work beside its traffic.
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
-    return c.overhead + beside_time(o, c) + np.maximum(work_time(o, c), traffic_time(o, c))
+    beside = dict.fromkeys(MULTIPLYING, together).get(o.kind, np.maximum)
+    return c.overhead + beside_time(o, c) + beside(work_time(o, c), traffic_time(o, c))
 
 
 def work_time(o, c):
@@ -113,14 +157,15 @@ def vector_time(o, c):
 def fused_time(o, c):
     """Time of a fused attention: its products at the rate of its length, and what softmax they do not hide.
 
-    Narrow heads fill the units less, and dropout takes its time. Few heads of few sequences are few blocks: at the end
-    all cores wait for the last one, about a block of average length each. Source: arXiv 2307.08691, section 4.1 (rates
-    that grow with the length) and 3.2 (blocks over cores); arXiv 2407.08608, figure 5 (with the width of a head); arXiv
-    2410.00273, section 3 (softmax).
+    Exponentials take the same time whatever the width of a head, and run partly beside its products. Dropout takes its
+    time. Few heads of few sequences are few blocks: at the end all cores wait for the last one, about a block of
+    average length each. Source: arXiv 2307.08691, section 4.1 (rates that grow with the length) and 3.2 (blocks over
+    cores); arXiv 2407.08608, section 3.1 (exponentials and products) and figure 5 (widths of heads); arXiv 2410.00273,
+    section 3 (softmax). Differs: products and exponentials add up as the legs of a right triangle do: partly hidden.
     """
     a = c.attention
     rates = {"forward": a.forward_rate, "input_gradient": a.backward_rate}
-    reached = rates[o.phase] * (1 + a.ramp_width / MEASURED_WIDTH) / (1 + a.ramp_width / o.width)
+    reached = rates[o.phase] * np.hypot(1, a.ramp_width / MEASURED_WIDTH) / np.hypot(1, a.ramp_width / o.width)
     reached = reached * (1 - o.dropped * (1 - a.dropout_fraction))
     waiting = BLOCKS[o.phase] * a.waiting_rows / o.m
     return o.flops * (1 + a.ramp_length / o.n + waiting) / reached + o.m * o.n * a.softmax_time
@@ -132,7 +177,7 @@ def grouped_time(o, c):
     Source: the row of kernel_efficiencies.
     """
     of_phase = {"weight_gradient": c.products.grouped_gradient_time}
-    return product_time(o, c, of_phase.get(o.phase, c.products.grouped_time))
+    return product_time(o, c, of_phase.get(o.phase, c.products.grouped_time), c.products.operand)
 
 
 def beside_time(o, c):
@@ -144,10 +189,10 @@ def beside_time(o, c):
 
 
 WORK = {
-    "contraction": lambda o, c: product_time(o, c, c.products.matrix_time),
+    "contraction": lambda o, c: product_time(o, c, c.products.matrix_time, c.products.operand),
     "grouped_contraction": grouped_time,
-    "output_head_contraction": lambda o, c: product_time(o, c, c.products.batched_time),
-    "batched_contraction": lambda o, c: product_time(o, c, c.products.batched_time),
+    "output_head_contraction": lambda o, c: product_time(o, c, c.products.batched_time, c.products.activation),
+    "batched_contraction": lambda o, c: product_time(o, c, c.products.batched_time, c.products.activation),
     "fused_attention": fused_time,
     **dict.fromkeys((*STREAMING, "loss"), vector_time),
 }

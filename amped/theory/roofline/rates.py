@@ -63,10 +63,26 @@ def tile_losses(
     cores_sharing_tiles,
     gemm_ramp_depth,
     gemm_ramp_rows,
+    cache_load_time,
+    tile_latency,
+    split_product_time,
+    exposed_store_fraction,
+    throttled_time_fraction,
 ):
     """What products lose to their shape, as one record. Source: the row of kernel_efficiencies."""
     shares = (medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency)
-    return (Tiles("tiles", *shares, wave_quantization, cores_sharing_tiles, gemm_ramp_depth, gemm_ramp_rows),)
+    ramps = (wave_quantization, cores_sharing_tiles, gemm_ramp_depth, gemm_ramp_rows)
+    times = (cache_load_time, tile_latency, split_product_time)
+    return (Tiles("tiles", *shares, *ramps, *times, exposed_store_fraction, throttled_time_fraction),)
+
+
+@quantity("s")
+def cache_load_time(cache_intensity, cores_sharing_tiles, attention_peak_flop_rate):
+    """Time in which a core has one byte from the cache that all share: it grows with the core's rate in 16 bit.
+
+    Source: NVIDIA H100 whitepaper (bytes of the second-level cache by core and cycle).
+    """
+    return cache_intensity * cores_sharing_tiles / attention_peak_flop_rate
 
 
 @records()
@@ -80,6 +96,8 @@ def product_rates(
     tile_losses,
     cached_operand_bytes,
     exposed_operand_fraction,
+    matrix_operand_precision,
+    activation_precision,
 ):
     """All that the time of a product depends on beside its shape, as one record.
 
@@ -90,7 +108,8 @@ def product_rates(
     batched = flops_per_multiply_accumulate / sustained_batched_flop_rate
     own = (matrix, grouped, grouped / grouped_weight_gradient_fraction, batched)
     caches = (cached_operand_bytes, exposed_operand_fraction)
-    return (Products("products", *own, tile_losses[0], *caches, grouped_gemm_overhead_time),)
+    entries = (matrix_operand_precision, activation_precision)
+    return (Products("products", *own, tile_losses[0], *caches, grouped_gemm_overhead_time, *entries),)
 
 
 @records()

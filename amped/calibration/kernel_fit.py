@@ -1,0 +1,186 @@
+"""Coefficients of accelerators from measured kernels, before any training step is looked at.
+
+Products tell what tiles, caches and stores cost, for all precisions at once, and the share of the peak that each precision
+sustains; the fastest library of a precision stands for what the accelerator can do. Each other library has one scale and one
+fixed time. One shape of five is kept out of the fit (`kernel_tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from amped.base.errors import ConfigError
+from amped.calibration.fitting import optimizer
+from amped.tables.tables import Tables
+from amped.validation.kernel_errors import FALLBACKS, library, machine, predicted
+from amped.validation.kernel_kinds import KINDS
+from amped.validation.kernel_tables import Array, Kernels
+
+# A coefficient's start, and between what it lies.
+Bounds = Mapping[str, tuple[float, float, float]]
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Kernels that the same coefficients time.
+
+    Attributes:
+        kind: of the tables.
+        shapes: coefficients that all precisions share.
+        sustained: the share of the peak of each precision, which its fastest library reaches.
+        fixed: what the shapes take the place of.
+    """
+
+    kind: str
+    shapes: Bounds
+    sustained: Mapping[str, str]
+    fixed: Mapping[str, float]
+
+
+FAMILIES = (
+    Family(
+        "products",
+        {
+            "cache_intensity": (75.0, 20.0, 200.0), "tile_latency": (5e-7, 1e-8, 3e-6),
+            "split_product_time": (3e-6, 1e-7, 2e-5), "exposed_store_fraction": (0.4, 0.01, 2.0),
+            "wave_quantization": (0.2, 0.01, 1.0), "throttled_time_fraction": (0.15, 0.01, 0.6),
+        },
+        {"bfloat16": "gemm_sustained_fraction", "fp8": "fp8_gemm_sustained_fraction",
+         "fp8_block": "blockwise_fp8_fraction", "nvfp4": "fp4_gemm_sustained_fraction"},
+        {"medium_tile_efficiency": 1.0, "small_tile_efficiency": 1.0, "smallest_tile_efficiency": 1.0, "gemm_ramp_depth": 0.0},
+    ),
+    Family(
+        "attention_forward",
+        {"attention_ramp_length": (600.0, 20.0, 4000.0), "attention_tile_rows": (100.0, 1.0, 600.0),
+         "attention_head_ramp": (70.0, 1.0, 400.0)},
+        {"bfloat16": "attention_forward_efficiency"},
+        {},
+    ),
+)  # fmt: skip
+SHARE = (0.7, 0.02, 1.05)
+# Errors beyond this count linearly: a library's choice of another kernel for a few shapes.
+OUTLYING = 0.1
+MOST_STEPS, DIFFERENCE = 25, 0.02
+# Fewer rows that a fit may see tell nothing of a library.
+FEWEST = 30
+
+
+@dataclass(frozen=True)
+class KernelFit:
+    """What kernels tell of accelerators that are of one generation.
+
+    Attributes:
+        accelerators, family: whose, and of which kernels.
+        values: the coefficients, by their columns of kernel_efficiencies.
+        rows: that were seen; `error_seen`, `error_kept_out` the mean absolute errors of these and of those kept out.
+        fastest: the library that stands for the accelerators, by precision.
+    """
+
+    accelerators: tuple[str, ...]
+    family: str
+    values: Mapping[str, float]
+    rows: int
+    error_seen: float
+    error_kept_out: float
+    fastest: Mapping[str, str]
+
+
+def fitted_to_kernels(
+    kernels: Sequence[Kernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
+) -> list[KernelFit]:
+    """The coefficients of each family of kernels for some accelerators, which share them.
+
+    Raises:
+        ConfigError: where no family has rows enough, or scipy is not installed.
+    """
+    found = [
+        _Task(family, own, tables, lookup_tables).fitted(tell)
+        for family in FAMILIES
+        if (own := [k for k in kernels if _tells(k, family)])
+    ]
+    if not found:
+        kinds = " and ".join(family.kind for family in FAMILIES)
+        raise ConfigError("the tables tell no coefficient", f"a fit needs {FEWEST} rows of a library, of {kinds}")
+    return found
+
+
+def _tells(kernels: Kernels, family: Family) -> bool:
+    """Whether kernels are of a family, enough of them, and by no fallback."""
+    enough = np.sum(~kernels.kept_out) >= FEWEST and not any(name in kernels.library for name in FALLBACKS)
+    return kernels.kind is KINDS[family.kind] and kernels.precision in family.sustained and bool(enough)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One family of kernels on accelerators that share its coefficients."""
+
+    family: Family
+    kernels: Sequence[Kernels]
+    tables: Tables
+    lookup_tables: Path | None
+
+    def fitted(self, tell: Told) -> KernelFit:
+        """The most probable coefficients: robust least squares of the logarithms of predicted over measured."""
+        bounds = self.bounds
+        start, low, high = np.log(np.array(list(bounds.values()))).T
+        fastest = self.fastest(np.exp(start))
+        tell(f"{self.family.kind} on {', '.join(self.accelerators)}: {len(bounds)} coefficients to {self.rows} rows")
+        found = optimizer().least_squares(
+            lambda x: self.errors(np.exp(x), fastest), start, bounds=(low, high), loss="soft_l1", f_scale=OUTLYING,
+            diff_step=DIFFERENCE, max_nfev=MOST_STEPS,
+        )  # fmt: skip
+        values = np.exp(found.x)
+        seen, kept = (float(np.mean(np.abs(np.expm1(self.errors(values, fastest, kept_out=k))))) for k in (False, True))
+        told = {name: float(f"{value:.3g}") for name, value in zip(bounds, values, strict=True)}
+        return KernelFit(
+            self.accelerators, self.family.kind, {**self.family.fixed, **told}, self.rows, seen, kept, fastest
+        )
+
+    @property
+    def accelerators(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(k.accelerator for k in self.kernels))
+
+    @property
+    def rows(self) -> int:
+        return int(sum(np.sum(~k.kept_out) for k in self.kernels))
+
+    @property
+    def bounds(self) -> Bounds:
+        """The coefficients that are fitted: those of shapes, and a share for each precision."""
+        precisions = dict.fromkeys(k.precision for k in self.kernels)
+        return {**self.family.shapes, **{name: SHARE for p, name in self.family.sustained.items() if p in precisions}}
+
+    def laws(self, values: Array) -> list[Array]:
+        """The time of each library's kernels by the law alone."""
+        known = {**self.family.fixed, **dict(zip(self.bounds, values.tolist(), strict=True))}
+        machines = {
+            key: machine(*key, self.tables, self.lookup_tables, known)
+            for key in dict.fromkeys((k.accelerator, k.precision) for k in self.kernels)
+        }
+        return [predicted(k, machines[k.accelerator, k.precision]) for k in self.kernels]
+
+    def fastest(self, values: Array) -> dict[str, str]:
+        """The library of each precision that takes least of the law's time, over all accelerators."""
+        scales: dict[tuple[str, str], list[float]] = {}
+        for k, law in zip(self.kernels, self.laws(values), strict=True):
+            seen = ~k.kept_out
+            scales.setdefault((k.precision, k.library), []).append(library(law[seen], k.times[seen]).scale)
+        best: dict[str, tuple[float, str]] = {}
+        for (precision, name), own in scales.items():
+            best[precision] = min(best.get(precision, (np.inf, "")), (float(np.mean(own)), name))
+        return {precision: name for precision, (_, name) in best.items()}
+
+    def errors(self, values: Array, fastest: Mapping[str, str], kept_out: bool = False) -> Array:
+        """Logarithms of predicted over measured, of the rows seen or of those kept out."""
+        found = []
+        for k, law in zip(self.kernels, self.laws(values), strict=True):
+            seen = ~k.kept_out
+            own = library(law[seen], k.times[seen], 1.0 if fastest[k.precision] == k.library else None)
+            asked = k.kept_out if kept_out else seen
+            found.append(np.log(own.time(law[asked]) / k.times[asked]))
+        return np.concatenate(found)
