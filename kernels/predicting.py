@@ -28,13 +28,15 @@ FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, o
             of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
 # Parameters that are of software or of no kernel here.
 NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor",
-           "attention_head_ramp", "attention_dropout_fraction", "elementary_function_time", "random_number_time",
+           "attention_dropout_fraction", "elementary_function_time", "random_number_time",
            "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_tile_rows", "cache_intensity",
-           "tile_latency", "split_product_time", "exposed_store_fraction", "throttled_time_fraction")  # fmt: skip
+           "tile_latency", "split_product_time", "exposed_store_fraction", "throttled_time_fraction", "throttling_time")  # fmt: skip
 # Columns of kernel_efficiencies for the largest products of a format.
 SUSTAINED = {"float32": "fp32_gemm_sustained_fraction", "bfloat16": "gemm_sustained_fraction",
              "float16": "gemm_sustained_fraction", "float8_e4m3fn": "fp8_gemm_sustained_fraction"}  # fmt: skip
 BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "float8_e4m3fn": 1.0}
+# Width of a head at which exponentials take as long as products, where no row says so.
+HEAD_RAMP = 50.0
 # Kernels that do nothing but move bytes.
 STREAMING = ("copy", "read", "write", "add", "embedding", "embedding_backward")
 Coefficients = Mapping[str, Any]
@@ -134,7 +136,12 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
 def neutral() -> Coefficients:
     """Defaults of the theory for what a fit does not tell; without one, all of a rate and none of a loss."""
     parameters = {name: catalogue()[name].formulas[0].function() for name in NEUTRAL}
-    return {"grouped_gemm_efficiency": 1.0, "exposed_softmax_fraction": 0.0, **parameters}
+    return {
+        "grouped_gemm_efficiency": 1.0,
+        "exposed_softmax_fraction": 0.0,
+        "attention_head_ramp": HEAD_RAMP,
+        **parameters,
+    }
 
 
 def predicted(of: Samples, c: Coefficients, machine: Machine) -> Array:

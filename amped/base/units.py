@@ -35,6 +35,7 @@ COMMON = {
     "Hz": {"MHz": 1e6, "GHz": 1e9},
     "flop/s": {"TFLOP/s": 1e12},
     "W": {"W": 1.0},
+    "flop/byte": {"flop/byte": 1.0},
     "dollar/s": {"USD/hour": 1 / 3600},
 }
 # Units that are plain numbers for pint: what a count, a flag or a ratio is measured in.

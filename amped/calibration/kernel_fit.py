@@ -7,14 +7,20 @@ fixed time. One shape of five is kept out of the fit (`kernel_tables`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from amped.base.errors import ConfigError
+from amped.base.version import __version__
 from amped.calibration.fitting import optimizer
+from amped.calibration.written import as_written
+from amped.configuring.scenario import read_scenario
+from amped.tables.table_files import ACCELERATORS, KERNELS
 from amped.tables.tables import Tables
 from amped.validation.kernel_errors import FALLBACKS, library, machine, predicted
 from amped.validation.kernel_kinds import KINDS
@@ -66,6 +72,9 @@ SHARE = (0.7, 0.02, 1.05)
 # Errors beyond this count linearly: a library's choice of another kernel for a few shapes.
 OUTLYING = 0.1
 MOST_STEPS, DIFFERENCE = 25, 0.02
+DESCRIPTION = (
+    "Coefficients fitted by `amped calibrate --kernels`: each row extends the one that served its accelerator."
+)
 # Fewer rows that a fit may see tell nothing of a library.
 FEWEST = 30
 
@@ -89,6 +98,12 @@ class KernelFit:
     error_kept_out: float
     fastest: Mapping[str, str]
 
+    @property
+    def told(self) -> str:
+        """What was fitted to, and how well."""
+        kept = f"{self.error_kept_out:.1%} of those kept out"
+        return f"{self.rows} {self.family}, mean error {self.error_seen:.1%} of those seen, {kept}"
+
 
 def fitted_to_kernels(
     kernels: Sequence[Kernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
@@ -107,6 +122,19 @@ def fitted_to_kernels(
         kinds = " and ".join(family.kind for family in FAMILIES)
         raise ConfigError("the tables tell no coefficient", f"a fit needs {FEWEST} rows of a library, of {kinds}")
     return found
+
+
+def fitted_each(
+    kernels: Sequence[Kernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
+) -> list[KernelFit]:
+    """The same for each accelerator by itself; those whose kernels tell nothing are left.
+
+    Raises:
+        ConfigError: where no accelerator has rows enough, or scipy is not installed.
+    """
+    names = dict.fromkeys(k.accelerator for k in kernels if any(_tells(k, family) for family in FAMILIES))
+    groups = [[k for k in kernels if k.accelerator == name] for name in names] or [list(kernels)]
+    return [fit for own in groups for fit in fitted_to_kernels(own, tables, lookup_tables, tell)]
 
 
 def _tells(kernels: Kernels, family: Family) -> bool:
@@ -180,7 +208,24 @@ class _Task:
         found = []
         for k, law in zip(self.kernels, self.laws(values), strict=True):
             seen = ~k.kept_out
-            own = library(law[seen], k.times[seen], 1.0 if fastest[k.precision] == k.library else None)
+            own = library(
+                law[seen],
+                k.times[seen],
+                1.0 if fastest.get(k.precision) == k.library and bool(self.family.sustained) else None,
+            )
             asked = k.kept_out if kept_out else seen
             found.append(np.log(own.time(law[asked]) / k.times[asked]))
         return np.concatenate(found)
+
+
+def as_table(found: Sequence[KernelFit], tables: Tables, folder: Path, lookup_tables: Path | None = None) -> str:
+    """The fits as a file of rows of kernel_efficiencies: one for each accelerator, which extends the one that serves it."""
+    rows: dict[str, dict[str, Any]] = {}
+    for fit in found:
+        for name in fit.accelerators:
+            own = tables.row(ACCELERATORS, name).name
+            base = read_scenario({}, {"accelerator": own}, lookup_tables).sources.rows[KERNELS].name
+            row = rows.setdefault(own, {"extends": base, "aliases": [], "sources": [], "unverified": []})
+            row |= {column: as_written(column, value) for column, value in fit.values.items()}
+            row["sources"].append(f"amped calibrate --kernels, amped {__version__}: {fit.told} of {folder.name}")
+    return json.dumps({"table": KERNELS, "description": DESCRIPTION, "rows": rows}, indent=1) + "\n"

@@ -14,7 +14,7 @@ from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import catalogue
 from amped.validation.table import SHIPPED
 
-UNITS = {"s": (1e-6, " us"), "byte": (1e6, " MB"), "1": (1.0, "")}
+UNITS = {"s": (1e-6, " us"), "byte": (1e6, " MB"), "1": (1.0, ""), "flop/byte": (1.0, " flop/byte")}
 DESCRIPTION = "Coefficients fitted by `amped calibrate`: each row extends the one that served its accelerator."
 
 

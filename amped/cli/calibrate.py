@@ -18,6 +18,12 @@ AcceleratorOption = Annotated[
     str | None,
     Option("--accelerator", metavar="ROW", help="Accelerator to fit; without it, each that the table has rows of."),
 ]
+KernelsOption = Annotated[
+    Path | None,
+    Option(
+        "--kernels", metavar="DIR", help="Fit to single kernels instead: the tables of measured kernels in a folder."
+    ),
+]
 FileOption = Annotated[
     Path, Option("--output", "-o", metavar="FILE", help="File of the rows, which must not exist; or its folder.")
 ]
@@ -27,6 +33,7 @@ NAME = "kernel_efficiencies.json"
 def calibrate(
     table: TableOption = None,
     accelerator: AcceleratorOption = None,
+    kernels: KernelsOption = None,
     output: FileOption = Path("lookup_tables") / NAME,
     dry_run: Annotated[bool, Option("--dry-run", help="Fit and tell, and write nothing.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
@@ -39,6 +46,9 @@ def calibrate(
     confidence are left out. Each network is also predicted by a fit that has not seen it. amped uses the row wherever
     ./lookup_tables/ has it, or with --lookup-tables.
 
+    With --kernels the coefficients of products and attention are fitted to measured kernels, before any step is looked at:
+    four shapes of five are seen, and the error of the fifth is told.
+
     It needs scipy: pip install 'amped[fit]'.
 
     Example: amped calibrate --accelerator "V100 SXM2 16GB" -o my_tables/kernel_efficiencies.json
@@ -50,20 +60,49 @@ def calibrate(
     if not dry_run:
         options.refuse_existing(path, "--output")
         options.refuse_unwritable(path, "--output")
+    if kernels is not None:
+        _fit_kernels(kernels, accelerator, None if dry_run else path, as_json, lookup_tables)
+        return
     found = _found(table, accelerator, lookup_tables)
-    if as_json:
-        options.show_json({"accelerators": [_plain(c) for c in found]}, allow_nan=False)
-    else:
-        from rich.console import Group
-
-        from amped.report.calibrating import calibration
-
-        options.show(Group(*map(calibration, found)))
+    _show(found, as_json)
     if not dry_run:
         from amped.base.files import write_atomically
         from amped.calibration.written import as_table
 
         options.tell(f"written to {write_atomically(path, as_table(found, table))}")
+
+
+def _show(found: Sequence[Calibration], as_json: bool) -> None:
+    """Prints what was fitted to steps."""
+    if as_json:
+        options.show_json({"accelerators": [_plain(c) for c in found]}, allow_nan=False)
+        return
+    from rich.console import Group
+
+    from amped.report.calibrating import calibration
+
+    options.show(Group(*map(calibration, found)))
+
+
+def _fit_kernels(
+    folder: Path, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: Path | None
+) -> None:
+    """Fits to single kernels, accelerator by accelerator, prints what was found, and writes the rows."""
+    from amped.base.files import write_atomically
+    from amped.calibration.kernel_fit import as_table, fitted_each
+    from amped.tables.tables import user_tables
+    from amped.validation.kernel_tables import chosen, read_kernels
+
+    tables, own = user_tables(lookup_tables), chosen(read_kernels(folder), accelerator)
+    found = fitted_each(own, tables, lookup_tables, options.tell)
+    if as_json:
+        options.show_json({"kernels": [vars(fit) for fit in found]}, allow_nan=False)
+    else:
+        from amped.report.calibrating import kernel_fits
+
+        options.show(kernel_fits(found))
+    if path is not None:
+        options.tell(f"written to {write_atomically(path, as_table(found, tables, folder, lookup_tables))}")
 
 
 def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | None) -> Sequence[Calibration]:

@@ -30,6 +30,7 @@ AssumedOption = Annotated[
 ResidualsOption = Annotated[
     bool, Option("--residuals", help="Print the errors that estimates take their bands from, as CSV.")
 ]
+TemplateOption = Annotated[bool, Option("--template", help="Print a table with one row, to fill with your own runs.")]
 KernelsOption = Annotated[
     Path | None,
     Option(
@@ -49,9 +50,7 @@ def validate(
     as_csv: Annotated[bool, Option("--csv", help="Print the rows as comma-separated values.")] = False,
     as_markdown: Annotated[bool, Option("--markdown", help="Print the section of the README.")] = False,
     as_residuals: ResidualsOption = False,
-    template: Annotated[
-        bool, Option("--template", help="Print a table with one row, to fill with your own runs.")
-    ] = False,
+    template: TemplateOption = False,
     kernels: KernelsOption = None,
     plot: Annotated[bool, Option("--plot", help="Draw measured against predicted, validation.png.")] = False,
     output: FileOption = None,
@@ -64,16 +63,14 @@ def validate(
     that ran out of memory must be predicted not to fit. A row that cannot be modeled is listed with the reason. A column of
     your own table is a parameter, a row of a lookup table, or what was measured: --template prints one to begin with.
 
-    With --kernels the times of single kernels are compared: products, attention and others, by accelerator, precision and
-    library, on shapes that nothing was fitted to. The page docs/kernel-tables.md says what the tables hold.
+    --kernels compares single kernels, library by library, on shapes that nothing was fitted to.
 
     Example: amped validate --by accelerator --plot
     """
     from amped.validation.residuals import residuals
-    from amped.validation.table import TEMPLATE, shipped_text
 
     if template:
-        typer.echo(shipped_text(TEMPLATE), nl=False)
+        _print_template()
         return
     if kernels is not None:
         _print_kernels(kernels, as_json, lookup_tables)
@@ -83,9 +80,21 @@ def validate(
     rows = residuals(table, lookup_tables)
     _print(rows, form, by, assumed, output)
     if plot:
-        from amped.report.scatter import scatter_plot
+        _draw(rows, output_dir)
 
-        options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
+
+def _print_template() -> None:
+    """Prints a table to begin with."""
+    from amped.validation.table import TEMPLATE, shipped_text
+
+    typer.echo(shipped_text(TEMPLATE), nl=False)
+
+
+def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
+    """Draws predicted beside measured."""
+    from amped.report.scatter import scatter_plot
+
+    options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
 
 
 def _print_kernels(folder: Path, as_json: bool, lookup_tables: Path | None) -> None:

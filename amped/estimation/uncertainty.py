@@ -3,6 +3,7 @@
 The errors come from `validation_residuals.csv`, which `amped validate --residuals` writes: nothing is estimated again. The
 band is that of split conformal prediction: of n errors in order of size, the one that holds 80 % of runs to come if they
 are like those, which is the ceil(0.8 (n + 1))-th. A class with too few runs for that gives way to the next wider one.
+The band is wider for an accelerator without runs, and for what no run has.
 Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005), section 2.2; Lei et al., J. Am. Stat.
 Assoc. 113 (2018), section 2 (split conformal).
 """
@@ -22,6 +23,9 @@ from amped.base.files import shipped_text
 FILE = "validation_residuals.csv"
 COVERED = 0.8
 LARGE = 128
+# What each thing that no validated run has widens the band by. Leaving each source out in turn, 0.8 of its runs then lie
+# in the band that the others say.
+WIDENED = 1.1
 DENSE, MIXTURE = "dense", "mixture of experts"
 # Classes from the nearest to the widest: what runs of one have in common.
 NEAREST = (
@@ -118,15 +122,29 @@ def _numbers(run: Validated) -> dict[str, Any]:
 
 
 def error_band(ground: Ground, runs: Sequence[Validated] | None = None) -> ErrorBand:
-    """The band of one configuration, from the runs whose inputs are known."""
+    """The band of one configuration, from the runs whose inputs are known.
+
+    It never shrinks with ignorance: on an accelerator without runs it is no narrower than on any that has some, and each
+    thing that no validated run has widens it.
+    """
     known = [run for run in (validated() if runs is None else runs) if run.confidence != "low"]
+    beyond = tuple(_beyond(ground, known))
     for names in NEAREST:
         like = [run for run in known if all(getattr(run.ground, n) == getattr(ground, n) for n in names)]
         size = conformal_quantile([abs(math.log(1 + run.error_fraction)) for run in like])
         if size is not None:
             alike = ", ".join(getattr(ground, n) for n in names if getattr(ground, n)) or "all of them"
-            return ErrorBand(math.exp(size) - 1, len(like), alike, tuple(_beyond(ground, known)))
-    return ErrorBand(math.nan, 0, "no validated run", tuple(_beyond(ground, known)))
+            least = 0.0 if "accelerator" in names else _widest_of_accelerators(known)
+            return ErrorBand(math.expm1(max(size, least) * WIDENED ** len(beyond)), len(like), alike, beyond)
+    return ErrorBand(math.nan, 0, "no validated run", beyond)
+
+
+def _widest_of_accelerators(known: Sequence[Validated]) -> float:
+    """The widest band, as a logarithm, of any accelerator with runs enough to have one of its own."""
+    by_name: dict[str, list[float]] = {}
+    for run in known:
+        by_name.setdefault(run.ground.accelerator, []).append(abs(math.log(1 + run.error_fraction)))
+    return max((conformal_quantile(sizes) or 0.0 for sizes in by_name.values()), default=0.0)
 
 
 def conformal_quantile(sizes: Sequence[float], covered: float = COVERED) -> float | None:

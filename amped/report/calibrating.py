@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType, group
 from rich.text import Text
 
 from amped.calibration.calibrate import MOST_LOSS, Calibration
 from amped.calibration.coefficients import MOST_OF_AN_ACCELERATOR, Coefficient
+from amped.calibration.kernel_fit import KernelFit
 from amped.calibration.written import as_written
 from amped.report import human
 from amped.report.tables import table
@@ -68,3 +69,15 @@ def warnings(c: Calibration) -> Iterator[str]:
                f"something else: {', '.join(far)}")  # fmt: skip
     if c.at_bound:
         yield f"warning: held by its bound: {', '.join(c.at_bound)}"
+
+
+@group()
+def kernel_fits(found: Sequence[KernelFit]) -> Iterator[RenderableType]:
+    """What kernels told: each family's coefficients, and how well they predict the shapes that were kept out."""
+    for fit in found:
+        yield Text(f"{', '.join(fit.accelerators)}, {fit.family}", style="bold")
+        yield table(
+            ("coefficient", "value"), [(name, str(as_written(name, value))) for name, value in fit.values.items()]
+        )
+        fastest = ", ".join(f"{precision}: {name}" for precision, name in fit.fastest.items())
+        yield Text(f"{fit.told}\nlibraries that stand for the accelerator: {fastest}\n")

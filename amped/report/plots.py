@@ -111,6 +111,7 @@ def new_figure(width: float, height: float) -> Any:
 def image(figure: Any, suffix: str, **how: Any) -> bytes:
     """The figure as an image file, cut to what is drawn; `how` goes to `savefig`."""
     buffer = io.BytesIO()
+    figure.draw_without_rendering()  # ticks settle in the first drawing, and the second is the same as any later
     figure.savefig(buffer, format=suffix, dpi=150, **{"bbox_inches": "tight"} | how)
     return buffer.getvalue()
 

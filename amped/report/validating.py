@@ -40,7 +40,7 @@ Told = tuple[list[str], list[list[str]]]
 # How groups of rows are called in a narrow table.
 SHOWN = {
     TRUSTED: "high and medium", LOW: "low confidence", FITTED: "fitted to", SEEN: "source seen",
-    UNSEEN: "source not seen",
+    UNSEEN: "seen by clocks alone",
 }  # fmt: skip
 ERRORS = ("rows", "groups", "missed", "mean", "median", "90 %", "max", "signed", "rank")
 CONVENTION = (

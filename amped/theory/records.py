@@ -190,9 +190,10 @@ class Tiles(Record):
         cores: that share out the tiles of a product.
         ramp_depth: k of a product lost to filling the pipeline; ramp_rows: m lost to edges and packing, where tiles and
             waves are not counted.
-        load_time: seconds in which a core has a byte from the cache; latency, split_time: seconds of a tile, and to add up
-            the parts of a product whose k is cut.
-        exposed_store: share of storing a product that nothing hides; throttled: share by which long products are slower.
+        load_time: seconds in which a core has a byte from the cache.
+        latency, split_time: seconds of a tile, and to add up the parts of a product whose k is cut.
+        exposed_store: share of storing a product that nothing hides.
+        throttled: share by which products are slower that take far longer than `throttling_time`.
     """
 
     medium: Any
@@ -202,11 +203,12 @@ class Tiles(Record):
     cores: Any
     ramp_depth: Any
     ramp_rows: Any
-    load_time: Any
-    latency: Any
-    split_time: Any
-    exposed_store: Any
-    throttled: Any
+    load_time: Any = 0.0
+    latency: Any = 0.0
+    split_time: Any = 0.0
+    exposed_store: Any = 0.0
+    throttled: Any = 0.0
+    throttling_time: Any = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 from amped.validation.measurements import MEMORY, TIME
 from amped.validation.residuals import FITS, Residual
 
-FITTED, SEEN, UNSEEN = "coefficients_fitted_on", "of_sources_seen_by_a_fit", "of_sources_not_seen"
+FITTED, SEEN, UNSEEN = "coefficients_fitted_on", "of_sources_seen_by_a_fit", "of_sources_seen_by_clocks_alone"
 TRUSTED, LOW = "high_and_medium_confidence", "low_confidence"
 # Two rows have a rank correlation of 1 or -1 whatever they are.
 FEWEST_RANKED = 3
@@ -86,7 +86,10 @@ def by_confidence(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
 
 
 def by_fit(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
-    """The rows by what coefficients have seen of them: the row itself, others of its source, or nothing."""
+    """The rows by what coefficients of stacks and kernels have seen of them: the row itself, others of its source, or nothing.
+
+    Clocks in training are fitted to all rows of high and medium confidence.
+    """
     seen = {r.measurement.source for r in rows if r.measurement.fitted}
     names = {
         r.measurement.id: FITTED if r.measurement.fitted else SEEN if r.measurement.source in seen else UNSEEN

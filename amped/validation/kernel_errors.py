@@ -21,6 +21,7 @@ from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables, user_tables
 from amped.validation.kernel_kinds import KINDS, PRECISIONS, Machine
 from amped.validation.kernel_tables import Array, Kernels
+from amped.validation.measurements import system_with
 
 # A benchmark of kernels is short: clocks have not fallen, and nothing waits for another accelerator.
 SHORT_RUN = {"training_clock_fraction": 1.0, "clock_spread_fraction": 0.0, "number_of_accelerators": 1.0}
@@ -107,8 +108,10 @@ def machine(
     """What predicts the kernels of an accelerator, by the formulas and tables of estimates.
 
     Args:
-        accelerator, precision: as tables of kernels name them.
-        tables, lookup_tables: the lookup tables, and the folder of the user's own.
+        accelerator: as tables of kernels name it.
+        precision: of what is multiplied, as they name it.
+        tables: the lookup tables.
+        lookup_tables: the folder of the user's own.
         coefficients: values in the place of those of the tables, in their canonical units.
 
     Raises:
@@ -118,10 +121,13 @@ def machine(
         raise ConfigError(f"{quoted(precision)} is no precision of kernels", f"it is one of {', '.join(PRECISIONS)}")
     entry, settings = PRECISIONS[precision]
     asked = {"accelerator": tables.row(ACCELERATORS, accelerator).name, **settings, **SHORT_RUN, **(coefficients or {})}
-    scenario = read_scenario({}, asked, lookup_tables)
+    built = system_with(str(asked["accelerator"]), tables)
+    scenario = read_scenario({}, asked | ({"system": built} if built else {}), lookup_tables)
     known = scenario.sources.given
-    found = run(plan(scenario.catalogue, ("kernel_rates",), scenario.sources), known)
-    return Machine(found.cells["kernel_rates"][0][0], entry, float(known.get("frequency", np.inf)))
+    wanted = ("kernel_rates", "network") if built else ("kernel_rates",)
+    found = run(plan(scenario.catalogue, wanted, scenario.sources), known)
+    rates, *network = (found.cells[name][0][0] for name in wanted)
+    return Machine(rates, entry, float(known.get("frequency", np.inf)), *network)
 
 
 @dataclass(frozen=True)

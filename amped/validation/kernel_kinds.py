@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from amped.base.errors import ConfigError
 from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
-from amped.theory.records import Kernels, Operator
+from amped.theory.link_records import Network
+from amped.theory.records import Collective, Group, Kernels, Operator
 from amped.theory.roofline.kernels import kernel_time
 
 Array = NDArray[np.float64]
@@ -39,11 +41,13 @@ class Machine:
         rates: of single kernels.
         entry: bytes of an entry of a product's operands.
         frequency: cycles of a core in a second.
+        network: what collectives take, where a system is known that is built with the accelerator.
     """
 
     rates: Kernels
     entry: float
     frequency: float
+    network: Network | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class KernelKind:
         shape: the columns that say what was run; `library` those that say what ran it; `measured` those of its time.
         seconds: the measured time; `time` the predicted one.
         precision: of a table without such a column.
+        is_compared: which rows are; of collectives those whose payload, and not their latency, is measured.
     """
 
     shape: tuple[str, ...]
@@ -62,6 +67,7 @@ class KernelKind:
     measured: tuple[str, ...] = ("time_us",)
     seconds: Callable[[Columns], Any] = lambda c: c["time_us"] * MICRO
     precision: str = "bfloat16"
+    is_compared: Callable[[Columns], Any] = lambda c: np.ones(len(c["accelerator"]), dtype=np.bool_)
 
 
 def kernel(kind: str, phase: str, sides: tuple[Any, Any, Any, Any], work: Traffic, machine: Machine) -> Any:
@@ -148,7 +154,7 @@ def attention(
     forward = Traffic(2 * pairs * (widths[0] + widths[1]), entries * WIDE, rows * widths[1] * WIDE)
     work = forward if phase == "forward" else (forward * 2)._replace(flops=forward.flops * FUSED_BACKWARD_PRODUCTS)
     made: Operator = operator("attention", "fused_attention", phase, (rows, keys, 0.0, 1.0), work)
-    return kernel_time(made.with_heads(widths[0], 0.0), machine.rates)  # type: ignore[no-untyped-call]
+    return kernel_time(made.with_heads((widths[0] + widths[1]) / 2, 0.0), machine.rates)  # type: ignore[no-untyped-call]
 
 
 def attention_time(c: Columns, machine: Machine) -> Any:
@@ -193,6 +199,86 @@ def latent_attention_time(c: Columns, machine: Machine) -> Any:
     return attention(rows, tokens, LATENT_WIDTHS, rows * tokens / 2, entries, "forward", machine)
 
 
+# --- mixtures of experts ---------------------------------------------------------------------------------------------
+
+# The largest load of an expert, in tokens, of those that a power law draws from: so much of all tokens.
+# Source: ai-dynamo/aiconfigurator, collector (power-law distribution of tokens over experts).
+LARGEST_LOAD = 0.8
+
+
+def power_moment(power: float, exponent: float, largest: Any) -> Any:
+    """Integral of x to a power over a power law's density from 1 to the largest, not normalized. Source: definition."""
+    return (largest ** (power + 1 - exponent) - 1) / (power + 1 - exponent)
+
+
+def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any:
+    """Load of the fullest of some ranks over the mean, where the loads of experts are those of a power law.
+
+    The largest of n sums lies near √(2·ln n) deviations above the mean. Source: Gumbel, Statistics of Extremes (1958).
+    """
+    largest = np.maximum(LARGEST_LOAD * tokens, 2.0)
+    none, one, two = (power_moment(power, exponent, largest) for power in (0, 1, 2))
+    spread = np.sqrt(none * two / one**2 - 1)
+    return np.minimum(1 + spread * np.sqrt(2 * np.log(ranks) * ranks / experts), ranks)
+
+
+def experts_time(c: Columns, machine: Machine) -> Any:
+    """The time of a mixture's layer on its fullest rank: tokens sorted, both grouped products, activated, added up.
+
+    `tokens` of the table are those of all ranks, before routing.
+    """
+    tokens, width, experts, ranks = (
+        _floats(c[name]) for name in ("tokens", "dimensionality", "number_of_experts", "expert_degree")
+    )
+    inner, local = _floats(c["expert_feedforward_dimension"]) / c["tensor_degree"], experts / ranks
+    visits = tokens * c["experts_per_token"]
+    skewed = np.array([text.rpartition("_")[2] if "power_law" in text else "0" for text in map(str, c["distribution"])])
+    exponents = skewed.astype(np.float64)
+    share = np.ones(len(tokens))
+    for exponent in np.unique(exponents[exponents > 0]):
+        own = exponents == exponent
+        share[own] = fullest_share(tokens, experts, ranks, exponent)[own]
+    rows = np.minimum(visits / ranks * share, tokens * np.minimum(c["experts_per_token"], local))
+    groups = np.maximum(local * -np.expm1(-rows / local), 1.0)
+    branches = np.where([name.endswith("nongated") for name in map(str, c["kernel"])], 1.0, 2.0)
+    up = _grouped(rows / groups, branches * inner, width, groups, machine)
+    down = _grouped(rows / groups, width, inner, groups, machine)
+    passed = (tokens + 2 * rows) * width + rows * inner * (branches + 1) + (rows + tokens) * width
+    return up + down + passed * WIDE / machine.rates.streams.bandwidth
+
+
+def _grouped(rows: Any, n: Any, k: Any, groups: Any, machine: Machine) -> Any:
+    entries = (rows * k + k * n) * groups * machine.entry
+    work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * WIDE)
+    return kernel("grouped_contraction", "forward", (rows, n, k, groups), work, machine)
+
+
+# --- collectives -----------------------------------------------------------------------------------------------------
+
+COLLECTIVES = {"alltoall": "all_to_all"}
+BYTES = {"half": 2.0, "int8": 1.0}
+# Payloads of fewer bytes take as long as their latency.
+SMALLEST_PAYLOAD = 2.0**20
+
+
+def _sizes_of(c: Columns) -> Array:
+    return np.array([BYTES[str(each)] for each in c["element"]]) * _floats(c["elements"])
+
+
+def collective_time(c: Columns, machine: Machine) -> Any:
+    """The time of a collective inside a node; `elements` are those of the whole payload."""
+    if machine.network is None:
+        raise ConfigError("no system is built with this accelerator", "its links are not known")
+    sizes = _sizes_of(c)
+    names = np.array([COLLECTIVES.get(str(each), str(each)) for each in c["collective"]])
+    found = np.zeros(len(sizes))
+    for name in np.unique(names):
+        own = names == name
+        group = Group("node", _floats(c["accelerators"])[own], np.ones(own.sum()))
+        found[own] = machine.network.time(Collective("it", str(name), sizes[own], group, 1.0))
+    return found
+
+
 def _floats(column: Any) -> Array:
     return np.asarray(column, dtype=np.float64)
 
@@ -216,4 +302,9 @@ KINDS = {
     "attention_backward_of_peak": KernelKind(ATTENTION_OF_PEAK, peak_attention_time("input_gradient"), **OF_PEAK,
                                              seconds=share_of_peak(peak_attention_flops(2.0 * FUSED_BACKWARD_PRODUCTS))),
     "latent_attention_forward": KernelKind(("batch", "tokens", "heads"), latent_attention_time),
+    "experts_forward": KernelKind(
+        ("tokens", "dimensionality", "expert_feedforward_dimension", "experts_per_token", "number_of_experts", "tensor_degree",
+         "expert_degree", "distribution"), experts_time),
+    "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, ("collective", "nccl"),
+                              ("element", "time_us"), is_compared=lambda c: _sizes_of(c) > SMALLEST_PAYLOAD),
 }  # fmt: skip

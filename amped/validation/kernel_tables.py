@@ -71,6 +71,8 @@ def _read(path: Path, kind: KernelKind) -> Iterator[Kernels]:
         raise FileError(
             f"has no column {', '.join(map(quoted, missing))}", "add it, or leave the file out", file=str(path)
         )
+    compared = np.flatnonzero(kind.is_compared(columns))
+    columns = {name: column[compared] for name, column in columns.items()}
     names = [name for name in ("accelerator", "precision", *kind.library) if name in columns]
     _, first, group = np.unique(np.array([_key(columns, names, n) for n in range(_length(columns))]),
                                 return_index=True, return_inverse=True)  # fmt: skip

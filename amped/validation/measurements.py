@@ -145,12 +145,20 @@ def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
     """The system that a row of an accelerator alone leaves out: the first that is built with it."""
     if "system" in settings or not tables.has(ACCELERATORS, str(settings.get("accelerator"))):
         return {}
-    accelerator = tables.row(ACCELERATORS, str(settings["accelerator"]))
-    for name in tables.names(SYSTEMS):
-        columns, built = tables.row(SYSTEMS, name).columns, (accelerator.name, *accelerator.ancestors)
-        if plain(str(columns.get("accelerator"))) in map(plain, built):
-            return {"system": name}
-    return {}
+    found = system_with(str(settings["accelerator"]), tables)
+    return {"system": found} if found else {}
+
+
+def system_with(accelerator: str, tables: Tables) -> str | None:
+    """The first system that is built with an accelerator, or with one that its row extends; None where there is none."""
+    row = tables.row(ACCELERATORS, accelerator)
+    built = {plain(name) for name in (row.name, *row.ancestors)}
+    systems = (
+        name
+        for name in tables.names(SYSTEMS)
+        if plain(str(tables.row(SYSTEMS, name).columns.get("accelerator"))) in built
+    )
+    return next(systems, None)
 
 
 def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_a_rounding_jumps_and_is_told_as_a_change(two):
 
 
 def test_at_a_bound_there_is_one_side():
-    effect = amped.sensitivity()["wave_quantization"]
+    effect = amped.sensitivity(wave_quantization=1)["wave_quantization"]
     assert effect.value == 1
     assert effect.elasticity_above is None
     assert effect.smooth is None

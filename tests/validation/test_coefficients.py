@@ -29,7 +29,8 @@ SELECTED_BY = {
         "collective_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
         "flash_2_attention_fraction", "deterministic_kernel_fraction", "blockwise_fp8_fraction",
         "grouped_gemm_overhead_time", "grouped_weight_gradient_fraction", "attention_tile_rows", "attention_head_ramp",
-        "clock_spread_fraction",
+        "clock_spread_fraction", "cache_intensity", "tile_latency", "split_product_time", "exposed_store_fraction",
+        "throttled_time_fraction",
     },
     "software": {
         "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
@@ -38,7 +39,7 @@ SELECTED_BY = {
     },
     "accelerator and precision": {
         "gemm_sustained_fraction", "fp8_gemm_sustained_fraction", "tf32_gemm_sustained_fraction",
-        "fp32_gemm_sustained_fraction",
+        "fp32_gemm_sustained_fraction", "fp4_gemm_sustained_fraction",
     },
     "system": {
         "inter_accelerator_latency", "inter_accelerator_efficiency", "inter_node_latency", "inter_node_efficiency",
@@ -190,7 +191,7 @@ def test_few_numbers_are_fitted(rows, most):
 
 def test_a_measurement_gives_no_coefficient_of_its_own():
     allowed = {"attention_kernel", "weight_gradient_accumulation", "deduplicated_dispatch", "fused_cross_entropy",
-               "recomputation_stops_early"}  # fmt: skip
+               "recomputation_stops_early", "cuda_graph_scope"}  # fmt: skip
     for m in read_measurements():
         given = m.row.settings.keys()
         own = {n for n in given if COEFFICIENT.search(n) or n in HOW_WELL}

@@ -20,7 +20,8 @@ HEAD = "accelerator,software,kernel,precision,m,n,k,time_us"
 
 def law(precision, *shape):
     """Seconds of one product on an H100 by the law alone."""
-    columns = dict(zip("mnk", ([float(side)] for side in shape), strict=True))
+    columns = {"software": ["own"], "precision": [precision]}
+    columns |= dict(zip("mnk", ([float(side)] for side in shape), strict=True))
     return float(KINDS["products"].time(columns, machine("H100 SXM", precision, Tables()))[0])
 
 

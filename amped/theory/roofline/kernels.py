@@ -30,12 +30,6 @@ MEASURED_WIDTH = 128
 # fastest.
 LEAST_DEPTH = 512
 TOO_SHALLOW = 1e9
-# Kinds of operators whose traffic and work hide one another, and not fully: loads and stores of tiles that run side by side.
-MULTIPLYING = ("contraction", "grouped_contraction", "output_head_contraction", "batched_contraction")
-# Length of a product, relative to the gaps between launches, from which the limit of power binds.
-THROTTLING_TIME = 1e-4
-# What a time is divided by at least.
-LEAST_TIME = 1e-30
 
 
 def each_tile(value):
@@ -54,8 +48,8 @@ def packed(side, lost):
 def product_time(o, c, multiply_accumulate_time, entry):
     """Time of a matrix product by waves of tiles, each with its share of k and what it loses; the fastest tile counts.
 
-    `entry` are the bytes of an operand's entry. Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
-    a processor). Differs: one ramp depth for all tiles.
+    `entry` are the bytes of an operand's entry. Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient
+    GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of a processor). Differs: one ramp depth for all tiles.
     """
     tiles = c.products.tiles
     step = step_time(tiles, multiply_accumulate_time, entry)
@@ -65,7 +59,7 @@ def product_time(o, c, multiply_accumulate_time, entry):
     times = waves_of(o, tiles) * (step * depth + each_tile(o.panels * tiles.latency)) + added
     fastest = np.min(times * (1 + TOO_SHALLOW * IS_CUT * shallow), axis=-1)
     stored = tiles.exposed_store * o.written / c.streams.bandwidth
-    return throttled(fastest + stored, tiles.throttled) + exposed_traffic_time(o, c)
+    return throttled(fastest + stored, tiles) + exposed_traffic_time(o, c)
 
 
 def waves_of(o, tiles):
@@ -81,7 +75,7 @@ def waves_of(o, tiles):
 
 
 def step_time(tiles, multiply_accumulate_time, entry):
-    """Time of a step of depth of each tile: its multiply-accumulates, beside the loads of its two panels from the cache.
+    """Time of a step of depth of each tile: its multiply-accumulates, beside the loads of two panels from the cache.
 
     Source: CUTLASS, efficient GEMM (a tile reads rows and columns once for each step of depth).
     """
@@ -95,16 +89,15 @@ def together(one, other):
     Source: Williams et al., CACM 52(4), 2009 (roofline). Differs: the fourth root of the sum of fourth powers, as
     nothing hides perfectly.
     """
-    longer, shorter = np.maximum(one, other), np.minimum(one, other)
-    return longer * (1 + (shorter / np.maximum(longer, LEAST_TIME)) ** 4) ** 0.25
+    return np.sqrt(np.hypot(one * one, other * other))
 
 
-def throttled(time, share):
-    """Time of a product whose clock falls once it is long: by all of the share if it takes far longer than 0.1 ms.
+def throttled(time, tiles):
+    """Time of a product whose clock falls once it is long: by all of the share if it takes far longer than power needs.
 
     Source: arXiv 2208.11035, section 2 (power management).
     """
-    return time * (1 + share * time / (time + THROTTLING_TIME))
+    return time * (1 + tiles.throttled * time / (time + tiles.throttling_time))
 
 
 def share_of_tiles(tiles):
@@ -122,12 +115,11 @@ def exposed_traffic_time(o, c):
 
 
 def kernel_time(o, c):
-    """Time of one call of an operator: overhead, and its work beside its traffic.
+    """Time of one call of an operator: overhead, and the longer of its work and its traffic.
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
-    beside = dict.fromkeys(MULTIPLYING, together).get(o.kind, np.maximum)
-    return c.overhead + beside_time(o, c) + beside(work_time(o, c), traffic_time(o, c))
+    return c.overhead + beside_time(o, c) + np.maximum(work_time(o, c), traffic_time(o, c))
 
 
 def work_time(o, c):

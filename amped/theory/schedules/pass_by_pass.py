@@ -40,7 +40,7 @@ class _Ways:
 
     Attributes:
         places: the place in the network of each chunk of each stage; `homes` the stage and chunk at each place.
-        around: of a stage, a kind of pass and a chunk: who hands it its input, and whether it hands on to another stage.
+        around: of a stage, a kind of pass and a chunk: who hands it its input, and whether it hands on to another.
     """
 
     def __init__(self, schedule: str, pipe: Pipe) -> None:

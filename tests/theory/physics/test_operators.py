@@ -225,10 +225,10 @@ def test_tiles_that_fill_all_cores_leave_none_idle(shape: tuple[int, int, int]) 
     shapes = Tiles(
         "only large ones", *[1e-9 * one] * 3, quantization=one, cores=cores * one, ramp_depth=0, ramp_rows=one
     )
-    products = Products("products", one, one, one, one, shapes, cached=one, exposed=0)
+    products = Products("products", one, one, one, one, shapes, one, 0, group_overhead=0, operand=2, activation=2)
     rates = Kernels("rates", products, None, Streams("streams", *[one] * 7), one, one)
     waves = -(-tiles * batch // cores)
-    assert product_time(product, rates, one) == pytest.approx(waves * 256 * 128 * 256 * cores, rel=1e-12)
+    assert product_time(product, rates, one, 2) == pytest.approx(waves * 256 * 128 * 256 * cores, rel=1e-12)
 
 
 # --- pipeline, failures ---------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def fused_attention_operators(
     backward = Traffic(flops * fused_backward_products, inputs + 2 * output + statistics, inputs)
     shape, work = ("fused_attention", rows, scores.n), Work(forward, backward, inputs + statistics)
     pair = streamed("fused_attention", *shape, work, count=fused_attentions_per_layer, after=EXCHANGED)
-    return tuple(o.with_heads(scores.k, 1.0 * (dropout > 0)) for o in pair)
+    return tuple(o.with_heads((scores.k + values.n) / 2, 1.0 * (dropout > 0)) for o in pair)
 
 
 @records(choice="attention_kernel", value="flex")
