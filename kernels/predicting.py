@@ -24,7 +24,7 @@ from amped.theory.roofline import rates as of_rates
 Array = NDArray[np.float64]
 Record = Mapping[str, Any]
 # The formulas that lead to the rates of kernels, in their order.
-FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, of_rates.cache_load_time, of_rates.tile_losses, of_rates.product_rates,
+FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, of_rates.cache_bandwidth_reciprocal, of_rates.tile_losses, of_rates.product_rates,
             of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
 # Parameters that are of software or of no kernel here.
 NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor",

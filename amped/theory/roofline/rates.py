@@ -63,7 +63,7 @@ def tile_losses(
     cores_sharing_tiles,
     gemm_ramp_depth,
     gemm_ramp_rows,
-    cache_load_time,
+    cache_bandwidth_reciprocal,
     tile_latency,
     split_product_time,
     exposed_store_fraction,
@@ -73,13 +73,13 @@ def tile_losses(
     """What products lose to their shape, as one record. Source: the row of kernel_efficiencies."""
     shares = (medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency)
     ramps = (wave_quantization, cores_sharing_tiles, gemm_ramp_depth, gemm_ramp_rows)
-    times = (cache_load_time, tile_latency, split_product_time)
+    times = (cache_bandwidth_reciprocal, tile_latency, split_product_time)
     lost = (exposed_store_fraction, throttled_time_fraction, throttling_time)
     return (Tiles("tiles", *shares, *ramps, *times, *lost),)
 
 
 @quantity("s/byte")
-def cache_load_time(cache_intensity, cores_sharing_tiles, attention_peak_flop_rate):
+def cache_bandwidth_reciprocal(cache_intensity, cores_sharing_tiles, attention_peak_flop_rate):
     """Time in which a core has one byte from the cache that all share: it grows with the core's rate in 16 bit.
 
     Source: NVIDIA H100 whitepaper (bytes of the second-level cache by core and cycle).
