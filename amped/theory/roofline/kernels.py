@@ -9,12 +9,10 @@ import numpy as np
 from amped.theory.quantity import family, records
 from amped.theory.records import FUSED, REDUCING, STREAMING, Duration
 
-# Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: the tiles of a
-# library, and the larger ones once more with k cut. Source: CUTLASS, default tiles and split-K.
-TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (256, 64, 1, 1), (64, 256, 1, 1),
-                  (128, 64, 2, 1), (64, 128, 2, 1), (64, 64, 3, 1)]
-                 + [(*tile, parts) for tile in ((256, 128, 0), (128, 256, 0), (128, 128, 1)) for parts in (2, 4, 8)],
-                 dtype=np.float64)  # fmt: skip
+# Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: tiles of a
+# library, and the medium one once more with k cut. Source: CUTLASS, default tiles and split-K.
+TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (128, 64, 2, 1), (64, 128, 2, 1), (64, 64, 3, 1),
+                  (128, 128, 1, 2), (128, 128, 1, 4), (128, 128, 1, 8)], dtype=np.float64)  # fmt: skip
 TILE_ROWS, TILE_COLUMNS, TILE_CLASS, PARTS = (np.ascontiguousarray(column) for column in TILES.T)
 IS_LARGE, IS_MEDIUM, IS_SMALL, IS_SMALLEST = (1.0 * (i == TILE_CLASS) for i in range(4))
 IS_CUT = 1.0 * (PARTS > 1)
@@ -51,12 +49,12 @@ def product_time(o, c, multiply_accumulate_time, entry):
     `entry` are the bytes of an operand's entry. Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient
     GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of a processor). Differs: one ramp depth for all tiles.
     """
-    tiles = c.products.tiles
+    tiles, k, panels = c.products.tiles, each_tile(o.k), each_tile(o.panels)
     step = step_time(tiles, multiply_accumulate_time, entry)
-    depth = each_tile(o.k) / PARTS + each_tile(o.panels * tiles.ramp_depth)
+    depth = k / PARTS + panels * each_tile(tiles.ramp_depth)
     added = IS_CUT * (each_tile(tiles.split_time) + PARTS * each_tile(2 * o.written / c.streams.bandwidth))
-    shallow = each_tile(o.k) < LEAST_DEPTH * PARTS * each_tile(o.panels)
-    times = waves_of(o, tiles) * (step * depth + each_tile(o.panels * tiles.latency)) + added
+    shallow = k < LEAST_DEPTH * PARTS * panels
+    times = waves_of(o, tiles) * (step * depth + panels * each_tile(tiles.latency)) + added
     fastest = np.min(times * (1 + TOO_SHALLOW * IS_CUT * shallow), axis=-1)
     stored = tiles.exposed_store * o.written / c.streams.bandwidth
     return throttled(fastest + stored, tiles) + exposed_traffic_time(o, c)

@@ -268,12 +268,12 @@ def test_bytes_that_a_processors_products_do_not_hide() -> None:
 def test_a_long_k_is_cut_among_cores_that_would_be_idle() -> None:
     """Down has one tile and k = 1024 or 2048: in 2 or 4 parts of 512 at once both take as long (CUTLASS, split-K).
 
-    For each part the partial sums, 4·8 entries of 2 bytes, go out and come in: 2 · 2 · 64 bytes more. Up has 4 or 8 tiles
-    of 64 · 256, one wave on 8 cores. The activation function reads and writes 1024 units more for each of 4 tokens.
+    For each part the partial sums, 4·8 entries of 2 bytes, go out and come in: 2 · 2 · 64 bytes more. Up has 8 or 16
+    tiles of 128 · 128, one wave on 16 cores. The activation function reads and writes 1024 units more for each of 4 tokens.
     """
     cores = {
         "wave_quantization": 1,
-        "number_of_cores": 8,
+        "number_of_cores": 16,
         "small_tile_efficiency": 1e-6,
         "smallest_tile_efficiency": 1e-6,
     }
