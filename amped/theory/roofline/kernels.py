@@ -11,8 +11,8 @@ from amped.theory.records import FUSED, REDUCING, STREAMING, Duration
 
 # Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: tiles of a
 # library, and the medium one once more with k cut. Source: CUTLASS, default tiles and split-K.
-TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (128, 64, 2, 1), (64, 128, 2, 1), (64, 64, 3, 1),
-                  (128, 128, 1, 2), (128, 128, 1, 4), (128, 128, 1, 8)], dtype=np.float64)  # fmt: skip
+TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (128, 64, 2, 1), (64, 128, 2, 1),
+                  (64, 64, 3, 1), (128, 128, 1, 2), (128, 128, 1, 4), (128, 128, 1, 8)], dtype=np.float64)  # fmt: skip
 TILE_ROWS, TILE_COLUMNS, TILE_CLASS, PARTS = (np.ascontiguousarray(column) for column in TILES.T)
 IS_LARGE, IS_MEDIUM, IS_SMALL, IS_SMALLEST = (1.0 * (i == TILE_CLASS) for i in range(4))
 IS_CUT = 1.0 * (PARTS > 1)
