@@ -20,11 +20,11 @@ from amped.base.version import __version__
 from amped.calibration.fitting import optimizer
 from amped.calibration.written import as_written
 from amped.configuring.scenario import read_scenario
+from amped.measured_kernels.errors import FALLBACKS, library, machine, predicted
+from amped.measured_kernels.kinds import KINDS
+from amped.measured_kernels.table_reading import Array, Kernels
 from amped.tables.table_files import ACCELERATORS, KERNELS
 from amped.tables.tables import Tables
-from amped.validation.kernel_errors import FALLBACKS, library, machine, predicted
-from amped.validation.kernel_kinds import KINDS
-from amped.validation.kernel_tables import Array, Kernels
 
 # A coefficient's start, and between what it lies.
 Bounds = Mapping[str, tuple[float, float, float]]

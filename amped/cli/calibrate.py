@@ -90,8 +90,8 @@ def _fit_kernels(
     """Fits to single kernels, accelerator by accelerator, prints what was found, and writes the rows."""
     from amped.base.files import write_atomically
     from amped.calibration.kernel_fit import as_table, fitted_each
+    from amped.measured_kernels.table_reading import chosen, read_kernels
     from amped.tables.tables import user_tables
-    from amped.validation.kernel_tables import chosen, read_kernels
 
     tables, own = user_tables(lookup_tables), chosen(read_kernels(folder), accelerator)
     found = fitted_each(own, tables, lookup_tables, options.tell)

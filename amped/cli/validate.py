@@ -99,9 +99,9 @@ def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
 
 def _print_kernels(folder: Path, as_json: bool, lookup_tables: Path | None) -> None:
     """Prints the errors of the laws of single kernels."""
+    from amped.measured_kernels.errors import kernel_errors
+    from amped.measured_kernels.table_reading import read_kernels
     from amped.report.kernel_errors import kernel_errors as report
-    from amped.validation.kernel_errors import kernel_errors
-    from amped.validation.kernel_tables import read_kernels
 
     found = kernel_errors(read_kernels(folder), lookup_tables)
     if as_json:

@@ -208,3 +208,15 @@ def _index(rows: Rows) -> dict[str, str]:
 
 def _indexed(rows: Rows) -> dict[str, str]:
     return {plain(alias): name for alias, name in _aliases(rows).items()} | {plain(name): name for name in rows}
+
+
+def system_with(accelerator: str, tables: Tables) -> str | None:
+    """The first system that is built with an accelerator, or with one that its row extends; None where there is none."""
+    row = tables.row(ACCELERATORS, accelerator)
+    built = {plain(name) for name in (row.name, *row.ancestors)}
+    systems = (
+        name
+        for name in tables.names(SYSTEMS)
+        if plain(str(tables.row(SYSTEMS, name).columns.get("accelerator"))) in built
+    )
+    return next(systems, None)

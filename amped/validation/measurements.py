@@ -10,8 +10,8 @@ from typing import Any
 from amped.base.errors import plain, quoted
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.estimation.estimation import Estimation
-from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS
-from amped.tables.tables import Tables, user_tables
+from amped.tables.table_files import ACCELERATORS, SOFTWARE
+from amped.tables.tables import Tables, system_with, user_tables
 from amped.theory.catalogue import catalogue
 from amped.validation.facts import ESSENTIAL, FACTS
 from amped.validation.recipes import tuned
@@ -147,18 +147,6 @@ def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
         return {}
     found = system_with(str(settings["accelerator"]), tables)
     return {"system": found} if found else {}
-
-
-def system_with(accelerator: str, tables: Tables) -> str | None:
-    """The first system that is built with an accelerator, or with one that its row extends; None where there is none."""
-    row = tables.row(ACCELERATORS, accelerator)
-    built = {plain(name) for name in (row.name, *row.ancestors)}
-    systems = (
-        name
-        for name in tables.names(SYSTEMS)
-        if plain(str(tables.row(SYSTEMS, name).columns.get("accelerator"))) in built
-    )
-    return next(systems, None)
 
 
 def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:

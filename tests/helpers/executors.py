@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from functools import cache
@@ -95,7 +96,13 @@ def started(folder: Path, *more: object, stderr: int = subprocess.PIPE, **variab
     """The command in a process of its own, which goes on while the test does."""
     line = [sys.executable, "-m", "amped", *arguments(folder), *map(str, more)]
     environment = os.environ | {name: str(value) for name, value in variables.items()}
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=folder, env=environment)
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=folder, env=environment,
+                            preexec_fn=_listens)  # fmt: skip
+
+
+def _listens() -> None:
+    """Ctrl-C ends it, also where the tests run in the background, which do not listen."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @cache

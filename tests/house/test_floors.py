@@ -25,7 +25,7 @@ FLOORS = {
         ("configuring",),
         ("engine",),
         ("estimation",),
-        ("exploration", "sensitivities", "validation"),
+        ("exploration", "measured_kernels", "sensitivities", "validation"),
         ("calibration", "drafting"),
         ("report",),
         ("library",),

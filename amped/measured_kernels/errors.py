@@ -17,11 +17,10 @@ from amped.base.errors import AmpedError, ConfigError, one_line, quoted
 from amped.configuring.scenario import read_scenario
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
+from amped.measured_kernels.kinds import KINDS, PRECISIONS, Machine
+from amped.measured_kernels.table_reading import Array, Kernels
 from amped.tables.table_files import ACCELERATORS
-from amped.tables.tables import Tables, user_tables
-from amped.validation.kernel_kinds import KINDS, PRECISIONS, Machine
-from amped.validation.kernel_tables import Array, Kernels
-from amped.validation.measurements import system_with
+from amped.tables.tables import Tables, system_with, user_tables
 
 # A benchmark of kernels is short: clocks have not fallen, and nothing waits for another accelerator.
 SHORT_RUN = {"training_clock_fraction": 1.0, "clock_spread_fraction": 0.0, "number_of_accelerators": 1.0}

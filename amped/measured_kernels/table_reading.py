@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from amped.base.errors import ConfigError, FileError, quoted
 from amped.base.extras import from_extra
-from amped.validation.kernel_kinds import KINDS, KernelKind
+from amped.measured_kernels.kinds import KINDS, KernelKind
 
 Array = NDArray[np.float64]
 ENDINGS = {".parquet": ("pyarrow.parquet", "read_table"), ".csv": ("pyarrow.csv", "read_csv")}
