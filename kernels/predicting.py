@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.kernels.machine import FLOPS_OF_A_MAC, Machine
-from amped.kernels.specs import FAMILIES
+from amped.kernels.specs import BYTES, FAMILIES
 from amped.kernels.unfused_costs import work_of
 from amped.theory import kernel_work
 from amped.theory.catalogue import catalogue
@@ -34,7 +34,6 @@ NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction",
 # Columns of kernel_efficiencies for the largest products of a format.
 SUSTAINED = {"float32": "fp32_gemm_sustained_fraction", "bfloat16": "gemm_sustained_fraction",
              "float16": "gemm_sustained_fraction", "float8_e4m3fn": "fp8_gemm_sustained_fraction"}  # fmt: skip
-BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "float8_e4m3fn": 1.0}
 # Width of a head at which exponentials take as long as products, where no row says so.
 HEAD_RAMP = 50.0
 # Kernels that do nothing but move bytes.
@@ -123,7 +122,7 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         "fused_forward_flop_rate": wide * c["attention_forward_efficiency"],
         "fused_backward_flop_rate": wide * c["attention_backward_efficiency"],
         "memory_bandwidth": machine.bandwidth, "cores_sharing_tiles": machine.cores, "attention_peak_flop_rate": wide,
-        **dict.fromkeys(("matrix_operand_precision", "activation_precision"), BYTES[dtype]),
+        **dict.fromkeys(("matrix_operand_precision", "activation_precision"), float(BYTES[dtype])),
     }  # fmt: skip
     for formula in FORMULAS:
         arguments = inspect.signature(formula).parameters

@@ -22,7 +22,7 @@ from amped.calibration.written import as_written
 from amped.configuring.scenario import read_scenario
 from amped.measured_kernels.errors import FALLBACKS, library, machine, predicted
 from amped.measured_kernels.kinds import KINDS
-from amped.measured_kernels.table_reading import Array, Kernels
+from amped.measured_kernels.table_reading import Array, MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, KERNELS
 from amped.tables.tables import Tables
 
@@ -32,8 +32,8 @@ Told = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Family:
-    """Kernels that the same coefficients time.
+class KernelFamily:
+    """MeasuredKernels that the same coefficients time.
 
     Attributes:
         kind: of the tables.
@@ -49,7 +49,7 @@ class Family:
 
 
 FAMILIES = (
-    Family(
+    KernelFamily(
         "products",
         {
             "cache_intensity": (75.0, 20.0, 200.0), "tile_latency": (5e-7, 1e-8, 3e-6),
@@ -60,7 +60,7 @@ FAMILIES = (
          "fp8_block": "blockwise_fp8_fraction", "nvfp4": "fp4_gemm_sustained_fraction"},
         {"medium_tile_efficiency": 1.0, "small_tile_efficiency": 1.0, "smallest_tile_efficiency": 1.0, "gemm_ramp_depth": 0.0},
     ),
-    Family(
+    KernelFamily(
         "attention_forward",
         {"attention_ramp_length": (600.0, 20.0, 4000.0), "attention_tile_rows": (100.0, 1.0, 600.0),
          "attention_head_ramp": (70.0, 1.0, 400.0)},
@@ -106,7 +106,7 @@ class KernelFit:
 
 
 def fitted_to_kernels(
-    kernels: Sequence[Kernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
+    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
 ) -> list[KernelFit]:
     """The coefficients of each family of kernels for some accelerators, which share them.
 
@@ -125,7 +125,7 @@ def fitted_to_kernels(
 
 
 def fitted_each(
-    kernels: Sequence[Kernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
+    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
 ) -> list[KernelFit]:
     """The same for each accelerator by itself; those whose kernels tell nothing are left.
 
@@ -137,7 +137,7 @@ def fitted_each(
     return [fit for own in groups for fit in fitted_to_kernels(own, tables, lookup_tables, tell)]
 
 
-def _tells(kernels: Kernels, family: Family) -> bool:
+def _tells(kernels: MeasuredKernels, family: KernelFamily) -> bool:
     """Whether kernels are of a family, enough of them, and by no fallback."""
     enough = np.sum(~kernels.kept_out) >= FEWEST and not any(name in kernels.library for name in FALLBACKS)
     return kernels.kind is KINDS[family.kind] and kernels.precision in family.sustained and bool(enough)
@@ -147,8 +147,8 @@ def _tells(kernels: Kernels, family: Family) -> bool:
 class _Task:
     """One family of kernels on accelerators that share its coefficients."""
 
-    family: Family
-    kernels: Sequence[Kernels]
+    family: KernelFamily
+    kernels: Sequence[MeasuredKernels]
     tables: Tables
     lookup_tables: Path | None
 

@@ -101,13 +101,13 @@ def _print_kernels(folder: Path, as_json: bool, lookup_tables: Path | None) -> N
     """Prints the errors of the laws of single kernels."""
     from amped.measured_kernels.errors import kernel_errors
     from amped.measured_kernels.table_reading import read_kernels
-    from amped.report.kernel_errors import kernel_errors as report
+    from amped.report.kernel_errors import library_by_library
 
     found = kernel_errors(read_kernels(folder), lookup_tables)
     if as_json:
         options.show_json({"kernels": [e.to_dict() for e in found]}, allow_nan=False)
     else:
-        options.show(report(found))
+        options.show(library_by_library(found))
 
 
 def _print(rows: Sequence[Residual], form: str, by: Groups, assumed: bool, output: Path | None) -> None:

@@ -17,8 +17,8 @@ from amped.base.errors import AmpedError, ConfigError, one_line, quoted
 from amped.configuring.scenario import read_scenario
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.measured_kernels.kinds import KINDS, PRECISIONS, Machine
-from amped.measured_kernels.table_reading import Array, Kernels
+from amped.measured_kernels.kinds import KINDS, PRECISIONS, Predictor
+from amped.measured_kernels.table_reading import Array, MeasuredKernels
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables, system_with, user_tables
 
@@ -68,13 +68,13 @@ class KernelErrors:
         return asdict(self)
 
 
-def kernel_errors(kernels: Sequence[Kernels], lookup_tables: Path | None = None) -> list[KernelErrors]:
+def kernel_errors(kernels: Sequence[MeasuredKernels], lookup_tables: Path | None = None) -> list[KernelErrors]:
     """The errors of each library's kernels; one that cannot be predicted is returned with its reason."""
     tables = user_tables(lookup_tables)
     return [_errors(each, tables, lookup_tables) for each in kernels]
 
 
-def _errors(own: Kernels, tables: Tables, lookup_tables: Path | None) -> KernelErrors:
+def _errors(own: MeasuredKernels, tables: Tables, lookup_tables: Path | None) -> KernelErrors:
     name = next(name for name, kind in KINDS.items() if kind is own.kind)
     head = (own.accelerator, name, own.precision, own.library, len(own), int(own.kept_out.sum()))
     try:
@@ -92,7 +92,7 @@ def _errors(own: Kernels, tables: Tables, lookup_tables: Path | None) -> KernelE
     return KernelErrors(*head, told.scale, told.fixed, told.waits, *sizes, scored)
 
 
-def predicted(own: Kernels, of: Machine) -> Array:
+def predicted(own: MeasuredKernels, of: Predictor) -> Array:
     """Seconds of each kernel by the law alone."""
     return np.broadcast_to(np.asarray(own.kind.time(own.columns, of), dtype=np.float64), own.times.shape)
 
@@ -103,7 +103,7 @@ def machine(
     tables: Tables,
     lookup_tables: Path | None = None,
     coefficients: Mapping[str, float] | None = None,
-) -> Machine:
+) -> Predictor:
     """What predicts the kernels of an accelerator, by the formulas and tables of estimates.
 
     Args:
@@ -126,7 +126,7 @@ def machine(
     wanted = ("kernel_rates", "network") if built else ("kernel_rates",)
     found = run(plan(scenario.catalogue, wanted, scenario.sources), known)
     rates, *network = (found.cells[name][0][0] for name in wanted)
-    return Machine(rates, entry, float(known.get("frequency", np.inf)), *network)
+    return Predictor(rates, entry, float(known.get("frequency", np.inf)), *network)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ WIDE, FULL = 2.0, 4.0
 
 
 @dataclass(frozen=True)
-class Machine:
+class Predictor:
     """What predicts the kernels of one accelerator in one precision.
 
     Attributes:
@@ -62,7 +62,7 @@ class KernelKind:
     """
 
     shape: tuple[str, ...]
-    time: Callable[[Columns, Machine], Any]
+    time: Callable[[Columns, Predictor], Any]
     library: tuple[str, ...] = ("software", "kernel")
     measured: tuple[str, ...] = ("time_us",)
     seconds: Callable[[Columns], Any] = lambda c: c["time_us"] * MICRO
@@ -70,7 +70,7 @@ class KernelKind:
     is_compared: Callable[[Columns], Any] = lambda c: np.ones(len(c["accelerator"]), dtype=np.bool_)
 
 
-def kernel(kind: str, phase: str, sides: tuple[Any, Any, Any, Any], work: Traffic, machine: Machine) -> Any:
+def kernel(kind: str, phase: str, sides: tuple[Any, Any, Any, Any], work: Traffic, machine: Predictor) -> Any:
     """The predicted time of one kernel."""
     return kernel_time(operator(kind, kind, phase, sides, work), machine.rates)  # type: ignore[no-untyped-call]
 
@@ -78,7 +78,7 @@ def kernel(kind: str, phase: str, sides: tuple[Any, Any, Any, Any], work: Traffi
 # --- products --------------------------------------------------------------------------------------------------------
 
 
-def product_time(c: Columns, machine: Machine) -> Any:
+def product_time(c: Columns, machine: Predictor) -> Any:
     """The time of C = A·B, the product in 16 bit."""
     m, n, k = (_floats(c[name]) for name in "mnk")
     work = Traffic(2 * m * n * k, (m * k + k * n) * machine.entry, m * n * WIDE)
@@ -99,8 +99,9 @@ class Quantizer:
     of_depth: float
 
 
-# Fitted to four fifths of the shapes of each, on all accelerators at once. A block of threads reads a row, its largest entry,
-# and writes it: source: vllm-project/vllm, csrc/quantization; NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels/quantization.cuh.
+# Fitted to four fifths of the shapes of each, on all accelerators at once. A block of threads reads a row, looks for its
+# largest entry, and writes it. Source, from memory: vllm-project/vllm, csrc/quantization; NVIDIA/TensorRT-LLM,
+# cpp/tensorrt_llm/kernels/quantization.cuh.
 QUANTIZERS = {
     ("TRTLLM", "fp8"): Quantizer(0.354, 9.54, 0.163), ("VLLM", "fp8"): Quantizer(0.395, 1430.0, 1.37),
     ("TRTLLM", "fp8_block"): Quantizer(0.122, 104.0, 0.611), ("VLLM", "fp8_block"): Quantizer(0.258, 273.0, 2.58),
@@ -108,7 +109,7 @@ QUANTIZERS = {
 }  # fmt: skip
 
 
-def quantizing_time(c: Columns, machine: Machine) -> Any:
+def quantizing_time(c: Columns, machine: Predictor) -> Any:
     """The time in which a library brings A to a narrow format; none in 16 bit, or where nothing is known of the library."""
     q = QUANTIZERS.get((str(c["software"][0]).partition(" ")[0], str(c["precision"][0])))
     if q is None:
@@ -118,7 +119,7 @@ def quantizing_time(c: Columns, machine: Machine) -> Any:
     return cycles / machine.frequency
 
 
-def layout_time(c: Columns, machine: Machine) -> Any:
+def layout_time(c: Columns, machine: Predictor) -> Any:
     """The same of a product that may be added up in full precision, as a weight's gradient is."""
     m, n, k = (_floats(c[name]) for name in "mnk")
     adds, full = _are(c["accumulate"], "True"), _are(c["out_dtype"], "fp32")
@@ -127,7 +128,7 @@ def layout_time(c: Columns, machine: Machine) -> Any:
     return kernel("contraction", "forward", (m, n, k, 1.0), work, machine)
 
 
-def grouped_time(c: Columns, machine: Machine) -> Any:
+def grouped_time(c: Columns, machine: Predictor) -> Any:
     """The time of a product with a weight for each group of rows, in one of its three passes."""
     rows, n, k, groups = (_floats(c[name]) for name in ("M", "N", "K", "ng"))
     backward = _are(c["stage"], "bwd_grad_w")
@@ -148,7 +149,7 @@ def share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
 
 
 def attention(
-    rows: Any, keys: Any, widths: tuple[Any, Any], pairs: Any, entries: Any, phase: str, machine: Machine
+    rows: Any, keys: Any, widths: tuple[Any, Any], pairs: Any, entries: Any, phase: str, machine: Predictor
 ) -> Any:
     """The time of a fused attention: `pairs` are the scores that are computed, `entries` those of its tensors."""
     forward = Traffic(2 * pairs * (widths[0] + widths[1]), entries * WIDE, rows * widths[1] * WIDE)
@@ -157,7 +158,7 @@ def attention(
     return kernel_time(made.with_heads((widths[0] + widths[1]) / 2, 0.0), machine.rates)  # type: ignore[no-untyped-call]
 
 
-def attention_time(c: Columns, machine: Machine) -> Any:
+def attention_time(c: Columns, machine: Predictor) -> Any:
     """The time of a causal attention over a prompt, perhaps within a window."""
     batch, tokens, heads, width = (_floats(c[name]) for name in ("batch", "tokens", "heads", "head_dimension"))
     window = np.where(c["window"] > 0, np.minimum(c["window"], tokens), tokens)
@@ -167,10 +168,10 @@ def attention_time(c: Columns, machine: Machine) -> Any:
     return attention(rows, window, (width, width), pairs, entries, "forward", machine)
 
 
-def peak_attention_time(phase: str) -> Callable[[Columns, Machine], Any]:
+def peak_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
     """The time of a causal attention in one of its passes."""
 
-    def time(c: Columns, machine: Machine) -> Any:
+    def time(c: Columns, machine: Predictor) -> Any:
         batch, tokens, heads = (_floats(c[name]) for name in ("batch", "seq_len", "head_num"))
         widths = _floats(c["qk_head_dim"]), _floats(c["v_head_dim"])
         rows, keys = batch * heads * tokens, batch * c["kv_head_num"] * tokens
@@ -192,7 +193,7 @@ def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
 LATENT_WIDTHS = (192.0, 128.0)
 
 
-def latent_attention_time(c: Columns, machine: Machine) -> Any:
+def latent_attention_time(c: Columns, machine: Predictor) -> Any:
     """The time of a causal latent attention over a prompt, whose keys and values are expanded."""
     rows, tokens = _floats(c["batch"] * c["heads"] * c["tokens"]), _floats(c["tokens"])
     entries = rows * (2 * LATENT_WIDTHS[0] + LATENT_WIDTHS[1])
@@ -222,7 +223,7 @@ def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any
     return np.minimum(1 + spread * np.sqrt(2 * np.log(ranks) * ranks / experts), ranks)
 
 
-def experts_time(c: Columns, machine: Machine) -> Any:
+def experts_time(c: Columns, machine: Predictor) -> Any:
     """The time of a mixture's layer on its fullest rank: tokens sorted, both grouped products, activated, added up.
 
     `tokens` of the table are those of all ranks, before routing.
@@ -247,7 +248,7 @@ def experts_time(c: Columns, machine: Machine) -> Any:
     return up + down + passed * WIDE / machine.rates.streams.bandwidth
 
 
-def _grouped(rows: Any, n: Any, k: Any, groups: Any, machine: Machine) -> Any:
+def _grouped(rows: Any, n: Any, k: Any, groups: Any, machine: Predictor) -> Any:
     entries = (rows * k + k * n) * groups * machine.entry
     work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * WIDE)
     return kernel("grouped_contraction", "forward", (rows, n, k, groups), work, machine)
@@ -265,7 +266,7 @@ def _sizes_of(c: Columns) -> Array:
     return np.array([BYTES[str(each)] for each in c["element"]]) * _floats(c["elements"])
 
 
-def collective_time(c: Columns, machine: Machine) -> Any:
+def collective_time(c: Columns, machine: Predictor) -> Any:
     """The time of a collective inside a node; `elements` are those of the whole payload."""
     if machine.network is None:
         raise ConfigError("no system is built with this accelerator", "its links are not known")

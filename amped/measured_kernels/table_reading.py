@@ -25,7 +25,7 @@ PARTS = 5
 
 
 @dataclass(frozen=True)
-class Kernels:
+class MeasuredKernels:
     """Measured kernels of one kind, precision and library on one accelerator.
 
     Attributes:
@@ -47,7 +47,7 @@ class Kernels:
         return len(self.times)
 
 
-def read_kernels(folder: Path) -> list[Kernels]:
+def read_kernels(folder: Path) -> list[MeasuredKernels]:
     """All kernels of the tables in a folder; files that are named after no kind of kernel are left.
 
     Raises:
@@ -63,7 +63,7 @@ def read_kernels(folder: Path) -> list[Kernels]:
     return [kernels for path in found for kernels in _read(path, KINDS[path.stem])]
 
 
-def _read(path: Path, kind: KernelKind) -> Iterator[Kernels]:
+def _read(path: Path, kind: KernelKind) -> Iterator[MeasuredKernels]:
     """The kernels of one table, by what ran them."""
     columns = _columns(path)
     missing = [name for name in (*kind.shape, *kind.measured, "accelerator") if name not in columns]
@@ -83,7 +83,7 @@ def _read(path: Path, kind: KernelKind) -> Iterator[Kernels]:
         library = " ".join(str(columns[name][place]) for name in kind.library if name in columns)
         precision = str(columns["precision"][place]) if "precision" in columns else kind.precision
         times = np.asarray(kind.seconds(cut), dtype=np.float64)
-        yield Kernels(kind, str(columns["accelerator"][place]), precision, library, cut, times, kept_out[own])
+        yield MeasuredKernels(kind, str(columns["accelerator"][place]), precision, library, cut, times, kept_out[own])
 
 
 def _columns(path: Path) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def is_kept_out(shape: str) -> bool:
     return int(hashlib.sha256(shape.encode()).hexdigest(), 16) % PARTS == 0
 
 
-def chosen(kernels: Sequence[Kernels], accelerator: str | None) -> list[Kernels]:
+def chosen(kernels: Sequence[MeasuredKernels], accelerator: str | None) -> list[MeasuredKernels]:
     """Those of one accelerator; all without one.
 
     Raises:

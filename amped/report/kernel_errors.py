@@ -18,7 +18,7 @@ CONVENTION = (
 
 
 @group()
-def kernel_errors(found: Sequence[KernelErrors]) -> Iterator[RenderableType]:
+def library_by_library(found: Sequence[KernelErrors]) -> Iterator[RenderableType]:
     """Library by library, then the error of each accelerator and precision; what could not be predicted between them."""
     for kind, precision in dict.fromkeys((e.kind, e.precision) for e in found if not e.reason):
         own = [e for e in found if not e.reason and (e.kind, e.precision) == (kind, precision)]

@@ -197,3 +197,19 @@ def test_no_estimate_waits_for_the_errors_to_be_found_again(monkeypatch):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_band_never_shrinks_with_ignorance():
+    """An accelerator without a run has a band no narrower than each of those with some, and what no run has widens it."""
+    known = [*runs([0.02] * 9, accelerator="well known"), *runs([0.3] * 9, accelerator="hardly known")]
+    bands = [error_band(replace(HERE, accelerator=name), known) for name in ("well known", "hardly known", "unknown")]
+    assert [b.error_fraction for b in bands[:2]] == pytest.approx([0.02, 0.3])
+    assert bands[2].error_fraction > bands[1].error_fraction
+    larger = error_band(replace(HERE, accelerator="well known", context=1e6), known)
+    assert larger.error_fraction > bands[0].error_fraction
+    accelerators = {run.ground.accelerator for run in validated() if run.confidence != "low"}
+    unknown = error_band(replace(HERE, accelerator="none of these", software=""))
+    for name in accelerators:
+        own = [r for r in validated() if r.ground.accelerator == name and r.confidence != "low"]
+        if conformal_quantile([0.0] * len(own)) is not None:
+            assert unknown.error_fraction >= error_band(replace(own[0].ground, software="", context=1.0)).error_fraction

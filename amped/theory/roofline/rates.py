@@ -82,7 +82,7 @@ def tile_losses(
 def cache_bandwidth_reciprocal(cache_intensity, cores_sharing_tiles, attention_peak_flop_rate):
     """Time in which a core has one byte from the cache that all share: it grows with the core's rate in 16 bit.
 
-    Source: NVIDIA H100 whitepaper (bytes of the second-level cache by core and cycle).
+    Source: definition of the share of a core; that it grows with the rate is read off measured kernels.
     """
     return cache_intensity * cores_sharing_tiles / attention_peak_flop_rate
 
