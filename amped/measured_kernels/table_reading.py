@@ -14,12 +14,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.base.errors import ConfigError, FileError, quoted
+from amped.base.errors import ConfigError, FileError, Problem, quoted
 from amped.base.extras import from_extra
 from amped.measured_kernels.kinds import KINDS, KernelKind
 
 Array = NDArray[np.float64]
 ENDINGS = {".parquet": ("pyarrow.parquet", "read_table"), ".csv": ("pyarrow.csv", "read_csv")}
+# Columns that hold words, and the one that may hold 0.
+TEXTS = (
+    "software",
+    "kernel",
+    "precision",
+    "layout",
+    "accumulate",
+    "out_dtype",
+    "stage",
+    "distribution",
+    "collective",
+    "element",
+)
+WINDOW = "window"
 # One shape of so many is kept out of every fit.
 PARTS = 5
 
@@ -71,6 +85,9 @@ def _read(path: Path, kind: KernelKind) -> Iterator[MeasuredKernels]:
         raise FileError(
             f"has no column {', '.join(map(quoted, missing))}", "add it, or leave the file out", file=str(path)
         )
+    problems = [told for name in (*kind.shape, *kind.measured) for told in _wrong(name, columns[name])]
+    if problems:
+        raise FileError(problems, file=str(path))
     compared = np.flatnonzero(kind.is_compared(columns))
     columns = {name: column[compared] for name, column in columns.items()}
     names = [name for name in ("accelerator", "precision", *kind.library) if name in columns]
@@ -84,6 +101,19 @@ def _read(path: Path, kind: KernelKind) -> Iterator[MeasuredKernels]:
         precision = str(columns["precision"][place]) if "precision" in columns else kind.precision
         times = np.asarray(kind.seconds(cut), dtype=np.float64)
         yield MeasuredKernels(kind, str(columns["accelerator"][place]), precision, library, cut, times, kept_out[own])
+
+
+def _wrong(name: str, column: Any) -> Iterator[Problem]:
+    """The first entry of a column of numbers that is no number above 0; a window may be 0."""
+    if name in TEXTS:
+        return
+    if np.issubdtype(column.dtype, np.number):
+        right = np.isfinite(column) & ((column > 0) | ((name == WINDOW) & (column == 0)))
+    else:
+        right = np.array([str(value).replace(".", "", 1).isdigit() for value in column])
+    for place in np.flatnonzero(~right)[:1]:
+        told = f"{quoted(str(column[place]))} is no number above 0"
+        yield Problem(told, f"row {place + 1}, column '{name}'", "correct it, or take the row out")
 
 
 def _columns(path: Path) -> dict[str, Any]:

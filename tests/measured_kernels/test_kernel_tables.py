@@ -111,6 +111,12 @@ class TestWrongTables:
                 written(tmp_path, ["H100 SXM,a,b,bfloat16,1,2"], head="accelerator,software,kernel,precision,m,n")
             )
 
+    def test_what_is_no_number_is_told_by_row_and_column(self, tmp_path):
+        rows = ["H100 SXM,a,b,bfloat16,zero,1,1,5", "H100 SXM,a,b,bfloat16,1,1,1,-5"]
+        with pytest.raises(FileError) as told:
+            read_kernels(written(tmp_path, rows))
+        assert [p.where for p in told.value.problems] == ["row 1, column 'm'", "row 2, column 'time_us'"]
+
     def test_no_table_at_all(self, tmp_path):
         (tmp_path / "products.parquet").write_text("nothing")
         with pytest.raises(FileError, match="is no table"):
