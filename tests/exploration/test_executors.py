@@ -18,7 +18,7 @@ from amped.exploration import executors, running
 from amped.exploration.executors import Engine, Serial, Spread, opened
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.running import TRIES, Run, Watch, evaluated, found_in
-from tests.helpers.executors import alone, answer, arguments, exactly, search, small_parts
+from tests.helpers.executors import alone, answer, arguments, exactly, files, search, small_parts
 
 MPIRUN = next((str(p) for p in (Path(sys.executable).parent / "mpirun", shutil.which("mpirun")) if p and Path(p).exists()), "")  # fmt: skip
 needs_mpi = pytest.mark.skipif(
@@ -257,7 +257,7 @@ def test_formulas_in_memory_cannot_go_to_another_process(folder: Path) -> None:
     from amped.exploration.search import Search
 
     module = types.ModuleType("mine")
-    exec((folder / "parts.py").read_text(), module.__dict__)
+    exec(files(folder)[1].read_text(), module.__dict__)
     asked = Search(Request(read_scenario("default", formulas=module).question, {}, Options(1, "degrees")))
     with pytest.raises(ConfigError, match="give the file they are in"):
         found_in(asked, Run(Engine(Serial(), 1, elsewhere=True)))
