@@ -107,7 +107,8 @@ def run_each(plans: Sequence[Plan], given: Sequence[Mapping[str, Any]]) -> list[
     varied = [n for n in plan.leaves if not isinstance(values[0][n], Layout) and len({each[n] for each in values}) > 1]
     columns = {name: np.array([float(each[name]) for each in values]) for name in varied}
     whole = run(plan, values[0], JointAxis(columns, worthwhile=0.0) if varied else NO_TUPLES)
-    sound = all(np.isfinite(each).all() for name, (data, _) in whole.cells.items() for _, each in _numbers(name, data))
+    numbers = [each.ravel() for name, (data, _) in whole.cells.items() for _, each in _numbers(name, data)]
+    sound = bool(np.isfinite(np.concatenate(numbers)).all())
     return [_alone(own, whole, place, sound) for place, own in enumerate(plans)]
 
 

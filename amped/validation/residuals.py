@@ -7,21 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from amped.base.errors import AmpedError, ConfigError, Problem, one_line
+from amped.base.processes import side_by_side, usable_cores
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
 from amped.estimation.estimation import Estimation, estimated_each
 from amped.estimation.uncertainty import Ground, Validated
 from amped.tables.table_files import SOFTWARE
-from amped.validation.measurements import COMPARED, TIME, Measurement, read_measurements
-from amped.validation.table import STEP
+from amped.theory.catalogue import catalogue
+from amped.validation.measurements import COMPARED, TIME, Measurement, measurement
+from amped.validation.table import STEP, Row, read_table
 
 FITS = "fits_in_memory"
 # The page of what a stack does well or badly: its row says so, and nothing is assumed of the measurement.
 HOW_WELL = "inputs/software"
 NOTHING = "nothing was measured"
+# A process of its own for fewer rows takes longer to start than it saves.
+FEWEST_ROWS = 32
 ENDED, RAN = "ran out of memory, and is predicted to fit", "ran, and is predicted not to fit in memory"
 
 
@@ -131,7 +137,26 @@ def residuals(table: str | Path | None = None, lookup_tables: str | Path | None 
     Raises:
         AmpedError: for a table that cannot be read.
     """
-    return residuals_of(read_measurements(table, lookup_tables), lookup_tables)
+    rows = read_table(table, catalogue())
+    parts = _parts(rows, min(usable_cores(), len(rows) // FEWEST_ROWS))
+    found = chain.from_iterable(side_by_side(partial(_of_part, lookup_tables=lookup_tables), parts))
+    return sorted(found, key=lambda each: each.measurement.row.line)
+
+
+def _parts(rows: Sequence[Row], number: int) -> list[list[Row]]:
+    """Rows in so many parts of about the same size; those of one network, whose configs are alike, stay together."""
+    parts: list[list[Row]] = [[] for _ in range(max(number, 1))]
+    alike: dict[str, list[Row]] = {}
+    for row in rows:
+        alike.setdefault(str(row.settings.get("model") or row.texts.get("network")), []).append(row)
+    for own in sorted(alike.values(), key=len, reverse=True):
+        min(parts, key=len).extend(own)
+    return parts
+
+
+def _of_part(rows: Sequence[Row], lookup_tables: str | Path | None) -> list[Residual]:
+    """The compared quantities of some rows of a table."""
+    return residuals_of([measurement(row, lookup_tables) for row in rows], lookup_tables)
 
 
 def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
