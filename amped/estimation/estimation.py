@@ -63,7 +63,7 @@ DETAILS = (
     "pipeline_collectives", "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
     "layer_operators", "embedding_operators", "output_head_operators", "layer_passes", "recomputed_layer_fraction",
     "fullest_stage_index", "pipeline_stages", "stage_parameters", "stage_activations", "parameter_groups", "model_states",
-    "tied_embedding_parameters", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
+    "tied_embedding_parameters", "layer_working_bytes", "stage_working", "weight_buffer_bytes",
     "multi_token_prediction_layers", "stage_ends", "available_memory_bytes", "chunks_per_stage",
     "first_stage_layers", "middle_stage_layers", "last_stage_layers", "kept_activation_bytes_per_layer",
     "embedding_activation_bytes", "output_head_activation_bytes", "communication_rounds", "layers", "kind_activations",

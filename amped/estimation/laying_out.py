@@ -34,7 +34,7 @@ TIMES = ("kind_times", "embedding_time", "output_head_time")
 BYTES = (
     "pipeline_stages", "stage_microbatches_in_flight", "parameter_groups", "kind_parameters", "embedding_parameters",
     "output_head_stage_parameters", "tied_embedding_parameters", "output_head_stage_expert_parameters",
-    "device_states", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
+    "replicated_embedding", "device_states", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
     "available_memory_bytes", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
 )  # fmt: skip
 Counts = list[list[list[int]]]

@@ -79,9 +79,7 @@ def _line(
     first = place == 0
     copies = had(stage.has_output_head, e["tied_embedding_parameters"]) * (not first)
     held = {state.name: state.of(parameters.shared, parameters.expert) * (1 - state.offload) for state in states}
-    temporary = (
-        e["layer_working_bytes"] + e["weight_buffer_bytes"] + had(stage.has_output_head, e["logits_gradient_bytes"])
-    )
+    temporary = e.results.records("stage_working")[place].bytes + e["weight_buffer_bytes"]
     kept = float(held["weight"]), float(held["gradient"]), float(held["optimizer_state"])
     ends, (busy, idle) = tuple(_ends(stage)), times
     return StageLine(place, _layers(e, stage), ends, float(whole - copies), *kept, float(activations.bytes), float(temporary),

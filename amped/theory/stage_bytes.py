@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from amped.theory.memory.stages import stage_activations, stage_states
-from amped.theory.stage_records import had
+from amped.theory.memory.stages import stage_activations, stage_states, working_bytes
 from amped.theory.stages.parameters import stage_parameters
 
 
@@ -17,13 +16,14 @@ def bytes_with(values: Mapping[str, Any], place: int, kind: int | None) -> float
     parameters = stage_parameters(
         stages, values["parameter_groups"], values["kind_parameters"], values["embedding_parameters"],
         values["output_head_stage_parameters"], values["tied_embedding_parameters"],
-        values["output_head_stage_expert_parameters"],
+        values["output_head_stage_expert_parameters"], values["replicated_embedding"],
     )  # fmt: skip
     held = stage_activations(
         stages, values["stage_microbatches_in_flight"][place : place + 1], values["kind_activations"],
         values["embedding_activation_bytes"], values["output_head_activation_bytes"],
     )  # fmt: skip
-    logits = had(stage.has_output_head, values["logits_gradient_bytes"])
     states = stage_states(parameters, values["device_states"])[0].bytes
-    working = values["layer_working_bytes"] + values["weight_buffer_bytes"] + logits
-    return float(states + held[0].bytes + working)
+    working = working_bytes(
+        stage, values["layer_working_bytes"], values["logits_gradient_bytes"], values["output_head_activation_bytes"]
+    )
+    return float(states + held[0].bytes + working + values["weight_buffer_bytes"])

@@ -20,8 +20,9 @@ from amped.validation.table import MEASURED, PACES, STEP, Row, read_table
 TIME, THROUGHPUT, FLOP_RATE = COMPARED = tuple(MEASURED[column][0] for column in PACES)
 MEMORY = "memory_per_accelerator_bytes"
 # What only the last pipeline stage needs, where memory was logged there.
-LAST_STAGE = ("layer_working_bytes", "gathered_weight_bytes", "logits_gradient_bytes")
-HELD_BY_STAGES = ("stage_states", "stage_activations")
+# The stage whose accelerator was read, where it was not the fullest.
+STAGE_OF_RANK = {"first": 0, "last": -1}
+HELD_BY_STAGES = ("stage_states", "stage_activations", "stage_working")
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,14 @@ class Measurement:
 
     def predicted(self, estimation: Estimation, name: str) -> float:
         """What an estimate of this row's config says of a measured quantity."""
-        if name == MEMORY and self.row.texts.get("memory_rank") == "last":
-            held = sum(float(estimation.results.records(part)[-1].bytes) for part in HELD_BY_STAGES)
-            return held + sum(estimation[part] for part in LAST_STAGE)
+        stage = STAGE_OF_RANK.get(self.row.texts.get("memory_rank", ""))
+        if name == MEMORY and stage is not None and estimation["pipeline_parallel_degree"] > 1:
+            held = sum(float(estimation.results.records(part)[stage].bytes) for part in HELD_BY_STAGES)
+            return held + estimation["weight_buffer_bytes"]
         if name == MEMORY and self.row.texts.get("memory_reading") == "reserved":
             return estimation["allocator_reserved_bytes"]
+        if name == MEMORY and self.row.texts.get("memory_reading") == "device":
+            return estimation["allocator_reserved_bytes"] + estimation["reserved_memory_bytes"]
         if name == "forward_time":
             return estimation["compute_forward_time"] + _forward_communication(estimation)
         if name == "backward_time":

@@ -106,6 +106,61 @@ def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree):
     return np.where(shares("STATE", zero_stage), EXPERT_sharding_degree, 1)
 
 
+# --- what is whole ---------------------------------------------------------------------------------------------------
+
+
+@quantity("boolean")
+def gradients_are_scattered_each_microbatch(zero_stage, whole_gradient_accumulation):
+    """Whether each micro-batch scatters its gradients over the shards. Source: arXiv 1910.02054, section 7.2."""
+    return shares("gradient", zero_stage) & (whole_gradient_accumulation == 0)
+
+
+@quantity("boolean")
+def weights_are_gathered_each_microbatch(zero_stage, weights_stay_gathered):
+    """Whether each micro-batch gathers the weights of a layer. Source: arXiv 1910.02054, section 7.2."""
+    return shares("weight", zero_stage) & (weights_stay_gathered == 0)
+
+
+@quantity("byte")
+def whole_gradient_bytes_per_parameter(
+    zero_stage, whole_gradient_accumulation, number_of_microbatches_per_minibatch, whole_gradient_precision
+):
+    """Bytes of a gradient that is added up whole although ZeRO shares it out; 0 where it is not.
+
+    A step of one micro-batch adds nothing up. Source: PyTorch, _fully_shard/_fsdp_param.py (unsharded_accumulated_grad).
+    """
+    whole = shares("gradient", zero_stage) & (whole_gradient_accumulation > 0)
+    return (whole & (number_of_microbatches_per_minibatch > 1)) * whole_gradient_precision
+
+
+@quantity("byte")
+def exchanged_gradient_precision(gradient_precision, whole_gradient_bytes_per_parameter):
+    """Size of a gradient while it is reduced: as it is added up. Source: PyTorch, fully_shard (reduce_dtype)."""
+    return np.where(whole_gradient_bytes_per_parameter > 0, whole_gradient_bytes_per_parameter, gradient_precision)
+
+
+@quantity("byte")
+def gradient_copy_bytes_per_parameter(narrow_gradient_copies, activation_precision, gradient_precision):
+    """Bytes of a gradient as the backward pass wrote it, where it stays beside a wider one that it was added to.
+
+    Source: DeepSpeed, runtime/bf16_optimizer.py.
+    """
+    return narrow_gradient_copies * activation_precision * (gradient_precision > activation_precision)
+
+
+@quantity("byte")
+def weight_copy_bytes_per_parameter(
+    zero_stage, weights_stay_gathered, flat_weight_gather, weight_precision, sharding_degree
+):
+    """Bytes of a weight that is whole beside its shard, and of the buffer in which weights are gathered after a step.
+
+    Source: PyTorch, fully_shard (reshard_after_forward); DeepSpeed, runtime/utils.py (all_gather_dp_groups).
+    """
+    gathered = shares("weight", zero_stage) * weights_stay_gathered
+    flat = shares("optimizer_state", zero_stage) * ~shares("weight", zero_stage) * flat_weight_gather
+    return (gathered + flat) * (sharding_degree > 1) * weight_precision
+
+
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from amped.theory.conditions import OFFLOADED
-from amped.theory.parallelisms import shares
 from amped.theory.quantity import quantity
 from amped.theory.records import total
 
@@ -13,15 +12,23 @@ BUFFERED_LAYERS = 2
 
 @quantity("byte")
 def logits_gradient_bytes(
-    output_head_gemms, activation_precision, logits_precision, cross_entropy_copies, fused_cross_entropy
+    microbatch_tokens,
+    loss_vocabulary,
+    activation_precision,
+    logits_precision,
+    cross_entropy_copies,
+    fused_cross_entropy,
 ):
-    """Logits of a micro-batch before the loss and their gradient, in the precision of activations, and further copies.
+    """Logits of a micro-batch as the head wrote them, and what the loss's backward pass has beside those that it keeps.
+
+    That is their gradient in the precision of activations, or before it copies in the precision of the loss.
 
     A fused loss works in place on the logits that the head keeps.
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
-    each = 2 * activation_precision + cross_entropy_copies * logits_precision
-    return total(gemm.m * gemm.n for gemm in output_head_gemms) * each * (1 - fused_cross_entropy)
+    gradient = np.maximum(activation_precision, cross_entropy_copies * logits_precision)
+    each = activation_precision + gradient
+    return microbatch_tokens * loss_vocabulary * each * (1 - fused_cross_entropy)
 
 
 @quantity("byte")
@@ -135,7 +142,7 @@ def gathered_weight_bytes(
     expert_parallel_degree,
     expert_tensor_parallel_degree,
     weight_precision,
-    zero_stage,
+    weights_are_gathered_each_microbatch,
     sharding_degree,
     expert_weight_shards,
 ):
@@ -148,13 +155,35 @@ def gathered_weight_bytes(
     held = number_of_experts * expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
     experts = held * (expert_weight_shards > 1)
     mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / weight_split_degree + experts)
-    sharded = shares("weight", zero_stage) & (sharding_degree > 1)
+    sharded = (weights_are_gathered_each_microbatch > 0) & (sharding_degree > 1)
     return sharded * (core + np.maximum(dense, mixture)) * weight_precision
+
+
+@quantity("byte")
+def placeholder_gradient_bytes(product_operators, activation_precision, placeholder_weight_gradients):
+    """Empty gradients that products hand to the framework: one for each weight of a layer, which all layers share.
+
+    Source: NVIDIA Transformer Engine, pytorch/module/base.py (get_dummy_wgrad). Differs: two weights of one shape, which
+    share theirs, count as two.
+    """
+    weights = [o for o in product_operators if o.phase == "weight_gradient" and o.kind == "contraction"]
+    entries = total([0.0, *(o.m * o.n * (o.count > 0) for o in weights)])
+    return placeholder_weight_gradients * entries * activation_precision
+
+
+@quantity("byte")
+def weight_buffer_bytes(gathered_weight_bytes, placeholder_gradient_bytes):
+    """Buffers of weights and their gradients: of the layer whose weights are gathered, and empty gradients.
+
+    Source: arXiv 1910.02054, section 5.3.
+    """
+    return gathered_weight_bytes + placeholder_gradient_bytes
 
 
 @quantity("byte", **OFFLOADED)
 def weight_buffer_bytes__offloaded(
     gathered_weight_bytes,
+    placeholder_gradient_bytes,
     offloaded_weight_bytes_per_layer,
     offloaded_gradient_bytes_per_layer,
     largest_stage_layers,
@@ -177,7 +206,8 @@ def weight_buffer_bytes__offloaded(
         * weight_precision
     )
     weights = np.maximum(offloaded_weight_bytes_per_layer * count, ends * weight_offload)
-    return gathered_weight_bytes + weights + offloaded_gradient_bytes_per_layer * count
+    buffers = weights + offloaded_gradient_bytes_per_layer * count
+    return gathered_weight_bytes + placeholder_gradient_bytes + buffers
 
 
 @quantity("byte")

@@ -3,18 +3,17 @@
 import numpy as np
 
 from amped.theory.quantity import family, quantity
-from amped.theory.stage_records import had
 
 
 @quantity("count")
-def fullest_stage_index(pipeline_stages, stage_states, stage_activations, logits_gradient_bytes):
+def fullest_stage_index(stage_states, stage_activations, stage_working):
     """Place among the stages of the one that needs most memory: of equal ones the last stage, else the first of them.
 
     Source: arXiv 2205.05198, section 4.3.
     """
     needed = [
-        states.bytes + activations.bytes + had(stage.has_output_head, logits_gradient_bytes)
-        for stage, states, activations in zip(pipeline_stages, stage_states, stage_activations, strict=True)
+        states.bytes + activations.bytes + working.bytes
+        for states, activations, working in zip(stage_states, stage_activations, stage_working, strict=True)
     ]
     most, found = needed[0], np.zeros(1)
     for place, each in enumerate(needed[1:-1], 1):
@@ -60,15 +59,12 @@ def activation_bytes(fullest_stage_index, stage_activations):
 
 
 @quantity("byte")
-def temporary_bytes(
-    layer_working_bytes, weight_buffer_bytes, logits_gradient_bytes, fullest_stage_index, pipeline_stages
-):
-    """Working memory of the fullest stage: a layer recomputed, gradients, buffers, weights gathered, logits at the end.
+def temporary_bytes(stage_working, weight_buffer_bytes, fullest_stage_index):
+    """Working memory of the fullest stage: of a layer or of the loss, and the buffers of weights.
 
     Source: arXiv 2205.05198, sections 4.3 and 5.
     """
-    logits = at(fullest_stage_index, [had(stage.has_output_head, logits_gradient_bytes) for stage in pipeline_stages])
-    return layer_working_bytes + weight_buffer_bytes + logits
+    return at(fullest_stage_index, [working.bytes for working in stage_working]) + weight_buffer_bytes
 
 
 @quantity("byte")

@@ -77,15 +77,31 @@ def stage_activations__of_layout(
     return tuple(found)
 
 
+@records()
+def stage_working(pipeline_stages, layer_working_bytes, logits_gradient_bytes, output_head_activation_bytes):
+    """Working memory of each stage beside the activations that it keeps, at the moment at which it needs most.
+
+    On the stage of the output head that is the loss, or a layer's backward pass, by which time the loss and what it kept
+    of one micro-batch are gone. Source: arXiv 2205.05198, section 4.3.
+    """
+    sizes = layer_working_bytes, logits_gradient_bytes, output_head_activation_bytes
+    return tuple(Held(s.name, working_bytes(s, *sizes)) for s in pipeline_stages)
+
+
+def working_bytes(stage, of_a_layer, of_the_loss, kept_for_the_loss):
+    """Working memory of one stage. Source: arXiv 2205.05198, section 4.3."""
+    return np.maximum(
+        of_a_layer - had(stage.has_output_head, kept_for_the_loss), had(stage.has_output_head, of_the_loss)
+    )
+
+
 @quantity("count")
 def largest_microbatch_size(
     available_memory_bytes,
-    pipeline_stages,
     stage_states,
     stage_activations,
-    layer_working_bytes,
+    stage_working,
     weight_buffer_bytes,
-    logits_gradient_bytes,
     microbatch_size,
     minibatch_size,
 ):
@@ -94,8 +110,8 @@ def largest_microbatch_size(
     Source: definition.
     """
     room = []
-    for s, states, activations in zip(pipeline_stages, stage_states, stage_activations, strict=True):
-        grows = activations.bytes + layer_working_bytes + had(s.has_output_head, logits_gradient_bytes)
+    for states, activations, working in zip(stage_states, stage_activations, stage_working, strict=True):
+        grows = activations.bytes + working.bytes
         left = available_memory_bytes - states.bytes - weight_buffer_bytes
         room.append(left / (grows / microbatch_size))
     return np.maximum(np.minimum(np.floor(least(room)), minibatch_size), 0)

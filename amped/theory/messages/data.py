@@ -22,7 +22,7 @@ def sharding_messages(zero_stage, largest_stage_layers):
 @records()
 def sharding_collectives(
     non_expert_parameters_per_accelerator,
-    gradient_precision,
+    exchanged_gradient_precision,
     weight_precision,
     zero_stage,
     sharding_messages,
@@ -34,7 +34,7 @@ def sharding_collectives(
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277.
     """
-    gradients = non_expert_parameters_per_accelerator * gradient_precision / sharding_messages
+    gradients = non_expert_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
     weights = non_expert_parameters_per_accelerator * weight_precision / sharding_messages
     sharded = sharding_messages * shares("optimizer_state", zero_stage)
     whole = sharding_messages - sharded
@@ -51,7 +51,7 @@ def sharding_collectives(
 @records()
 def expert_sharding_collectives(
     expert_parameters_per_accelerator,
-    gradient_precision,
+    exchanged_gradient_precision,
     weight_precision,
     zero_stage,
     sharding_messages,
@@ -61,7 +61,7 @@ def expert_sharding_collectives(
 
     Source: Megatron-Core, expert data parallelism. Differs: hybrid sharding is left out.
     """
-    gradients = expert_parameters_per_accelerator * gradient_precision / sharding_messages
+    gradients = expert_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
     weights = expert_parameters_per_accelerator * weight_precision / sharding_messages
     sharded = sharding_messages * shares("optimizer_state", zero_stage)
     whole = sharding_messages - sharded

@@ -1,7 +1,9 @@
 """The operators at the two ends: the embedding, the output head with its loss, and further predictions."""
 
+import numpy as np
+
 from amped.theory.kernel_work import CROSS_ENTROPY, DROPOUT, EMBEDDING, NORM, Traffic, Work, contraction, streamed
-from amped.theory.quantity import NETWORK, parameter, records
+from amped.theory.quantity import NETWORK, parameter, quantity, records
 from amped.theory.records import Gemm
 
 
@@ -41,6 +43,16 @@ def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor
     return (Gemm("output_head", microbatch_tokens, vocabulary_size / tensor_parallel_rows, dimensionality),)
 
 
+@quantity("count")
+def loss_vocabulary(vocabulary_size, tensor_parallel_rows, gathered_logits):
+    """Logits of a token that an accelerator has for the loss: its share, or all of them where they are gathered.
+
+    Source: Megatron-LM, vocab_parallel_cross_entropy; PyTorch, ColwiseParallel (output_layouts). Differs: the time to
+    gather them is left out.
+    """
+    return np.where(gathered_logits > 0, vocabulary_size, vocabulary_size / tensor_parallel_rows)
+
+
 @records()
 def output_head_operators(
     final_norm_operators,
@@ -77,7 +89,8 @@ def final_norm_operators(
 
 @records()
 def cross_entropy_operators(
-    output_head_gemms,
+    microbatch_tokens,
+    loss_vocabulary,
     logits_precision,
     has_vocabulary,
     cross_entropy_kernels,
@@ -89,8 +102,8 @@ def cross_entropy_operators(
 
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
-    (head,), (cost,), fused = output_head_gemms, entry_costs, fused_cross_entropy
-    logits, passes = head.m * head.n, cross_entropy_kernels
+    (cost,), fused = entry_costs, fused_cross_entropy
+    logits, passes = microbatch_tokens * loss_vocabulary, cross_entropy_kernels
     narrow, wide = logits * cost.activation, logits * logits_precision * (1 - fused)
     functions, flops = CROSS_ENTROPY.forward.functions * logits, passes * logits * cost.flop
     forward = Traffic(flops, narrow + (passes - 2) * wide, (passes - 3) * wide, functions)
@@ -98,7 +111,7 @@ def cross_entropy_operators(
     backward = gradient._replace(read=3 * wide + fused * narrow, written=2 * wide + narrow)
     work = Work(forward, backward, CROSS_ENTROPY.kept * (wide + fused * narrow))
     own = {"count": has_vocabulary * (1 + multi_token_prediction_layers), "after": ("output_head",)}
-    return streamed("cross_entropy", "loss", head.m, head.n, work, **own)
+    return streamed("cross_entropy", "loss", microbatch_tokens, loss_vocabulary, work, **own)
 
 
 # --- multi-token prediction ------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ Kernels are fused as Megatron-LM fuses them: bias with activation, bias with dro
 import numpy as np
 
 from amped.theory.kernel_work import NORM, Traffic, Work, operator, streamed
-from amped.theory.parallelisms import shares
 from amped.theory.places import ATTENTION_DONE, NETWORKS_DONE
 from amped.theory.quantity import records
 
@@ -70,14 +69,14 @@ def product_operators(projection_operators, attention_output_operators, feedforw
 
 
 @records(choice="weight_gradient_accumulation", value="separate")
-def accumulation_operators__separate(product_operators, zero_stage, entry_costs):
+def accumulation_operators__separate(product_operators, gradients_are_scattered_each_microbatch, entry_costs):
     """What a product left of a weight's gradient, added to that of other micro-batches, or copied to be sent.
 
     It is sent where the gradients of every micro-batch are sharded.
     Source: PyTorch, autograd AccumulateGrad; Megatron-LM, main_grad.add_. Differs: products are counted as if they
     added up themselves, which they do beside their multiplications, at no cost but for very small micro-batches.
     """
-    (cost,), kept = entry_costs, ~shares("gradient", zero_stage)
+    (cost,), kept = entry_costs, gradients_are_scattered_each_microbatch == 0
     read = cost.activation + cost.gradient * kept
     each = Traffic(flops=cost.flop, read=read, written=np.where(kept, cost.gradient, cost.activation))
     return tuple(

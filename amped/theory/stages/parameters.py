@@ -49,7 +49,10 @@ def parameter_groups(
 def model_states(
     parameter_groups,
     weight_precision,
+    weight_copy_bytes_per_parameter,
     gradient_precision,
+    whole_gradient_bytes_per_parameter,
+    gradient_copy_bytes_per_parameter,
     optimizer_states_per_parameter,
     optimizer_state_precision,
     weight_offload,
@@ -61,10 +64,16 @@ def model_states(
     Source: arXiv 1910.02054, section 5; arXiv 2101.06840 (offload). Differs: AMPeD shares out always.
     """
     shared, expert = parameter_groups
-    w, g, s = weight_precision, gradient_precision, optimizer_states_per_parameter * optimizer_state_precision
+    s = optimizer_states_per_parameter * optimizer_state_precision
+    weights = [weight_precision / each.weight_shards + weight_copy_bytes_per_parameter for each in parameter_groups]
+    gradients = [
+        np.where(whole_gradient_bytes_per_parameter > 0, whole_gradient_bytes_per_parameter, shard)
+        + gradient_copy_bytes_per_parameter
+        for shard in (gradient_precision / each.gradient_shards for each in parameter_groups)
+    ]
     return (
-        ModelState("weight", w / shared.weight_shards, w / expert.weight_shards, weight_offload),
-        ModelState("gradient", g / shared.gradient_shards, g / expert.gradient_shards, gradient_offload),
+        ModelState("weight", *weights, weight_offload),
+        ModelState("gradient", *gradients, gradient_offload),
         ModelState(
             "optimizer_state", s / shared.optimizer_state_shards, s / expert.optimizer_state_shards, optimizer_offload
         ),
@@ -122,16 +131,18 @@ def stage_parameters(
     output_head_stage_parameters,
     tied_embedding_parameters,
     output_head_stage_expert_parameters,
+    replicated_embedding,
 ):
     """Parameters of each stage: layers, embedding and output head, which holds a tied embedding once more.
 
     Source: arXiv 1909.08053; Megatron-LM, embedding group.
     """
     shared, expert = parameter_groups
+    embedding = embedding_parameters * np.where(replicated_embedding > 0, shared.split_degree, 1)
     found = []
     for s in pipeline_stages:
         head = output_head_stage_parameters + lacked(s.has_embedding, tied_embedding_parameters)
-        ends = had(s.has_embedding, embedding_parameters) + had(s.has_output_head, head)
+        ends = had(s.has_embedding, embedding) + had(s.has_output_head, head)
         whole = on(s.kinds, (kind.shared for kind in kind_parameters)) + ends
         experts = on(s.kinds, (kind.expert for kind in kind_parameters))
         experts = experts + had(s.has_output_head, output_head_stage_expert_parameters)

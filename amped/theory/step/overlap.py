@@ -44,28 +44,35 @@ def free_backward_time(
 
 
 @quantity("s")
-def gradient_communication_time(data_durations, zero_stage, number_of_microbatches_per_minibatch):
+def gradient_communication_time(
+    data_durations, gradients_are_scattered_each_microbatch, number_of_microbatches_per_minibatch
+):
     """Reduction of gradients in a step: once, and for each micro-batch where ZeRO shards them.
 
     Source: arXiv 1910.02054, section 7.
     """
     once = total(d.time * d.count for d in data_durations if d.kind != "all_gather")
-    return once * np.where(shares("gradient", zero_stage), number_of_microbatches_per_minibatch, 1)
+    return once * np.where(gradients_are_scattered_each_microbatch, number_of_microbatches_per_minibatch, 1)
 
 
 @quantity("s")
-def weight_communication_time(data_durations, zero_stage, number_of_microbatches_per_minibatch):
+def weight_communication_time(
+    data_durations, weights_are_gathered_each_microbatch, number_of_microbatches_per_minibatch
+):
     """Gathering of weights in a step: once, and forward and backward of each micro-batch where ZeRO shards them.
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
     once = total(d.time * d.count for d in data_durations if d.kind == "all_gather")
-    return once * np.where(shares("weight", zero_stage), 2 * number_of_microbatches_per_minibatch, 1)
+    return once * np.where(weights_are_gathered_each_microbatch, 2 * number_of_microbatches_per_minibatch, 1)
 
 
 @quantity("1")
 def overlapped_microbatch_fraction(
-    zero_stage, number_of_microbatches_per_minibatch, virtual_pipeline_stages, pipeline_parallel_degree
+    gradients_are_scattered_each_microbatch,
+    number_of_microbatches_per_minibatch,
+    virtual_pipeline_stages,
+    pipeline_parallel_degree,
 ):
     """Share of the micro-batches beside which gradients travel: the last, or all where ZeRO shards them.
 
@@ -74,7 +81,7 @@ def overlapped_microbatch_fraction(
     --overlap-grad-reduce (a bucket for each chunk).
     """
     chunks = ((virtual_pipeline_stages - 1) * pipeline_parallel_degree + 1) / virtual_pipeline_stages
-    return np.where(shares("gradient", zero_stage), 1, chunks / number_of_microbatches_per_minibatch)
+    return np.where(gradients_are_scattered_each_microbatch, 1, chunks / number_of_microbatches_per_minibatch)
 
 
 @quantity("1")
@@ -103,7 +110,7 @@ def overlapped_gradient_communication_time(
     free_backward_time,
     overlappable_data_fraction,
     overlap_data_communication,
-    zero_stage,
+    gradients_are_scattered_each_microbatch,
     virtual_pipeline_stages,
     number_of_microbatches_per_minibatch,
     pipeline_bubble_time,
@@ -112,7 +119,7 @@ def overlapped_gradient_communication_time(
 
     Where each micro-batch has its own, also while the stage waits for others. Source: arXiv 2006.15704, section 3.2.
     """
-    sharded, whole = shares("gradient", zero_stage), gradient_communication_time
+    sharded, whole = gradients_are_scattered_each_microbatch > 0, gradient_communication_time
     chunks = np.where(sharded, 1, virtual_pipeline_stages)
     rounds = np.where(sharded, 1, number_of_microbatches_per_minibatch)
     free = free_backward_time + sharded * pipeline_bubble_time
@@ -123,7 +130,7 @@ def overlapped_gradient_communication_time(
 @quantity("s")
 def overlapped_weight_communication_time(
     weight_communication_time,
-    zero_stage,
+    weights_are_gathered_each_microbatch,
     virtual_pipeline_stages,
     number_of_microbatches_per_minibatch,
     pipeline_parallel_degree,
@@ -139,7 +146,8 @@ def overlapped_weight_communication_time(
 
     Source: arXiv 2304.11277, section 3.3; Megatron-Core, --overlap-param-gather (chunk by chunk).
     """
-    v, m, sharded = virtual_pipeline_stages, number_of_microbatches_per_minibatch, shares("weight", zero_stage)
+    v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
+    sharded = weights_are_gathered_each_microbatch > 0
     forward = np.maximum(free_forward_time - pipeline_communication_time, 0)
     every = forward + free_backward_time + pipeline_bubble_time - overlapped_gradient_communication_time
     window = np.where(sharded, every, forward * ((v - 1) * pipeline_parallel_degree + 1) / (v * m))
