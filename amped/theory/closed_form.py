@@ -191,7 +191,9 @@ def layer_forward_time__amped(
 ):
     """The forward time of the layers of a stage in a step, stage_layers · U_f.
 
-        products · C_MAC · bit slices + nonlinear operations · C_nonlin · bit slices
+    It is the time of the products and of the nonlinear operations:
+
+        products · C_MAC · (bit slices) + (nonlinear operations) · C_nonlin · (bit slices)
 
     Source: AMPeD, computation time.
     """
@@ -547,10 +549,12 @@ def pipeline_bubble_time__amped(
 ):
     """The time of a step in which stages wait for the first and the last micro-batches.
 
-        exposed_bubble_fraction · (p − 1) / (m · v) · work
+    With p stages, m micro-batches in a flush, and v chunks a stage:
 
-    There are p stages, m micro-batches in a flush, and v chunks a stage. Source: AMPeD, pipeline bubbles; arXiv
-    2104.04473, section 2.2. Differs: AMPeD's code divides the compute part by the number of layers once more.
+        exposed_bubble_fraction · bubble_work_time · (p − 1) / (m · v)
+
+    Source: AMPeD, pipeline bubbles; arXiv 2104.04473, section 2.2. Differs: AMPeD's code divides the compute part by
+    the number of layers once more.
     """
     idle = (pipeline_parallel_degree - 1) / (microbatches_per_flush * virtual_pipeline_stages)
     return exposed_bubble_fraction * idle * bubble_work_time

@@ -24,6 +24,8 @@ import numpy as np
 def beside(message, window, share=1.0):
     """The seconds of a message that run in a window, times the share of the work that may overlap.
 
+    That is:
+
         share · max(min(message, window), 0)
 
     Source: definition; a resource serves one user at a time.

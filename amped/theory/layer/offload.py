@@ -93,6 +93,8 @@ ADDING = 3
 def copy_time(up, down, link, memory, beside=0.0):
     """The time to copy `up` bytes from the host and `down` bytes to it, while its memory moves `beside` other bytes.
 
+    That is:
+
         max(max(up, down) / link, (up + down + beside) / memory)
 
     Each direction has the link for itself; all copies share the host's memory. Source: definition.

@@ -18,7 +18,7 @@ def bandwidth_of(c, links):
 
     Across nodes the ring has as many links as the group has accelerators in a node, but at most the bandwidth inside:
 
-        min(intra · slow, fast)    if the group spans several nodes, else fast
+        min(intra · slow, fast) if the group spans several nodes, else fast
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -37,6 +37,8 @@ def ramp_of(c, links):
 def ring_time(c, passes, links):
     """The time to pass a payload V around a ring of n accelerators `passes` times.
 
+    That is:
+
         passes · ((nodes − 1) · latency across + (n − nodes) · latency inside + ((n − 1)/n · V + ramp) / bandwidth)
 
     Source: arXiv 2410.00273, section 3; Thakur et al., IJHPCA 19(1).
@@ -49,7 +51,9 @@ def ring_time(c, passes, links):
 def tiered_time(c, passes, links):
     """The time to gather or scatter inside each node, and then across nodes the part that each accelerator has left.
 
-        passes · (inside((i − 1)/i · V) + across((m − 1)/m · V/i))    for i accelerators in each of m nodes
+    With i accelerators in each of m nodes:
+
+        passes · (inside((i − 1)/i · V) + across((m − 1)/m · V/i))
 
     Source: arXiv 1807.11205, section on improvements of communication strategies (hierarchical all-reduce).
     """

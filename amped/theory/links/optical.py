@@ -28,7 +28,9 @@ def bandwidth_of(partners, net):
 def round_time(volume, partners, net):
     """The time of a round: circuits are set, and each accelerator sends `volume` to each of its partners at once.
 
-        setting + latency + (volume + ramp) / bandwidth of a circuit
+    That is:
+
+        setting + latency + (volume + ramp) / (bandwidth of a circuit)
 
     Source: Hockney, 1994 (α–β); arXiv 2211.15226, abstract (reconfiguration).
     """
@@ -40,9 +42,9 @@ def rounds_time(size, volume, partners, net):
 
     No part is sent twice. In each round an accelerator passes on all parts that it holds, so that it holds k times as
     many afterwards. After r = ⌊log_k size⌋ full rounds it holds k^r parts. If size > k^r, one more round follows, with
-    only ⌈(size − k^r) / k^r⌉ partners.
+    only ⌈(size − k^r) / k^r⌉ partners. That is:
 
-        r · (setting + latency) + (r · ramp + volume/size · (k^r − 1)/(k − 1)) / bandwidth + last round
+        r · (setting + latency) + (r · ramp + volume/size · (k^r − 1)/(k − 1)) / bandwidth + (last round)
 
     Source: Bruck et al., IEEE TPDS 8(11), 1997; Träff, arXiv 2410.14234, abstract. Differs: for sizes that are not a
     power of two Rabenseifner first folds the rest into a power of two, which sends the payload twice more.
@@ -137,7 +139,7 @@ def spread_time(size, volume, net):
 
         chain = setting + (size − 1) · latency + (volume + ramp) / bandwidth
         tree  = ⌈log_k size⌉ rounds with the whole volume, for k − 1 partners
-        both  = 2 · the time to gather
+        both  = 2 · (the time to gather)
 
     Source: Thakur et al., IJHPCA 19(1), 2005, with van de Geijn's scatter and gather.
     """

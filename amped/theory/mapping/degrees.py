@@ -86,7 +86,8 @@ def expert_tensor_parallel_degree(
     """The number of accelerators that share the matrices of one expert.
 
     It is the tensor-parallel degree of the dense layers, or the largest divisor of it that keeps two rules: it divides
-    the hidden units of an expert, and, times the expert-parallel degree, it divides the accelerators of a stage.
+    the hidden units of an expert, and, times the expert-parallel degree, it divides the accelerators of a stage. That
+    is:
 
         gcd(gcd(rows, expert_feedforward_dimension), data × context × tensor / expert)
 
