@@ -56,8 +56,8 @@ def heads_divide_by_the_context_degree__all_to_all(
 
 @quantity("boolean", constrains="context_parallel_kind", choice="context_parallel_kind", value="all_to_all")
 def latent_vectors_are_not_dealt_out__all_to_all(absorbed_latent_attention, context_parallel_degree):
-    """Absorbed latent attention does not use an all-to-all: one latent vector serves all heads.
+    """One latent vector serves all heads, so absorbed latent attention has no all-to-all of heads.
 
-    Such a vector cannot be split by heads. Source: arXiv 2405.04434, section 2.1.2.
+    Source: arXiv 2405.04434, section 2.1.2.
     """
     return (absorbed_latent_attention == 0) | (context_parallel_degree == 1)

@@ -83,7 +83,7 @@ def the_grid_has_the_tensor_degree(tensor_parallel_rows, tensor_parallel_columns
 
 @quantity("boolean", constrains="tensor_parallel_columns", choice="tensor_parallel_strategy", value="1d")
 def one_dimension_has_one_column__1d(tensor_parallel_columns):
-    """In one-dimensional tensor parallelism the grid has one column; the other strategies may have more.
+    """In one dimension the grid has one column; other tensor-parallel strategies may have more columns.
 
     Source: arXiv 2410.00273, section 3.
     """
