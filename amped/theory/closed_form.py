@@ -520,7 +520,7 @@ def pipelined_work_time(
 
 @quantity("s", **ZERO_BUBBLE_H1)
 def bubble_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, weight_update_time):
-    """The work that the bubble of the schedule ZB-H1 leaves to wait for: F + B − W.
+    """The time of a step whose (p − 1)/(m·v)-fold is the bubble of the schedule ZB-H1: F + B − W.
 
     F, B and W are the times of forward passes, input gradients and weight gradients. Weight gradients fill the bubble
     as far as they can. Source: arXiv 2401.10241, table 2. Differs: if W is longer than F, it fills only F.
@@ -530,7 +530,7 @@ def bubble_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, 
 
 @quantity("s", **ZERO_BUBBLE_V)
 def bubble_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, weight_update_time):
-    """The work that the bubble of the V-shaped schedule leaves to wait for: max(B/2, B − W).
+    """The time of a step whose (p − 1)/(m·v)-fold is the bubble of the V-shaped schedule: max(B/2, B − W).
 
     B and W are the times of input gradients and weight gradients. Assumes that B is at least as long as the other
     passes. Source: arXiv 2405.15362, section 3.

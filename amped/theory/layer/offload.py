@@ -74,9 +74,9 @@ def offloaded_STATE_bytes_per_layer(
 ):
     """The bytes of the STATEs of a layer that the host holds for one accelerator: its shard.
 
-    An accelerator copies its own shard from the host, and gathers the weight shards of the others. Gradients go to the
-    host in the backward pass of each micro-batch. Source: arXiv 2104.07857, section 6.1 (bandwidth-centric partitioning
-    of weights); arXiv 2101.06840, section 4 (gradients).
+    An accelerator copies only its own shard of weights from the host, and gathers the other shards from replicas.
+    Gradients go to the host in the backward pass of each micro-batch. Source: arXiv 2104.07857, section 6.1
+    (bandwidth-centric partitioning of weights); arXiv 2101.06840, section 4 (gradients).
     """
     (state,) = (each for each in model_states if each.name == "STATE")
     held = state.of(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator)

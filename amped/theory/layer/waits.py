@@ -64,8 +64,8 @@ def exposed_context_PASS_communication_time_per_layer(
 ):
     """The context-parallel communication time for which a PASS pass waits.
 
-    It is the queued time that exceeds the waiting for the host which tensor-parallel messages leave. Source: arXiv
-    2310.01889, section 3.
+    It is the queued time that exceeds the remaining host wait: the time in which the accelerator waits for the host and
+    no tensor-parallel message runs. Source: arXiv 2310.01889, section 3.
     """
     idle = waited(idle_PASS_time_per_layer, queued_tensor_PASS_time_per_layer)
     return waited(queued_context_PASS_time_per_layer, idle)
@@ -81,8 +81,9 @@ def queued_expert_PASS_time_per_layer(
 ):
     """The time that exchanges of tokens add to a PASS pass, if no other micro-batch runs beside it.
 
-    It is the time of the exchanges that exceeds the waiting for the host which other messages leave. Source:
-    definition; exchanges are kernels in the same queue as computing kernels.
+    It is the time of the exchanges that exceeds the remaining host wait: the time in which the accelerator waits for
+    the host and no other message runs. Source: definition; exchanges are kernels in the same queue as computing
+    kernels.
     """
     before = queued_tensor_PASS_time_per_layer + queued_context_PASS_time_per_layer
     return waited(expert_forward_communication_time_per_layer, waited(idle_PASS_time_per_layer, before))
@@ -194,7 +195,7 @@ def exchanged_PASS_time_per_layer(
 def lone_weight_gradient_time_per_layer(
     weight_gradient_time_per_layer, overlapped_reduction_time_per_layer, overlap_slowdown_fraction
 ):
-    """The time of weight gradients beside which no reduction runs, and by which a hidden reduction slows them down.
+    """The time of weight gradients without a reduction beside them, plus their slowdown by hidden reductions.
 
     Source: definition.
     """
@@ -238,7 +239,7 @@ def exchange_slowdown_fraction(overlap_slowdown_fraction, expert_exchange_proces
 def exposed_expert_PASS_communication_time_per_layer(
     queued_expert_PASS_time_per_layer, exchanged_PASS_time_per_layer, exchange_slowdown_fraction
 ):
-    """The time of exchanges of tokens for which a PASS pass waits, and by which hidden exchanges slow it down.
+    """The time of exchanges of tokens for which a PASS pass waits, plus its slowdown by hidden exchanges.
 
     Source: arXiv 2006.16668, section 3.
     """

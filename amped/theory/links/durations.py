@@ -27,10 +27,10 @@ def collective_algorithm():
 )
 @records()
 def KIND_durations(MESSAGES, network):
-    """The time of each message of one layer: KIND messages.
+    """The duration of one call of each collective in MESSAGES.
 
-    The messages output_head_panel are the panels that SUMMA sends for the output head. Source: the equations of the
-    pages `electrical` and `optical`.
+    The collectives output_head_panels are those of SUMMA in the output head. Source: the equations of the pages
+    `electrical` and `optical`.
     """
     return network[0].durations(MESSAGES)
 

@@ -78,8 +78,8 @@ def switch_time(c, passes, links):
     """The time of an all-reduce that the switch inside the node computes.
 
     Accelerators send their shares up and receive the sum: V·(1 + 1/n) in each direction, both directions at once.
-    Across nodes the shares pass around a ring. Source: Klenk et al., An in-network architecture for accelerating
-    shared-memory multiprocessor collectives, ISCA 2020; NVIDIA NVLink SHARP.
+    Across nodes the shares pass around a ring, as reduce-scatter and all-gather. Source: Klenk et al., An in-network
+    architecture for accelerating shared-memory multiprocessor collectives, ISCA 2020; NVIDIA NVLink SHARP.
     """
     near = (1 + 1 / c.intra) * c.volume + passes * links.inside.ramp
     far = passes * ((c.inter - 1) / c.inter * c.volume / c.intra + links.across.ramp)
@@ -133,6 +133,11 @@ def all_to_all_time(c, links):
     """The time in which each accelerator sends every other one its share, inside the node and across nodes at once.
 
     If nodes forward messages that arrive from other nodes, these messages also pass over the links inside the node.
+    With i accelerators in each of m nodes, n = i·m, latency left out:
+
+        max(near / bandwidth inside, (m − 1)/m · V · crossing / bandwidth across)
+        near = (i − 1)/n · V, or with forwarding (i − 1)/n · V · m
+
     Source: arXiv 2006.16668, section 3; deepseek-ai/DeepEP, README (NVLink and RDMA forwarding).
     """
     passing = (1 + c.forwarded * (c.inter - 1)) / c.group.degree
