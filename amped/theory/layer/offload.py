@@ -205,7 +205,7 @@ def offload_interference_time_per_layer(
 ):
     """Time that computation loses because copies beside it use the accelerator's memory.
 
-    It is at most the time of these copies. Source: definition. Assumes the worst case, in which memory bounds all
+    It is at most the time of these copies. Source: assumption of the worst case, in which memory bounds all
     computation.
     """
     both_passes = 2 * (offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer)

@@ -24,7 +24,7 @@ def destinations_at_random(places, experts_per_token):
 
         G · (1 − (1 − 1/G)^k)
 
-    Source: definition.
+    Assumes independent draws. Source: elementary probability.
     """
     return places * (1 - np.exp(experts_per_token * np.log1p(-1 / np.maximum(places, 1 + 1e-9))))
 
@@ -36,7 +36,7 @@ def destinations_in_turn(places, experts_per_token, number_of_experts):
 
         min(1 + (k − gcd(k, E)) / E, places)
 
-    Source: definition.
+    Source: elementary counting.
     """
     experts = np.maximum(number_of_experts / places, 1)
     shared = np.gcd(np.rint(experts_per_token).astype(np.int64), np.rint(experts).astype(np.int64))
@@ -48,7 +48,7 @@ def destinations_in_turn(places, experts_per_token, number_of_experts):
 def destination_PLACES_per_token(DEGREE, experts_per_token):
     """The expected number of PLACES with at least one expert of a token; each expert is equally likely.
 
-    Source: definition.
+    Source: elementary probability (independent draws).
     """
     return destinations_at_random(DEGREE, experts_per_token)
 

@@ -21,7 +21,7 @@ def overlap_data_communication(zero_stage):
 def gradients_have_own_links(inter_node_tensor_parallel_degree, inter_node_data_parallel_degree):
     """Whether gradients and tensor-parallel messages can travel at once, because they use different links.
 
-    Unless given, it is true if gradients cross nodes and tensor parallelism stays inside the node. Source: definition.
+    Unless given, it is true if gradients cross nodes and tensor parallelism stays inside the node. Source: assumption.
     Differs: the part of the gradient reduction inside nodes shares the links of tensor parallelism, which is left out.
     """
     return (inter_node_tensor_parallel_degree <= 1) & (inter_node_data_parallel_degree > 1)

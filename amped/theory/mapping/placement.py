@@ -108,7 +108,7 @@ def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_exper
 def intra_node_KIND_parallel_degree(KIND_parallel_degree, fast_domain_slots_for_KIND):
     """The part of the KIND-parallel degree inside the node: its largest divisor that is at most the free places.
 
-    Source: definition. Launchers do so: on NVL72 they give 64 of the 72 accelerators to a run (`launched_domain_size`).
+    Source: assumption; launchers do so: on NVL72 they give 64 of the 72 accelerators to a run (`launched_domain_size`).
     """
     return largest_divisor(KIND_parallel_degree, fast_domain_slots_for_KIND)
 
@@ -140,7 +140,7 @@ def intra_node_data_parallel_degree(
 
     The replicas that share one set of experts are placed first, then the others: an accelerator waits for expert
     exchanges, but gradients can overlap computation. Each part is the largest divisor that is at most the free places.
-    Source: definition.
+    Source: assumption.
     """
     sharing = largest_divisor(data_parallel_degree_within_expert_groups, fast_domain_slots_for_data)
     others = data_parallel_degree / data_parallel_degree_within_expert_groups
