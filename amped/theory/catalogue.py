@@ -1,4 +1,4 @@
-"""The catalogue: every marked function, collected by name, with duplicates and dangling names refused."""
+"""The catalogue: all marked functions by name. It refuses duplicates, and arguments that nothing computes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from amped.base.errors import Problem, WiringError, did_you_mean
 from amped.theory.parameter_tables import rows_of
 from amped.theory.quantity import Mark, mark_of, members_of
 
-# The chapters in the order in which a reader meets their nouns: a formula's arguments come from its own or an earlier
-# one.
+# The chapters in the order of reading. The arguments of a formula come from its own chapter or an earlier one.
 CHAPTERS = (
     "inputs",
     "mapping",
@@ -38,7 +37,7 @@ BOOK = "amped.theory"
 
 @dataclass(frozen=True)
 class Formula:
-    """One marked function: an alternative for the quantity of its name."""
+    """One marked function: one of the alternatives that can compute the quantity of its name."""
 
     name: str
     variant: str
@@ -48,7 +47,7 @@ class Formula:
     page: str
 
     def specificity(self, given: frozenset[str] | set[str], choices: Mapping[str, str]) -> int:
-        """How many conditions of this alternative hold; -1 if it does not apply."""
+        """The number of conditions of this alternative that are true; -1 if the alternative does not apply."""
         if self.mark.choice is not None and choices.get(self.mark.choice) != self.mark.value:
             return -1
         fulfilled = [len(clause) for clause in self.mark.clauses if clause <= given]
@@ -56,7 +55,7 @@ class Formula:
 
     @cached_property
     def because(self) -> str:
-        """Why this alternative applies when it does, in words."""
+        """The conditions under which this alternative applies, in words."""
         mark = self.mark
         reasons = [" and ".join(mark.when_given), " or ".join(mark.when_any_given)]
         given = [f"{reason} given" for reason in reasons if reason]
@@ -64,7 +63,7 @@ class Formula:
 
     @cached_property
     def text(self) -> Mapping[str, str]:
-        """The docstring's parts: `summary`, `source` and `differs`, each on one line."""
+        """The parts of the docstring: `summary`, `source` and `differs`, each on one line."""
         document = " ".join((inspect.getdoc(self.function) or "").split())
         document, _, differs = document.partition("Differs:")
         summary, _, source = document.partition("Source:")
@@ -73,29 +72,29 @@ class Formula:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A name, and the alternatives that can give its value."""
+    """A name, and the alternatives that can compute its value."""
 
     name: str
     formulas: tuple[Formula, ...] = field(repr=False)
 
     @cached_property
     def mark(self) -> Mark:
-        """The mark that speaks for all alternatives: that of the plain one, else of the first."""
+        """The mark that holds for all alternatives: that of the plain formula, or else of the first alternative."""
         return next((f for f in self.formulas if not f.variant), self.formulas[0]).mark
 
     @cached_property
     def category(self) -> str | None:
-        """The section of the config in which the name is listed; None for results."""
+        """The section of the config that lists the name; None for results."""
         return next((f.mark.category for f in self.formulas if f.mark.category), None)
 
     @cached_property
     def replaces(self) -> frozenset[str]:
-        """Names whose sources a value given for this one takes away."""
+        """Names whose sources do not count any more if a value is given for this quantity."""
         return frozenset(name for f in self.formulas for name in f.mark.replaces)
 
     @cached_property
     def summary(self) -> str:
-        """What the quantity is."""
+        """The summary of the docstring: what the quantity is."""
         return next((f for f in self.formulas if not f.variant), self.formulas[0]).text["summary"]
 
     @property
@@ -105,7 +104,7 @@ class Quantity:
 
     @cached_property
     def always(self) -> Formula | None:
-        """The only formula, if it waits for nothing; most quantities have one."""
+        """The only formula, if it has no condition; most quantities have one."""
         only = self.formulas[0] if len(self.formulas) == 1 else None
         return only if only and only.mark.choice is None and frozenset() in only.mark.clauses else None
 
@@ -125,7 +124,7 @@ class Catalogue(Mapping[str, Quantity]):
         """Collects the formulas.
 
         Raises:
-            WiringError: for arguments nobody computes, selectors as arguments, alternatives that tie.
+            WiringError: if nothing computes an argument, if an argument is a selector, or if two alternatives tie.
         """
         by_name: dict[str, list[Formula]] = {}
         for formula in _with_all_choices(list(formulas)):
@@ -138,11 +137,11 @@ class Catalogue(Mapping[str, Quantity]):
             raise WiringError(problems)
 
     def __getitem__(self, name: str) -> Quantity:
-        """The quantity of a name; `X__if_dense`, an argument that asks for one kind of layers, is the quantity X."""
+        """The quantity of a name. `X__if_dense`, an argument for one kind of layers, belongs to the quantity X."""
         return self._quantities[name.partition("__")[0]]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a quantity of just this name."""
+        """Whether a quantity has exactly this name."""
         return name in self._quantities
 
     def __iter__(self) -> Iterator[str]:
@@ -152,7 +151,7 @@ class Catalogue(Mapping[str, Quantity]):
         return len(self._quantities)
 
     def __eq__(self, other: object) -> bool:
-        """A catalogue is equal to itself alone, so that what is made from it can be remembered."""
+        """A catalogue is equal only to itself, so that results which depend on it can be cached."""
         return self is other
 
     def __hash__(self) -> int:
@@ -179,7 +178,10 @@ class Catalogue(Mapping[str, Quantity]):
 
 
 def _with_all_choices(formulas: list[Formula]) -> Iterator[Formula]:
-    """The formulas; a selector may also be each value that an alternative is for, which its page need not list."""
+    """The formulas.
+
+    A selector gets as choices also the values that select alternatives, so its page need not list them.
+    """
     named: dict[str | None, list[str]] = {}
     for formula in formulas:
         named.setdefault(formula.mark.choice, []).append(str(formula.mark.value))
@@ -191,7 +193,7 @@ def _with_all_choices(formulas: list[Formula]) -> Iterator[Formula]:
 
 
 def collect(module: ModuleType) -> list[Formula]:
-    """The marked functions of a page: the rows of its table, and its formulas in the order they are written."""
+    """The marked functions of a page: the rows of its table, then its formulas in the order of the file."""
     found = []
     own = [f for f in vars(module).values() if mark_of(f) is not None and f.__module__ == module.__name__]
     for function in (*rows_of(module), *(member for each in own for member in members_of(each))):
@@ -206,7 +208,7 @@ def collect(module: ModuleType) -> list[Formula]:
 
 
 def pages(folder: str = "", names: Iterable[str] = ()) -> Iterator[ModuleType]:
-    """All pages of the book in its order: a folder lists its own in `PAGES`."""
+    """All pages of the book in their order; a folder lists its pages in `PAGES`."""
     for name in names or CHAPTERS:
         module = importlib.import_module(f"{BOOK}.{folder}{name}")
         own = getattr(module, "PAGES", None)
@@ -218,7 +220,7 @@ def pages(folder: str = "", names: Iterable[str] = ()) -> Iterator[ModuleType]:
 
 @lru_cache(maxsize=8)
 def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
-    """The catalogue of amped's own pages and of `extra` modules, whose formulas replace ours of the same name.
+    """The catalogue of amped's pages and of `extra` modules, whose formulas replace amped's formulas of equal names.
 
     Raises:
         WiringError: if the formulas contradict one another.
@@ -227,7 +229,7 @@ def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
     for page in (*pages(), *extra):
         users = page in extra
         own = [_by_todays_names(f) for f in collect(page)] if users else collect(page)
-        for name in {f.name for f in own if users and not f.variant}:  # the plain name stands for all of ours
+        for name in {f.name for f in own if users and not f.variant}:  # a plain formula of a user replaces all of ours
             found = {key: f for key, f in found.items() if key[0] != name}
         for formula in own:
             key = (formula.name, formula.variant)
@@ -238,7 +240,7 @@ def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
 
 
 def _by_todays_names(formula: Formula) -> Formula:
-    """A user's formula, which may have been written with names that amped had before."""
+    """A formula of a user with the current names of quantities; the user may have written former names."""
     now = aliases().former
 
     def named(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -259,7 +261,7 @@ def _title(formula: Formula) -> str:
 
 
 def _tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
-    """Whether some set of given names and choices makes both apply equally, with nothing more specific above them."""
+    """Whether both alternatives can apply with equal specificity, and no other alternative is more specific."""
     a, b = one.mark, other.mark
     if a.choice and a.choice == b.choice and a.value != b.value:
         return False
@@ -274,7 +276,7 @@ def _tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
 
 
 def unit_of_name(name: str) -> str | None:
-    """The unit that the last word of a name (before any `_per_` or `_between_`) promises, or None."""
+    """The unit that the last word of a name promises, or None. Words after `_per_` or `_between_` do not count."""
     stem = re.split(r"_per_|_between_", name)[0]
     words = {
         "time": "s",

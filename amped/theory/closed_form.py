@@ -1,8 +1,8 @@
-"""The closed form of AMPeD: every operation at one sustained rate, ring collectives inside the node, then across nodes.
+"""The closed form of AMPeD: all products run at one sustained rate; collectives are rings inside the node, then across.
 
-What lies across nodes carries the share that the ring inside the node left to each accelerator, so its volume is
-divided by the degree inside. Nothing overlaps with computation. Gradients leave latency out: they are few large
-messages.
+The ring inside the node leaves to each accelerator an equal share of the payload. The message across nodes is therefore
+the payload divided by the degree inside. No communication overlaps computation. Gradients have no latency, because they
+are few large messages.
 """
 
 import numpy as np
@@ -18,13 +18,16 @@ from amped.theory.records import CONTRACTIONS, Collective, Duration, total
 
 @quantity("count")
 def layer_passes(layers, multi_token_prediction_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch):
-    """Times that an accelerator runs a layer forward in a step, on average over the stages. Source: definition."""
+    """The number of forward passes of layers that an accelerator runs in a step, on average over the stages.
+
+    Source: definition.
+    """
     return (layers + multi_token_prediction_layers) / pipeline_parallel_degree * number_of_microbatches_per_minibatch
 
 
 @quantity("1/s", category=ACCELERATOR)
 def nonlinear_operation_rate(vector_flop_rate, flops_per_nonlinear_operation):
-    """Exponentials and the like in a second, from the vector rate.
+    """The rate of exponentials and similar functions, from the rate of the vector units.
 
     Source: CUDA C programming guide, throughput table.
     """
@@ -39,47 +42,63 @@ def nonlinear_operation_rate(vector_flop_rate, flops_per_nonlinear_operation):
 def nonlinear_operation_rate__of_units(
     frequency, number_of_cores, nonlinear_functional_units_per_core, nonlinear_operations_per_cycle_per_unit
 ):
-    """Exponentials and the like in a second, from the units that compute them. Source: AMPeD, nonlinear operations."""
+    """The rate of exponentials and similar functions, from the units that compute them.
+
+    Source: AMPeD, nonlinear operations.
+    """
     units = number_of_cores * nonlinear_functional_units_per_core
     return frequency * units * nonlinear_operations_per_cycle_per_unit
 
 
 @quantity("count")
 def multiply_accumulate_bit_slices(weight_precision, multiply_accumulate_unit_width):
-    """Passes of a weight's bits through a matrix unit. Source: AMPeD, computation time."""
+    """The number of times that a matrix unit processes a slice of the bits of a weight.
+
+    Source: AMPeD, computation time.
+    """
     return np.ceil(weight_precision / multiply_accumulate_unit_width)
 
 
 @quantity("count")
 def gradient_multiply_accumulate_bit_slices(weight_precision, gradient_precision, multiply_accumulate_unit_width):
-    """Passes of the wider of weight and gradient through a matrix unit. Source: AMPeD, backward pass."""
+    """The number of times that a matrix unit processes a slice of bits in a gradient product.
+
+    The wider of weight and gradient counts. Source: AMPeD, backward pass.
+    """
     return np.ceil(np.maximum(weight_precision, gradient_precision) / multiply_accumulate_unit_width)
 
 
 @quantity("count")
 def nonlinear_bit_slices(activation_precision, nonlinear_unit_width):
-    """Passes of an activation's bits through a nonlinear unit. Source: AMPeD, nonlinear operations."""
+    """The number of times that a nonlinear unit processes a slice of the bits of an activation.
+
+    Source: AMPeD, nonlinear operations.
+    """
     return np.ceil(activation_precision / nonlinear_unit_width)
 
 
 @quantity("s", choice="performance_model", value="amped")
 def multiply_accumulate_time__amped(matrix_peak_flop_rate, flops_per_multiply_accumulate, matrix_efficiency):
-    """Time of one multiply-accumulate, C_MAC.
+    """The time of one multiply-accumulate, C_MAC.
 
-    Source: AMPeD, computation time. Differs: the datasheet's peak in the format chosen stands before clock times units.
+    Source: AMPeD, computation time. Differs: it uses the datasheet's peak rate of the chosen format instead of clock
+    times units.
     """
     return flops_per_multiply_accumulate / (matrix_peak_flop_rate * matrix_efficiency)
 
 
 @quantity("s", choice="performance_model", value="amped")
 def nonlinear_operation_time__amped(nonlinear_operation_rate):
-    """Time of one nonlinear operation, C_nonlin. Source: AMPeD, nonlinear operations."""
+    """The time of one nonlinear operation, C_nonlin. Source: AMPeD, nonlinear operations."""
     return 1 / nonlinear_operation_rate
 
 
 @quantity("count")
 def softmax_operations(microbatch_tokens, context, attention_heads, tensor_parallel_rows, attention_passes):
-    """Exponentials of the softmax on one accelerator, forward, in a step. Source: AMPeD, nonlinear operations."""
+    """The number of exponentials of the softmax on one accelerator, in the forward passes of a step.
+
+    Source: AMPeD, nonlinear operations.
+    """
     return microbatch_tokens * context * attention_heads / tensor_parallel_rows * attention_passes
 
 
@@ -95,7 +114,7 @@ def activation_function_operations(
     MoE_stage_layers,
     number_of_microbatches_per_minibatch,
 ):
-    """Activation functions on one accelerator, forward, in a step: one for each hidden unit.
+    """The number of activation functions on one accelerator, in the forward passes of a step: one for each hidden unit.
 
     Source: AMPeD, nonlinear operations.
     """
@@ -115,7 +134,7 @@ def layer_products(
     MoE_fraction,
     entry_costs,
 ):
-    """The products of a layer, those of attention too, whatever kernel computes them.
+    """The matrix products of a layer; those of attention are in it, whatever kernel computes them.
 
     Source: AMPeD, computation time.
     """
@@ -144,7 +163,7 @@ def PART_durations__amped(
     gradient_multiply_accumulate_bit_slices,
     flops_per_multiply_accumulate,
 ):
-    """Time of each product at one rate, which no shape changes; nothing else takes time.
+    """The time of each product of the PART at one rate, whatever its shape. Other operators take no time.
 
     Source: AMPeD, computation time.
     """
@@ -170,7 +189,14 @@ def layer_forward_time__amped(
     nonlinear_operation_time,
     nonlinear_bit_slices,
 ):
-    """Forward time of a stage's layers, stage_layers · U_f. Source: AMPeD, computation time."""
+    """The forward time of the layers of a stage in a step, stage_layers · U_f.
+
+    It is the time of the products and of the nonlinear operations:
+
+        products · C_MAC · (bit slices) + (nonlinear operations) · C_nonlin · (bit slices)
+
+    Source: AMPeD, computation time.
+    """
     nonlinear = (softmax_operations + activation_function_operations) * nonlinear_operation_time * nonlinear_bit_slices
     return layer_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices + nonlinear
 
@@ -179,7 +205,10 @@ def layer_forward_time__amped(
 def compute_forward_time__amped(
     layer_forward_time, output_head_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_bit_slices
 ):
-    """Forward time of layers and head. Source: AMPeD, computation time. Differs: AMPeD leaves the head out."""
+    """The forward time of the layers of a stage and of the output head, in a step.
+
+    Source: AMPeD, computation time. Differs: AMPeD leaves the output head out.
+    """
     return (
         layer_forward_time
         + output_head_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices
@@ -197,7 +226,7 @@ def compute_backward_time__amped(
     nonlinear_operation_time,
     nonlinear_bit_slices,
 ):
-    """Time of the gradients of all inputs, stage_layers · U_b: as many operations as forward.
+    """The time of all input gradients in a step, stage_layers · U_b: as many operations as in the forward passes.
 
     Source: AMPeD, backward pass.
     """
@@ -213,7 +242,10 @@ def weight_update_time__amped(
     multiply_accumulate_time,
     multiply_accumulate_bit_slices,
 ):
-    """Time of the gradients of all weights, stage_layers · U_w: products only. Source: AMPeD, weight update."""
+    """The time of all weight gradients in a step, stage_layers · U_w: only products count.
+
+    Source: AMPeD, weight update.
+    """
     products = layer_multiply_accumulates + output_head_multiply_accumulates
     return products * multiply_accumulate_time * multiply_accumulate_bit_slices
 
@@ -232,9 +264,10 @@ def recomputation_time__amped(
     recomputed_product_fraction,
     layer_multiply_accumulates,
 ):
-    """Time to run layers forward again, or of each its scores, softmax and values, or a share of the other products.
+    """The time to recompute activations in a step.
 
-    Source: arXiv 2205.05198, section 5. Differs: AMPeD has none.
+    It is the sum of the recomputed shares of whole layers, of attention cores (scores, softmax and weighted values),
+    and of the other products. Source: arXiv 2205.05198, section 5. Differs: AMPeD has no recomputation.
     """
     core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices
     core = core + softmax_operations * nonlinear_operation_time * nonlinear_bit_slices
@@ -254,9 +287,10 @@ def optimizer_traffic_bytes_per_EXPERT_parameter__amped(
     EXPERT_gradient_shards,
     EXPERT_optimizer_state_shards,
 ):
-    """Bytes that an optimizer step moves for a parameter: weight and states twice, the gradient once; ZeRO shares each.
+    """The bytes that an optimizer step moves for one EXPERT_parameter of an accelerator.
 
-    Source: definition. Differs: AMPeD has none.
+    The step reads and writes the weight and the states, and reads the gradient. ZeRO shards each of them. Source:
+    definition. Differs: AMPeD has no optimizer.
     """
     weight, states = 2 * weight_precision, 2 * optimizer_states_per_parameter * optimizer_state_precision
     gradient = gradient_precision / EXPERT_gradient_shards
@@ -271,48 +305,59 @@ def optimizer_time__amped(
     optimizer_traffic_bytes_per_expert_parameter,
     memory_bandwidth,
 ):
-    """Time of an optimizer step on the stage that has most parameters. Source: definition. Differs: AMPeD has none."""
+    """The time of an optimizer step on the stage that has the most parameters.
+
+    Source: definition. Differs: AMPeD has no optimizer.
+    """
     shared = non_expert_parameters_per_accelerator * optimizer_traffic_bytes_per_parameter
     experts = expert_parameters_per_accelerator * optimizer_traffic_bytes_per_expert_parameter
     return (shared + experts) / memory_bandwidth
 
 
-# --- tensor parallelism ----------------------------------------------------------------------------------------------
-
-
 # --- messages --------------------------------------------------------------------------------------------------------
 
-# Times that the payload goes round: gathered, scattered, or both.
+# How many times the payload passes around a ring: once to gather or to scatter, twice for both.
 ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1, "reduce": 1}
-# Where rings run, and over which link.
+# The place of each ring, and the link that it uses.
 LINKS = {"intra_node": "inter_accelerator_link", "inter_node": "inter_node_link"}
 
 
 def ring_time(c, place, link, steps=1):
-    """Time to go round the ring inside the node, or the ring across nodes with what the node left to each.
+    """The time of a ring inside the node, or of a ring across nodes with the share that the ring inside leaves.
 
-    `steps` is 0 where latency is left out. Source: Thakur et al., IJHPCA 19(1).
+    With `steps` of 0 latency is left out:
+
+        rounds · ((n − 1)/n · volume / sharing / bandwidth + steps · (n − 1) · latency)
+
+    Source: Thakur et al., IJHPCA 19(1).
     """
     size, sharing = {"intra_node": (c.intra, 1.0), "inter_node": (c.inter, c.intra)}[place]
     return ROUNDS[c.kind] * link.time((size - 1) / size * c.volume / sharing, steps * (size - 1))
 
 
 def rings_time(c, inside, across, steps=1):
-    """Time to go round both rings, one after the other. Source: Thakur et al., IJHPCA 19(1)."""
+    """The time of both rings, inside the node and across nodes, one after the other.
+
+    Source: Thakur et al., IJHPCA 19(1).
+    """
     return ring_time(c, "intra_node", inside, steps) + ring_time(c, "inter_node", across, steps)
 
 
 def all_to_all_time(c, inside, across):
-    """Time of an all-to-all: the share for other nodes leaves over the cards, the rest stays inside.
+    """The time of an all-to-all.
 
-    Source: AMPeD, mixture-of-experts communication.
+    The share for other nodes leaves over the network cards, then the rest stays inside the node. Source: AMPeD,
+    mixture-of-experts communication.
     """
     near = inside.time((c.intra - 1) / c.group.degree * c.volume, c.intra - 1)
     return near + across.time((c.inter - 1) / c.inter * c.volume * c.crossing, c.inter - 1)
 
 
 def send_time(c, inside, across, steps=1):
-    """Time to hand a block to a neighbor, across nodes if any neighbor is there. Source: Hockney, 1994 (α–β)."""
+    """The time to send a payload to a neighbor; across nodes, if the group spans several nodes.
+
+    Source: Hockney, 1994 (α–β).
+    """
     return np.where(c.inter > 1, across.time(c.volume, steps), inside.time(c.volume, steps) * (c.intra > 1))
 
 
@@ -322,9 +367,10 @@ TIMES = dict.fromkeys(ROUNDS, rings_time) | {"all_to_all": all_to_all_time, "sen
 @family(PLACE=tuple(LINKS), LINK=tuple(LINKS.values()), WHERE=("inside the node", "across nodes"))
 @quantity("s", choice="performance_model", value="amped")
 def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passes, communication_rounds):
-    """Time of tensor parallelism WHERE: ring all-reduces, across nodes of what the node left to do.
+    """The time of tensor-parallel rings WHERE, in a step.
 
-    Source: AMPeD, tensor-parallel communication WHERE.
+    The rings across nodes have the share that the rings inside leave. Source: AMPeD, tensor-parallel communication
+    WHERE.
     """
     once = total(c.count * ring_time(c, "PLACE", LINK[0]) for c in tensor_collectives)
     return once * layer_passes * communication_rounds
@@ -334,7 +380,10 @@ def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passe
 def exposed_tensor_communication_time__amped(
     intra_node_tensor_communication_time, inter_node_tensor_communication_time
 ):
-    """Time of tensor parallelism: inside, then across nodes. Source: AMPeD, tensor-parallel communication."""
+    """The tensor-parallel communication time of a step: inside the node, then across nodes.
+
+    Source: AMPeD, tensor-parallel communication.
+    """
     return intra_node_tensor_communication_time + inter_node_tensor_communication_time
 
 
@@ -342,9 +391,10 @@ def exposed_tensor_communication_time__amped(
 def exposed_pipeline_communication_time__amped(
     pipeline_collectives, inter_accelerator_link, inter_node_link, number_of_microbatches_per_minibatch
 ):
-    """Time to hand activations and gradients over one stage boundary, across nodes if any boundary is.
+    """The time in a step to send activations and gradients over one stage boundary.
 
-    Source: AMPeD, pipeline communication. Differs: interleaving sends as often as there are chunks, which is left out.
+    The boundary crosses nodes if the pipeline spans several nodes. Source: AMPeD, pipeline communication. Differs:
+    interleaving sends once for each chunk, which is left out.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
     once = total(c.count * send_time(c, inside, across, steps=0) for c in pipeline_collectives)
@@ -354,10 +404,10 @@ def exposed_pipeline_communication_time__amped(
 @family(KIND=("context", "expert"))
 @quantity("s", choice="performance_model", value="amped")
 def exposed_KIND_communication_time__amped(KIND_collectives, inter_accelerator_link, inter_node_link, layer_passes):
-    """Time of KIND parallelism: its exchanges inside the node and across nodes, one after the other.
+    """The KIND-parallel communication time of a step: inside the node and across nodes, one after the other.
 
-    Source: AMPeD, mixture-of-experts communication; arXiv 2310.01889; arXiv 2309.14509. Differs: AMPeD has no context
-    parallelism.
+    Source: AMPeD, mixture-of-experts communication; arXiv 2310.01889, section 3; arXiv 2309.14509, section 3. Differs:
+    AMPeD has no context parallelism.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
     return layer_passes * total(c.count * TIMES[c.kind](c, inside, across) for c in KIND_collectives)
@@ -368,19 +418,20 @@ def exposed_KIND_communication_time__amped(KIND_collectives, inter_accelerator_l
 
 @quantity("1")
 def gradient_all_reduce_fraction(zero_stage):
-    """Share of an all-reduce that the gradients need: with sharded weights its first half, the reduce-scatter.
+    """The share of an all-reduce that gradients need: half if weights are sharded, which is the reduce-scatter.
 
-    Source: arXiv 1910.02054, section 7. Differs: stage 2 may scatter gradients every micro-batch; here once a step.
+    Source: arXiv 1910.02054, section 7. Differs: stage 2 may scatter gradients for every micro-batch; here once a step.
     """
     return np.where(shares("weight", zero_stage), 0.5, 1.0)
 
 
 @quantity("1")
 def gathered_weight_fraction(zero_stage):
-    """Share of the weights that each pass of each micro-batch gathers: all where they are sharded.
+    """The share of the weights that each pass of each micro-batch gathers: all if they are sharded, else none.
 
-    Source: arXiv 1910.02054, section 7.2.2; arXiv 2304.11277 (FSDP). Differs: AMPeD multiplies the other communication
-    by 1 + M, M = 0.5, which is nothing where there is none and the same for one micro-batch as for a hundred.
+    Source: arXiv 1910.02054, section 7.2.2; arXiv 2304.11277 (FSDP), section 3.2.1. Differs: AMPeD multiplies the other
+    communication by 1 + M with M = 0.5. That adds nothing if there is no other communication, and it does not grow with
+    the number of micro-batches.
     """
     return np.where(shares("weight", zero_stage), 1.0, 0.0)
 
@@ -399,10 +450,10 @@ def STATE_collectives(
     replica_group,
     expert_replica_group,
 ):
-    """One KIND of the worst stage's STATE entries, and one of its experts'.
+    """The KINDs of the STATEs of the stage with the most parameters.
 
-    Source: arXiv 2104.04473, section 3.3. Differs: a tied embedding's sum over the first and last stage, and hybrid
-    sharding, are left out.
+    One is for the shared parameters, one for the routed experts. Source: arXiv 2104.04473, section 3.3. Differs: the
+    sum of a tied embedding over the first and last stage, and hybrid sharding, are left out.
     """
     shared = non_expert_parameters_per_accelerator * STATE_precision
     experts = expert_parameters_per_accelerator * STATE_precision
@@ -415,7 +466,7 @@ def STATE_collectives(
 @family(PLACE=tuple(LINKS), LINK=tuple(LINKS.values()), WHERE=("inside the node", "across nodes"))
 @quantity("s", choice="performance_model", value="amped")
 def PLACE_gradient_communication_time__amped(gradient_collectives, LINK):
-    """Time of the gradient all-reduce WHERE. Source: AMPeD, gradient all-reduce."""
+    """The time of the gradient all-reduce WHERE, in a step. Source: AMPeD, gradient all-reduce."""
     return total(c.count * ring_time(c, "PLACE", LINK[0], steps=0) for c in gradient_collectives)
 
 
@@ -427,7 +478,10 @@ def weight_gathering_time__amped(
     number_of_microbatches_per_minibatch,
     communication_rounds,
 ):
-    """Time to gather sharded weights, inside and then across nodes. Source: arXiv 1910.02054, section 7.2.2."""
+    """The time to gather sharded weights in a step, inside the node and then across nodes.
+
+    Source: arXiv 1910.02054, section 7.2.2.
+    """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
     once = total(c.count * rings_time(c, inside, across, steps=0) for c in weight_collectives)
     return once * number_of_microbatches_per_minibatch * communication_rounds
@@ -437,7 +491,7 @@ def weight_gathering_time__amped(
 def exposed_data_communication_time__amped(
     intra_node_gradient_communication_time, inter_node_gradient_communication_time, weight_gathering_time
 ):
-    """Time of data parallelism: gradients inside, then across nodes, and sharded weights.
+    """The data-parallel communication time of a step: the all-reduce of gradients, and the gathers of sharded weights.
 
     Source: AMPeD, gradient all-reduce.
     """
@@ -456,25 +510,30 @@ def pipelined_work_time(
     weight_update_time,
     exposed_tensor_communication_time,
 ):
-    """Time of a stage's passes in a step, with what they wait for. Source: AMPeD, pipeline bubbles."""
+    """The time of the passes of a stage in a step, with recomputation and tensor-parallel communication.
+
+    Source: AMPeD, pipeline bubbles.
+    """
     work = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time
     return work + exposed_tensor_communication_time
 
 
 @quantity("s", **ZERO_BUBBLE_H1)
 def bubble_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, weight_update_time):
-    """What a stage waits for in ZB-H1: weight gradients fill what they can, F + B − W.
+    """The time of a step whose (p − 1)/(m·v)-fold is the bubble of the schedule ZB-H1: F + B − W.
 
-    Source: arXiv 2401.10241, table 2. Differs: where W is longer than F, it fills no more than F.
+    F, B and W are the times of forward passes, input gradients and weight gradients. Weight gradients fill the bubble
+    as far as they can. Source: arXiv 2401.10241, table 2. Differs: if W is longer than F, it fills only F.
     """
     return pipelined_work_time - weight_update_time - np.minimum(weight_update_time, compute_forward_time)
 
 
 @quantity("s", **ZERO_BUBBLE_V)
 def bubble_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, weight_update_time):
-    """What a stage waits for in a V: half an input gradient, or what of one no weight gradient covers.
+    """The time of a step whose (p − 1)/(m·v)-fold is the bubble of the V-shaped schedule: max(B/2, B − W).
 
-    Source: arXiv 2405.15362, section 3; for input gradients no shorter than the other passes.
+    B and W are the times of input gradients and weight gradients. Assumes that B is at least as long as the other
+    passes. Source: arXiv 2405.15362, section 3.
     """
     input_gradient = pipelined_work_time - weight_update_time - compute_forward_time
     return np.maximum(input_gradient / 2, input_gradient - weight_update_time)
@@ -488,22 +547,26 @@ def pipeline_bubble_time__amped(
     virtual_pipeline_stages,
     bubble_work_time,
 ):
-    """Time that stages wait for the first and the last micro-batch.
+    """The time of a step in which stages wait for the first and the last micro-batches.
+
+    With p stages, m micro-batches in a flush, and v chunks a stage:
+
+        exposed_bubble_fraction · bubble_work_time · (p − 1) / (m · v)
 
     Source: AMPeD, pipeline bubbles; arXiv 2104.04473, section 2.2. Differs: AMPeD's code divides the compute part by
-    layers again.
+    the number of layers once more.
     """
     idle = (pipeline_parallel_degree - 1) / (microbatches_per_flush * virtual_pipeline_stages)
     return exposed_bubble_fraction * idle * bubble_work_time
 
 
-# --- what runs beside computation ------------------------------------------------------------------------------------
+# --- overlap ---------------------------------------------------------------------------------------------------------
 
 
 @family(KIND=PARALLELISMS)
 @quantity("s", choice="performance_model", value="amped")
 def hidden_KIND_communication_time__amped():
-    """KIND-parallel communication that runs beside computation: none in the closed form.
+    """The KIND-parallel communication time that overlaps computation: zero in the closed form.
 
     Source: AMPeD, training time.
     """
@@ -521,5 +584,5 @@ def the_closed_form_has_one_dimension__amped(tensor_parallel_columns, activation
 
 @quantity("boolean", constrains="optimizer_offload", choice="performance_model", value="amped", **OFFLOADED)
 def the_closed_form_offloads_nothing__amped(optimizer_offload, activation_offload, weight_offload):
-    """The closed form has no host: nothing is offloaded unless performance_model is operators. Source: definition."""
+    """The closed form has no offload to the host: offload needs the performance_model operators. Source: definition."""
     return optimizer_offload + activation_offload + weight_offload == 0

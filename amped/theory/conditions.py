@@ -1,9 +1,9 @@
-"""Conditions under which formulas apply, where several pages name the same.
+"""Conditions under which formulas apply, if several pages use them.
 
-A page uses one in its mark: `@quantity("byte", **OFFLOADED)`.
+A page uses a condition in a mark: `@quantity("byte", **OFFLOADED)`.
 """
 
-# What may lie on the host: a formula about that applies where one of these is given.
+# States that may be offloaded to the host. A formula about offload applies if one of these parameters is given.
 OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
 OFFLOADED = {"when_any_given": OFFLOADS}
 # A layout lists the layers of every pipeline stage.

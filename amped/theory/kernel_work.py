@@ -1,6 +1,7 @@
-"""What kernels do, by kind: operations, tensors that pass through memory, functions, random numbers, what is kept.
+"""The work of kernels by kind: operations, memory traffic, functions, random numbers, and what is kept for backward.
 
-The one home of these facts. The operators of an estimate, the kernels that are measured and the ladder read them.
+These facts stand only here. The operators of an estimate, the measured kernels and the ladder of kernel models use
+them.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from amped.theory.records import WEIGHTED, Gemm, Operator, Record
 
 
 class Traffic(NamedTuple):
-    """What one call of a kernel does; in the table below, what it does for an entry of one byte.
+    """The work of one call of a kernel. In the tables below it is the work for one entry, if an entry has one byte.
 
     Attributes:
-        flops: additions, products and comparisons.
+        flops: additions, multiplications and comparisons.
         read, written: bytes that must move.
         functions: exponentials, roots and quotients that are evaluated.
         drawn: random numbers.
@@ -36,14 +37,17 @@ class Traffic(NamedTuple):
         return Traffic(*(part * share for part in self))
 
     def of(self, entries: Any, precision: Any, flop: Any = 1.0) -> Traffic:
-        """That of many entries: their bytes each, and what an elementary operation counts."""
+        """The work for many entries of `precision` bytes each; an elementary operation counts as `flop` operations."""
         flops = self.flops * flop * entries
         moved = (part * precision * entries if part else 0.0 for part in (self.read, self.written))
         return Traffic(flops, *moved, *(part * entries if part else 0.0 for part in (self.functions, self.drawn)))
 
 
 class Work(NamedTuple):
-    """What a kernel does forward, what its gradient does, if there are both, and the bytes that it keeps for that."""
+    """The work of a kernel in the forward pass and of its gradient, and the bytes that it keeps for the gradient.
+
+    `forward` or `backward` is None if the kernel does not run in that pass.
+    """
 
     forward: Any = None
     backward: Any = None
@@ -53,7 +57,7 @@ class Work(NamedTuple):
         return Work(*map(add, self, other))
 
     def of(self, entries: Any, precision: Any, flop: Any = 1.0) -> Work:
-        """That of many entries, as of `Traffic`."""
+        """The work for many entries of `precision` bytes each; an elementary operation counts as `flop` operations."""
         forward, backward = (each.of(entries, precision, flop) for each in (self.forward, self.backward))
         return Work(forward, backward, self.kept * precision * entries)
 
@@ -61,52 +65,54 @@ class Work(NamedTuple):
 Each = TypeVar("Each", Traffic, Work)
 
 
-# Operations of an entry: arXiv 2007.00072, table 3. A GELU is its tanh form: tanh and sigmoid are an exponential and a
-# quotient.
+# The operations of an entry are those of arXiv 2007.00072, table 3. GELU is counted in its tanh form. A tanh or a
+# sigmoid is one exponential and one quotient.
 NORM = Work(Traffic(flops=7, read=1, written=1), Traffic(flops=13, read=4, written=1), kept=1)
 SOFTMAX = Work(Traffic(flops=4, read=1, written=1, functions=1), Traffic(flops=4, read=2, written=1), kept=1)
 ACTIVATION = Work(
     Traffic(flops=9, read=1, written=1, functions=2), Traffic(flops=14, read=2, written=1, functions=2), kept=1
 )
 DROPOUT = Work(Traffic(flops=1, read=1, written=1, drawn=1), Traffic(flops=1, read=1, written=1))
-# A cast, maximum, difference, exponential, sum and logarithm of each logit. Source: Megatron-LM,
+# For each logit a cast, maximum, difference, exponential, sum and logarithm. Source: Megatron-LM,
 # vocab_parallel_cross_entropy.
 CROSS_ENTROPY = Work(
     Traffic(flops=6, read=1, written=1, functions=1), Traffic(flops=3, read=1, written=1, functions=1), kept=1
 )
-# A row of a table looked up; its gradient added to the table's. Source: definition.
+# Forward, a row of the table is read; backward, its gradient is added to that of the table. Source: definition.
 EMBEDDING = Work(Traffic(flops=1, read=1, written=1), Traffic(flops=1, read=2, written=1))
-# Softmax, top-k and balance loss of a router, each a pass over its probabilities. Source: arXiv 2101.03961, section
-# 2.2.
+# Softmax, top-k and balance loss of a router; each passes over its probabilities once. Source: arXiv 2101.03961,
+# section 2.2.
 ROUTING = Work(Traffic(flops=6, read=3, written=3), Traffic(flops=6, read=3, written=2), kept=1)
-# A pair of entries turned by their position. Source: arXiv 2104.09864, eq. 34.
+# Rotary positions rotate each pair of entries. Source: arXiv 2104.09864, eq. 34.
 ROTATION = Traffic(flops=3, read=1, written=1)
 COPY, READ, WRITE = Traffic(read=1, written=1), Traffic(flops=1, read=1), Traffic(written=1)
 ADDITION, MOVE = Traffic(flops=1, read=2, written=1), Traffic(flops=1, read=1, written=1)
-# A sign, a sum and two products beside its functions. Source: arXiv 2002.05202, equation 6.
+# SwiGLU has a change of sign, a sum and two products besides its functions. Source: arXiv 2002.05202, equation 6.
 SWIGLU = Traffic(flops=4, read=2, written=1, functions=2)
-# Update of a parameter in full precision with its gradient and moments: a root, and the quotients by it and by the
-# bias. Source: arXiv 1412.6980, algorithm 1.
+# Adam updates a parameter in full precision with its gradient and moments; its functions are a root, and the quotients
+# by this root and by the bias. Source: arXiv 1412.6980, algorithm 1.
 ADAM = Traffic(flops=15, read=4, written=3, functions=3)
-# Products of a fused attention backward for each one forward: scores again, and four gradients of two.
-# Source: arXiv 2307.08691, section 4.1.
+# The backward pass of a fused attention has 2.5 times the products of its forward pass, which has two: it computes the
+# scores again, and four gradient products. Source: arXiv 2307.08691, section 4.1.
 FUSED_BACKWARD_PRODUCTS = 2.5
 
 
 def fused(*parts: Traffic) -> Traffic:
-    """Kernels of an entry as one, which reads what the first reads and writes what the last writes."""
+    """The work of several kernels fused into one: it reads what the first reads, and writes what the last writes."""
     whole = reduce(add, parts)
     return whole._replace(read=parts[0].read, written=parts[-1].written)
 
 
 @dataclass(frozen=True, slots=True)
 class EntryCosts(Record):
-    """What an entry costs an accelerator.
+    """The costs of an entry on an accelerator.
 
     Attributes:
-        product: operations that a multiply-accumulate counts; flop: those of an elementary operation.
-        activation: bytes of an activation; operand: of what a product with a weight reads; gradient: of a weight's
-            gradient.
+        product: operations that one multiply-accumulate counts as.
+        flop: operations that one elementary operation counts as.
+        activation: bytes of an activation.
+        operand: bytes of an entry that a product with a weight reads.
+        gradient: bytes of an entry of a weight gradient.
     """
 
     product: Any
@@ -116,7 +122,7 @@ class EntryCosts(Record):
     gradient: Any
 
     def of(self, each: Each, entries: Any, precision: Any = None) -> Each:
-        """What a kernel does with entries of the precision of activations, or of another."""
+        """The work of a kernel for many entries, in the precision of activations unless another is given."""
         return each.of(entries, self.activation if precision is None else precision, self.flop)
 
 
@@ -132,7 +138,7 @@ def operator(
     panels: Any = 1.0,
     after: tuple[str, ...] = (),
 ) -> Operator:
-    """An operator in one pass, which is one kernel for each panel; `sides` are m, n, k and batch."""
+    """An operator in one pass, with one kernel for each panel; `sides` are m, n, k and batch."""
     own = (work.flops, work.read, work.written)
     functions, drawn = work.functions, work.drawn
     return Operator(
@@ -149,11 +155,12 @@ def contraction(
     kind: str = "contraction",
     after: tuple[str, ...] = (),
 ) -> tuple[Operator, ...]:
-    """A matrix product and the products that give the gradients of its two operands.
+    """A matrix product, and the two products that compute the gradients of its operands.
 
-    A weight's gradient is added to what is there. A product of activations, and the output head, read entries of the
-    precision of activations; the others may read narrower ones, cast before them. Each panel of k passes over the
-    output once more. Source: arXiv 2410.00273, section 3.
+    The product of a weight gradient adds to the gradient that is already there. Products of activations, and the output
+    head, read entries in the precision of activations. Other products may read narrower entries, to which an operator
+    before them casts. Each panel of the inner dimension k passes over the output once more. Source: arXiv 2410.00273,
+    section 3.
     """
     m, n, k, batch, panels = gemm.m, gemm.n, gemm.k, gemm.batch, gemm.panels
     flops = m * n * k * batch * cost.product
@@ -178,7 +185,7 @@ def contraction(
 def streamed(
     name: str, kind: str, rows: Any, width: Any, work: Work, *, count: Any = 1.0, after: tuple[str, ...] = ()
 ) -> tuple[Operator, ...]:
-    """An operator that passes over `rows` of `width` entries, forward, backward or both."""
+    """An operator that passes over `rows` of `width` entries in the forward pass, in the backward pass, or in both."""
     passes = (("forward", work.forward, work.kept), ("input_gradient", work.backward, 0.0))
     return tuple(
         operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=kept, count=count, after=after)
@@ -189,7 +196,13 @@ def streamed(
 
 @dataclass(frozen=True, slots=True)
 class ActivationPolicy(Record):
-    """What an activation function keeps: bytes of its input and of a mask, and whether its output is computed again."""
+    """What an activation function keeps for the backward pass.
+
+    Attributes:
+        kept: bytes of its input, for one entry.
+        mask: bytes of a mask, for one entry.
+        again: 1 if the backward pass computes the output again, else 0.
+    """
 
     kept: Any
     mask: Any
@@ -197,10 +210,10 @@ class ActivationPolicy(Record):
 
 
 def activation_work(up: Gemm, entries: Any, cost: EntryCosts, policy: ActivationPolicy, bias: Any = 0.0) -> Work:
-    """Work of an activation function with its gate; for a `bias` its gradient reads the inputs once more.
+    """The work of an activation function with its gate; with a `bias` its gradient reads the inputs once more.
 
-    A mask is kept where it works in place; where its output is computed again, the backward pass does the forward one's
-    work.
+    A function that works in place keeps a mask. If its output is computed again, the backward pass also does the work
+    of the forward pass.
     """
     inputs, output, mask = up.m * up.n * up.batch * cost.activation, entries * cost.activation, entries * policy.mask
     function = cost.of(ACTIVATION.forward, entries)._replace(read=inputs)

@@ -1,4 +1,4 @@
-"""Records of networks: links, algorithms, and what turns a collective into a duration."""
+"""Records of networks: links, algorithms, and the networks that compute the duration of a collective."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from typing import Any
 
 from amped.theory.records import Collective, Duration, Record, fastest
 
-# The time of a collective on a network.
+# A function that computes the time of a collective on a network.
 Equation = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Link(Record):
-    """What one accelerator has of a network: byte/s of large messages per direction, and seconds of one step.
+    """The link of one accelerator to a network.
 
-    A message has the bandwidth once it is longer than `ramp`: so many bytes are lost until then.
+    A message reaches the bandwidth when it is much longer than `ramp`.
+
+    Attributes:
+        bandwidth: bytes a second of large messages, per direction.
+        latency: seconds of one step.
+        ramp: bytes that are lost until a message reaches the bandwidth.
     """
 
     bandwidth: Any
@@ -24,23 +29,23 @@ class Link(Record):
     ramp: Any = 0.0
 
     def time(self, volume: Any, steps: Any = 1.0) -> Any:
-        """The time to send so many bytes in so many steps. Source: Hockney, 1994 (α–β)."""
+        """The time to send `volume` bytes in `steps` steps. Source: Hockney, 1994 (α–β)."""
         return (volume + self.ramp) / self.bandwidth + steps * self.latency
 
     def losing(self, ramp: Any) -> Link:
-        """The same link with so many bytes as its ramp."""
+        """This link with another ramp."""
         return replace(self, ramp=ramp)
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm(Record):
-    """A way to gather a payload, to scatter it, or to do both, which is to reduce it to all.
+    """An algorithm that gathers a payload, scatters it, or does both (all-reduce).
 
     Attributes:
-        time: from the collective, the times that its payload goes round (1 to gather or to scatter, 2 for both), and
-            the network.
-        gathers: whether it is considered to gather or scatter too; else it only reduces to all.
-        allowed: 1 where it is considered.
+        time: the function that computes the time. It takes the collective, the number of rounds (1 to gather or to
+            scatter, 2 for both), and the network.
+        gathers: whether the algorithm is considered for gathers and scatters too; otherwise only for an all-reduce.
+        allowed: 1 if the algorithm is considered, else 0.
     """
 
     time: Callable[[Any, Any, Any], Any]
@@ -48,17 +53,17 @@ class Algorithm(Record):
     allowed: Any = 1.0
 
     def where(self, allowed: Any) -> Algorithm:
-        """The same algorithm, considered only where `allowed` is 1."""
+        """This algorithm, considered only where `allowed` is 1."""
         return replace(self, allowed=allowed)
 
 
 @dataclass(frozen=True, slots=True)
 class Network(Record):
-    """What the time of a collective depends on beside its group and payload.
+    """What determines the time of a collective, besides its group and its payload.
 
     Attributes:
         times: the equation of each kind of collective.
-        algorithms: those that are considered; the fastest counts.
+        algorithms: the algorithms that are considered; the fastest one counts.
         overhead: seconds of a call.
         inside: the link inside the node.
     """
@@ -76,7 +81,7 @@ class Network(Record):
         return tuple(Duration(c.name, c.kind, "communication", self.time(c), 1.0, c.count) for c in collectives)
 
     def time(self, c: Collective) -> Any:
-        """The time of one call; none in a group of one, or of nothing."""
+        """The time of one call of a collective; zero for a group of one accelerator or an empty payload."""
         return ((c.group.degree > 1) & (c.volume > 0 * c.volume)) * (self.overhead + self.times[c.kind](c, self))
 
     def fastest(self, c: Collective, passes: int, algorithms: Iterable[Algorithm]) -> Any:
@@ -86,12 +91,12 @@ class Network(Record):
 
 @dataclass(frozen=True, slots=True)
 class Links(Network):
-    """Electrical networks: a fast one inside the node and a slow one across nodes.
+    """Electrical networks: a fast network inside the node, and a slow network across nodes.
 
     Attributes:
         across: the link across nodes.
-        tree: bandwidth of a tree as a share of a ring's; switch: share of the fast bandwidth that a reducing switch
-            reaches.
+        tree: the bandwidth of a tree as a share of the bandwidth of a ring.
+        switch: the share of the fast bandwidth that a reduction in the switch reaches.
     """
 
     across: Link
@@ -101,12 +106,14 @@ class Links(Network):
 
 @dataclass(frozen=True, slots=True)
 class Circuits(Network):
-    """Optical circuits across nodes, and electrical links inside.
+    """Optical circuits across nodes, and electrical links inside the node.
 
     Attributes:
-        wavelength: the link that one of `wavelengths` is, which at most `circuits` circuits at once share out.
-        setting: seconds of a step until its circuits are there.
-        flat: 1 where circuits join the accelerators of a node too.
+        wavelength: the link of one wavelength.
+        wavelengths: the number of wavelengths of an accelerator; its circuits share them.
+        circuits: the greatest number of circuits that an accelerator has at once.
+        setting: seconds for which a step waits until its circuits are set.
+        flat: 1 if circuits also join the accelerators of a node.
     """
 
     wavelength: Link

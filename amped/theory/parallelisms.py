@@ -1,4 +1,4 @@
-"""The parallelisms, and what replicas share out: tables that formulas, results, searches and reports are made from."""
+"""Tables of the parallelisms and of the sharding strategies; formulas, results, searches and reports use them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Parallelism:
-    """A way to share the work out over accelerators.
+    """A way to distribute the work over accelerators.
 
     Attributes:
-        name: what its quantities are named after: `NAME_parallel_degree`, `exposed_NAME_communication_time`, ….
-        place: where it stands when a mapping is written; None where its groups lie inside those of the others, so that
-            its
-            degree does not multiply the number of accelerators.
+        name: the name in its quantities: `NAME_parallel_degree`, `exposed_NAME_communication_time`, ….
+        place: its place in a written mapping. None if its groups lie inside the groups of the others, so that its
+            degree is not a factor of the number of accelerators.
     """
 
     name: str
     place: int | None
 
 
-# In the order of the parts of a step.
+# The rows have the order in which reports list the parts of a step.
 ROWS = (
     Parallelism("tensor", place=1),
     Parallelism("pipeline", place=2),
@@ -34,15 +33,15 @@ ROWS = (
     Parallelism("expert", place=None),
 )
 PARALLELISMS = tuple(row.name for row in ROWS)
-# Those whose degrees multiply to the number of accelerators, as mappings are written.
+# The parallelisms whose degrees multiply to the number of accelerators, in the order of a written mapping.
 PLACED = tuple(row.name for place in range(len(ROWS)) for row in ROWS if row.place == place)
 
 
 @dataclass(frozen=True)
 class Sharding:
-    """What the replicas of parameters share out: each flag says so of one kind of state.
+    """A sharding strategy: each flag tells whether the replicas shard this kind of state.
 
-    Shared gradients are scattered for every micro-batch, and shared weights are gathered for every pass of one.
+    Sharded gradients are scattered for every micro-batch. Sharded weights are gathered for every pass of a micro-batch.
     """
 
     optimizer_state: bool
@@ -50,7 +49,7 @@ class Sharding:
     weight: bool
 
 
-# By the number of the ZeRO stage.
+# The index is the number of the ZeRO stage.
 SHARDINGS = (
     Sharding(optimizer_state=False, gradient=False, weight=False),
     Sharding(optimizer_state=True, gradient=False, weight=False),
@@ -60,18 +59,18 @@ SHARDINGS = (
 
 
 def shares(state: str, zero_stage: Any) -> Any:
-    """Whether the replicas share a kind of state out at these stages. Source: arXiv 1910.02054, section 5."""
+    """Whether the replicas shard a kind of state at the given ZeRO stages. Source: arXiv 1910.02054, section 5."""
     flags = [getattr(sharding, state) for sharding in SHARDINGS]
     return np.take(flags, np.asarray(zero_stage).astype(np.int64), mode="clip")
 
 
-# Places of a fast domain beyond which its divisors are not sought, but for the whole degree.
+# In fast domains with more places, only divisors up to this number, and the whole degree, are considered.
 MOST_PLACES = 65_536
 
 
 @lru_cache(maxsize=4096)
 def divisors(number: int, most: int | None = None) -> tuple[int, ...]:
-    """The divisors of a number, the small ones first; of those above `most` only the number. Source: definition."""
+    """The divisors of a number in ascending order; above `most` only the number itself. Source: definition."""
     most = number if most is None else most
     small = [d for d in range(1, min(isqrt(number), most) + 1) if number % d == 0]
     large = [number // d for d in reversed(small) if number // d <= most]
@@ -79,10 +78,10 @@ def divisors(number: int, most: int | None = None) -> tuple[int, ...]:
 
 
 def largest_divisor(degree: Any, places: Any) -> Any:
-    """The largest divisor of a degree that is at most so many places; one where there is no place.
+    """The largest divisor of a degree that is at most the number of places; one if there is no place.
 
-    The divisors of all degrees lie one after another in one list, in which each pair is looked up. A degree that is not
-    whole breaks a rule elsewhere; here it has no divisor but one. Source: definition.
+    The code puts the divisors of all degrees into one sorted list and searches each pair there. A degree that is not a
+    whole number breaks a rule elsewhere; here its only divisor is one. Source: definition.
     """
     degree, places = np.broadcast_arrays(degree, np.maximum(places, 1.0))
     if not degree.size:

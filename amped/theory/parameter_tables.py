@@ -1,20 +1,18 @@
 """Parameters as data: the table `PAGE.json` beside a page of the book, read as marked functions.
 
     {"category": …, "source": …,
-     "rows": {"memory_capacity": {"unit": "byte", "above": 0, "meaning": "Memory of one accelerator."}, …}}
+     "rows": {"memory_capacity": {"unit": "byte", "above": 0, "meaning": "The memory of one accelerator."}, …}}
 
-What stands above the rows holds for each of them that does not say otherwise. The key of a row is a name, or
-`name__variant` for an alternative. Beside `unit`, `meaning`, `source` and `differs` (a text, or a list of its lines) it
-may have:
+A key above `rows` holds for each row that does not have this key itself. The key of a row is a name, or `name__variant`
+for an alternative. A row has `unit`, `meaning`, `source` and `differs` (each text may be a list of lines). It may also
+have:
 
-- `default`: the value where nobody gives one: a number, or the name of another quantity; without it, the value must be
-  given;
-- `value` in its place: a quantity that no config lists, which is this number or has the value of this other quantity;
-  without
-  a `unit` these are records, of which an empty list has none;
-- `choices`: the row is a selector, and `default` is one of them;
-- `when`: {selector: choice} for which the alternative applies; `when_given`, `even_with`, … as in `Mark`;
-- `family`: {WORD: [members]}: the row stands for several, in which each member stands where the word does.
+- `default`: the value if nobody gives one: a number, or the name of another quantity. Without a default the value must
+be given; - `value` instead of `default`: the row is then a quantity that no config lists. It is this number, or has the
+value of this other quantity. Without a `unit` the row gives records; an empty list means none; - `choices`: the row is
+a selector, and `default` is one of the choices; - `when`: {selector: choice} for which the alternative applies;
+`when_given`, `even_with`, … as in `Mark`; - `family`: {WORD: [members]}: the row stands for several rows, in which a
+member replaces the word.
 """
 
 from __future__ import annotations
@@ -34,10 +32,10 @@ NO_DETAILS = (*DOCUMENT, "default", "value", "when", "family")
 
 @cache
 def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
-    """The marked functions of the table beside a page; none where there is no table."""
+    """The marked functions of the table beside a page; none if there is no table."""
     path = Path(getattr(page, "__file__", None) or "formulas").with_suffix(".json")
     if not page.__name__.startswith(f"{__package__}.") or not path.exists():
-        return ()  # a user's formulas may lie beside a config of the same name
+        return ()  # beside a user's formulas there may be a config with the name of the table
     table = json.loads(path.read_text("utf-8"))
     common = {key: value for key, value in table.items() if key != "rows"}
     members = (member for name, row in table["rows"].items() for member in _members(name, common | row))
@@ -45,7 +43,7 @@ def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
 
 
 def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The rows that a row stands for: itself, or the members of its family."""
+    """The rows for which a row stands: itself, or the members of its family."""
     words = row.get("family", {})
     for values in zip(*words.values(), strict=True) if words else [()]:
         text = json.dumps([name, row])
@@ -55,7 +53,7 @@ def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[s
 
 
 def _function(page: str, name: str, row: Mapping[str, Any]) -> Callable[..., Any]:
-    """The marked function that a row is."""
+    """The marked function for a row."""
     given: Any = row.get("value", row.get("default"))
     given = tuple(given) if isinstance(given, list) else given
     is_name = isinstance(given, str) and "choices" not in row
@@ -85,7 +83,7 @@ def _taking(name: str) -> Callable[..., Any]:
 
 
 def _document(row: Mapping[str, Any]) -> str:
-    """A docstring: a text of several lines is a list of them."""
+    """The docstring for a row; the lines of a list are joined."""
     texts = {key: " ".join(row[key]) if isinstance(row[key], list) else row[key] for key in DOCUMENT if key in row}
     differs = f"\n\nDiffers: {texts['differs']}" if "differs" in row else ""
     return f"{texts['meaning']}\n\nSource: {texts['source']}{differs}"

@@ -1,6 +1,6 @@
-"""Records of passes: what a stage of a pipeline runs, one after another. The order of a schedule is a list of them.
+"""Records of passes: what a pipeline stage runs, one pass after another. The order of a schedule is a list of passes.
 
-The kinds are `forward`, `input_gradient` and `weight_gradient`; `backward` is both gradients in one.
+The kinds are `forward`, `input_gradient` and `weight_gradient`; `backward` computes both gradients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Order = list[Pass]
 
 
 class Pipe(NamedTuple):
-    """The size of a schedule: pipeline stages, micro-batches, chunks of layers a stage."""
+    """The size of a schedule: pipeline stages, micro-batches, and chunks of layers per stage."""
 
     stages: int
     microbatches: int

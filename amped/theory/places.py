@@ -1,27 +1,27 @@
-"""Places in the forward pass of a layer at which operators and collectives of several pages wait.
+"""Places in the forward pass of a layer for which operators and collectives of several pages wait.
 
-A page uses one as `after=`. What a network does not have is passed over; what another of a place waits for needs no
-mention.
+A page uses a place as `after=`. Names that a network does not have are ignored. If one name of a place waits for
+another one, only the first needs to be listed.
 """
 
-# Behind the first norm, and behind the second; where norms are behind the blocks, behind what is there instead.
+# After the first norm, and after the second norm. If norms are after the blocks (post), what is there instead.
 NORMALIZED = ("attention_norm", "norm_statistics all_reduce", "embedding_dropout")
 PROJECTION_INPUTS = (*NORMALIZED, "attention_input all_gather")
 SUMMED = ("feedforward_norm", "attention_residual")
 NETWORK_INPUTS = (*SUMMED, "feedforward_input all_gather")
-# Where own queries, keys and values are, and where those of others have come too.
+# When the accelerator's own queries, keys and values are there, and when those of others have arrived too.
 PRODUCTS_DONE = ("query_key_value", "query_up", "key_value_up", "query_absorption", "projection_bias")
 PROJECTED = (*PRODUCTS_DONE, "query_key_norm", "rotary_positions")
 COLUMNS_GATHERED = ("grid_column_keys_and_values all_gather", *PROJECTED)
 EXCHANGED = (*COLUMNS_GATHERED, "keys_and_values all_gather", "keys_and_values send_receive", "heads all_to_all")
-# Where scores are, and their sums over rows of a grid.
+# When the scores are there, and their sums over the rows of a grid.
 SCORED = ("attention_scores_inputs reduce", "attention_scores", "softmax_statistics all_reduce")
-# Where heads have seen all values, and where they lie side by side.
+# When the heads have weighted all values, and when the heads are concatenated.
 VALUES_WEIGHTED = ("attention_values", "fused_attention", "sink_scaling")
 ATTENDED = (*VALUES_WEIGHTED, "value_absorption")
 HEADS_EXCHANGED = (*ATTENDED, "attended_heads all_to_all")
 HEADS_JOINED = (*HEADS_EXCHANGED, "head_permutation")
-# Where tokens have come to their experts; behind these, and behind all of a layer's networks.
+# When tokens have arrived at their experts; when the experts are done, and when all networks of a layer are done.
 DISPATCHED = ("expert_permutation", "expert_dispatch all_to_all", "expert_tensor all_gather")
 EXPERTS_DONE = ("experts_down", "expert_down_bias")
 NETWORKS_DONE = (

@@ -1,14 +1,14 @@
 """The three marks that make a function part of the theory.
 
-- `@quantity`: one float64 array in a declared unit. The function's name is the JSON key, the lookup-table column and
-  the row in the report; its argument names are its dependencies.
-- `@parameter`: a leaf. It takes no arguments and returns its default, or None where there is none.
-- `@records`: a frozen tuple of records of arrays (GEMMs, collectives); not overridable and not in the results.
+- `@quantity`: one float64 array in a declared unit. The name of the function is the JSON key, the column of lookup
+tables and the row in the report. The names of its arguments are its dependencies. - `@parameter`: a leaf. It takes no
+arguments and returns its default, or None if it has none. - `@records`: a frozen tuple of records of arrays (GEMMs,
+collectives). Users cannot override it, and it is not in the results.
 
-`@family` above a mark writes several formulas that are alike once. Leaves may also stand as rows of a table beside the
-page (`parameter_tables.py`).
+`@family` above a mark writes several similar formulas once. Leaves may also be rows of a table beside the page
+(`parameter_tables.py`).
 
-A mark only describes the function; marking changes nothing and collects nothing. `catalogue.py` collects.
+A mark only describes the function. It changes nothing and collects nothing; `catalogue.py` collects.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Mark:
-    """What a marked function says about itself.
+    """What a marked function declares about itself.
 
     Attributes:
         kind: "quantity", "parameter" or "records".
-        unit: canonical unit; "count", "boolean" and "1" are plain numbers, "choice" is a selector.
-        bare: unit of a number written without one at the door, if not the canonical one.
-        category: section of the config in which the name is listed.
-        at_least, above, at_most: bounds of a value given by the user.
+        unit: the canonical unit; "count", "boolean" and "1" are plain numbers, "choice" is a selector.
+        bare: the unit of a number that a user writes without a unit, if it is not the canonical unit.
+        category: the section of the config that lists the name.
+        at_least, above, at_most: bounds of a value that the user gives.
         choices: the values of a selector.
         when_given: names that must all be given for this alternative to apply.
-        when_any_given: names of which one must be given.
-        even_with: names that may be given too without another alternative taking over.
-        choice, value: this alternative applies when the selector `choice` has this `value`.
-        replaces: names whose sources a value given for this name takes away.
-        constrains: for a rule (a boolean that must hold), the degree or choice to change when it does not.
-        or_boolean: for a share, whether true and false are read as all and nothing.
+        when_any_given: names of which at least one must be given.
+        even_with: names that may also be given without making another alternative more specific.
+        choice, value: this alternative applies if the selector `choice` has this `value`.
+        replaces: names whose sources do not count any more if a value is given for this name.
+        constrains: for a rule (a boolean that must be true), the degree or choice to change if it is false.
+        or_boolean: for a share, whether true means all and false means nothing.
     """
 
     kind: str
@@ -68,7 +68,7 @@ class Mark:
 
     @cached_property
     def clauses(self) -> tuple[frozenset[str], ...]:
-        """The sets of given names, each of which is enough for this alternative; the largest that applies counts."""
+        """The sets of given names, each of which makes this alternative apply; the largest one that applies counts."""
         least = [frozenset(self.when_given) | {name} for name in self.when_any_given] or [frozenset(self.when_given)]
         extras = [set(c) for n in range(len(self.even_with) + 1) for c in combinations(self.even_with, n)]
         return tuple(dict.fromkeys(clause | extra for clause in least for extra in extras))
@@ -80,12 +80,12 @@ def quantity(unit: str, **details: Any) -> Callable[[Function], Function]:
 
 
 def parameter(unit: str, **details: Any) -> Callable[[Function], Function]:
-    """Marks a leaf: a function without arguments that returns its default (None: it must be given)."""
+    """Marks a leaf: a function without arguments that returns its default (None: a value must be given)."""
     return marked(Mark("parameter", unit, **details))
 
 
 def selector(*choices: str, **details: Any) -> Callable[[Function], Function]:
-    """Marks a leaf that is one of `choices`: a parameter that selects formulas and is never an argument of one."""
+    """Marks a leaf whose value is one of `choices`: a parameter that selects formulas and is no argument of any."""
     return marked(Mark("parameter", "choice", choices=choices, **details))
 
 
@@ -95,10 +95,10 @@ def records(**details: Any) -> Callable[[Function], Function]:
 
 
 def family(**words: tuple[str, ...]) -> Callable[[Function], Function]:
-    """Says that a formula is written once for several that are alike.
+    """Declares that a formula is written once for several similar formulas.
 
-    Each word, in capitals, stands in the formula's name, arguments, mark, text and docstring for one member after
-    another; several words go in step. `members_of` makes the formulas:
+    A word in capitals stands for the members, one after another, in the name, arguments, mark, texts and docstring of
+    the formula. Several words change together. `members_of` makes the formulas:
 
         @family(KIND=("tensor", "data"))
         @quantity("count", replaces=("KIND_parallel_degree",))
@@ -113,7 +113,7 @@ def family(**words: tuple[str, ...]) -> Callable[[Function], Function]:
 
 
 def members_of(function: Any) -> list[Any]:
-    """The formulas that a marked function stands for: itself, or the members of its family."""
+    """The formulas for which a marked function stands: itself, or the members of its family."""
     words: dict[str, tuple[str, ...]] = getattr(function, "__amped_family__", {})
     if not words:
         return [function]
@@ -126,7 +126,7 @@ def _member(function: Any, words: dict[str, str]) -> Any:
     def named(text: Any) -> Any:
         for word, value in words.items() if isinstance(text, str) else ():
             text = text.replace(word, value)
-        if isinstance(text, CodeType):  # an expression inside has names and text of its own
+        if isinstance(text, CodeType):  # an inner expression has names and texts too
             parts = ("co_name", "co_varnames", "co_consts", "co_cellvars", "co_freevars")
             return text.replace(**{part: named(getattr(text, part)) for part in parts})
         return tuple(map(named, text)) if isinstance(text, tuple) else text

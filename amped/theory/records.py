@@ -1,7 +1,7 @@
 """Plural things: frozen records whose fields are arrays that broadcast.
 
-A record's texts, switches, tables and equations are structure, its other fields are float64 arrays, or records and
-tuples of such; `mapped` applies a function to the arrays.
+The texts, switches, tables and equations of a record are its structure. Its other fields are float64 arrays, or records
+and tuples of arrays; `mapped` applies a function to the arrays.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Any, Self
 
 import numpy as np
 
-# What is no array of a record: texts, switches, tables and equations.
+# The types of fields that are no arrays: texts, switches, tables and equations.
 STRUCTURE = (str, bool, Mapping, FunctionType)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row of named arrays, or of records of such."""
+    """A row of named arrays, or of records of arrays."""
 
     name: str
 
     def named(self, name: str) -> Self:
-        """The same record under another name."""
+        """This record under another name."""
         return replace(self, name=name)
 
     def mapped(self, function: Callable[[Any], Any]) -> Self:
-        """The same record with `function` applied to each array."""
+        """This record with `function` applied to each array."""
         return type(self)(*(_mapped(getattr(self, field.name), function) for field in fields(self)))
 
 
 def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """A field of a record with `function` applied to its arrays, and to those of records and tuples in it."""
+    """A field of a record with `function` applied to its arrays, also inside records and tuples."""
     if isinstance(value, Record):
         return value.mapped(function)
     if isinstance(value, tuple):
@@ -45,9 +45,10 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Gemm(Record):
-    """`batch` products of an m × k with a k × n matrix, called `count` times on average in a layer it belongs to.
+    """`batch` products of an m × k matrix with a k × n matrix.
 
-    Where k comes in `panels`, each panel's product is added to the output before the next.
+    A layer calls them `count` times on average. If the inner dimension k arrives in `panels`, the product of each panel
+    is added to the output before the next panel.
     """
 
     m: Any
@@ -59,20 +60,20 @@ class Gemm(Record):
 
     @property
     def multiply_accumulates(self) -> Any:
-        """Multiply-accumulates of the layer's calls."""
+        """The number of multiply-accumulates of all calls in a layer."""
         return self.m * self.n * self.k * self.batch * self.count
 
 
 @dataclass(frozen=True, slots=True)
 class Group(Record):
-    """Accelerators that communicate with one another: `intra` inside each of `inter` fast domains ("nodes")."""
+    """Accelerators that communicate with one another: `intra` of them inside each of `inter` fast domains ("nodes")."""
 
     intra: Any
     inter: Any
 
     @property
     def degree(self) -> Any:
-        """Accelerators of the group."""
+        """The number of accelerators of the group."""
         return self.intra * self.inter
 
 
@@ -80,10 +81,13 @@ class Group(Record):
 class Collective(Record):
     """A communication of `volume` bytes in a group, called `count` times.
 
-    `volume` is the whole payload an accelerator holds before (or after) it; what crosses a link follows from `kind`.
-    Of an all-to-all `crossing` is what crosses nodes, as a share of what would without copies for each accelerator
-    there, and `forwarded` 1 where what comes from other nodes passes inside once more. `after` are the nodes of the
-    forward pass that it waits for; see `Operator`.
+    Attributes:
+        volume: the whole payload that an accelerator holds before the collective, or after it. What crosses a link
+            follows from `kind`.
+        crossing: for an all-to-all, what crosses nodes, as a share of what would cross if each accelerator there got a
+            copy of its own.
+        forwarded: for an all-to-all, 1 if messages from other nodes also pass over the links inside the node.
+        after: the nodes of the forward pass for which it waits, as in `Operator`.
     """
 
     kind: str
@@ -96,16 +100,16 @@ class Collective(Record):
 
     @property
     def intra(self) -> Any:
-        """Accelerators of the group inside each node."""
+        """The number of accelerators of the group inside each node."""
         return self.group.intra
 
     @property
     def inter(self) -> Any:
-        """Nodes of the group."""
+        """The number of nodes of the group."""
         return self.group.inter
 
     def of(self, group: Group, volume: Any) -> Collective:
-        """The same collective in another group and with another payload."""
+        """This collective in another group and with another payload."""
         return replace(self, group=group, volume=volume)
 
 
@@ -113,16 +117,25 @@ class Collective(Record):
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
 
-    `kind` is contraction (with a weight), grouped_contraction (with one for each group of rows),
-    output_head_contraction (in 16 bit), batched_contraction (of activations), fused_attention, normalization,
-    element_wise, single_kernel (element-wise, counted as it is) or loss; `phase` is forward, input_gradient,
-    weight_gradient or update. Contractions are `batch` products of m × k with k × n; of the others `m` rows of `n`
-    entries are worked on. `read` and `written` are the bytes that must move, `stash` those kept for the backward pass.
-    `kernels` are launched in each of `count` calls, on average in a layer. A product's k comes in `panels`. A fused
-    attention has heads of a `width`, and 1 as `dropped` where it drops scores out. `functions` are the exponentials,
-    roots and quotients that a call evaluates, `drawn` the random numbers it draws.
-    `after` are the nodes of the forward pass that it waits for: operators by name, collectives by name and kind. A node
-    that a network does not have hands on what it waits for.
+    Attributes:
+        kind: contraction (with a weight), grouped_contraction (with one weight for each group of rows),
+            output_head_contraction (in 16 bit), batched_contraction (of activations), fused_attention, normalization,
+            element_wise, single_kernel (element-wise; the traffic factor of unfused frameworks does not apply), or
+            loss.
+        phase: forward, input_gradient, weight_gradient or update.
+        m, n, k, batch: a contraction is `batch` products of m × k with k × n; other operators work on `m` rows of `n`
+            entries.
+        read, written: bytes that must move.
+        stash: bytes kept for the backward pass.
+        kernels: the number of kernel launches of a call.
+        count: the number of calls in a layer, on average.
+        panels: the number of parts in which the inner dimension k of a product arrives.
+        width: the width of a head of a fused attention.
+        dropped: 1 if a fused attention has dropout, else 0.
+        functions: exponentials, roots and quotients that a call evaluates.
+        drawn: random numbers that a call draws.
+        after: the nodes of the forward pass for which it waits: operators by name, collectives by name and kind. If a
+            network does not have such a node, the operator waits for what that node would wait for.
     """
 
     kind: str
@@ -146,17 +159,17 @@ class Operator(Record):
 
     @property
     def bytes(self) -> Any:
-        """Bytes that must move in one call: what is read and what is written."""
+        """The bytes that must move in one call: those read and those written."""
         return self.read + self.written
 
     def with_heads(self, width: Any, dropped: Any) -> Operator:
-        """The same attention, with heads of a width and with or without dropout."""
+        """This attention with heads of another width, and with or without dropout."""
         return replace(self, width=width, dropped=dropped)
 
 
 @dataclass(frozen=True, slots=True)
 class Duration(Record):
-    """The time of one call of an operator, `kernels` launches, `count` calls on average in a layer."""
+    """The time of one call of an operator, with `kernels` launches, and with `count` calls in a layer on average."""
 
     kind: str
     phase: str
@@ -165,35 +178,38 @@ class Duration(Record):
     count: Any
 
     def recorded(self) -> Duration:
-        """The same operator in a recorded graph, of which the host launches no kernel."""
+        """This operator in a recorded graph (CUDA graph); the host launches none of its kernels."""
         return replace(self, kernels=0 * self.kernels)
 
 
-# Kinds of products with weights.
+# The kinds of matrix products with weights.
 WEIGHTED = ("contraction", "grouped_contraction")
-# All kinds of products.
+# The kinds of all matrix products.
 CONTRACTIONS = (*WEIGHTED, "output_head_contraction", "batched_contraction")
-# Kinds that stand for what fused kernels do, and that frameworks may do in several.
+# Kinds that describe fused kernels, which some frameworks run as several kernels.
 FUSED = ("normalization", "element_wise")
-# Kinds that pass over memory and multiply no matrices.
+# Kinds that stream through memory and multiply no matrices.
 STREAMING = (*FUSED, "single_kernel")
-# Kinds that add up rows.
+# Kinds that reduce rows.
 REDUCING = ("normalization", "loss")
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles(Record):
-    """What products lose to their shape.
+    """What matrix products lose because of their shape.
 
     Attributes:
-        medium, small, smallest: efficiency of smaller tiles; quantization: share of partly filled tiles and waves lost.
-        cores: that share out the tiles of a product.
-        ramp_depth: k of a product lost to filling the pipeline; ramp_rows: m lost to edges and packing, where tiles and
-            waves are not counted.
-        load_time: seconds in which a core has a byte from the cache.
-        latency, split_time: seconds of a tile, and to add up the parts of a product whose k is cut.
-        exposed_store: share of storing a product that nothing hides.
-        throttled: share by which products are slower that take far longer than `throttling_time`.
+        medium, small, smallest: the efficiency of smaller tiles, relative to the largest.
+        quantization: the share that is really lost of the idle time of partly filled tiles and waves.
+        cores: the number of cores that share the tiles of a product.
+        ramp_depth: the part of k lost to fill the pipeline.
+        ramp_rows: the additional rows m for edges and packing, if tiles and waves are not counted.
+        load_time: seconds in which a core gets one byte from the cache.
+        latency: seconds of a tile besides its work.
+        split_time: seconds to add up the parts of a product whose k is split.
+        exposed_store: the share of storing a product that nothing hides.
+        throttled: the share by which products are slower that take far longer than `throttling_time`.
+        throttling_time: seconds.
     """
 
     medium: Any
@@ -216,13 +232,14 @@ class Products(Record):
     """How fast an accelerator multiplies matrices.
 
     Attributes:
-        matrix_time, grouped_time, batched_time: seconds of a multiply-accumulate in the largest products with a weight,
-            with one for each group of rows, and of activations.
-        grouped_gradient_time: the same of a weight's gradient with one for each group of rows; group_overhead: seconds
-            of each group beside.
-        tiles: what smaller ones lose.
-        cached: bytes of a product that caches keep; exposed: share of the others that its computing does not hide.
-        operand, activation: bytes of an entry of what products with a weight read, and products of activations.
+        matrix_time, grouped_time, batched_time: seconds of a multiply-accumulate in the largest products: with one
+            weight, with one weight for each group of rows, and of activations.
+        grouped_gradient_time: seconds of a multiply-accumulate in a weight gradient of a grouped product.
+        tiles: what smaller products lose.
+        cached: bytes of a product that caches keep.
+        exposed: the share of its other bytes that its computation does not hide.
+        group_overhead: fixed seconds of each group of a grouped product.
+        operand, activation: bytes of an entry that products with weights read, and that products of activations read.
     """
 
     matrix_time: Any
@@ -243,10 +260,10 @@ class FusedAttention(Record):
 
     Attributes:
         forward_rate, backward_rate: flop/s over long sequences.
-        ramp_length, ramp_width: length of a sequence, and width of a head, lost to filling the pipeline.
-        dropout_fraction: rate of an attention with dropout as a share of one without.
-        softmax_time: seconds of a score that products do not hide.
-        waiting_rows: rows of queries that the cores could do while they wait for the last block.
+        ramp_length, ramp_width: the sequence length, and the width of a head, that are lost to fill the pipeline.
+        dropout_fraction: the rate of an attention with dropout as a share of the rate without dropout.
+        softmax_time: seconds for each score that products do not hide.
+        waiting_rows: rows of queries that the cores could process while they wait for the last block.
     """
 
     forward_rate: Any
@@ -260,16 +277,17 @@ class FusedAttention(Record):
 
 @dataclass(frozen=True, slots=True)
 class Streams(Record):
-    """How fast an accelerator moves data, and works on what passes by.
+    """How fast an accelerator moves data, and processes them on the way.
 
     Attributes:
-        bandwidth: byte/s that large kernels reach, those that reduce rows `normalization` of it.
-        traffic_factor: bytes that norms and element-wise operators move for each of fused ones.
-        ramp: bytes of time lost by each.
-        vector_rate: flop/s of what multiplies no matrices.
-        function_time, drawing_time: seconds of an exponential, root or quotient, and of a random number, where no units
-            of
-            their own keep pace with memory.
+        bandwidth: byte/s that large kernels reach.
+        normalization: the bandwidth of kernels that reduce rows, as a share of `bandwidth`.
+        traffic_factor: the bytes that norms and element-wise operators move, as a multiple of the bytes of fused
+            kernels.
+        ramp: bytes lost until a kernel reaches the bandwidth.
+        vector_rate: flop/s of kernels that multiply no matrices.
+        function_time, drawing_time: seconds of an exponential, root or quotient, and of a random number; 0 if special
+            units keep pace with memory.
     """
 
     bandwidth: Any
@@ -283,9 +301,11 @@ class Streams(Record):
 
 @dataclass(frozen=True, slots=True)
 class Kernels(Record):
-    """How fast an accelerator runs its kernels: rates that large ones sustain, and what the others lose.
+    """How fast an accelerator runs its kernels: the rates that large kernels sustain, and what others lose.
 
-    `overhead` and `launch_time` are seconds between two kernels on the device, and to launch one from the host.
+    Attributes:
+        overhead: seconds between two kernels on the device.
+        launch_time: seconds in which the host launches a kernel.
     """
 
     products: Any
@@ -296,7 +316,7 @@ class Kernels(Record):
 
 
 def total(values: Iterable[Any]) -> Any:
-    """The sum, added left to right so that an array gives bit for bit what its elements give alone."""
+    """The sum, added from left to right, so that an array gives bit for bit what its elements give alone."""
     return reduce(add, values)
 
 
@@ -310,20 +330,20 @@ def least(values: Iterable[Any]) -> Any:
     return reduce(np.minimum, values)
 
 
-# What the time of a way that is not allowed is multiplied with: no minimum takes it, and no time stays none.
+# The time of a way that is not allowed is multiplied with this number, so that no minimum takes it; zero stays zero.
 NEVER = 1e300
 
 
 def fastest(*ways: tuple[Any, Any]) -> Any:
-    """The least time of several ways, each told with whether it is allowed; one of them is."""
+    """The least time of several ways, given as pairs (allowed, time); at least one way must be allowed."""
     return reduce(np.minimum, (time * np.where(allowed, 1.0, NEVER) for allowed, time in ways))
 
 
 def of_phase(phase: str, durations: Iterable[Duration]) -> Any:
-    """The time of all calls in one pass; nothing where there are none."""
+    """The time of all calls in one pass; zero if there are none."""
     return total([0.0, *(d.time * d.count for d in durations if d.phase == phase)])
 
 
 def stash_of(operators: Iterable[Operator]) -> Any:
-    """What operators keep for the backward pass."""
+    """The bytes that operators keep for the backward pass."""
     return total([0.0, *(o.stash * o.count for o in operators if o.phase == "forward")])

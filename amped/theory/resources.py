@@ -1,37 +1,43 @@
-"""Overlap, as one statement: what uses a resource, and what of its time passes beside that of others.
+"""Overlap in one place: which work uses a resource, and which other work may run at the same time.
 
-    resource                      who is busy there                            beside it may run
-    computation                   kernels, exchanges that wait in their queue  links, link to the host, host
+    resource                      is used by                                   at the same time may run
+    computation                   kernels, messages that wait in their queue   links, link to the host, host
     links inside the fast domain  tensor, context, expert, data                kernels that need no message of them
-    links across fast domains     the same, and hand-overs of a pipeline       these; links inside, for gradients
-    host                          launches of kernels, its optimizer           everything: it runs ahead
-    link to the host              copies of what is offloaded                  kernels; links that share no card with it
+    links across fast domains     tensor, context, expert, data, pipeline      kernels; links inside, for gradients
+    host                          launches of kernels, its optimizer           everything: the host runs ahead
+    link to the host              copies of what is offloaded                  kernels; links without a common card
 
-A part of a step takes at least as long as its busiest resource, and at most the sum of all. Which of its work may run
-beside which is the business of switches (`mapping/overlap.json`), of software (chunks that really hide) and of the
-schedule (whether there is another micro-batch): each says a share of what could.
+A part of a step takes at least as long as its busiest resource, and at most the sum of all its resources. Three things
+decide which part of the work may overlap: switches (`mapping/overlap.json`), software (how many chunks really overlap)
+and the schedule (whether there is another micro-batch). Each of them gives a share of the possible overlap.
 
-`beside` is the only way in which time is hidden. What is left of a part is `apart - share * min(message, window)`: the
-message and the window are both in `apart`, once each, so that it is a mixture of their sum and the longer of both.
-Therefore a part never grows when a resource becomes faster, and a switch never slows it; what computation loses to
-messages beside it is at most what is hidden. New overlap keeps this law where it calls `beside` with parts of the same
-time, and takes what is hidden out of the window of the next.
+`beside` is the only way to hide time. With it a part of a step takes `apart - share * min(message, window)`. The sum
+`apart` contains the message and the window once each, so the result is a mixture of their sum and of the longer one. A
+part therefore never takes longer if a resource becomes faster, and a switch never slows it down. Computation loses at
+most the hidden time to the messages beside it. New overlap must keep this law: call `beside` with parts of one sum, and
+remove the hidden time from the window of the next message.
 """
 
 import numpy as np
 
 
 def beside(message, window, share=1.0):
-    """Seconds of a message that pass in a window, or a share of them where not all of the work may overlap.
+    """The seconds of a message that run in a window, times the share of the work that may overlap.
 
-    Source: definition; a resource serves one at a time.
+    That is:
+
+        share · max(min(message, window), 0)
+
+    Source: definition; a resource serves one user at a time.
     """
     return share * np.maximum(np.minimum(message, window), 0)
 
 
 def waited(queue, idle):
-    """Seconds that kernels in a queue add to a pass whose host leaves the accelerator idle for some time.
+    """The seconds that messages in the queue of kernels add to a pass.
 
-    The pass takes max(kernels + queue, host), and without the queue max(kernels, host). Source: definition.
+    The accelerator waits for the host for `idle` seconds, which can hide messages.
+
+    The pass takes max(kernels + queue, host), and without the messages max(kernels, host). Source: definition.
     """
     return np.maximum(queue - idle, 0)

@@ -1,4 +1,4 @@
-"""What one stage holds, by the formulas of all stages."""
+"""The bytes of one pipeline stage, from the formulas for all stages."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,10 @@ from amped.theory.stages.parameters import stage_parameters
 
 
 def bytes_with(values: Mapping[str, Any], place: int, kind: int | None) -> float:
-    """What a stage holds with its ends and one layer of a kind, or none: by the formulas of all stages."""
+    """The bytes of a stage with its embedding and output head, and with one layer of a kind, or no layer.
+
+    They come from the formulas for all stages.
+    """
     stage = values["pipeline_stages"][place]
     layers = tuple(1.0 * (each == kind) for each in range(len(stage.kinds)))
     stages = (replace(stage, layers=1.0, kinds=layers),)

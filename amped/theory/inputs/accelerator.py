@@ -1,4 +1,4 @@
-"""The accelerator's datasheet: clocks, units, peaks by precision, memory, power and price."""
+"""The accelerator's datasheet: clocks, units, peak rates by precision, memory, power and price."""
 
 from amped.theory.quantity import ACCELERATOR, quantity
 
@@ -7,12 +7,12 @@ from amped.theory.quantity import ACCELERATOR, quantity
 def fp16_peak_flop_rate(
     flops_per_multiply_accumulate, frequency, number_of_cores, functional_units_per_core, mac_per_cycle_per_unit
 ):
-    """Peak rate of fp16 matrix products from clock and units. Source: AMPeD, computation time."""
+    """The peak rate of fp16 matrix products, from the clock and the units. Source: AMPeD, computation time."""
     units = number_of_cores * functional_units_per_core
     return flops_per_multiply_accumulate * frequency * units * mac_per_cycle_per_unit
 
 
 @quantity("flop/s", category=ACCELERATOR)
 def vector_flop_rate(matrix_peak_flop_rate, vector_to_matrix_fraction):
-    """Peak rate of the vector units. Source: A100 and H100 whitepapers, where the row has none."""
+    """The peak rate of the vector units, if the accelerator's row has none. Source: A100 and H100 whitepapers."""
     return matrix_peak_flop_rate * vector_to_matrix_fraction

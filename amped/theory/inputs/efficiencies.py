@@ -1,1 +1,1 @@
-"""Measured or fitted coefficients of an accelerator's kernels and links: columns of `kernel_efficiencies`."""
+"""Measured or fitted coefficients of the kernels and links of an accelerator: columns of `kernel_efficiencies`."""

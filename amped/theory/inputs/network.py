@@ -1,4 +1,4 @@
-"""The shape of the network: how many layers of what kind, what a layer is made of, and which scores it computes."""
+"""The network: how many layers of which kind it has, the parts of a layer, and the attention scores it computes."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from amped.theory.quantity import NETWORK, quantity
 
 @quantity("count", category=NETWORK)
 def head_dimension(dimensionality, attention_heads):
-    """Width of one query or key head. Source: arXiv 1706.03762, section 3.2.2."""
+    """The width of one query or key head. Source: arXiv 1706.03762, section 3.2.2."""
     return dimensionality / attention_heads
 
 
@@ -15,9 +15,10 @@ def head_dimension(dimensionality, attention_heads):
 def query_key_width__multi_latent(
     head_dimension, absorbed_latent_attention, key_value_latent_dimension, rotary_head_dimension
 ):
-    """Width over which a query meets a key: that of a head, or of the latent vector.
+    """The width of the dot product of a query and a key.
 
-    Source: arXiv 2405.04434, eq. 9–19.
+    It is the width of a head, or, in absorbed latent attention, of the latent vector with its rotary part. Source:
+    arXiv 2405.04434, eq. 9–19.
     """
     latent = key_value_latent_dimension + rotary_head_dimension
     return np.where(absorbed_latent_attention > 0, latent, head_dimension)
@@ -25,31 +26,44 @@ def query_key_width__multi_latent(
 
 @quantity("count", choice="attention_kind", value="multi_latent")
 def value_width__multi_latent(value_head_dimension, absorbed_latent_attention, key_value_latent_dimension):
-    """Width of what scores weight: that of a value, or of the latent vector. Source: arXiv 2405.04434, eq. 9–19."""
+    """The width of the vectors that attention scores weight.
+
+    It is the width of a value head, or, in absorbed latent attention, of the latent vector. Source: arXiv 2405.04434,
+    eq. 9–19.
+    """
     return np.where(absorbed_latent_attention > 0, key_value_latent_dimension, value_head_dimension)
 
 
 @quantity("count", category=NETWORK)
 def feedforward_dimension(dimensionality):
-    """Width inside the feed-forward network: four times the residual stream. Source: arXiv 1706.03762, section 3.3."""
+    """The number of hidden units of the feed-forward network: four times the width of the residual stream.
+
+    Source: arXiv 1706.03762, section 3.3.
+    """
     return 4 * dimensionality
 
 
 @quantity("count", category=NETWORK, at_least=0)
 def shared_experts_feedforward_dimension(number_of_shared_experts, expert_feedforward_dimension):
-    """Width of all shared experts of a layer together. Source: arXiv 2401.06066 (DeepSeekMoE)."""
+    """The number of hidden units of all shared experts of a layer.
+
+    Source: arXiv 2401.06066 (DeepSeekMoE), section 3.2.
+    """
     return number_of_shared_experts * expert_feedforward_dimension
 
 
 @quantity("count", category=NETWORK, at_least=0)
 def number_of_MoE_layers(layers, number_of_experts):
-    """Layers whose feed-forward network is a mixture of experts: all of them unless given. Source: definition."""
+    """The number of layers whose feed-forward network is a mixture of experts.
+
+    Unless given, it is all layers if there are several experts, else none. Source: definition.
+    """
     return np.where(number_of_experts > 1, layers, 0 * layers)
 
 
 @quantity("count")
 def number_of_dense_layers(layers, number_of_MoE_layers):
-    """Layers with a plain feed-forward network. Source: definition."""
+    """The number of layers with a dense feed-forward network. Source: definition."""
     return layers - number_of_MoE_layers
 
 
@@ -58,7 +72,10 @@ def number_of_dense_layers(layers, number_of_MoE_layers):
 
 @quantity("count", category=NETWORK, at_least=0)
 def number_of_windowed_layers(layers, attention_window):
-    """Layers that attend within a window: all where there is one, unless given. Source: arXiv 2310.06825, section 2."""
+    """The number of layers that attend within a window; unless given, all layers if the network has a window.
+
+    Source: arXiv 2310.06825, section 2.
+    """
     return np.where(attention_window > 0, layers, 0 * layers)
 
 
@@ -67,43 +84,52 @@ def number_of_windowed_layers(layers, attention_window):
 
 @quantity("1")
 def attentions_per_layer(layers, number_of_attention_layers, cross_attention_layers):
-    """Attentions of a layer, on average: 1, and a second where a layer attends to an encoder. Source: definition."""
+    """The average number of attentions of a layer: self-attention, and cross-attention to an encoder.
+
+    Source: definition.
+    """
     return (number_of_attention_layers + cross_attention_layers) / layers
 
 
 @quantity("1")
 def attention_layer_fraction(number_of_attention_layers, layers):
-    """Share of the layers that attend to their own sequence. Source: definition."""
+    """The share of the layers that attend to their own sequence. Source: definition."""
     return number_of_attention_layers / layers
 
 
 @quantity("1")
 def dense_fraction(number_of_dense_layers, layers):
-    """Share of the layers that have a plain feed-forward network. Source: definition."""
+    """The share of the layers that have a dense feed-forward network. Source: definition."""
     return number_of_dense_layers / layers
 
 
 @quantity("1")
 def MoE_fraction(number_of_MoE_layers, layers):
-    """Share of the layers that have a mixture of experts. Source: definition."""
+    """The share of the layers that have a mixture of experts. Source: definition."""
     return number_of_MoE_layers / layers
 
 
 @quantity("1")
 def shared_expert_fraction(shared_experts_feedforward_dimension):
-    """Share of the mixtures that have shared experts: all or none. Source: arXiv 2401.06066."""
+    """The share of the mixtures of experts that have shared experts: all or none.
+
+    Source: arXiv 2401.06066, section 3.2.
+    """
     return 1.0 * (shared_experts_feedforward_dimension > 0)
 
 
 @quantity("1")
 def windowed_layer_fraction(number_of_windowed_layers, layers):
-    """Share of the layers that attend within a window. Source: arXiv 2503.19786, section 2 (layers mixed 5 to 1)."""
+    """The share of the layers that attend within a window.
+
+    Source: arXiv 2503.19786, section 2 (layers with and without a window, 5 to 1).
+    """
     return number_of_windowed_layers / layers
 
 
 @quantity("boolean")
 def has_vocabulary(vocabulary_size):
-    """Whether there are an embedding and an output head of words. Source: definition."""
+    """Whether the network has a vocabulary, and so a word embedding and an output head. Source: definition."""
     return 1.0 * (vocabulary_size > 0)
 
 
@@ -112,29 +138,29 @@ def has_vocabulary(vocabulary_size):
 
 @quantity("boolean", constrains="attention_heads")
 def query_heads_divide_by_key_heads(attention_heads, key_value_heads):
-    """Each key head serves as many query heads. Source: arXiv 2305.13245."""
+    """Each key head serves equally many query heads. Source: arXiv 2305.13245, section 2.2."""
     return np.mod(attention_heads, key_value_heads) == 0
 
 
 @quantity("boolean", constrains="number_of_attention_layers")
 def attention_layers_are_layers(number_of_attention_layers, layers):
-    """There are no more layers with attention than layers. Source: definition."""
+    """The network has at most as many layers with attention as layers. Source: definition."""
     return number_of_attention_layers <= layers
 
 
 @quantity("boolean", constrains="number_of_MoE_layers")
 def mixture_layers_are_layers(number_of_MoE_layers, layers):
-    """There are no more mixture-of-experts layers than layers. Source: definition."""
+    """The network has at most as many mixture-of-experts layers as layers. Source: definition."""
     return number_of_MoE_layers <= layers
 
 
 @quantity("boolean", constrains="experts_per_token")
 def tokens_choose_experts_that_exist(experts_per_token, number_of_experts):
-    """A token visits no more experts than there are. Source: definition."""
+    """A token goes to at most as many experts as a layer has. Source: definition."""
     return experts_per_token <= number_of_experts
 
 
 @quantity("boolean", constrains="number_of_windowed_layers")
 def windowed_layers_are_layers(number_of_windowed_layers, layers, attention_window):
-    """There are no more windowed layers than layers, and none without a window. Source: definition."""
+    """The network has at most as many windowed layers as layers, and none without a window. Source: definition."""
     return (number_of_windowed_layers <= layers) & ((number_of_windowed_layers == 0) | (attention_window > 0))

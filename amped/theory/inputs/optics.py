@@ -1,4 +1,4 @@
-"""Optical circuits: what an accelerator's optics send, and what it takes to set a circuit anew."""
+"""Optical circuits: the bandwidth of an accelerator's optics, and the time to set a circuit."""
 
 from amped.theory.quantity import quantity
 
@@ -7,13 +7,13 @@ from amped.theory.quantity import quantity
     "boolean", choice="network_kind", value="optical_circuit_switched", constrains="number_of_circuits_per_accelerator"
 )
 def each_circuit_has_a_wavelength__circuits(number_of_circuits_per_accelerator, number_of_wavelengths):
-    """An accelerator has no more circuits than wavelengths. Source: definition."""
+    """An accelerator has at most as many circuits as wavelengths. Source: definition."""
     return number_of_circuits_per_accelerator <= number_of_wavelengths
 
 
 @quantity("byte/s", choice="network_kind", value="optical_circuit_switched")
 def inter_accelerator_bandwidth__circuits(number_of_wavelengths, bandwidth_per_wavelength):
-    """Bandwidth of one accelerator inside the node; without electrical links there, that of its optics.
+    """The bandwidth of one accelerator inside the node, if no electrical links are given there: that of its optics.
 
     Source: definition.
     """

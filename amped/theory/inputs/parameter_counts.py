@@ -1,4 +1,4 @@
-"""How many parameters the network has; exact for every row of `transformer_network_parameters`."""
+"""The number of parameters of the network; exact for every row of `transformer_network_parameters`."""
 
 import numpy as np
 
@@ -7,7 +7,10 @@ from amped.theory.quantity import quantity
 
 @quantity("count")
 def attention_matrix_parameters(dimensionality, attention_heads, key_value_heads, head_dimension):
-    """Weights of the query, key, value and output projections of a layer. Source: arXiv 1706.03762, section 3.2.2."""
+    """The weights of the query, key, value and output projections of a layer.
+
+    Source: arXiv 1706.03762, section 3.2.2.
+    """
     query_key_value = dimensionality * head_dimension * (attention_heads + 2 * key_value_heads)
     return query_key_value + attention_heads * head_dimension * dimensionality
 
@@ -22,7 +25,7 @@ def attention_matrix_parameters__multi_latent(
     key_value_latent_dimension,
     rotary_head_dimension,
 ):
-    """Weights of a multi-head latent attention, with the norms of its latent vectors.
+    """The weights of a multi-head latent attention, with the norms of its latent vectors.
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
@@ -48,7 +51,10 @@ def attention_parameters(
     attention_sinks,
     relative_projection,
 ):
-    """Parameters of one layer's attention: matrices, biases, norms of queries and keys. Source: definition."""
+    """The parameters of one attention of a layer: matrices, biases, sinks, and norms of queries and keys.
+
+    Source: definition.
+    """
     biases = query_key_value_bias * head_dimension * (attention_heads + 2 * key_value_heads)
     biases = biases + attention_output_bias * dimensionality + attention_sinks * attention_heads
     positions = relative_projection * dimensionality * attention_heads * head_dimension
@@ -72,7 +78,10 @@ def non_expert_layer_parameters(
     relative_position_tables,
     attention_heads,
 ):
-    """Parameters of all layers without the routed experts, cross-attentions with their norms. Source: definition."""
+    """The parameters of all layers without the routed experts; cross-attentions and their norms are in it.
+
+    Source: definition.
+    """
     attention = number_of_attention_layers * attention_parameters + layers * norm_parameters
     attention = attention + cross_attention_layers * (attention_parameters + norm_vectors * dimensionality)
     positions = relative_position_buckets * attention_heads * relative_position_tables
@@ -82,14 +91,17 @@ def non_expert_layer_parameters(
 
 @quantity("count")
 def feedforward_parameters(dimensionality, feedforward_dimension, gated_mlp, mlp_bias):
-    """Parameters of a dense feed-forward network. Source: arXiv 1706.03762, section 3.3; gate: arXiv 2002.05202."""
+    """The parameters of a dense feed-forward network.
+
+    Source: arXiv 1706.03762, section 3.3; gate: arXiv 2002.05202, section 2.
+    """
     matrices = (2 + gated_mlp) * dimensionality * feedforward_dimension
     return matrices + mlp_bias * ((1 + gated_mlp) * feedforward_dimension + dimensionality)
 
 
 @quantity("count")
 def expert_parameters(dimensionality, expert_feedforward_dimension, gated_experts, expert_bias):
-    """Parameters of one routed expert. Source: arXiv 1701.06538."""
+    """The parameters of one routed expert. Source: arXiv 1701.06538, section 2."""
     matrices = (2 + gated_experts) * dimensionality * expert_feedforward_dimension
     return matrices + expert_bias * ((1 + gated_experts) * expert_feedforward_dimension + dimensionality)
 
@@ -98,14 +110,17 @@ def expert_parameters(dimensionality, expert_feedforward_dimension, gated_expert
 def router_and_shared_expert_parameters(
     dimensionality, number_of_experts, router_bias, shared_experts_feedforward_dimension, gated_mlp
 ):
-    """Parameters of a mixture-of-experts layer that every token uses. Source: arXiv 2401.06066 (DeepSeekMoE)."""
+    """The parameters of a mixture-of-experts layer that every token uses: the router and the shared experts.
+
+    Source: arXiv 2401.06066 (DeepSeekMoE), section 3.2.
+    """
     shared = (2 + gated_mlp) * dimensionality * shared_experts_feedforward_dimension
     return dimensionality * number_of_experts + router_bias * number_of_experts + shared
 
 
 @quantity("count")
 def norm_parameters(norms_per_layer, norm_vectors, dimensionality):
-    """Parameters of one layer's normalizations. Source: arXiv 1607.06450."""
+    """The parameters of all norms of one layer. Source: arXiv 1607.06450, section 3."""
     return norms_per_layer * norm_vectors * dimensionality
 
 
@@ -120,7 +135,10 @@ def embedding_parameters(
     norm_vectors,
     patch_values,
 ):
-    """Parameters before the first layer: words, positions, segments, patches and their norm. Source: definition."""
+    """The parameters before the first layer: words, positions, segments, image patches, and the norm of embeddings.
+
+    Source: definition.
+    """
     words = vocabulary_size * embedding_dimension
     projections = np.where(embedding_dimension != dimensionality, 2 * embedding_dimension * dimensionality, 0)
     patches = np.where(patch_values > 0, (patch_values + 2) * dimensionality, 0)
@@ -140,9 +158,9 @@ def output_head_parameters(
     pooler,
     multi_token_prediction_parameters,
 ):
-    """Parameters after the last layer: final norms, untied output head, pooler, further predictions.
+    """The parameters after the last layer: final norms, an untied output head, a pooler, multi-token prediction.
 
-    Source: definition.
+    The routed experts of multi-token prediction are not in it. Source: definition.
     """
     head = (1 - tied_embeddings) * vocabulary_size * dimensionality + output_bias * vocabulary_size
     norms = final_norm * number_of_stacks * norm_vectors * dimensionality
@@ -159,7 +177,7 @@ def number_of_parameters(
     output_head_parameters,
     multi_token_prediction_expert_parameters,
 ):
-    """Parameters of the whole network. Source: definition."""
+    """The number of parameters of the whole network. Source: definition."""
     experts = number_of_MoE_layers * number_of_experts * expert_parameters + multi_token_prediction_expert_parameters
     return non_expert_layer_parameters + experts + embedding_parameters + output_head_parameters
 
@@ -173,7 +191,10 @@ def active_parameters(
     experts_per_token,
     expert_parameters,
 ):
-    """Parameters that one token uses: all but the experts it does not visit. Source: arXiv 2101.03961."""
+    """The number of parameters that one token uses: all except the routed experts to which it does not go.
+
+    Source: arXiv 2101.03961, section 2.1.
+    """
     mixtures = number_of_MoE_layers + multi_token_prediction_MoE_layers
     return number_of_parameters - mixtures * (number_of_experts - experts_per_token) * expert_parameters
 
@@ -183,16 +204,19 @@ def active_parameters(
 
 @quantity("count")
 def multi_token_prediction_MoE_layers(multi_token_prediction_layers, number_of_MoE_layers):
-    """Layers of those modules that have a mixture of experts: all, where the network has mixtures.
+    """The number of layers of multi-token prediction modules that have a mixture of experts.
 
-    Source: arXiv 2412.19437.
+    It is all of them if the network has mixtures, else none. Source: arXiv 2412.19437, section 2.2.
     """
     return multi_token_prediction_layers * (number_of_MoE_layers > 0)
 
 
 @quantity("count")
 def multi_token_prediction_dense_layers(multi_token_prediction_layers, multi_token_prediction_MoE_layers):
-    """Layers of those modules that have a dense feed-forward network. Source: arXiv 2412.19437, section 2.2."""
+    """The number of layers of multi-token prediction modules that have a dense feed-forward network.
+
+    Source: arXiv 2412.19437, section 2.2.
+    """
     return multi_token_prediction_layers - multi_token_prediction_MoE_layers
 
 
@@ -208,10 +232,10 @@ def multi_token_prediction_parameters(
     feedforward_parameters,
     router_and_shared_expert_parameters,
 ):
-    """Parameters of those modules without routed experts; embedding and head are shared with the network.
+    """The parameters of all multi-token prediction modules, without their routed experts.
 
-    Two norms, and a projection of both normalized inputs, stand before the layer and its own final norm behind it.
-    Source: arXiv 2412.19437, eq. 21–23.
+    They share the embedding and the output head of the network. Each module has a layer, and before it two norms and a
+    projection of both normalized inputs, and after it a final norm. Source: arXiv 2412.19437, eq. 21–23.
     """
     norms = 3 * norm_vectors * dimensionality
     each = 2 * dimensionality * dimensionality + norms + attention_parameters + norm_parameters
@@ -223,5 +247,8 @@ def multi_token_prediction_parameters(
 
 @quantity("count")
 def multi_token_prediction_expert_parameters(multi_token_prediction_MoE_layers, number_of_experts, expert_parameters):
-    """Parameters of the routed experts of those modules. Source: arXiv 2412.19437, section 2.2."""
+    """The parameters of the routed experts of all multi-token prediction modules.
+
+    Source: arXiv 2412.19437, section 2.2.
+    """
     return multi_token_prediction_MoE_layers * number_of_experts * expert_parameters

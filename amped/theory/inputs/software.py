@@ -1,7 +1,7 @@
-"""What a training framework makes of the machine: columns of `software_specifications`.
+"""What a training framework does with the machine: columns of `software_specifications`.
 
-Each is something that a framework does or leaves undone. Without a row a framework fuses what Megatron-LM fuses, has
-the newest attention kernel of its accelerator, and keeps the accelerator busy.
+Each parameter is something that a framework does or does not do. Without a row the framework fuses what Megatron-LM
+fuses, uses the newest attention kernel of its accelerator, and never keeps the accelerator waiting.
 """
 
 import numpy as np
@@ -13,16 +13,17 @@ from amped.theory.quantity import quantity
 
 @quantity("1")
 def attention_kernel_fraction(deterministic, deterministic_kernel_fraction):
-    """Rate of the fused attention as a share of the newest one's, or of the newest that can be deterministic.
+    """The rate of the fused attention as a share of the rate of the newest kernel.
 
-    Source: definition; NVIDIA Transformer Engine, get_attention_backend.
+    It is 1, or the share of the newest deterministic kernel if kernels must be deterministic. Source: definition;
+    NVIDIA Transformer Engine, get_attention_backend.
     """
     return np.where(deterministic > 0, deterministic_kernel_fraction, 1.0)
 
 
 @quantity("1", choice="attention_kernel", value="flex")
 def attention_kernel_fraction__flex(flash_2_attention_fraction, flex_attention_fraction):
-    """Rate of a compiled attention as a share of the newest kernel's.
+    """The rate of a compiled attention (FlexAttention) as a share of the rate of the newest kernel.
 
     Source: PyTorch blog, FlexAttention (2024-08-07).
     """

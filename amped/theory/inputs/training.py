@@ -1,4 +1,4 @@
-"""What is trained on, for how long, with which optimizer and precisions; and which model predicts the time."""
+"""The training: its data and length, its optimizer and precisions, and the model that predicts the time."""
 
 import numpy as np
 
@@ -7,31 +7,34 @@ from amped.theory.quantity import NETWORK, quantity
 
 @quantity("count", category=NETWORK, replaces=("samples", "number_of_steps"))
 def tokens_to_train(tokens_per_parameter, number_of_parameters):
-    """Tokens of the whole training. Source: arXiv 2203.15556, table 3 (where no budget is given)."""
+    """The number of tokens of the whole training, if nobody gives it. Source: arXiv 2203.15556, table 3."""
     return tokens_per_parameter * number_of_parameters
 
 
 @quantity("count", category=NETWORK, when_given=("samples",), even_with=("training_tokens", "number_of_steps"))
 def tokens_to_train__of_samples(samples, context):
-    """Tokens of the whole training from its sequences. Source: definition."""
+    """The number of tokens of the whole training, from the given number of sequences. Source: definition."""
     return samples * context
 
 
 @quantity("count", category=NETWORK, when_given=("number_of_steps",), even_with=("training_tokens",))
 def tokens_to_train__of_steps(number_of_steps, batch_size, context):
-    """Tokens of the whole training from its steps. Source: definition."""
+    """The number of tokens of the whole training, from the given number of steps. Source: definition."""
     return number_of_steps * batch_size * context
 
 
 @quantity("count", category=NETWORK, replaces=("tokens_to_train", "number_of_steps"))
 def samples(tokens_to_train, context):
-    """Sequences of the whole training. Source: definition."""
+    """The number of sequences of the whole training. Source: definition."""
     return tokens_to_train / context
 
 
 @quantity("count", category=NETWORK, replaces=("tokens_to_train", "samples"))
 def number_of_steps(tokens_to_train, batch_size, context):
-    """Optimizer steps of the whole training; the last batch may be partly empty. Source: AMPeD, training time."""
+    """The number of optimizer steps of the whole training; the last batch may be partly empty.
+
+    Source: AMPeD, training time.
+    """
     return np.ceil(tokens_to_train / (batch_size * context))
 
 
@@ -40,11 +43,11 @@ def number_of_steps(tokens_to_train, batch_size, context):
 
 @quantity("boolean", constrains="samples")
 def samples_and_tokens_agree(samples, context, tokens_to_train):
-    """The sequences of the training have its tokens. Source: definition."""
+    """The number of sequences times their length is the number of tokens of the training. Source: definition."""
     return np.abs(samples * context - tokens_to_train) < context
 
 
 @quantity("boolean", constrains="number_of_steps")
 def steps_and_tokens_agree(number_of_steps, batch_size, context, tokens_to_train):
-    """The steps of the training are as many as its tokens need. Source: definition."""
+    """The number of steps is the number that the tokens of the training need. Source: definition."""
     return number_of_steps == np.ceil(tokens_to_train / (batch_size * context))

@@ -1,15 +1,15 @@
-"""One layer for one micro-batch, and the two ends of the network.
+"""The time of one layer for one micro-batch, and of the embedding and the output head.
 
-Takes the durations of operators and of collectives, and the switches for overlap. Hands on times per layer: computation
-by pass, communication that is waited for (exposed), communication that runs beside computation (overlapped), and copies
-from and to the host.
+This chapter takes the durations of operators and of collectives, and the switches for overlap. It gives times per
+layer: computation by pass, communication for which the accelerator waits (exposed), communication that runs beside
+computation (overlapped), and copies from and to the host.
 
     layer_time = forward + input gradients + weight gradients + recomputation + exposed communication
 
-`passes` adds up kernels; a pass takes no less than the host needs to launch them. `overlap` lets each second of
-kernels hide one second of messages, once; `waits` puts the others into the queue of kernels, and exchanges of experts
-beside another micro-batch. `offload` has the host, `times` the sums. How resources go together is one statement, in
-`theory/resources.py`.
+The page `passes` adds up kernel times; a pass takes at least the time in which the host launches its kernels. `overlap`
+lets each second of kernels hide at most one second of messages. `waits` puts the remaining messages into the queue of
+kernels, and lets exchanges of experts run beside another micro-batch. `offload` has the copies from and to the host.
+`times` has the sums. `theory/resources.py` tells in one place which resources can be busy at once.
 """
 
 PAGES = ("passes", "overlap", "waits", "offload", "times")

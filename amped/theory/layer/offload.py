@@ -1,9 +1,9 @@
 """Copies from and to the host beside a layer, and the optimizer that runs on the host.
 
-Copy engines and the link to the host are used by nothing else, so a second of computation that hides a collective
-hides a copy too; what both take of the accelerator's own memory slows computation down. Where network cards sit on that
-link, copies wait for messages that leave the fast domain. The link has its two directions to itself; the host's
-memory serves both directions and all accelerators of the host.
+Only copies use the copy engines and the link to the host. A second of computation that hides a collective can therefore
+hide a copy too. The bandwidth that both take from the accelerator's own memory slows computation down. If network cards
+use the link to the host, copies wait for messages that leave the fast domain. Each direction has the full bandwidth of
+the link. Both directions, and all accelerators of the host, share the bandwidth of the host's memory.
 """
 
 import numpy as np
@@ -13,12 +13,15 @@ from amped.theory.quantity import family, quantity
 from amped.theory.records import of_phase
 from amped.theory.resources import beside
 
-# --- what an accelerator has of its host -----------------------------------------------------------------------------
+# --- the host's share for one accelerator ----------------------------------------------------------------------------
 
 
 @quantity("count")
 def number_of_accelerators_of_a_host(number_of_accelerators, number_of_accelerators_per_node):
-    """Accelerators that share a host's memory: those of a server, as far as there are so many. Source: definition."""
+    """The number of accelerators that share the memory of a host: those of a server, or of the run if it is smaller.
+
+    Source: definition.
+    """
     return np.minimum(number_of_accelerators, number_of_accelerators_per_node)
 
 
@@ -26,16 +29,19 @@ def number_of_accelerators_of_a_host(number_of_accelerators, number_of_accelerat
 def host_link_bandwidth_per_accelerator(
     host_link_bandwidth, host_link_efficiency, number_of_accelerators_per_host_link, number_of_accelerators_of_a_host
 ):
-    """What an accelerator has of its link to the host in either direction, when all copy. Source: definition."""
+    """The bandwidth of the link to the host for one accelerator, in each direction, while all accelerators copy.
+
+    Source: definition.
+    """
     sharing = np.minimum(number_of_accelerators_per_host_link, number_of_accelerators_of_a_host)
     return host_link_bandwidth * host_link_efficiency / sharing
 
 
 @quantity("byte/s")
 def host_memory_bandwidth_per_accelerator(host_memory_bandwidth, number_of_accelerators_of_a_host):
-    """What an accelerator has of its host's memory bandwidth, both directions together, when all copy.
+    """The bandwidth of the host's memory for one accelerator, both directions together, while all accelerators copy.
 
-    Source: definition. Differs: that sockets reach one another's memory more slowly is left out.
+    Source: definition. Differs: a socket reaches the memory of another socket more slowly, which is left out.
     """
     return host_memory_bandwidth / number_of_accelerators_of_a_host
 
@@ -45,13 +51,19 @@ def host_memory_bandwidth_per_accelerator(host_memory_bandwidth, number_of_accel
 
 @quantity("byte")
 def device_activation_bytes_per_layer(kept_activation_bytes_per_layer, activation_offload):
-    """Stash of a micro-batch in one layer that stays on the accelerator. Source: arXiv 2104.07857, section 5.1.2."""
+    """Kept activations of a micro-batch in one layer that stay on the accelerator.
+
+    Source: arXiv 2104.07857, section 5.1.2.
+    """
     return kept_activation_bytes_per_layer * (1 - activation_offload)
 
 
 @quantity("byte")
 def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activation_offload):
-    """Stash of a micro-batch in one layer that waits on the host. Source: arXiv 2104.07857, section 5.1.2."""
+    """Kept activations of a micro-batch in one layer that lie on the host until the backward pass.
+
+    Source: arXiv 2104.07857, section 5.1.2.
+    """
     return kept_activation_bytes_per_layer * activation_offload
 
 
@@ -60,9 +72,10 @@ def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activa
 def offloaded_STATE_bytes_per_layer(
     model_states, non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, largest_stage_layers
 ):
-    """Bytes of a layer's STATE on the host: an accelerator's shard. Weights come from there, others' are gathered.
+    """The bytes of the STATEs of a layer that the host holds for one accelerator: its shard.
 
-    Gradients go there in the backward pass of each micro-batch. Source: arXiv 2104.07857, section 6.1
+    An accelerator copies only its own shard of weights from the host, and gathers the other shards from replicas.
+    Gradients go to the host in the backward pass of each micro-batch. Source: arXiv 2104.07857, section 6.1
     (bandwidth-centric partitioning of weights); arXiv 2101.06840, section 4 (gradients).
     """
     (state,) = (each for each in model_states if each.name == "STATE")
@@ -73,14 +86,18 @@ def offloaded_STATE_bytes_per_layer(
 # --- copies beside a layer -------------------------------------------------------------------------------------------
 
 
-# Times that a gradient passes through the host's memory to be added up: read, its sum read, the sum written.
+# The host's memory moves a gradient three times to add it up: it reads the gradient and the sum, and writes the sum.
 ADDING = 3
 
 
 def copy_time(up, down, link, memory, beside=0.0):
-    """Time to bring `up` bytes from the host and `down` bytes to it, `beside` other bytes that its memory moves.
+    """The time to copy `up` bytes from the host and `down` bytes to it, while its memory moves `beside` other bytes.
 
-    Each direction has the link to itself, all share the host's memory. Source: definition.
+    That is:
+
+        max(max(up, down) / link, (up + down + beside) / memory)
+
+    Each direction has the link for itself; all copies share the host's memory. Source: definition.
     """
     return np.maximum(np.maximum(up, down) / link, (up + down + beside) / memory)
 
@@ -92,7 +109,7 @@ def forward_offload_time_per_layer(
     host_link_bandwidth_per_accelerator,
     host_memory_bandwidth_per_accelerator,
 ):
-    """Copies of a layer in the forward pass of a micro-batch: weights come, activations go.
+    """The time of the copies of a layer in a forward pass of a micro-batch: weights from the host, activations to it.
 
     Source: arXiv 2104.07857, section 4.1.
     """
@@ -113,10 +130,10 @@ def backward_offload_time_per_layer(
     host_link_bandwidth_per_accelerator,
     host_memory_bandwidth_per_accelerator,
 ):
-    """Copies of a layer in the backward pass of a micro-batch: weights and activations come, gradients go.
+    """The time of the copies of a layer in a backward pass: weights and activations from the host, gradients to it.
 
     The host adds up the gradients of several micro-batches. Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857,
-    section 4.1. Differs: DeepSpeed adds on the accelerator, to a sum that it fetches and sends back.
+    section 4.1. Differs: DeepSpeed adds gradients on the accelerator, to a sum that it copies from the host and back.
     """
     up = offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer
     added = ADDING * offloaded_gradient_bytes_per_layer * (number_of_microbatches_per_minibatch > 1)
@@ -139,9 +156,10 @@ def PASS_host_link_message_time_per_layer(
     inter_node_expert_parallel_degree,
     network_cards_share_host_link,
 ):
-    """Time in which messages of a layer that leave the fast domain pass the link to the host, in a PASS pass.
+    """Time in which messages of a layer that leave the fast domain use the link to the host, in a PASS pass.
 
-    Source: definition. Context and expert parallelism count together, where either leaves.
+    Source: definition. Context and expert messages are counted together: all of them, if either parallelism crosses
+    nodes.
     """
     others = link_PASS_time_per_layer - tensor_PASS_communication_time_per_layer
     leaving = (inter_node_context_parallel_degree > 1) | (inter_node_expert_parallel_degree > 1)
@@ -157,9 +175,10 @@ def overlapped_PASS_offload_time_per_layer(
     PASS_host_link_message_time_per_layer,
     overlap_offload_communication,
 ):
-    """Copies of a layer in a PASS pass beside its neighbors, while no message of theirs passes the same link.
+    """The time of copies in a PASS pass that runs beside the computation of neighboring layers.
 
-    Source: arXiv 2104.07857, section 6.2. With two buffers and layers alike, the longer of copy and pass paces.
+    Copies overlap only while no message of these layers uses the link to the host. Source: arXiv 2104.07857, section
+    6.2. With two buffers and equal layers, the longer of copy and pass sets the pace.
     """
     free = resident_PASS_time_per_layer - PASS_host_link_message_time_per_layer
     return beside(PASS_offload_time_per_layer, free, overlap_offload_communication)
@@ -169,7 +188,10 @@ def overlapped_PASS_offload_time_per_layer(
 def overlapped_offload_communication_time_per_layer(
     overlapped_forward_offload_time_per_layer, overlapped_backward_offload_time_per_layer
 ):
-    """Copies of a layer beside computation, forward and backward. Source: arXiv 2104.07857, section 6.2."""
+    """The time of copies of a layer that runs beside computation, forward and backward.
+
+    Source: arXiv 2104.07857, section 6.2.
+    """
     return overlapped_forward_offload_time_per_layer + overlapped_backward_offload_time_per_layer
 
 
@@ -181,9 +203,10 @@ def offload_interference_time_per_layer(
     achieved_memory_bandwidth,
     overlapped_offload_communication_time_per_layer,
 ):
-    """Time that computation loses to copies beside it: what they take of the accelerator's memory, at most their own.
+    """Time that computation loses because copies beside it use the accelerator's memory.
 
-    Source: definition; as if all computation were bound by memory, which is the most it can be.
+    It is at most the time of these copies. Source: assumption of the worst case, in which memory bounds all
+    computation.
     """
     both_passes = 2 * (offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer)
     moved = both_passes + offloaded_gradient_bytes_per_layer
@@ -197,9 +220,10 @@ def exposed_offload_communication_time_per_layer__offloaded(
     overlapped_offload_communication_time_per_layer,
     offload_interference_time_per_layer,
 ):
-    """Copies of a layer that the accelerator waits for, and what the hidden part slows down.
+    """The time of copies of a layer for which the accelerator waits.
 
-    Source: arXiv 2104.07857, section 4.1 (efficiency by bandwidth).
+    The time by which overlapped copies slow computation down is in it. Source: arXiv 2104.07857, section 4.1
+    (efficiency by bandwidth).
     """
     whole = forward_offload_time_per_layer + backward_offload_time_per_layer
     return whole - overlapped_offload_communication_time_per_layer + offload_interference_time_per_layer
@@ -209,20 +233,20 @@ def exposed_offload_communication_time_per_layer__offloaded(
 def forward_copy_wait_time_per_layer__offloaded(
     forward_offload_time_per_layer, overlapped_forward_offload_time_per_layer
 ):
-    """Copies of a layer that a forward pass waits for. Source: definition."""
+    """The time of copies of a layer for which a forward pass waits. Source: definition."""
     return forward_offload_time_per_layer - overlapped_forward_offload_time_per_layer
 
 
 @family(PASS=("forward", "backward"))
 @quantity("s", **OFFLOADED)
 def PASS_offload_link_time_per_layer__offloaded(PASS_offload_time_per_layer, copies_keep_gradients_waiting):
-    """Time in which copies of a PASS pass are on the link by which gradients leave. Source: definition."""
+    """Time in which copies of a PASS pass use the link over which gradients leave the node. Source: definition."""
     return copies_keep_gradients_waiting * PASS_offload_time_per_layer
 
 
 @quantity("boolean")
 def copies_keep_gradients_waiting(network_cards_share_host_link, inter_node_data_parallel_degree):
-    """Whether gradients leave by the link on which copies come and go. Source: definition."""
+    """Whether gradients that leave the node use the link to the host, as copies do. Source: definition."""
     return network_cards_share_host_link * (inter_node_data_parallel_degree > 1)
 
 
@@ -237,9 +261,10 @@ def host_update_bytes_per_parameter(
     weight_precision,
     full_precision_copies,
 ):
-    """Bytes that the host's memory moves to update a parameter: gradient and states read, states and weight written.
+    """The bytes that the host's memory moves to update one parameter.
 
-    Source: arXiv 2101.06840, section 5 (CPU-Adam). The norm was taken on the accelerator.
+    The host reads the gradient and the states, and writes the states and the weight. Source: arXiv 2101.06840, section
+    5 (CPU-Adam). The accelerator has computed the norm of the gradients before.
     """
     states = optimizer_states_per_parameter * optimizer_state_precision + (1 - full_precision_copies) * weight_precision
     moved = gradient_precision + 2 * states + full_precision_copies * weight_precision
@@ -254,7 +279,10 @@ def host_update_time__offloaded(
     host_memory_bandwidth_per_accelerator,
     host_optimizer_efficiency,
 ):
-    """Time of the optimizer on the host, bound by its memory. Source: arXiv 2101.06840, section 5 (CPU-Adam)."""
+    """The time of the optimizer on the host; the bandwidth of the host's memory bounds it.
+
+    Source: arXiv 2101.06840, section 5 (CPU-Adam).
+    """
     moved = optimizer_offload * updated_parameters * host_update_bytes_per_parameter
     return moved / (host_memory_bandwidth_per_accelerator * host_optimizer_efficiency)
 
@@ -270,9 +298,11 @@ def update_offload_time(
     host_link_bandwidth_per_accelerator,
     host_memory_bandwidth_per_accelerator,
 ):
-    """Copies around the optimizer: weights that the host updates and does not keep, gradients that it did not have yet.
+    """The time of copies before and after the optimizer.
 
-    Weights that the accelerator updates and the host keeps go down. Source: arXiv 2101.06840, section 4.1.
+    Weights that the host updates but does not keep go to the accelerator. Gradients that the host needs but does not
+    have yet go to the host. Weights that the accelerator updates but the host keeps go to the host. Source: arXiv
+    2101.06840, section 4.1.
     """
     up = np.maximum(optimizer_offload - weight_offload, 0) * weight_precision
     down = np.maximum(optimizer_offload - gradient_offload, 0) * gradient_precision
@@ -287,7 +317,7 @@ def update_offload_time(
 
 @quantity("s")
 def updating_time(optimizer_durations, host_update_time):
-    """Time of the optimizer, of whose parameters the host has its share meanwhile.
+    """The time of the optimizer: the accelerator and the host update their shares of the parameters at once.
 
     Source: DeepSpeed, ZeRO-Offload++ (Twin-Flow).
     """
@@ -296,7 +326,10 @@ def updating_time(optimizer_durations, host_update_time):
 
 @quantity("s")
 def overlapped_update_offload_time(update_offload_time, updating_time, overlap_offload_communication):
-    """Copies around the optimizer beside its update of other parameters. Source: arXiv 2101.06840, section 5.2."""
+    """The time of copies around the optimizer that runs beside the update of other parameters.
+
+    Source: arXiv 2101.06840, section 5.2.
+    """
     return beside(update_offload_time, updating_time, overlap_offload_communication)
 
 
@@ -313,9 +346,10 @@ def offload_fill_time__offloaded(
     overlapped_backward_offload_time_per_layer,
     offload_interference_time_per_layer,
 ):
-    """What has nothing to hide behind: the first layer's weights of a step, and the last gradients.
+    """The time of copies in a step that no computation can hide.
 
-    Source: arXiv 2101.06840, section 4.1, figure 5. What is exposed anyway is not counted again.
+    These are the weights of the first layer of a step, and the gradients of the last one. Source: arXiv 2101.06840,
+    section 4.1, figure 5. Copies that are exposed in any case are not counted again.
     """
     weights, gradients = offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer
     first = copy_time(

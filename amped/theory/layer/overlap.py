@@ -1,8 +1,8 @@
-"""Communication of a micro-batch in one layer, and what of it runs beside kernels of the same micro-batch.
+"""Communication of a micro-batch in one layer, and the part of it that kernels of the same micro-batch hide.
 
-A second of computation hides a second of communication, once: products hide gathers and scatters in chunks, gradients
-of weights hide the reduction of an activation's gradient, attention hides the travel of keys and values. Each window is
-a part of the kernels of its pass, without those that hide something else.
+A second of computation hides at most one second of communication. Matrix products hide gathers and scatters in chunks.
+Weight gradients hide the reduction of input gradients. Attention hides the exchange of keys and values. The window for
+each kind of message is a part of the kernels of its pass, without the kernels that already hide another kind.
 """
 
 import numpy as np
@@ -14,16 +14,19 @@ from amped.theory.resources import beside
 
 @quantity("s")
 def tensor_forward_communication_time_per_layer(tensor_durations):
-    """Tensor-parallel communication of a micro-batch forward in one layer. Source: arXiv 1909.08053, section 3."""
+    """The tensor-parallel communication time of a forward pass of a micro-batch in one layer.
+
+    Source: arXiv 1909.08053, section 3.
+    """
     return total(d.time * d.count for d in tensor_durations)
 
 
 @family(PART=("gather", "scatter"), KIND=("all_gather", "reduce_scatter"), TURNED=("scatters", "gathers"))
 @quantity("s")
 def tensor_PART_time_per_layer(tensor_durations):
-    """The part of this communication that is KIND; the backward pass has TURNED in its place, and repeats gathers.
+    """The time of the tensor-parallel KINDs of a forward pass of a micro-batch in one layer.
 
-    Source: arXiv 2205.05198, section 4.2.2.
+    The backward pass has TURNED instead of them, and it repeats gathers. Source: arXiv 2205.05198, section 4.2.2.
     """
     none = 0.0 * tensor_durations[0].time
     return total([none, *(d.time * d.count for d in tensor_durations if d.kind == "KIND")])
@@ -33,9 +36,10 @@ def tensor_PART_time_per_layer(tensor_durations):
 def tensor_gradient_communication_time_per_layer(
     tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer
 ):
-    """Tensor-parallel communication of the gradients of a micro-batch in one layer, and of inputs gathered again.
+    """The tensor-parallel communication time of a backward pass in one layer, without recomputation.
 
-    Source: arXiv 2205.05198, section 4.2.2.
+    A backward pass communicates as much as a forward pass, and gathers inputs again (sequence parallelism). Source:
+    arXiv 2205.05198, section 4.2.2.
     """
     return tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
 
@@ -46,7 +50,7 @@ def tensor_backward_communication_time_per_layer(
     tensor_forward_communication_time_per_layer,
     recomputed_layer_fraction,
 ):
-    """Tensor-parallel communication of a micro-batch backward in one layer, and again when recomputing.
+    """The tensor-parallel communication time of a backward pass in one layer, with that of recomputation.
 
     Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
@@ -59,9 +63,10 @@ def tensor_backward_communication_time_per_layer(
 
 @quantity("1")
 def overlapped_chunk_fraction(tensor_parallel_rows, tensor_chunk_overlap_fraction):
-    """Share of a gather or scatter that can run beside products: all chunks but one of as many as there are shares.
+    """The share of a gather or scatter that can run beside matrix products.
 
-    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942 (products cut into chunks).
+    The message has as many chunks as the grid has rows; all chunks but one can overlap. Source: NVIDIA Transformer
+    Engine, user buffers; arXiv 2305.06942, abstract (fused computation and collectives).
     """
     return (1 - 1 / tensor_parallel_rows) * tensor_chunk_overlap_fraction
 
@@ -75,9 +80,10 @@ def kernel_overlapped_tensor_PASS_time_per_layer(
     overlapped_chunk_fraction,
     overlap_forward_tensor_communication,
 ):
-    """Gathers and scatters of a PASS pass beside products, in chunks.
+    """The time of gathers and scatters that runs beside matrix products in a PASS pass, in chunks.
 
-    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942.
+    A repeated pass is a forward pass that is recomputed. Source: NVIDIA Transformer Engine, user buffers; arXiv
+    2305.06942, abstract.
     """
     chunks = (tensor_gather_time_per_layer + tensor_scatter_time_per_layer) * overlapped_chunk_fraction
     return beside(chunks, PASS_product_kernel_time_per_layer, overlap_forward_tensor_communication)
@@ -87,9 +93,10 @@ def kernel_overlapped_tensor_PASS_time_per_layer(
 def overlapped_input_gather_time_per_layer(
     tensor_gather_time_per_layer, input_gradient_kernel_time_per_layer, overlap_tensor_communication
 ):
-    """Inputs that sequence parallelism gathers again, beside gradients of inputs.
+    """The time of gathers of inputs, repeated in a backward pass, that runs beside the computation of input gradients.
 
-    Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
+    Sequence parallelism gathers inputs again, because it keeps only a shard of them. Source: arXiv 2205.05198, section
+    4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
     """
     return beside(tensor_gather_time_per_layer, input_gradient_kernel_time_per_layer, overlap_tensor_communication)
 
@@ -103,9 +110,10 @@ def overlapped_gradient_gather_time_per_layer(
     overlapped_chunk_fraction,
     overlap_forward_tensor_communication,
 ):
-    """What a forward pass scattered, gathered as gradients beside the products that start from them, in chunks.
+    """The time of gathers of gradients that runs, in chunks, beside the products which need these gradients.
 
-    Source: NVIDIA Transformer Engine, user buffers (proj_dgrad, fc2_dgrad).
+    The backward pass gathers as gradients what the forward pass scattered. Source: NVIDIA Transformer Engine, user
+    buffers (proj_dgrad, fc2_dgrad).
     """
     left = input_gradient_kernel_time_per_layer - overlapped_input_gather_time_per_layer
     window = np.minimum(input_gradient_product_kernel_time_per_layer, left)
@@ -120,7 +128,7 @@ def overlapped_reduction_time_per_layer(
     weight_gradient_time_per_layer,
     overlap_tensor_communication,
 ):
-    """Reduction of the gradients of activations beside the gradients of weights.
+    """The time of reductions of input gradients that runs beside the computation of weight gradients.
 
     Source: Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
     """
@@ -134,7 +142,10 @@ def kernel_overlapped_tensor_gradient_time_per_layer(
     overlapped_gradient_gather_time_per_layer,
     overlapped_reduction_time_per_layer,
 ):
-    """Tensor-parallel communication of gradients beside kernels. Source: arXiv 2205.05198, section 4.2.2."""
+    """The tensor-parallel communication time of gradients that runs beside kernels.
+
+    Source: arXiv 2205.05198, section 4.2.2.
+    """
     gathers = overlapped_input_gather_time_per_layer + overlapped_gradient_gather_time_per_layer
     return gathers + overlapped_reduction_time_per_layer
 
@@ -145,7 +156,7 @@ def kernel_overlapped_tensor_backward_time_per_layer(
     kernel_overlapped_tensor_repeated_time_per_layer,
     recomputed_layer_fraction,
 ):
-    """Tensor-parallel communication beside kernels in a backward pass, with that of recomputation.
+    """The tensor-parallel communication time of a backward pass that runs beside kernels, with that of recomputation.
 
     Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
@@ -158,16 +169,19 @@ def kernel_overlapped_tensor_backward_time_per_layer(
 
 @quantity("s")
 def context_forward_communication_time_per_layer(context_durations, communication_rounds):
-    """Exchange for a micro-batch in one layer in one pass, without gradients. Source: arXiv 2310.01889, section 3."""
+    """The context-parallel communication time of a micro-batch in one layer, in one pass, without that of gradients.
+
+    Source: arXiv 2310.01889, section 3.
+    """
     every = total(d.time * d.count for d in context_durations if not d.name.endswith("gradients"))
     return every / communication_rounds
 
 
 @quantity("s")
 def context_gradient_communication_time_per_layer(context_durations, context_forward_communication_time_per_layer):
-    """Exchange for a micro-batch in one layer backward: of keys and values, and of their gradients.
+    """The context-parallel communication time of a backward pass in one layer: keys and values, and their gradients.
 
-    Source: arXiv 2310.01889, section 3.
+    Recomputation is not in it. Source: arXiv 2310.01889, section 3.
     """
     gradients = [d.time * d.count for d in context_durations if d.name.endswith("gradients")]
     return total([context_forward_communication_time_per_layer, *gradients])
@@ -177,14 +191,17 @@ def context_gradient_communication_time_per_layer(context_durations, context_for
 def context_communication_time_per_layer(
     context_forward_communication_time_per_layer, context_gradient_communication_time_per_layer, communication_rounds
 ):
-    """Keys and values exchanged for a micro-batch in one layer, all passes. Source: arXiv 2310.01889."""
+    """The context-parallel communication time of a micro-batch in one layer, in all passes.
+
+    Source: arXiv 2310.01889, section 3.
+    """
     forward = context_forward_communication_time_per_layer * (communication_rounds - 1)
     return forward + context_gradient_communication_time_per_layer
 
 
 @quantity("1", choice="context_parallel_kind", value="ring")
 def overlappable_attention_fraction__ring(context_parallel_degree):
-    """Share of attention beside which keys and values can travel: every block's but the last.
+    """The share of attention beside which keys and values can travel: every block of a ring except the last.
 
     Source: arXiv 2310.01889, section 3.
     """
@@ -198,7 +215,10 @@ def kernel_overlapped_context_forward_time_per_layer(
     overlappable_attention_fraction,
     overlap_context_communication,
 ):
-    """Keys and values exchanged beside attention in a forward pass. Source: arXiv 2310.01889, section 3."""
+    """The time of exchanges of keys and values that runs beside attention in a forward pass.
+
+    Source: arXiv 2310.01889, section 3.
+    """
     window = overlappable_attention_fraction * attention_core_forward_kernel_time_per_layer
     return beside(context_forward_communication_time_per_layer, window, overlap_context_communication)
 
@@ -214,9 +234,10 @@ def kernel_overlapped_context_gradient_time_per_layer(
     overlappable_attention_fraction,
     overlap_context_communication,
 ):
-    """Keys, values and gradients exchanged beside attention backward, where no input is gathered.
+    """The time of exchanges of keys, values and their gradients that runs beside attention in a backward pass.
 
-    Source: arXiv 2310.01889, section 3. The last step of gradients in a ring has no attention left beside it.
+    Kernels that already hide gathers of tensor parallelism hide nothing here. Source: arXiv 2310.01889, section 3. The
+    last step of gradients in a ring has no attention beside it.
     """
     gathers = overlapped_input_gather_time_per_layer + overlapped_gradient_gather_time_per_layer
     left = np.minimum(attention_core_gradient_time_per_layer, input_gradient_kernel_time_per_layer - gathers)
@@ -232,20 +253,26 @@ def kernel_overlapped_context_gradient_time_per_layer(
 @family(STRATEGY=("2d_context", "2d_summa"))
 @quantity("s", choice="tensor_parallel_strategy", value="STRATEGY")
 def grid_column_gather_time_per_layer__STRATEGY(grid_column_durations):
-    """Keys and values gathered over the columns for a micro-batch in one layer, all passes; attention waits for it.
+    """The time to gather keys and values over the columns of the grid, for a micro-batch in one layer, in all passes.
 
-    Source: arXiv 2410.00273, section 3.
+    Attention waits for this gather. Source: arXiv 2410.00273, section 3.
     """
     return total(d.time * d.count for d in grid_column_durations)
 
 
 @quantity("s", choice="feedforward_kind", value="mixture")
 def expert_communication_time_per_layer__mixture(expert_durations, expert_tensor_durations):
-    """Tokens exchanged between experts for a micro-batch in one layer, all passes. Source: arXiv 2006.16668."""
+    """The time to exchange tokens between experts, for a micro-batch in one layer, in all passes.
+
+    Source: arXiv 2006.16668, section 3.
+    """
     return total(d.time * d.count for d in expert_durations + expert_tensor_durations)
 
 
 @quantity("s")
 def expert_forward_communication_time_per_layer(expert_communication_time_per_layer, communication_rounds):
-    """Tokens exchanged between experts for a micro-batch in one layer in each pass. Source: arXiv 2006.16668."""
+    """The time to exchange tokens between experts, for a micro-batch in one layer, in each pass.
+
+    Source: arXiv 2006.16668, section 3.
+    """
     return expert_communication_time_per_layer / communication_rounds

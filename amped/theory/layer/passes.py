@@ -5,31 +5,31 @@ import numpy as np
 from amped.theory.quantity import family, quantity, records
 from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
 
-# The networks of a layer whose products are up (with gate) and down.
+# The networks of a layer that consist of an up projection (with a gate) and a down projection.
 NETWORKS = ("feedforward", "experts", "shared_experts")
 
 
 def launching_time(phase, durations, rates):
-    """Time that the host needs to launch the kernels of one pass. Source: definition."""
+    """The time that the host needs to launch the kernels of one pass. Source: definition."""
     launches = total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
     return launches * rates[0].launch_time
 
 
 def pass_time(phase, durations, rates):
-    """Time of one pass: that of its kernels, but no less than the host needs to launch them.
+    """The time of one pass: the longer of its kernels and of the time in which the host launches them.
 
-    Source: definition; the host launches kernels while the accelerator runs those before.
+    Source: definition; the host launches the next kernels while the accelerator runs earlier ones.
     """
     return np.maximum(of_phase(phase, durations), launching_time(phase, durations, rates))
 
 
-# What the host launches of a mixture's layer where all up to the router is a graph: these, and what follows them.
+# If a mixture layer up to its router is one CUDA graph, the host launches the operators whose names begin with these.
 ROUTED = ("expert_sorting", "experts_", "expert_activation", "expert_weighting", "expert_up_bias", "expert_down_bias")
 
 
 @records(choice="cuda_graph_scope", value="router")
 def launched_layer_durations__router(layer_durations):
-    """The operators of a layer, of which the host launches those of experts alone; the others are one graph.
+    """The operators of a layer; the host launches only those of the experts, because the others are one CUDA graph.
 
     Source: Megatron-LM, --cuda-graph-scope attn moe_router moe_preprocess.
     """
@@ -40,7 +40,7 @@ def launched_layer_durations__router(layer_durations):
 @family(SCOPE=("layer", "step"))
 @records(choice="cuda_graph_scope", value="SCOPE")
 def launched_layer_durations__SCOPE(layer_durations):
-    """The operators of a layer, none of which the host launches: the SCOPE is one graph.
+    """The operators of a layer; the host launches none of them, because the SCOPE is one CUDA graph.
 
     Source: NVIDIA Transformer Engine, make_graphed_callables; Megatron-LM, --cuda-graph-scope full_iteration.
     """
@@ -49,7 +49,7 @@ def launched_layer_durations__SCOPE(layer_durations):
 
 @quantity("s")
 def expert_host_time(host_time_per_expert, number_of_experts, expert_parallel_degree, MoE_fraction):
-    """Time of the host for the experts of a layer that an accelerator holds, averaged over the layers.
+    """The host's time for the experts of a layer that an accelerator holds, averaged over the layers.
 
     Source: definition.
     """
@@ -58,43 +58,46 @@ def expert_host_time(host_time_per_expert, number_of_experts, expert_parallel_de
 
 @quantity("s")
 def layer_host_time(host_time_per_layer, expert_host_time):
-    """Time of the host for a layer's forward pass, and again for its backward pass. Source: definition."""
+    """The host's time for the forward pass of a layer, and again for its backward pass. Source: definition."""
     return host_time_per_layer + expert_host_time
 
 
 @quantity("s")
 def forward_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time):
-    """Forward time of a micro-batch in one layer, no less than the host needs. Source: arXiv 2410.00273, section 3."""
+    """The time of a forward pass of a micro-batch in one layer: the longer of its kernels and of the host's time.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return np.maximum(pass_time("forward", launched_layer_durations, kernel_rates), layer_host_time)
 
 
 @family(OF=("input", "weight"))
 @quantity("s")
 def OF_gradient_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time):
-    """Time of the OF gradients of a layer for a micro-batch; half of the host's time backward is theirs.
+    """The time of the OF gradients of a micro-batch in one layer: the longer of kernels and host.
 
-    Source: arXiv 2410.00273, section 3.
+    Half of the host's time for a backward pass belongs to the OF gradients. Source: arXiv 2410.00273, section 3.
     """
     return np.maximum(pass_time("OF_gradient", launched_layer_durations, kernel_rates), layer_host_time / 2)
 
 
-# --- kernels alone, beside which messages run ------------------------------------------------------------------------
+# --- kernels alone, without waiting for the host ---------------------------------------------------------------------
 
 
 @family(PHASE=("forward", "input_gradient"))
 @quantity("s")
 def PHASE_kernel_time_per_layer(layer_durations):
-    """Time of the kernels of the PHASE pass of a micro-batch in one layer, whatever the host needs.
-
-    Source: definition.
-    """
+    """The time of the PHASE kernels of a micro-batch in one layer, without waiting for the host. Source: definition."""
     return of_phase("PHASE", layer_durations)
 
 
 @family(PHASE=("forward", "input_gradient"))
 @quantity("s")
 def PHASE_product_kernel_time_per_layer(layer_durations):
-    """Time of the products with weights among them. Source: definition."""
+    """The time of the PHASE products with weights, for a micro-batch in one layer, without waiting for the host.
+
+    Source: definition.
+    """
     return of_phase("PHASE", [d for d in layer_durations if d.kind in WEIGHTED])
 
 
@@ -103,19 +106,23 @@ def PHASE_product_kernel_time_per_layer(layer_durations):
 )
 @quantity("s")
 def TIME_per_layer(layer_durations, attention_core_operators):
-    """Time of the scores, softmax, dropout and values among those of the PHASE pass. Source: definition."""
+    """The PHASE time of the attention core (scores, softmax, dropout, weighted values), for a micro-batch in one layer.
+
+    It is the time of kernels, without waiting for the host. Source: definition.
+    """
     core = {o.name for o in attention_core_operators}
     return of_phase("PHASE", [d for d in layer_durations if d.name in core])
 
 
-# --- what runs again -------------------------------------------------------------------------------------------------
+# --- recomputation ---------------------------------------------------------------------------------------------------
 
 
 @quantity("s")
 def attention_core_forward_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
-    """Forward time of scores, softmax, dropout and values, which selective recomputation repeats.
+    """The forward time of the attention core (scores, softmax, dropout, weighted values) of a micro-batch in one layer.
 
-    Source: arXiv 2205.05198, section 5.
+    Selective recomputation repeats it. It is at least the time in which the host launches these kernels. Source: arXiv
+    2205.05198, section 5.
     """
     core = {o.name for o in attention_core_operators}
     return pass_time("forward", [d for d in layer_durations if d.name in core], kernel_rates)
@@ -123,7 +130,7 @@ def attention_core_forward_time_per_layer(layer_durations, attention_core_operat
 
 @quantity("s")
 def streaming_forward_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
-    """Forward time of a layer's norms and element-wise operators outside attention.
+    """The forward time of the norms and element-wise operators of a layer outside the attention core.
 
     Source: arXiv 2007.00072, table 3.
     """
@@ -134,7 +141,7 @@ def streaming_forward_time_per_layer(layer_durations, attention_core_operators, 
 
 @quantity("s")
 def last_product_forward_time_per_layer(layer_durations):
-    """Forward time of the product that ends a dense layer, whose output nothing in the layer needs.
+    """The forward time of the last product of a dense layer (down projection); no backward pass needs its output.
 
     Source: definition.
     """
@@ -146,16 +153,20 @@ def last_product_forward_time_per_layer(layer_durations):
 def repeated_OFkernel_time_per_layer(
     forward_OFkernel_time_per_layer, last_product_forward_time_per_layer, recomputation_stops_early
 ):
-    """Time of these kernels of a forward pass that runs again: all, or as far as the last output that is needed.
+    """The time of the OFkernels of a recomputed forward pass in one layer.
 
-    Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
+    It runs all kernels, or stops before the last product, whose output the backward pass does not need. Source:
+    PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
     """
     return forward_OFkernel_time_per_layer - recomputation_stops_early * last_product_forward_time_per_layer
 
 
 @quantity("s")
 def repeated_time_per_layer(repeated_kernel_time_per_layer, launched_layer_durations, kernel_rates, layer_host_time):
-    """Time to run a layer's forward pass again, no less than the host needs. Source: arXiv 2205.05198, section 5."""
+    """The time to recompute the forward pass of a micro-batch in one layer: the longer of kernels and host.
+
+    Source: arXiv 2205.05198, section 5.
+    """
     host = np.maximum(launching_time("forward", launched_layer_durations, kernel_rates), layer_host_time)
     return np.maximum(repeated_kernel_time_per_layer, host)
 
@@ -164,9 +175,10 @@ def repeated_time_per_layer(repeated_kernel_time_per_layer, launched_layer_durat
 def recomputed_product_time_per_layer__alternate_products(
     launched_layer_durations, kernel_rates, recomputed_projection_fraction, gated_mlp
 ):
-    """Time of every second product: of keys (as their share of the projection), out of attention, and of gates.
+    """The time of the recomputed products, if every second product of a layer is recomputed.
 
-    Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: experts have a gate that is one, too.
+    These are the products of keys (as their share of the projection), of the attention output and of gates. Source:
+    torchtitan, parallelize_llama.py (_get_custom_policy). Differs: the gates of experts are recomputed too.
     """
     gate = gated_mlp / (1 + gated_mlp)
     shares = {"attention_output": 1.0} | {f"{name}_up": gate for name in NETWORKS}
@@ -189,9 +201,10 @@ def recomputation_time_per_layer(
     recomputed_attention_core_fraction,
     recomputed_streaming_fraction,
 ):
-    """Time to compute a layer's activations again, averaged over the layers.
+    """The time to recompute activations of a micro-batch in one layer, averaged over the layers.
 
-    Source: arXiv 2205.05198, section 5.
+    It is the sum over the policies: whole layers, the attention core, products, and streaming operators. Source: arXiv
+    2205.05198, section 5.
     """
     whole = recomputed_layer_fraction * repeated_time_per_layer
     core = recomputed_attention_core_fraction * attention_core_forward_time_per_layer
@@ -209,7 +222,7 @@ def recomputation_time_per_layer(
 )
 @quantity("s")
 def PART_PHASE_time(PART_durations, kernel_rates):
-    """Time of the PHASE pass of a micro-batch in the PART, with its loss where that is the output head.
+    """The time of the PHASE pass of a micro-batch in the PART; the loss belongs to the output head.
 
     Source: arXiv 1909.08053, section 3.
     """
@@ -218,7 +231,7 @@ def PART_PHASE_time(PART_durations, kernel_rates):
 
 @quantity("s")
 def embedding_backward_time(embedding_durations, kernel_rates):
-    """Time of the gradients of the embedding for a micro-batch. Source: arXiv 1909.08053, section 3."""
+    """The time of the gradients of the embedding for a micro-batch. Source: arXiv 1909.08053, section 3."""
     return pass_time("input_gradient", embedding_durations, kernel_rates)
 
 
@@ -226,5 +239,5 @@ def embedding_backward_time(embedding_durations, kernel_rates):
 def backward_time_per_layer(
     input_gradient_time_per_layer, weight_gradient_time_per_layer, recomputation_time_per_layer
 ):
-    """Computation of a layer in the backward pass of a micro-batch, with what is computed again. Source: definition."""
+    """The computation time of a backward pass of a micro-batch in one layer, with recomputation. Source: definition."""
     return input_gradient_time_per_layer + weight_gradient_time_per_layer + recomputation_time_per_layer

@@ -1,4 +1,4 @@
-"""Time of a layer, of the embedding and of the output head for a micro-batch, all passes and what they wait for."""
+"""The times of a layer, of the embedding and of the output head for a micro-batch, with all passes and all waiting."""
 
 import numpy as np
 
@@ -17,7 +17,10 @@ def layer_time(
     exposed_expert_communication_time_per_layer,
     exposed_offload_communication_time_per_layer,
 ):
-    """Time of one layer for a micro-batch, all passes and what it waits for. Source: definition."""
+    """The time of one layer for a micro-batch: all passes, recomputation, and the communication for which it waits.
+
+    Source: definition.
+    """
     compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
     communication = exposed_tensor_communication_time_per_layer + exposed_context_communication_time_per_layer
     communication = communication + exposed_offload_communication_time_per_layer
@@ -26,9 +29,10 @@ def layer_time(
 
 @quantity("s")
 def vocabulary_parallel_communication_time(tensor_durations, has_vocabulary, sequence_parallel):
-    """Tensor-parallel communication of a micro-batch at the ends: the embedding's output, the head's input gradient.
+    """The tensor-parallel communication time of a micro-batch in the embedding, and again in the output head.
 
-    Source: arXiv 1909.08053, section 3. Differs: the sums of the loss, a few bytes a token, are left out.
+    These messages are the embedding's output, and the input gradient of the output head. Source: arXiv 1909.08053,
+    section 3. Differs: the sums of the loss, a few bytes a token, are left out.
     """
     once = [d for d in tensor_durations if d.name.startswith("feedforward")]
     halves = total(d.time for d in once if d.kind != "all_reduce") * sequence_parallel
@@ -37,7 +41,7 @@ def vocabulary_parallel_communication_time(tensor_durations, has_vocabulary, seq
 
 @quantity("s")
 def embedding_time(embedding_forward_time, embedding_backward_time, vocabulary_parallel_communication_time):
-    """What a micro-batch takes in the embedding. Source: definition."""
+    """The time of a micro-batch in the embedding, with its communication. Source: definition."""
     return embedding_forward_time + embedding_backward_time + vocabulary_parallel_communication_time
 
 
@@ -50,7 +54,7 @@ def output_head_time(
     layer_time,
     predictions_in_output_head,
 ):
-    """What a micro-batch takes in the output head, and in the layers that predict further tokens.
+    """The time of a micro-batch in the output head, and in the layers of multi-token prediction that stand beside it.
 
     Source: definition.
     """
@@ -68,7 +72,7 @@ def output_head_time(
 def resident_PASS_time_per_layer(
     serial_PASS_time_per_layer, queued_expert_PASS_time_per_layer, exposed_expert_PASS_communication_time_per_layer
 ):
-    """Time of a micro-batch's PASS pass through a layer, with what it waits for, as if nothing was offloaded.
+    """The time of a PASS pass of a micro-batch through a layer, with all waiting, if nothing was offloaded.
 
     Source: definition.
     """
@@ -78,7 +82,7 @@ def resident_PASS_time_per_layer(
 
 @quantity("s")
 def forward_pass_time_per_layer(resident_forward_time_per_layer, forward_copy_wait_time_per_layer):
-    """Time of a micro-batch's forward pass through a layer, with all that it waits for. Source: definition."""
+    """The time of a forward pass of a micro-batch through a layer, with all waiting. Source: definition."""
     return resident_forward_time_per_layer + forward_copy_wait_time_per_layer
 
 
@@ -90,10 +94,11 @@ def weight_gradient_pass_time_per_layer(
     exposed_offload_communication_time_per_layer,
     forward_copy_wait_time_per_layer,
 ):
-    """What gradients of weights add to those of inputs, which other stages wait for, with what is waited for copies.
+    """The time that weight gradients add to the input gradients of a micro-batch in a layer.
 
-    A reduction or an exchange beside them is on the way of the gradients of inputs. Source: arXiv 2401.10241, section 1
-    (B and W).
+    The previous pipeline stage waits for input gradients, but not for this time. It contains the waiting for copies in
+    a backward pass. It does not contain a reduction or an exchange that weight gradients hide, because input gradients
+    need that message. Source: arXiv 2401.10241, section 1 (B and W).
     """
     copies = exposed_offload_communication_time_per_layer - forward_copy_wait_time_per_layer
     exchanged = exchanged_weight_gradient_time_per_layer * (1 - exchange_slowdown_fraction)
@@ -108,9 +113,9 @@ def free_forward_time_per_layer(
     tensor_forward_communication_time_per_layer,
     gradients_have_own_links,
 ):
-    """Time of a layer's forward pass in which its messages leave the links of gradients free; at least this much.
+    """Time of a forward pass of a layer in which its own messages and copies leave the links of gradients free.
 
-    Source: definition.
+    It is a lower bound. Source: definition.
     """
     others = link_forward_time_per_layer - gradients_have_own_links * tensor_forward_communication_time_per_layer
     return np.maximum(forward_pass_time_per_layer - others - forward_offload_link_time_per_layer, 0)
@@ -126,9 +131,9 @@ def free_backward_time_per_layer(
     tensor_backward_communication_time_per_layer,
     gradients_have_own_links,
 ):
-    """Time of a layer's backward pass in which its messages leave the links of gradients free; at least this much.
+    """Time of a backward pass of a layer in which its own messages and copies leave the links of gradients free.
 
-    Source: definition.
+    It is a lower bound. Source: definition.
     """
     copies = exposed_offload_communication_time_per_layer - forward_copy_wait_time_per_layer
     others = link_backward_time_per_layer - gradients_have_own_links * tensor_backward_communication_time_per_layer

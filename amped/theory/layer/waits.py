@@ -1,11 +1,11 @@
-"""What a pass of a layer waits for: messages in the queue of its kernels, the host, and exchanges of experts.
+"""Waiting in a pass of a layer: for messages in the queue of its kernels, for the host, and for exchanges of experts.
 
-Messages that nothing hides are kernels in the same queue as those that compute, so that a pass takes
+Messages that no kernel hides are kernels in the queue of the computing kernels. A pass therefore takes
 
     max(kernels + messages, host)
 
-and each kind of message is charged with what it adds, in the order tensor, context, expert. A backward pass is that of
-gradients, and for some layers a forward pass that is repeated.
+Each kind of message is charged with the time that it adds, in the order tensor, context, expert. A backward pass is the
+pass of gradients; with recomputation it has a repeated forward pass too.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ PASSES = ("forward", "repeated", "gradient")
 @family(PASS=PASSES, KERNELS=("forward", "repeated", "input_gradient"))
 @quantity("s")
 def idle_PASS_time_per_layer(KERNELS_time_per_layer, KERNELS_kernel_time_per_layer):
-    """Time of a PASS pass in which the accelerator has no kernel, as the host is slower than those it launches.
+    """Time of a PASS pass in which the accelerator runs no kernel, because the host launches kernels too slowly.
 
-    Gradients of weights have their own. Source: definition.
+    Weight gradients have idle time of their own, which is not in it. Source: definition.
     """
     return KERNELS_time_per_layer - KERNELS_kernel_time_per_layer
 
@@ -34,7 +34,11 @@ def idle_PASS_time_per_layer(KERNELS_time_per_layer, KERNELS_kernel_time_per_lay
 def queued_KIND_PASS_time_per_layer(
     KIND_PASS_communication_time_per_layer, kernel_overlapped_KIND_PASS_time_per_layer, overlap_slowdown_fraction
 ):
-    """KIND-parallel messages of a PASS pass that are not beside kernels, and what the others slow kernels down.
+    """The time that KIND-parallel messages add to the queue of kernels in a PASS pass.
+
+    These are the messages that no kernel hides, and the time by which hidden messages slow kernels down:
+
+        messages − hidden · (1 − overlap_slowdown_fraction)
 
     Source: definition.
     """
@@ -45,9 +49,10 @@ def queued_KIND_PASS_time_per_layer(
 @family(PASS=PASSES)
 @quantity("s")
 def exposed_tensor_PASS_communication_time_per_layer(queued_tensor_PASS_time_per_layer, idle_PASS_time_per_layer):
-    """Tensor-parallel messages that a PASS pass waits for: those that do not fit into waiting for the host.
+    """The tensor-parallel communication time for which a PASS pass waits.
 
-    Source: arXiv 2205.05198, sections 4.2.2 and 5.
+    It is the queued time that exceeds the time in which the accelerator waits for the host. Source: arXiv 2205.05198,
+    sections 4.2.2 and 5.
     """
     return waited(queued_tensor_PASS_time_per_layer, idle_PASS_time_per_layer)
 
@@ -57,7 +62,11 @@ def exposed_tensor_PASS_communication_time_per_layer(queued_tensor_PASS_time_per
 def exposed_context_PASS_communication_time_per_layer(
     queued_context_PASS_time_per_layer, idle_PASS_time_per_layer, queued_tensor_PASS_time_per_layer
 ):
-    """Context-parallel messages that a PASS pass waits for. Source: arXiv 2310.01889, section 3."""
+    """The context-parallel communication time for which a PASS pass waits.
+
+    It is the queued time that exceeds the remaining host wait: the time in which the accelerator waits for the host and
+    no tensor-parallel message runs. Source: arXiv 2310.01889, section 3.
+    """
     idle = waited(idle_PASS_time_per_layer, queued_tensor_PASS_time_per_layer)
     return waited(queued_context_PASS_time_per_layer, idle)
 
@@ -70,9 +79,11 @@ def queued_expert_PASS_time_per_layer(
     queued_tensor_PASS_time_per_layer,
     queued_context_PASS_time_per_layer,
 ):
-    """What exchanges of tokens add to a PASS pass that has no other micro-batch beside it.
+    """The time that exchanges of tokens add to a PASS pass, if no other micro-batch runs beside it.
 
-    Source: definition; exchanges are kernels in the same queue.
+    It is the time of the exchanges that exceeds the remaining host wait: the time in which the accelerator waits for
+    the host and no other message runs. Source: definition; exchanges are kernels in the same queue as computing
+    kernels.
     """
     before = queued_tensor_PASS_time_per_layer + queued_context_PASS_time_per_layer
     return waited(expert_forward_communication_time_per_layer, waited(idle_PASS_time_per_layer, before))
@@ -85,7 +96,7 @@ def exposed_KIND_backward_communication_time_per_layer(
     exposed_KIND_repeated_communication_time_per_layer,
     recomputed_layer_fraction,
 ):
-    """KIND-parallel messages that a backward pass waits for, with those of what is computed again.
+    """The KIND-parallel communication time for which a backward pass waits, with that of recomputation.
 
     Source: arXiv 2205.05198, section 5.
     """
@@ -97,7 +108,10 @@ def exposed_KIND_backward_communication_time_per_layer(
 def queued_expert_backward_time_per_layer(
     queued_expert_gradient_time_per_layer, queued_expert_repeated_time_per_layer, recomputed_layer_fraction
 ):
-    """What exchanges add to a backward pass with no other micro-batch beside it. Source: arXiv 2006.16668."""
+    """The time that exchanges of tokens add to a backward pass, if no other micro-batch runs beside it.
+
+    Recomputation is in it. Source: arXiv 2006.16668, section 3.
+    """
     return queued_expert_gradient_time_per_layer + queued_expert_repeated_time_per_layer * recomputed_layer_fraction
 
 
@@ -110,7 +124,7 @@ def link_forward_time_per_layer(
     context_forward_communication_time_per_layer,
     expert_forward_communication_time_per_layer,
 ):
-    """Time in which messages of a layer are on links in a forward pass. Source: definition."""
+    """Time of a forward pass in which tensor, context or expert messages of a layer use links. Source: definition."""
     others = tensor_forward_communication_time_per_layer + context_forward_communication_time_per_layer
     return others + expert_forward_communication_time_per_layer
 
@@ -123,7 +137,7 @@ def link_backward_time_per_layer(
     expert_communication_time_per_layer,
     expert_forward_communication_time_per_layer,
 ):
-    """Time in which messages of a layer are on links in a backward pass. Source: definition."""
+    """Time of a backward pass in which tensor, context or expert messages of a layer use links. Source: definition."""
     context = context_communication_time_per_layer - context_forward_communication_time_per_layer
     expert = expert_communication_time_per_layer - expert_forward_communication_time_per_layer
     return tensor_backward_communication_time_per_layer + context + expert
@@ -136,7 +150,7 @@ def serial_forward_time_per_layer(
     exposed_context_forward_communication_time_per_layer,
     queued_expert_forward_time_per_layer,
 ):
-    """Time of a forward pass with all that it waits for where no other micro-batch runs beside it.
+    """The time of a forward pass through a layer with all waiting, if no other micro-batch runs beside it.
 
     Source: definition.
     """
@@ -151,7 +165,7 @@ def serial_backward_time_per_layer(
     exposed_context_backward_communication_time_per_layer,
     queued_expert_backward_time_per_layer,
 ):
-    """Time of a backward pass with all that it waits for where no other micro-batch runs beside it.
+    """The time of a backward pass through a layer with all waiting, if no other micro-batch runs beside it.
 
     Source: definition.
     """
@@ -168,9 +182,10 @@ def exchanged_PASS_time_per_layer(
     overlap_expert_communication,
     steady_microbatch_fraction,
 ):
-    """Exchanges of a PASS pass beside kernels of another micro-batch, in its steady phase and while links are free.
+    """The time of exchanges of tokens in a PASS pass that runs beside kernels of another micro-batch.
 
-    Source: arXiv 2412.19437, section 3.2.1. Assumes an equal pass beside it.
+    This happens in the steady phase of the schedule, and while other messages leave the links free. Source: arXiv
+    2412.19437, section 3.2.1. Assumes that an equal pass runs beside it.
     """
     free = serial_PASS_time_per_layer - link_PASS_time_per_layer
     return beside(queued_expert_PASS_time_per_layer, free, overlap_expert_communication * steady_microbatch_fraction)
@@ -180,7 +195,10 @@ def exchanged_PASS_time_per_layer(
 def lone_weight_gradient_time_per_layer(
     weight_gradient_time_per_layer, overlapped_reduction_time_per_layer, overlap_slowdown_fraction
 ):
-    """Time of the gradients of weights beside which no reduction runs, with what it slows down. Source: definition."""
+    """The time of weight gradients without a reduction beside them, plus their slowdown by hidden reductions.
+
+    Source: definition.
+    """
     return weight_gradient_time_per_layer - overlapped_reduction_time_per_layer * (1 - overlap_slowdown_fraction)
 
 
@@ -194,7 +212,10 @@ def exchanged_weight_gradient_time_per_layer(
     overlap_expert_communication,
     steady_microbatch_fraction,
 ):
-    """Exchanges of a backward pass that only gradients of weights hide. Source: arXiv 2412.19437, section 3.2.1."""
+    """The time of exchanges of tokens in a backward pass that only weight gradients hide.
+
+    Source: arXiv 2412.19437, section 3.2.1.
+    """
     free = serial_backward_time_per_layer - link_backward_time_per_layer - lone_weight_gradient_time_per_layer
     share = overlap_expert_communication * steady_microbatch_fraction
     return exchanged_backward_time_per_layer - beside(queued_expert_backward_time_per_layer, free, share)
@@ -202,7 +223,11 @@ def exchanged_weight_gradient_time_per_layer(
 
 @quantity("1")
 def exchange_slowdown_fraction(overlap_slowdown_fraction, expert_exchange_processor_fraction):
-    """Time that computation loses for each second of an exchange beside it: what its processors would have done too.
+    """Time that computation loses for each second of an exchange beside it.
+
+    The exchange slows kernels down as all communication does, and its processors do not compute:
+
+        1 − (1 − overlap_slowdown_fraction) · (1 − expert_exchange_processor_fraction)
 
     Source: arXiv 2412.19437, section 3.2.2.
     """
@@ -214,7 +239,10 @@ def exchange_slowdown_fraction(overlap_slowdown_fraction, expert_exchange_proces
 def exposed_expert_PASS_communication_time_per_layer(
     queued_expert_PASS_time_per_layer, exchanged_PASS_time_per_layer, exchange_slowdown_fraction
 ):
-    """Exchanges that a PASS pass waits for, and what the others slow it down. Source: arXiv 2006.16668."""
+    """The time of exchanges of tokens for which a PASS pass waits, plus its slowdown by hidden exchanges.
+
+    Source: arXiv 2006.16668, section 3.
+    """
     return queued_expert_PASS_time_per_layer - exchanged_PASS_time_per_layer * (1 - exchange_slowdown_fraction)
 
 
@@ -227,9 +255,9 @@ def exposed_tensor_communication_time_per_layer(
     exposed_tensor_backward_communication_time_per_layer,
     grid_column_gather_time_per_layer,
 ):
-    """Tensor-parallel communication of a micro-batch in one layer that accelerators wait for.
+    """The tensor-parallel communication time of a micro-batch in one layer for which accelerators wait.
 
-    Source: arXiv 2205.05198, 4.2.2.
+    Source: arXiv 2205.05198, section 4.2.2.
     """
     return (
         exposed_tensor_forward_communication_time_per_layer
@@ -243,14 +271,18 @@ def exposed_tensor_communication_time_per_layer(
 def exposed_KIND_communication_time_per_layer(
     exposed_KIND_forward_communication_time_per_layer, exposed_KIND_backward_communication_time_per_layer
 ):
-    """KIND-parallel communication of a micro-batch in one layer that accelerators wait for. Source: definition."""
+    """The KIND-parallel communication time of a micro-batch in one layer for which accelerators wait.
+
+    Source: definition.
+    """
     return exposed_KIND_forward_communication_time_per_layer + exposed_KIND_backward_communication_time_per_layer
 
 
 def unwaited(whole, exposed, slowed):
-    """What of messages nobody waits for; `slowed` is in what is exposed unless the host hides it.
+    """The time of messages for which nobody waits.
 
-    Source: definition.
+    `exposed` contains `slowed`, the time by which hidden messages slow kernels down, unless the waiting for the host
+    hides it. Source: definition.
     """
     return np.clip(whole - exposed + slowed, 0, whole)
 
@@ -259,9 +291,9 @@ def unwaited(whole, exposed, slowed):
 def idle_overlapped_tensor_forward_time_per_layer(
     queued_tensor_forward_time_per_layer, exposed_tensor_forward_communication_time_per_layer
 ):
-    """Messages of a forward pass that fit into waiting for the host: they are kernels in the same queue.
+    """Time in which tensor-parallel messages of a forward pass run while the accelerator waits for the host.
 
-    Source: definition.
+    Source: definition; messages are kernels in the same queue as computing kernels.
     """
     return queued_tensor_forward_time_per_layer - exposed_tensor_forward_communication_time_per_layer
 
@@ -273,9 +305,9 @@ def idle_overlapped_tensor_backward_time_per_layer(
     exposed_tensor_backward_communication_time_per_layer,
     recomputed_layer_fraction,
 ):
-    """Messages of a backward pass that fit into waiting for the host: they are kernels in the same queue.
+    """Time in which tensor-parallel messages of a backward pass run while the accelerator waits for the host.
 
-    Source: definition.
+    Source: definition; messages are kernels in the same queue as computing kernels.
     """
     queued = queued_tensor_gradient_time_per_layer + recomputed_layer_fraction * queued_tensor_repeated_time_per_layer
     return queued - exposed_tensor_backward_communication_time_per_layer
@@ -288,7 +320,7 @@ def overlapped_tensor_PASS_communication_time_per_layer(
     kernel_overlapped_tensor_PASS_time_per_layer,
     idle_overlapped_tensor_PASS_time_per_layer,
 ):
-    """Tensor-parallel communication of a PASS pass that nobody waits for. Source: definition."""
+    """The tensor-parallel communication time of a PASS pass for which nobody waits. Source: definition."""
     hidden = kernel_overlapped_tensor_PASS_time_per_layer + idle_overlapped_tensor_PASS_time_per_layer
     return np.clip(hidden, 0, tensor_PASS_communication_time_per_layer)
 
@@ -297,7 +329,7 @@ def overlapped_tensor_PASS_communication_time_per_layer(
 def overlapped_tensor_communication_time_per_layer(
     overlapped_tensor_forward_communication_time_per_layer, overlapped_tensor_backward_communication_time_per_layer
 ):
-    """Tensor-parallel communication that nobody waits for. Source: definition."""
+    """The tensor-parallel communication time of a layer for which nobody waits. Source: definition."""
     return (
         overlapped_tensor_forward_communication_time_per_layer + overlapped_tensor_backward_communication_time_per_layer
     )
@@ -312,7 +344,10 @@ def overlapped_context_communication_time_per_layer(
     communication_rounds,
     overlap_slowdown_fraction,
 ):
-    """Context-parallel communication that nobody waits for. Source: arXiv 2310.01889, section 3."""
+    """The context-parallel communication time of a layer for which nobody waits.
+
+    Source: arXiv 2310.01889, section 3.
+    """
     forward = kernel_overlapped_context_forward_time_per_layer * (communication_rounds - 1)
     slowed = overlap_slowdown_fraction * (forward + kernel_overlapped_context_gradient_time_per_layer)
     return unwaited(context_communication_time_per_layer, exposed_context_communication_time_per_layer, slowed)
@@ -326,6 +361,9 @@ def overlapped_expert_communication_time_per_layer(
     exchanged_backward_time_per_layer,
     exchange_slowdown_fraction,
 ):
-    """Expert-parallel communication that nobody waits for. Source: arXiv 2412.19437, section 3.2.1."""
+    """The expert-parallel communication time of a layer for which nobody waits.
+
+    Source: arXiv 2412.19437, section 3.2.1.
+    """
     slowed = exchange_slowdown_fraction * (exchanged_forward_time_per_layer + exchanged_backward_time_per_layer)
     return unwaited(expert_communication_time_per_layer, exposed_expert_communication_time_per_layer, slowed)

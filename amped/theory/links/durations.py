@@ -1,4 +1,4 @@
-"""Durations of collectives, on whatever network the machine has; and the algorithm that a user may choose."""
+"""The durations of collectives on the network of the machine, and the algorithm that a user may choose."""
 
 from amped.theory.links import electrical, optical
 from amped.theory.quantity import SYSTEM, family, records, selector
@@ -6,10 +6,10 @@ from amped.theory.quantity import SYSTEM, family, records, selector
 
 @selector("automatic", *(electrical.ALGORITHMS | optical.ALGORITHMS), category=SYSTEM)
 def collective_algorithm():
-    """Algorithm of an all-reduce; automatic: the fastest that the network has.
+    """The algorithm of an all-reduce; automatic: the fastest one that the network supports.
 
-    Tree, hierarchical and in_switch run on electrical networks; halving_doubling and k_nomial on optical circuits.
-    Source: NCCL src/graph/tuning.cc; Thakur et al., IJHPCA 19(1), 2005.
+    The algorithms tree, hierarchical and in_switch run on electrical networks; halving_doubling and k_nomial run on
+    optical circuits; ring runs on both. Source: NCCL src/graph/tuning.cc; Thakur et al., IJHPCA 19(1), 2005.
     """
     return "automatic"
 
@@ -27,29 +27,36 @@ def collective_algorithm():
 )
 @records()
 def KIND_durations(MESSAGES, network):
-    """Time of each message: of the KIND parallelism in a layer, or of SUMMA's panels for the output head.
+    """The duration of one call of each collective in MESSAGES.
 
-    Source: the equations of the kinds of collectives (`electrical`, `optical`).
+    The collectives output_head_panels are those of SUMMA in the output head. Source: the equations of the pages
+    `electrical` and `optical`.
     """
     return network[0].durations(MESSAGES)
 
 
 @records()
 def pipeline_durations(pipeline_collectives, stage_send_gather_collectives, network):
-    """Time to hand a micro-batch over a stage boundary, and to gather its parts. Source: as of `tensor_durations`."""
+    """The time to send a micro-batch to the next pipeline stage, and to gather its parts there.
+
+    Source: the equations of the pages `electrical` and `optical`.
+    """
     return network[0].durations(pipeline_collectives + stage_send_gather_collectives)
 
 
 @records()
 def data_durations(sharding_collectives, network):
-    """Time of each collective of data parallelism. Source: as of `tensor_durations`."""
+    """The time of each collective of data parallelism.
+
+    Source: the equations of the pages `electrical` and `optical`.
+    """
     return network[0].durations(sharding_collectives)
 
 
 @records(choice="feedforward_kind", value="mixture")
 def data_durations__mixture(sharding_collectives, expert_sharding_collectives, network):
-    """Time of each collective of data parallelism, of the routed experts' states too.
+    """The time of each collective of data parallelism, with those for the states of the routed experts.
 
-    Source: as of `tensor_durations`.
+    Source: the equations of the pages `electrical` and `optical`.
     """
     return network[0].durations(sharding_collectives + expert_sharding_collectives)

@@ -1,8 +1,8 @@
-"""Time of a collective on electrical networks: a latency for each step and a bandwidth that its group and size allow.
+"""Time of a collective on electrical networks: a latency for each step, and a bandwidth that depends on group and size.
 
-A group of n accelerators, `intra` in each of `inter` nodes, moves V·(n−1)/n of a payload V to gather or to scatter, and
-twice that to reduce to all, by ring and tree alike. A ring crosses between two nodes over as many links as the group
-has accelerators in a node, so the bandwidth across grows with them until the fast network bounds it.
+A group has n accelerators, `intra` in each of `inter` nodes. A gather or a scatter of a payload V moves V·(n−1)/n, and
+an all-reduce moves twice that, with a ring and with a tree. A ring crosses from node to node over as many links as the
+group has accelerators in a node. Its bandwidth across nodes therefore grows with them, up to that of the fast network.
 """
 
 import numpy as np
@@ -14,7 +14,11 @@ from amped.theory.quantity import family, quantity, records
 
 
 def bandwidth_of(c, links):
-    """What a ring through the group has: across nodes as many links as the group has accelerators in a node.
+    """The bandwidth of a ring through the group.
+
+    Across nodes the ring has as many links as the group has accelerators in a node, but at most the bandwidth inside:
+
+        min(intra · slow, fast) if the group spans several nodes, else fast
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -23,7 +27,7 @@ def bandwidth_of(c, links):
 
 
 def ramp_of(c, links):
-    """Bytes that a message loses until it has the bandwidth of its slowest link.
+    """The bytes that a message loses until it reaches the bandwidth of its slowest link.
 
     Source: the row of kernel_efficiencies.
     """
@@ -31,23 +35,38 @@ def ramp_of(c, links):
 
 
 def ring_time(c, passes, links):
-    """Time to go round a ring so many times. Source: arXiv 2410.00273, section 3; Thakur et al., IJHPCA 19(1)."""
+    """The time to pass a payload V around a ring of n accelerators `passes` times.
+
+    That is:
+
+        passes · ((nodes − 1) · latency across + (n − nodes) · latency inside + ((n − 1)/n · V + ramp) / bandwidth)
+
+    Source: arXiv 2410.00273, section 3; Thakur et al., IJHPCA 19(1).
+    """
     size = c.group.degree
     latency = (c.inter - 1) * links.across.latency + (size - c.inter) * links.inside.latency
     return passes * (latency + ((size - 1) / size * c.volume + ramp_of(c, links)) / bandwidth_of(c, links))
 
 
 def tiered_time(c, passes, links):
-    """Time to gather or scatter in the node, and across nodes what that leaves to each. Source: arXiv 1807.11205."""
+    """The time to gather or scatter inside each node, and then across nodes the part that each accelerator has left.
+
+    With i accelerators in each of m nodes:
+
+        passes · (inside((i − 1)/i · V) + across((m − 1)/m · V/i))
+
+    Source: arXiv 1807.11205, section on improvements of communication strategies (hierarchical all-reduce).
+    """
     near = links.inside.time((c.intra - 1) / c.intra * c.volume, c.intra - 1)
     far = links.across.time((c.inter - 1) / c.inter * c.volume / c.intra, c.inter - 1)
     return passes * (near * (c.intra > 1) + far * (c.inter > 1))
 
 
 def tree_time(c, passes, links):
-    """Time to reduce up a tree and send down: a chain in each node, a double binary tree across them.
+    """The time to reduce a payload up a tree and to send the sum down.
 
-    Source: NCCL src/graph/tuning.cc; Sanders et al., Parallel Computing 35(12), 2009.
+    The tree is a chain inside each node and a double binary tree across nodes. Source: NCCL src/graph/tuning.cc;
+    Sanders et al., Parallel Computing 35(12), 2009.
     """
     size = c.group.degree
     latency = passes * (np.log2(c.inter) * links.across.latency + (c.intra - 1) * links.inside.latency)
@@ -56,9 +75,11 @@ def tree_time(c, passes, links):
 
 
 def switch_time(c, passes, links):
-    """Time of an all-reduce in the switch: shares up, the sum down, each V·(1 + 1/n) in both directions at once.
+    """The time of an all-reduce that the switch inside the node computes.
 
-    Across nodes the shares go round a ring. Source: arXiv 2007.13904 (SHARP); NVIDIA NVLink SHARP.
+    Accelerators send their shares up and receive the sum: V·(1 + 1/n) in each direction, both directions at once.
+    Across nodes the shares pass around a ring, as reduce-scatter and all-gather. Source: Klenk et al., An in-network
+    architecture for accelerating shared-memory multiprocessor collectives, ISCA 2020; NVIDIA NVLink SHARP.
     """
     near = (1 + 1 / c.intra) * c.volume + passes * links.inside.ramp
     far = passes * ((c.inter - 1) / c.inter * c.volume / c.intra + links.across.ramp)
@@ -82,12 +103,15 @@ ALGORITHMS = {
 
 
 def all_reduce_time(c, links):
-    """Time of the fastest algorithm that is considered. Source: NCCL src/graph/tuning.cc."""
+    """The time of an all-reduce by the fastest of the algorithms that are considered.
+
+    Source: NCCL src/graph/tuning.cc.
+    """
     return links.fastest(c, 2, links.algorithms)
 
 
 def gather_time(c, links):
-    """Time of an all-gather or a reduce-scatter: by a ring, or by another algorithm that is considered and faster.
+    """The time of an all-gather or a reduce-scatter: by a ring, or by another considered algorithm that is faster.
 
     Source: NCCL src/graph/tuning.cc.
     """
@@ -96,19 +120,25 @@ def gather_time(c, links):
 
 
 def chain_time(c, links):
-    """Time to broadcast or reduce along a chain of accelerators, in pieces that follow one another.
+    """The time of a broadcast or a reduce along a chain of accelerators.
 
-    Source: Thakur et al., IJHPCA 19(1), 2005.
+    The payload travels in pieces, so that all links of the chain are busy at once. Source: Thakur et al., IJHPCA 19(1),
+    2005.
     """
     latency = (c.inter - 1) * links.across.latency + (c.intra - 1) * c.inter * links.inside.latency
     return latency + (c.volume + ramp_of(c, links)) / bandwidth_of(c, links)
 
 
 def all_to_all_time(c, links):
-    """Time in which each sends every other its share of the payload, inside and across nodes at once.
+    """The time in which each accelerator sends every other one its share, inside the node and across nodes at once.
 
-    Where nodes hand on what reaches them, all of it passes inside once. Source: arXiv 2006.16668, section 3;
-    deepseek-ai/DeepEP, README (NVLink and RDMA forwarding).
+    If nodes forward messages that arrive from other nodes, these messages also pass over the links inside the node.
+    With i accelerators in each of m nodes, n = i·m, latency left out:
+
+        max(near / bandwidth inside, (m − 1)/m · V · crossing / bandwidth across)
+        near = (i − 1)/n · V, or with forwarding (i − 1)/n · V · m
+
+    Source: arXiv 2006.16668, section 3; deepseek-ai/DeepEP, README (NVLink and RDMA forwarding).
     """
     passing = (1 + c.forwarded * (c.inter - 1)) / c.group.degree
     near = links.inside.time((c.intra - 1) * passing * c.volume, c.intra - 1)
@@ -117,7 +147,10 @@ def all_to_all_time(c, links):
 
 
 def send_time(c, links):
-    """Time to hand a payload to a neighbor, across nodes if any neighbor is there. Source: Hockney, 1994 (α–β)."""
+    """The time to send a payload to a neighbor; across nodes, if the group spans several nodes.
+
+    Source: Hockney, 1994 (α–β).
+    """
     return np.where(c.inter > 1, links.across.time(c.volume), links.inside.time(c.volume))
 
 
@@ -136,7 +169,10 @@ TIMES = {
 
 @records(choice="collective_algorithm", value="automatic")
 def all_reduce_algorithms__automatic(in_switch_reduction):
-    """All-reduces run by the fastest algorithm; in the switch where it can add. Source: NCCL src/graph/tuning.cc."""
+    """The algorithms of an all-reduce, of which the fastest counts; in_switch only if the switch can reduce.
+
+    Source: NCCL src/graph/tuning.cc.
+    """
     in_switch = ALGORITHMS["in_switch"].where(in_switch_reduction)
     return tuple((ALGORITHMS | {"in_switch": in_switch}).values())
 
@@ -144,15 +180,17 @@ def all_reduce_algorithms__automatic(in_switch_reduction):
 @family(NAME=tuple(ALGORITHMS))
 @records(choice="collective_algorithm", value="NAME")
 def all_reduce_algorithms__NAME():
-    """All-reduces run by one algorithm alone. Source: definition."""
+    """The algorithm of an all-reduce: NAME only. Source: definition."""
     return (ALGORITHMS["NAME"],)
 
 
 @quantity("count")
 def number_of_nodes_below_spine(leaf_switch_ports, rail_optimized, number_of_network_cards_per_node):
-    """Servers that reach one another without the spine: one for each port of a rail, or for as many as it has cards.
+    """The number of servers that reach one another through leaf switches only, without the spine.
 
-    Source: NVIDIA DGX SuperPOD reference architecture (a scalable unit shares its leaf switches).
+    With a rail-optimized network a leaf switch has one port for each server. Otherwise it has as many ports for a
+    server as the server has cards. Source: NVIDIA DGX SuperPOD reference architecture (a scalable unit shares its leaf
+    switches).
     """
     ports_of_a_node = np.where(rail_optimized > 0, 1, number_of_network_cards_per_node)
     return np.maximum(np.floor(leaf_switch_ports / ports_of_a_node), 1)
@@ -160,16 +198,17 @@ def number_of_nodes_below_spine(leaf_switch_ports, rail_optimized, number_of_net
 
 @quantity("1")
 def bandwidth_factor_below_spine(oversubscription, number_of_nodes_below_spine, number_of_nodes):
-    """Bandwidth of a run that stays below the spine for each that passes it: it is not oversubscribed.
+    """The bandwidth of a run below the spine as a multiple of the bandwidth through the spine.
 
-    Assumes that such a run lies below one group of leaf switches. Source: definition.
+    Links below the spine are not oversubscribed. Assumes that a run which fits below one group of leaf switches is
+    placed there. Source: definition.
     """
     return np.where(number_of_nodes <= number_of_nodes_below_spine, oversubscription, 1.0)
 
 
 @quantity("byte/s")
 def network_bandwidth_per_accelerator(inter_node_bandwidth_per_accelerator, bandwidth_factor_below_spine):
-    """Bandwidth across nodes that one accelerator has when all communicate, below or above the spine.
+    """The bandwidth across nodes for one accelerator while all communicate, below the spine or through it.
 
     Source: definition.
     """
@@ -179,7 +218,7 @@ def network_bandwidth_per_accelerator(inter_node_bandwidth_per_accelerator, band
 @family(PLACE=("accelerator", "node"), BANDWIDTH=("inter_accelerator_bandwidth", "network_bandwidth_per_accelerator"))
 @records()
 def inter_PLACE_link(BANDWIDTH, inter_PLACE_efficiency, inter_PLACE_latency):
-    """The link of one accelerator that is named after its inter_PLACE_latency; its ramp is left out.
+    """The link of one accelerator from PLACE to PLACE: its bandwidth and its latency; its ramp is left out.
 
     Source: definition.
     """
@@ -198,7 +237,10 @@ def network__electrical(
     inter_accelerator_efficiency,
     all_reduce_algorithms,
 ):
-    """All that the time of a collective depends on beside its group and payload. Source: definition."""
+    """The electrical network: all that the time of a collective depends on, except its group and payload.
+
+    Source: definition.
+    """
     links = Links(
         name="electrical",
         times=TIMES,

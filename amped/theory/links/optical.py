@@ -1,7 +1,7 @@
-"""Time of a collective on optical circuits, which are set anew for a step or stay.
+"""Time of a collective on optical circuits, which are reconfigured for each step or stay set.
 
-Wavelengths are shared out among the partners an accelerator has at once. Where circuits end at the node, each
-accelerator has its own optics, and what stays inside the node goes over the electrical links there.
+The partners with which an accelerator communicates at once share its wavelengths. If circuits end at the node, each
+accelerator has optics of its own, and messages inside the node use the electrical links there.
 """
 
 import numpy as np
@@ -13,29 +13,41 @@ from amped.theory.records import Group
 # --- rounds ----------------------------------------------------------------------------------------------------------
 
 
-# A logarithm that rounding left this much under a whole number is that number; 1 / size of a group is far more.
+# Rounding may leave a logarithm a little below a whole number. This tolerance is far smaller than 1 / size of a group.
 ROUNDING = 1e-9
 
 
 def bandwidth_of(partners, net):
-    """What each of so many circuits has: whole wavelengths only. Source: definition."""
+    """The bandwidth of one circuit, if an accelerator has several partners at once: a whole number of wavelengths.
+
+    Source: definition.
+    """
     return np.floor(net.wavelengths / partners) * net.wavelength.bandwidth
 
 
 def round_time(volume, partners, net):
-    """Time of a round: circuits are set, and each accelerator sends `volume` to each of its partners at once.
+    """The time of a round: circuits are set, and each accelerator sends `volume` to each of its partners at once.
 
-    Source: Hockney, 1994 (α–β); arXiv 2211.15226 (reconfiguration).
+    That is:
+
+        setting + latency + (volume + ramp) / (bandwidth of a circuit)
+
+    Source: Hockney, 1994 (α–β); arXiv 2211.15226, abstract (reconfiguration).
     """
     return net.setting + net.wavelength.latency + (volume + net.wavelength.ramp) / bandwidth_of(partners, net)
 
 
 def rounds_time(size, volume, partners, net):
-    """Time to gather, or backwards to scatter, in ⌈log k size⌉ rounds with k − 1 partners; no part is sent twice.
+    """The time to gather, or in reverse order to scatter, in ⌈log_k size⌉ rounds with k − 1 partners.
 
-    Each round passes on all that is held, k times as much after it. The last, unless the size is a power of k, has as
-    few partners as hold what lacks. Source: Bruck et al., IEEE TPDS 8(11), 1997; Träff, arXiv 2410.14234.
-    Differs: Rabenseifner folds what is over a power of two into it, which sends the payload twice more.
+    No part is sent twice. In each round an accelerator passes on all parts that it holds, so that it holds k times as
+    many afterwards. After r = ⌊log_k size⌋ full rounds it holds k^r parts. If size > k^r, one more round follows, with
+    only ⌈(size − k^r) / k^r⌉ partners. That is:
+
+        r · (setting + latency) + (r · ramp + volume/size · (k^r − 1)/(k − 1)) / bandwidth + (last round)
+
+    Source: Bruck et al., IEEE TPDS 8(11), 1997; Träff, arXiv 2410.14234, abstract. Differs: for sizes that are not a
+    power of two Rabenseifner first folds the rest into a power of two, which sends the payload twice more.
     """
     radix, part = partners + 1, volume / size
     full = np.floor(np.log(size) / np.log(radix) + ROUNDING)
@@ -50,7 +62,7 @@ def rounds_time(size, volume, partners, net):
 
 
 def ring_time(c, passes, net):
-    """Time to send shares of a payload so often round a ring whose circuits stay.
+    """The time to pass the shares of a payload around a ring `passes` times; the circuits of the ring stay set.
 
     Source: Thakur et al., IJHPCA 19(1).
     """
@@ -60,12 +72,15 @@ def ring_time(c, passes, net):
 
 
 def halving_and_doubling_time(c, passes, net):
-    """Time to share with one partner after another, as often as passes say. Source: Rabenseifner, ICCS 2004."""
+    """The time of rounds with one partner each, `passes` times: recursive halving, recursive doubling, or both.
+
+    Source: Rabenseifner, ICCS 2004.
+    """
     return passes * rounds_time(c.group.degree, c.volume, 1, net)
 
 
 def k_nomial_time(c, passes, net):
-    """Time to share with as many partners at once as there are circuits.
+    """The time of rounds with as many partners at once as an accelerator has circuits, `passes` times.
 
     Source: Bruck et al., IEEE TPDS 8(11), 1997.
     """
@@ -85,7 +100,7 @@ ALGORITHMS = {
 
 
 def tiers(c, net):
-    """Accelerators of the group inside a node that electrical links join, and those that circuits do.
+    """The sizes of the two tiers of a group: how many accelerators electrical links join, and how many circuits join.
 
     Source: definition.
     """
@@ -94,9 +109,9 @@ def tiers(c, net):
 
 
 def in_tiers(c, passes, net):
-    """Time to gather or scatter in the node by a ring, and by circuits what that leaves to each.
+    """The time to gather or scatter by a ring inside the node, and by circuits the part that each accelerator has left.
 
-    Source: arXiv 1807.11205.
+    Source: arXiv 1807.11205, section on improvements of communication strategies (hierarchical all-reduce).
     """
     inside, across = tiers(c, net)
     near = net.inside.time((inside - 1) / inside * c.volume, inside - 1)
@@ -105,7 +120,7 @@ def in_tiers(c, passes, net):
 
 
 def all_reduce_time(c, net):
-    """Time of a reduce-scatter and an all-gather: with powers of two Rabenseifner's.
+    """The time of an all-reduce: a reduce-scatter and an all-gather. For powers of two it is Rabenseifner's algorithm.
 
     Source: Rabenseifner, ICCS 2004.
     """
@@ -113,14 +128,20 @@ def all_reduce_time(c, net):
 
 
 def gather_time(c, net):
-    """Time of an all-gather or a reduce-scatter. Source: Thakur et al., IJHPCA 19(1), 2005."""
+    """The time of an all-gather or a reduce-scatter. Source: Thakur et al., IJHPCA 19(1), 2005."""
     return in_tiers(c, 1, net)
 
 
 def spread_time(size, volume, net):
-    """Time to broadcast or reduce by the fastest of a chain that stays, a k-nomial tree, and a scatter with a gather.
+    """The time to broadcast or reduce by the fastest of three ways.
 
-    Source: Thakur et al., IJHPCA 19(1), 2005; van de Geijn's scatter and gather there.
+    These are a chain whose circuits stay set, a k-nomial tree, and a scatter with a gather:
+
+        chain = setting + (size − 1) · latency + (volume + ramp) / bandwidth
+        tree  = ⌈log_k size⌉ rounds with the whole volume, for k − 1 partners
+        both  = 2 · (the time to gather)
+
+    Source: Thakur et al., IJHPCA 19(1), 2005, with van de Geijn's scatter and gather.
     """
     chain = net.setting + (size - 1) * net.wavelength.latency + (volume + net.wavelength.ramp) / bandwidth_of(1, net)
     partners = np.maximum(np.minimum(net.circuits, size - 1), 1)
@@ -130,7 +151,7 @@ def spread_time(size, volume, net):
 
 
 def broadcast_time(c, net):
-    """Time to broadcast to, or reduce from, all nodes over circuits and in the node along a chain.
+    """The time of a broadcast or a reduce: over circuits among nodes, and along a chain inside the node.
 
     Source: Thakur et al., IJHPCA 19(1), 2005.
     """
@@ -140,9 +161,9 @@ def broadcast_time(c, net):
 
 
 def turns_time(size, volume, partners, net):
-    """Time to exchange with all others in turns, so many at once, each its own share of the payload.
+    """The time to exchange shares of a payload with all others in turns, with `partners` of them at once.
 
-    Source: definition.
+    Each partner gets a share of its own. Source: definition.
     """
     turns = np.floor((size - 1) / partners)
     left = size - 1 - turns * partners
@@ -151,10 +172,15 @@ def turns_time(size, volume, partners, net):
 
 
 def exchange_time(size, volume, net):
-    """Time of an all-to-all: in turns, one partner or several at once, or passed on round a ring whose circuits stay.
+    """The time of an all-to-all by the fastest of three ways.
 
-    Source: Bruck et al., IEEE TPDS 8(11), 1997 (index, radix n).
-    Differs: its smaller radices, with fewer rounds that pass on more, are left out.
+    The accelerators exchange in turns with one partner, in turns with as many as there are circuits, or they pass
+    shares around a ring whose circuits stay set:
+
+        ring = setting + (size − 1) · latency + ((size − 1)/2 · volume + (size − 1) · ramp) / bandwidth
+
+    Source: Bruck et al., IEEE TPDS 8(11), 1997 (index, radix n). Differs: the smaller radices of the source, with fewer
+    rounds that pass on more bytes, are left out.
     """
     turns = np.minimum(turns_time(size, volume, 1, net), turns_time(size, volume, net.circuits, net))
     passed = (size - 1) / 2 * volume + (size - 1) * net.wavelength.ramp
@@ -162,7 +188,7 @@ def exchange_time(size, volume, net):
 
 
 def all_to_all_time(c, net):
-    """Time in which each sends every other its share of the payload, inside and across nodes at once.
+    """The time in which each accelerator sends every other one its share, inside the node and across nodes at once.
 
     Source: arXiv 2006.16668, section 3.
     """
@@ -172,7 +198,10 @@ def all_to_all_time(c, net):
 
 
 def send_time(c, net):
-    """Time to hand a payload to a neighbor, over a circuit if any neighbor is across. Source: Hockney, 1994 (α–β)."""
+    """The time to send a payload to a neighbor; over a circuit, if circuits join the group.
+
+    Source: Hockney, 1994 (α–β).
+    """
     _, across = tiers(c, net)
     return np.where(across > 1, round_time(c.volume, 1, net), net.inside.time(c.volume))
 
@@ -194,32 +223,37 @@ TIMES = {
 def exposed_reconfiguration_time(
     reconfiguration_time, number_of_messages_per_reconfiguration, overlapped_reconfiguration_fraction
 ):
-    """Time that a step waits for its circuits: shared by the slots that use them, and less what is hidden.
+    """Time for which a step of a collective waits until its circuits are set.
 
-    Source: arXiv 2510.19322; definition.
+    Several messages share one reconfiguration, and the overlapped part is left out. Source: arXiv 2510.19322, abstract
+    (overlap of reconfiguration and communication); definition.
     """
     return reconfiguration_time * (1 - overlapped_reconfiguration_fraction) / number_of_messages_per_reconfiguration
 
 
 @records(choice="collective_algorithm", value="automatic")
 def circuit_algorithms__automatic():
-    """Rings, halving and doubling, and k-nomial rounds, whichever is fastest. Source: definition."""
+    """The algorithms on circuits, of which the fastest counts: ring, halving and doubling, and k-nomial rounds.
+
+    Source: definition.
+    """
     return tuple(ALGORITHMS.values())
 
 
 @family(NAME=tuple(ALGORITHMS))
 @records(choice="collective_algorithm", value="NAME")
 def circuit_algorithms__NAME():
-    """One algorithm alone: rings, whose circuits stay; halving and doubling; or as many partners at once as circuits.
+    """The algorithm on circuits: NAME only.
 
-    Source: Rabenseifner, ICCS 2004; Bruck et al., IEEE TPDS 8(11), 1997.
+    A ring keeps its circuits set; halving_doubling has one partner a round; k_nomial has as many partners a round as
+    there are circuits. Source: Rabenseifner, ICCS 2004; Bruck et al., IEEE TPDS 8(11), 1997.
     """
     return (ALGORITHMS["NAME"],)
 
 
 @records()
 def wavelength_link(bandwidth_per_wavelength, inter_node_efficiency, inter_node_latency, inter_node_ramp_bytes):
-    """One wavelength as a link: efficiency, latency and ramp are those of the network across nodes.
+    """One wavelength as a link, with the efficiency, latency and ramp of the network across nodes.
 
     Source: definition.
     """
@@ -239,7 +273,10 @@ def network__circuits(
     circuits_inside_node,
     circuit_algorithms,
 ):
-    """All that the time of a collective depends on beside its group and payload. Source: definition."""
+    """The optical network: all that the time of a collective depends on, except its group and payload.
+
+    Source: definition.
+    """
     circuits = Circuits(
         name="circuits",
         times=TIMES,

@@ -1,15 +1,18 @@
-"""How the work is laid over the machine.
+"""How the work is mapped to the machine.
 
-Takes the inputs. Hands on the size of each parallel group, how much of it lies inside the fast domain ("node"), the
-micro-batches of a replica, shards, grids, switches for overlap and offload, and the first rules.
+This chapter takes the inputs. It gives the size of each parallel group, the part of each group inside the fast domain
+("node"), the micro-batches of a replica, the shards of ZeRO, the grid of tensor parallelism, the switches for overlap
+and offload, and the first rules.
 
-    number_of_accelerators = data × tensor × pipeline × context        (expert groups lie inside data × context ×
-    tensor) a degree               = its part inside the fast domain × its part across nodes
+    number_of_accelerators = data × tensor × pipeline × context
+    a degree               = its part inside the fast domain × its part across nodes
 
-`degrees` and `placement` have these equations; `grid` cuts tensor parallelism into rows × columns, `sharding` cuts
-states by ZeRO, `groups` has the groups that messages go through, `experts` says how many accelerators and nodes a
-token's experts are on. A rule is a boolean that must hold. It stands in the chapter of its last argument, so `rules`
-has those that need no more than inputs and mapping.
+Expert groups lie inside data × context × tensor, so the expert-parallel degree is no factor of the first equation.
+
+The pages `degrees` and `placement` have these equations. `grid` splits tensor parallelism into rows × columns.
+`sharding` splits the model states by ZeRO. `groups` has the groups through which messages go. `experts` tells on how
+many accelerators and nodes the experts of a token are. A rule is a boolean that must be true. A rule stands in the
+chapter of its last argument, so the page `rules` has the rules that need only inputs and mapping.
 """
 
 PAGES = (

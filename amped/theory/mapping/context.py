@@ -1,4 +1,4 @@
-"""Context parallelism: how a sequence is cut, and who has which queries and heads."""
+"""Context parallelism: how a sequence is split, and which accelerator has which queries and heads."""
 
 import numpy as np
 
@@ -7,18 +7,19 @@ from amped.theory.quantity import quantity
 
 @quantity("count")
 def query_split_degree(token_split_degree, ulysses_degree):
-    """Shares of the queries of one head: those of the tokens, unless heads were exchanged for them.
+    """The number of shares into which the queries of one head are split.
 
-    Source: arXiv 2309.14509, section 3.
+    It is the number of shares of the tokens. An all-to-all (Ulysses) gives an accelerator all tokens of fewer heads,
+    and then it is one. Source: arXiv 2309.14509, section 3.
     """
     return token_split_degree / ulysses_degree
 
 
 @quantity("count")
 def unbalanced_sequence_split_degree(balanced_context_work, query_split_degree):
-    """Shares of a causal sequence of which the last has most scores: one where they are balanced.
+    """The number of shares of a causal sequence if the shares have different numbers of scores, else one.
 
-    Source: arXiv 2311.09431, section 1.
+    The last share then has the most scores. Source: arXiv 2311.09431, section 1.
     """
     return np.where(balanced_context_work > 0, 1, query_split_degree)
 
@@ -30,9 +31,10 @@ def unbalanced_sequence_split_degree(balanced_context_work, query_split_degree):
 def balanced_context_has_two_blocks_per_rank(
     context, context_parallel_degree, tensor_parallel_columns, causal, balanced_context_work, ulysses_degree
 ):
-    """Balanced shares of a causal sequence are an early and a late block of as many tokens.
+    """Each balanced share of a causal sequence consists of an early and a late block of equal length.
 
-    Source: Megatron-Core, context parallelism (a sequence divides by twice the degree).
+    The sequence length is therefore a multiple of twice the number of shares. Source: Megatron-Core, context
+    parallelism (a sequence divides by twice the degree).
     """
     shares = context_parallel_degree * tensor_parallel_columns / ulysses_degree
     free = (shares == 1) | (causal == 0) | (balanced_context_work == 0)
@@ -43,9 +45,9 @@ def balanced_context_has_two_blocks_per_rank(
 def heads_divide_by_the_context_degree__all_to_all(
     attention_heads, key_value_heads, tensor_parallel_rows, context_parallel_degree
 ):
-    """Each accelerator gets as many heads in exchange for tokens, key heads too.
+    """The all-to-all gives each accelerator equally many query heads.
 
-    Source: arXiv 2309.14509, section 3.
+    Key heads are split evenly too, or each is copied to equally many accelerators. Source: arXiv 2309.14509, section 3.
     """
     shares = tensor_parallel_rows * context_parallel_degree
     keys = (np.mod(key_value_heads, shares) == 0) | (np.mod(shares, key_value_heads) == 0)
@@ -54,8 +56,8 @@ def heads_divide_by_the_context_degree__all_to_all(
 
 @quantity("boolean", constrains="context_parallel_kind", choice="context_parallel_kind", value="all_to_all")
 def latent_vectors_are_not_dealt_out__all_to_all(absorbed_latent_attention, context_parallel_degree):
-    """One latent vector serves all heads, so that heads cannot be exchanged for tokens of it.
+    """One latent vector serves all heads, so absorbed latent attention has no all-to-all of heads.
 
-    Source: arXiv 2405.04434.
+    Source: arXiv 2405.04434, section 2.1.2.
     """
     return (absorbed_latent_attention == 0) | (context_parallel_degree == 1)

@@ -1,7 +1,7 @@
-"""Degrees of parallelism: into how many shares each dimension of the work is cut, and the micro-batches.
+"""Degrees of parallelism: into how many shares each dimension of the work is split; and the micro-batches.
 
-A degree is the product of a part inside the node (the fast domain) and a part across nodes. It may be given whole,
-by both parts or by one (the other is then 1); `placement.py` finds the parts of a whole.
+A degree is the product of a part inside the node (the fast domain) and a part across nodes. The user may give the whole
+degree, both parts, or one part; the other part is then 1. The page `placement` calculates the parts of a whole degree.
 """
 
 import numpy as np
@@ -13,7 +13,10 @@ from amped.theory.quantity import MAPPING, SYSTEM, family, quantity
 @family(KIND=PARALLELISMS)
 @quantity("count", when_given=("intra_node_KIND_parallel_degree", "inter_node_KIND_parallel_degree"))
 def KIND_parallel_degree__of_parts(intra_node_KIND_parallel_degree, inter_node_KIND_parallel_degree):
-    """The product of the degrees inside and across nodes. Source: AMPeD, table of mapping parameters."""
+    """The KIND-parallel degree: the product of its parts inside the node and across nodes.
+
+    Source: AMPeD, table of mapping parameters.
+    """
     return intra_node_KIND_parallel_degree * inter_node_KIND_parallel_degree
 
 
@@ -23,7 +26,10 @@ def KIND_parallel_degree__of_parts(intra_node_KIND_parallel_degree, inter_node_K
     even_with=("intra_node_tensor_parallel_degree", "inter_node_tensor_parallel_degree"),
 )
 def tensor_parallel_degree__of_grid(tensor_parallel_rows, tensor_parallel_columns):
-    """Rows times columns of the grid, where both are given. Source: arXiv 2410.00273, section 3."""
+    """The tensor-parallel degree: the product of the rows and the columns of the grid, if both are given.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return tensor_parallel_rows * tensor_parallel_columns
 
 
@@ -31,31 +37,40 @@ def tensor_parallel_degree__of_grid(tensor_parallel_rows, tensor_parallel_column
 def remaining_degree__of_machine(
     number_of_accelerators, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree
 ):
-    """What is left of the machine for data parallelism. Source: arXiv 2104.04473, section 3.1 (d = n/(t·p))."""
+    """The data-parallel degree that uses all accelerators which the other degrees leave.
+
+    Source: arXiv 2104.04473, section 3.1 (d = n/(t·p)).
+    """
     return number_of_accelerators / (tensor_parallel_degree * pipeline_parallel_degree * context_parallel_degree)
 
 
 @quantity("count")
 def minibatch_size(batch_size, data_parallel_degree):
-    """Sequences of a global batch that one replica works on. Source: AMPeD, table of parameters."""
+    """The number of sequences of a global batch that one data-parallel replica processes.
+
+    Source: AMPeD, table of parameters.
+    """
     return batch_size / data_parallel_degree
 
 
 @quantity("count", category=MAPPING, when_given=("microbatch_size",))
 def number_of_microbatches_per_minibatch__of_size(minibatch_size, microbatch_size):
-    """Micro-batches of a replica in a step, from their size. Source: definition."""
+    """The number of micro-batches that a replica processes in a step, if their size is given. Source: definition."""
     return minibatch_size / microbatch_size
 
 
 @quantity("count")
 def microbatches_per_flush(number_of_microbatches_per_minibatch, pipeline_flushes_per_step):
-    """Micro-batches that go through the pipeline before it is emptied. Source: arXiv 2104.04473, section 2.2."""
+    """The number of micro-batches that pass through the pipeline before it is flushed.
+
+    Source: arXiv 2104.04473, section 2.2.
+    """
     return number_of_microbatches_per_minibatch / pipeline_flushes_per_step
 
 
 @quantity("count", category=MAPPING, replaces=("number_of_microbatches_per_minibatch",))
 def microbatch_size(minibatch_size, number_of_microbatches_per_minibatch):
-    """Sequences that go through the network together. Source: AMPeD, table of parameters."""
+    """The number of sequences in a micro-batch. Source: AMPeD, table of parameters."""
     return minibatch_size / number_of_microbatches_per_minibatch
 
 
@@ -68,10 +83,16 @@ def expert_tensor_parallel_degree(
     tensor_parallel_degree,
     expert_parallel_degree,
 ):
-    """Accelerators that share one expert's matrices: as in the dense layers, or as many of them as divide.
+    """The number of accelerators that share the matrices of one expert.
 
-    An expert's hidden units divide by them, and the accelerators of a stage by them times the expert degree. Source:
-    Megatron-Core, MoE arguments (as in the dense layers); arXiv 2504.14960 (parallel folding: less).
+    It is the tensor-parallel degree of the dense layers, or the largest divisor of it that keeps two rules: it divides
+    the hidden units of an expert, and, times the expert-parallel degree, it divides the accelerators of a stage. That
+    is:
+
+        gcd(gcd(rows, expert_feedforward_dimension), data × context × tensor / expert)
+
+    Source: Megatron-Core, MoE arguments (the degree of the dense layers); arXiv 2504.14960, abstract (MoE parallel
+    folding: a smaller degree).
     """
     stage = data_parallel_degree * context_parallel_degree * tensor_parallel_degree
     shares = np.gcd(tensor_parallel_rows.astype(np.int64), expert_feedforward_dimension.astype(np.int64))
@@ -85,19 +106,22 @@ def expert_tensor_parallel_degree(
 def number_of_accelerators(
     data_parallel_degree, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree
 ):
-    """Accelerators that train: the product of the degrees. Source: arXiv 2104.04473, section 3.1 (n = p·t·d)."""
+    """The number of accelerators that train: the product of the degrees.
+
+    Source: arXiv 2104.04473, section 3.1 (n = p·t·d).
+    """
     return data_parallel_degree * tensor_parallel_degree * pipeline_parallel_degree * context_parallel_degree
 
 
 @quantity("count", category=SYSTEM, when_given=("number_of_nodes",))
 def number_of_accelerators__of_nodes(number_of_nodes, number_of_accelerators_per_node):
-    """Accelerators that train: all of the cluster. Source: definition."""
+    """The number of accelerators that train: all of the given servers. Source: definition."""
     return number_of_nodes * number_of_accelerators_per_node
 
 
 @quantity("count", category=SYSTEM, replaces=("number_of_accelerators",))
 def number_of_nodes(number_of_accelerators, number_of_accelerators_per_node):
-    """Servers that the accelerators fill. Source: definition."""
+    """The number of servers that the accelerators need. Source: definition."""
     return np.ceil(number_of_accelerators / number_of_accelerators_per_node)
 
 
@@ -106,5 +130,5 @@ def number_of_nodes(number_of_accelerators, number_of_accelerators_per_node):
 
 @quantity("count")
 def stage_layers(layers, pipeline_parallel_degree):
-    """Layers of one pipeline stage. Source: arXiv 2104.04473, section 2.2."""
+    """The average number of layers of one pipeline stage. Source: arXiv 2104.04473, section 2.2."""
     return layers / pipeline_parallel_degree

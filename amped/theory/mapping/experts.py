@@ -1,4 +1,4 @@
-"""Mixtures of experts on a mapping: how unevenly tokens come, and on how many accelerators a token's experts are."""
+"""Mixtures of experts on a mapping: how unevenly tokens arrive, and how many accelerators have experts of a token."""
 
 import numpy as np
 
@@ -7,24 +7,36 @@ from amped.theory.quantity import family, quantity
 
 @quantity("1")
 def expert_load_factor(expert_imbalance_factor, expert_capacity_factor, expert_parallel_degree):
-    """Rows that the busiest experts compute for each visit on average: their capacity, else what comes.
+    """Rows that the busiest experts compute for each row that an average expert receives.
 
-    One accelerator gets no more than all visits, and where it has all experts no more than others. Source: arXiv
-    2006.16668, section 2.2.
+    With a capacity factor it is that factor: experts compute all their places, whether these are filled or not. Without
+    one it is the imbalance, but at most the expert-parallel degree: one accelerator cannot receive more than all
+    tokens, and an accelerator that has all experts receives the average. Source: arXiv 2006.16668, section 2.2.
     """
     comes = np.minimum(expert_imbalance_factor, expert_parallel_degree)
     return np.where(expert_capacity_factor > 0, expert_capacity_factor, comes)
 
 
 def destinations_at_random(places, experts_per_token):
-    """Places that have one of a token's experts, of equal places: G·(1 − (1 − 1/G)^k). Source: definition."""
+    """The expected number of places that have at least one of the k experts of a token, if experts are random.
+
+    There are G equal places:
+
+        G · (1 − (1 − 1/G)^k)
+
+    Assumes independent draws. Source: elementary probability.
+    """
     return places * (1 - np.exp(experts_per_token * np.log1p(-1 / np.maximum(places, 1 + 1e-9))))
 
 
 def destinations_in_turn(places, experts_per_token, number_of_experts):
-    """Places that have one of k consecutive experts, where each has E and every k-th expert starts: 1 + (k − gcd)/E.
+    """The average number of places that have at least one of the k consecutive experts of a token.
 
-    Source: definition.
+    Each place has E experts, and the first expert of a token is a multiple of k:
+
+        min(1 + (k − gcd(k, E)) / E, places)
+
+    Source: elementary counting.
     """
     experts = np.maximum(number_of_experts / places, 1)
     shared = np.gcd(np.rint(experts_per_token).astype(np.int64), np.rint(experts).astype(np.int64))
@@ -34,14 +46,17 @@ def destinations_in_turn(places, experts_per_token, number_of_experts):
 @family(PLACES=("accelerators", "nodes"), DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"))
 @quantity("count")
 def destination_PLACES_per_token(DEGREE, experts_per_token):
-    """The number of PLACES in a group with one of a token's experts. Source: definition."""
+    """The expected number of PLACES with at least one expert of a token; each expert is equally likely.
+
+    Source: elementary probability (independent draws).
+    """
     return destinations_at_random(DEGREE, experts_per_token)
 
 
 @family(PLACES=("accelerators", "nodes"), DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"))
 @quantity("count", choice="expert_assignment", value="in_turn")
 def destination_PLACES_per_token__in_turn(DEGREE, experts_per_token, number_of_experts):
-    """The number of PLACES in a group with one of a token's experts.
+    """The average number of PLACES with at least one expert of a token; the tokens take the experts in turn.
 
     Source: NVIDIA NeMo AutoModel, FakeBalancedGate.
     """
@@ -50,9 +65,10 @@ def destination_PLACES_per_token__in_turn(DEGREE, experts_per_token, number_of_e
 
 @quantity("1")
 def deduplicated_dispatch_fraction(deduplicated_dispatch, destination_accelerators_per_token, experts_per_token):
-    """What an accelerator sends of a token for each of its experts: all, or once to each accelerator.
+    """Copies of a token that an accelerator sends, as a share of the number of experts of the token.
 
-    Source: DeepEP.
+    Without deduplication it is 1: one copy for each expert. With deduplication there is one copy for each destination
+    accelerator. Source: DeepEP, README.
     """
     return np.where(
         deduplicated_dispatch > 0, destination_accelerators_per_token / np.maximum(experts_per_token, 1), 1.0
@@ -63,5 +79,9 @@ def deduplicated_dispatch_fraction(deduplicated_dispatch, destination_accelerato
 def inter_node_dispatch_fraction(
     deduplicated_dispatch, destination_nodes_per_token, destination_accelerators_per_token
 ):
-    """What crosses nodes of a token for each accelerator that it goes to: all, or once to each node. Source: DeepEP."""
+    """Copies of a token that cross nodes, as a share of the number of its destination accelerators.
+
+    Without deduplication it is 1. With deduplication there is one copy for each destination node. Source: DeepEP,
+    README.
+    """
     return np.where(deduplicated_dispatch > 0, destination_nodes_per_token / destination_accelerators_per_token, 1.0)

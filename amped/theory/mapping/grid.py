@@ -1,7 +1,8 @@
 """The grid of tensor parallelism: rows share weights and heads, columns share the tokens of a sequence.
 
-In one dimension (Megatron-LM) there is one column. `2d_context` holds a row's weights in every column; `2d_summa` cuts
-weights and activations over the whole grid and multiplies them panel by panel (`messages/summa.py`).
+One-dimensional tensor parallelism (Megatron-LM) has one column. The strategy `2d_context` holds the weights of a row in
+every column. The strategy `2d_summa` splits weights and activations over the whole grid and multiplies them panel by
+panel (`messages/summa.py`).
 """
 
 import numpy as np
@@ -11,21 +12,24 @@ from amped.theory.quantity import MAPPING, quantity
 
 @quantity("count", category=MAPPING, when_given=("tensor_parallel_rows",))
 def tensor_parallel_columns__beside_rows(tensor_parallel_degree, tensor_parallel_rows):
-    """Columns of the grid, where its rows are given. Source: definition."""
+    """The number of columns of the grid, if its rows are given. Source: definition."""
     return tensor_parallel_degree / tensor_parallel_rows
 
 
 @quantity("count", category=MAPPING)
 def tensor_parallel_rows(tensor_parallel_degree, tensor_parallel_columns):
-    """Rows of the grid, m1: shares of weights, heads and hidden units. Source: arXiv 2410.00273, section 3."""
+    """The number of rows of the grid, m1: the shares of weights, heads and hidden units.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return tensor_parallel_degree / tensor_parallel_columns
 
 
 @quantity("count", category=MAPPING)
 def intra_node_tensor_parallel_rows(tensor_parallel_rows, intra_node_tensor_parallel_degree):
-    """Rows of the grid inside the node: what divides both them and the places of tensor parallelism there.
+    """The number of rows of the grid inside the node.
 
-    Source: definition.
+    It is the greatest common divisor of the rows and of the tensor-parallel degree inside the node. Source: definition.
     """
     inside = np.gcd(tensor_parallel_rows.astype(np.int64), intra_node_tensor_parallel_degree.astype(np.int64))
     return inside.astype(np.float64)
@@ -33,47 +37,56 @@ def intra_node_tensor_parallel_rows(tensor_parallel_rows, intra_node_tensor_para
 
 @quantity("count")
 def inter_node_tensor_parallel_rows(tensor_parallel_rows, intra_node_tensor_parallel_rows):
-    """Nodes over which the rows of the grid spread. Source: definition."""
+    """The number of nodes over which the rows of the grid spread. Source: definition."""
     return tensor_parallel_rows / intra_node_tensor_parallel_rows
 
 
 @quantity("count")
 def intra_node_tensor_parallel_columns(intra_node_tensor_parallel_degree, intra_node_tensor_parallel_rows):
-    """Columns of the grid inside the node. Source: definition."""
+    """The number of columns of the grid inside the node. Source: definition."""
     return intra_node_tensor_parallel_degree / intra_node_tensor_parallel_rows
 
 
 @quantity("count")
 def inter_node_tensor_parallel_columns(tensor_parallel_columns, intra_node_tensor_parallel_columns):
-    """Nodes over which the columns of the grid spread. Source: definition."""
+    """The number of nodes over which the columns of the grid spread. Source: definition."""
     return tensor_parallel_columns / intra_node_tensor_parallel_columns
 
 
 @quantity("count")
 def token_split_degree(context_parallel_degree, tensor_parallel_columns):
-    """Shares of a sequence's tokens: context parallelism and the columns of the grid. Source: arXiv 2410.00273."""
+    """The number of shares of the tokens of a sequence: context parallelism times the columns of the grid.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return context_parallel_degree * tensor_parallel_columns
 
 
 @quantity("count")
 def sequence_split_degree(sequence_parallel, tensor_parallel_rows):
-    """Shares of an accelerator's tokens in norms, dropouts and residuals: the rows with sequence parallelism, else one.
+    """The number of shares of an accelerator's tokens in norms, dropouts and residual additions.
 
-    Source: arXiv 2205.05198, section 4.2.2.
+    With sequence parallelism it is the number of rows of the grid, else one. Source: arXiv 2205.05198, section 4.2.2.
     """
     return np.where(sequence_parallel > 0, tensor_parallel_rows, 1)
 
 
 @quantity("boolean", constrains="tensor_parallel_columns")
 def the_grid_has_the_tensor_degree(tensor_parallel_rows, tensor_parallel_columns, tensor_parallel_degree):
-    """Rows times columns of the grid are the tensor degree. Source: arXiv 2410.00273, section 3."""
+    """The rows times the columns of the grid are the tensor-parallel degree; both are whole numbers.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     whole = (np.mod(tensor_parallel_rows, 1) == 0) & (np.mod(tensor_parallel_columns, 1) == 0)
     return whole & (tensor_parallel_rows * tensor_parallel_columns == tensor_parallel_degree)
 
 
 @quantity("boolean", constrains="tensor_parallel_columns", choice="tensor_parallel_strategy", value="1d")
 def one_dimension_has_one_column__1d(tensor_parallel_columns):
-    """In one dimension the grid has one column; the other strategies have more. Source: arXiv 2410.00273, section 3."""
+    """In one dimension the grid has one column; other tensor-parallel strategies may have more columns.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return tensor_parallel_columns == 1
 
 
@@ -86,7 +99,7 @@ def the_node_holds_whole_rows_and_columns(
     intra_node_tensor_parallel_columns,
     inter_node_tensor_parallel_columns,
 ):
-    """Rows and columns of the grid are whole inside the node and across nodes. Source: definition."""
+    """The parts of the rows and columns inside the node and across nodes are whole numbers. Source: definition."""
     rows = np.mod(intra_node_tensor_parallel_rows, 1) + np.mod(inter_node_tensor_parallel_rows, 1)
     columns = np.mod(intra_node_tensor_parallel_columns, 1) + np.mod(inter_node_tensor_parallel_columns, 1)
     split = np.mod(tensor_parallel_rows, 1) + np.mod(tensor_parallel_columns, 1)

@@ -1,13 +1,13 @@
-"""Groups: the accelerators that communicate with one another, with their parts inside the fast domain and across.
+"""Groups: the accelerators that communicate with one another, with their parts inside the fast domain and across nodes.
 
-Each kind of message goes through one of them (`messages/`). Their parts are quantities of `placement`, `grid` and
-`sharding`.
+Each kind of message goes through one of these groups (`messages/`). The parts of a group are quantities of the pages
+`placement`, `grid` and `sharding`.
 """
 
 from amped.theory.quantity import family, records
 from amped.theory.records import Group
 
-# The groups by kind, each with the quantity whose parts inside and across nodes it has.
+# The groups by kind. Each has the parts, inside and across nodes, of the quantity that is named here.
 GROUPS = {
     "row": "tensor_parallel_rows",
     "column": "tensor_parallel_columns",

@@ -1,7 +1,8 @@
-"""What is offloaded to the host's memory: shares of optimizer states, gradients, weights and activations.
+"""Offload to the memory of the host: which shares of optimizer states, gradients, weights and activations lie there.
 
-The optimizer of offloaded states runs on the host. A share is one of every layer; the weights of the two ends of the
-network travel with the layers, spread evenly over those of their stage; activations of the ends stay.
+The host runs the optimizer of the states that it keeps. A share holds for every layer alike. The weights of the
+embedding and the output head are copied together with the layers, spread evenly over the layers of their stage. The
+activations of the embedding and the output head stay on the accelerator.
 """
 
 import numpy as np
@@ -12,9 +13,11 @@ from amped.theory.quantity import MAPPING, quantity
 
 @quantity("1", category=MAPPING, at_most=1, or_boolean=True, when_given=("optimizer_offload",))
 def gradient_offload__with_the_states(optimizer_offload, zero_stage, state_replicas):
-    """Share of the gradients that the host keeps and adds up: that of the states, where each accelerator has its own.
+    """The share of the gradients that the host keeps and adds up.
 
-    Source: arXiv 2101.06840, section 4. Megatron-Core leaves them on the accelerator, which is gradient_offload = 0.
+    It is the share of the offloaded optimizer states if each accelerator has gradients of its own (ZeRO 2 and 3, or a
+    single replica), else zero. Source: arXiv 2101.06840, section 4. Megatron-Core leaves gradients on the accelerator,
+    which is gradient_offload = 0.
     """
     return np.where(shares("gradient", zero_stage) | (state_replicas == 1), optimizer_offload, 0)
 
@@ -24,9 +27,10 @@ def gradient_offload__with_the_states(optimizer_offload, zero_stage, state_repli
 
 @quantity("boolean", constrains="gradient_offload", when_given=("gradient_offload",))
 def gradients_leave_with_their_states__given(gradient_offload, optimizer_offload, zero_stage, state_replicas):
-    """Gradients are offloaded with the states they update, and by those who hold no others: from ZeRO 2 on, or alone.
+    """The offloaded share of the gradients is at most that of the optimizer states.
 
-    Source: arXiv 2101.06840, section 4.2.
+    Gradients are offloaded only if no replica holds copies of them: with ZeRO 2 or 3, or with a single replica. Source:
+    arXiv 2101.06840, section 4.2.
     """
     alone = shares("gradient", zero_stage) | (state_replicas == 1)
     return (gradient_offload <= optimizer_offload) & (alone | (gradient_offload == 0))
@@ -34,9 +38,9 @@ def gradients_leave_with_their_states__given(gradient_offload, optimizer_offload
 
 @quantity("boolean", constrains="zero_stage", when_given=("weight_offload",))
 def offloaded_weights_are_those_updated__given(weight_offload, zero_stage, state_replicas):
-    """Weights are offloaded by those who update them: with ZeRO 3, with ZeRO 0, or where there is one replica.
+    """An accelerator offloads only weights that it updates: with ZeRO 3, with ZeRO 0, or with a single replica.
 
-    Source: DeepSpeed, offload_param (stage 3 alone).
+    Source: DeepSpeed, offload_param (stage 3 only).
     """
     sharded, updated = shares("weight", zero_stage), ~shares("optimizer_state", zero_stage)
     return (weight_offload == 0) | updated | sharded | (state_replicas == 1)

@@ -1,4 +1,4 @@
-"""Which communication may run beside computation: a switch for each kind, and the links that gradients have."""
+"""Which communication may overlap computation: a switch for each kind, and whether gradients have own links."""
 
 import numpy as np
 
@@ -8,9 +8,10 @@ from amped.theory.quantity import MAPPING, quantity
 
 @quantity("boolean", category=MAPPING)
 def overlap_data_communication(zero_stage):
-    """Whether gradients are reduced beside the backward pass, and weights gathered beside passes.
+    """Whether data-parallel communication overlaps computation.
 
-    Unless given: where weights are sharded, as FSDP does, and else not, as Megatron-LM does not by itself.
+    Gradients are then reduced during the backward pass, and sharded weights are gathered during the passes. Unless
+    given, it is true if weights are sharded, as FSDP does it, and false otherwise, as Megatron-LM does it by default.
     Source: arXiv 2304.11277 (FSDP), section 3.3; Megatron-LM, --overlap-grad-reduce.
     """
     return shares("weight", zero_stage)
@@ -18,21 +19,26 @@ def overlap_data_communication(zero_stage):
 
 @quantity("boolean", category=MAPPING)
 def gradients_have_own_links(inter_node_tensor_parallel_degree, inter_node_data_parallel_degree):
-    """Whether gradients travel while tensor parallelism does.
+    """Whether gradients and tensor-parallel messages can travel at once, because they use different links.
 
-    Unless given: where they cross nodes and tensor parallelism stays inside. Source: definition. Differs: what of
-    gradients is added up inside nodes shares the links of tensor parallelism.
+    Unless given, it is true if gradients cross nodes and tensor parallelism stays inside the node. Source: assumption.
+    Differs: the part of the gradient reduction inside nodes shares the links of tensor parallelism, which is left out.
     """
     return (inter_node_tensor_parallel_degree <= 1) & (inter_node_data_parallel_degree > 1)
 
 
 @quantity("1")
 def steady_microbatch_fraction(microbatches_per_flush, virtual_pipeline_stages, pipeline_parallel_degree):
-    """Share of a step's passes with a pass of another micro-batch beside them: none while pipelines fill and empty.
+    """The share of the passes of a step that can run beside a pass of another micro-batch.
 
-    Of m·v + p − 1 turns of chunks forward and back, those after (v − 1)·p + 1 that come before the first gradient and
-    with one micro-batch fewer than there are. Source: arXiv 2104.04473, section 2.2 (1F1B); arXiv 2412.19437, section
-    3.2.1 (pairs of passes).
+    While the pipeline fills and drains there is no other micro-batch. With m micro-batches, v chunks of layers a stage
+    and p stages:
+
+        max(m·v − (v − 1)·p − 1, 0) / (m·v + p − 1)
+
+    The denominator counts the turns of chunks, forward and backward. A pass has no partner in the (v − 1)·p turns
+    before the first gradient, and one micro-batch has none afterwards. Source: arXiv 2104.04473, section 2.2 (1F1B);
+    arXiv 2412.19437, section 3.2.1 (pairs of passes).
     """
     turns = microbatches_per_flush * virtual_pipeline_stages
     filling = (virtual_pipeline_stages - 1) * pipeline_parallel_degree + 1

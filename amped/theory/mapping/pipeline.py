@@ -1,1 +1,1 @@
-"""The pipeline: its schedule, and how layers are laid out over stages and chunks."""
+"""The pipeline: its schedule, and which layers are on which stages and chunks."""

@@ -1,12 +1,14 @@
-"""Placement: how much of each degree lies inside the node, that is inside the fast domain, and how much across.
+"""Placement: which part of each degree lies inside the node (the fast domain), and which part across nodes.
 
-Degrees are placed in the order tensor, context, expert with data, data, pipeline: each takes its largest divisor that
-is at most the places left, and what it leaves of the domain is shared out to the next ones: ⌊places left / part⌋. What
-stays over is idle. An explicit part overrides its placement.
+The degrees are placed in the order tensor, context, data, pipeline. Of the data-parallel replicas, those that share one
+set of experts come first. A degree takes its largest divisor that is at most the number of free places p. The next
+degree then has ⌊p / part⌋ free places. Places that remain at the end are idle. A part that the user gives overrides its
+placement.
 
-Where degrees are no powers of two, a part that grows may take the places of one that needs them more: three shares of
-each matrix in a domain of three, say, and no longer two replicas. An estimate therefore also tries to fill fewer places
-(`filled_domain_size`) and takes the fastest, so that no step is slower for a larger domain.
+If degrees are not powers of two, a larger part of one degree can take places which another degree needs more. For
+example, a domain of three places can hold three tensor-parallel shares, but then not two replicas. An estimate
+therefore also tries smaller numbers of places (`filled_domain_size`) and takes the fastest, so that no step is slower
+on a larger domain.
 """
 
 import numpy as np
@@ -17,9 +19,10 @@ from amped.theory.quantity import MAPPING, family, quantity
 
 @quantity("count")
 def usable_domain_size(scale_up_domain_size, launched_domain_size, number_of_accelerators):
-    """Places of a fast domain that a run may use: all that launchers give it.
+    """The number of places of a fast domain that a run may use: those that the launcher gives to it.
 
-    A run that a domain holds whole is not cut into segments. Source: the system's row (segments); definition.
+    A run that fits into one domain may use all its places; only larger runs get segments. Source: the system's row
+    (segments); definition.
     """
     launched = np.minimum(launched_domain_size, scale_up_domain_size)
     return np.where(number_of_accelerators <= scale_up_domain_size, scale_up_domain_size, launched)
@@ -27,31 +30,34 @@ def usable_domain_size(scale_up_domain_size, launched_domain_size, number_of_acc
 
 @quantity("count")
 def fast_domain_slots_for_tensor(usable_domain_size, filled_domain_size):
-    """Places of the fast domain open to tensor parallelism, the first. Source: arXiv 2104.04473, section 3.2."""
+    """The number of places of the fast domain for tensor parallelism, which is placed first.
+
+    Source: arXiv 2104.04473, section 3.2.
+    """
     return np.minimum(usable_domain_size, filled_domain_size)
 
 
 @quantity("count")
 def fast_domain_slots_for_context(fast_domain_slots_for_tensor, intra_node_tensor_parallel_degree):
-    """Places of the fast domain left after tensor parallelism. Source: definition."""
+    """The number of places of the fast domain that tensor parallelism leaves. Source: definition."""
     return np.floor(fast_domain_slots_for_tensor / intra_node_tensor_parallel_degree)
 
 
 @quantity("count")
 def fast_domain_slots_after_context(fast_domain_slots_for_context, intra_node_context_parallel_degree):
-    """Places of the fast domain left after tensor and context parallelism. Source: definition."""
+    """The number of places of the fast domain that tensor and context parallelism leave. Source: definition."""
     return np.floor(fast_domain_slots_for_context / intra_node_context_parallel_degree)
 
 
 @quantity("count", choice="placement_order", value="tensor_context_pipeline_data")
 def fast_domain_slots_for_data__after_pipeline(fast_domain_slots_after_context, intra_node_pipeline_parallel_degree):
-    """Places of the fast domain left after the pipeline, where it goes first. Source: definition."""
+    """The number of places for data parallelism, if the pipeline is placed before it. Source: definition."""
     return np.floor(fast_domain_slots_after_context / intra_node_pipeline_parallel_degree)
 
 
 @quantity("count")
 def fast_domain_slots_for_pipeline(fast_domain_slots_after_context, intra_node_data_parallel_degree):
-    """Places of the fast domain left after data parallelism. Source: definition."""
+    """The number of places of the fast domain that tensor, context and data parallelism leave. Source: definition."""
     return np.floor(fast_domain_slots_after_context / intra_node_data_parallel_degree)
 
 
@@ -59,19 +65,19 @@ def fast_domain_slots_for_pipeline(fast_domain_slots_after_context, intra_node_d
 def intra_node_stage_accelerators(
     intra_node_data_parallel_degree, intra_node_context_parallel_degree, intra_node_tensor_parallel_degree
 ):
-    """Accelerators of a stage inside one fast domain. Source: definition."""
+    """The number of accelerators of one pipeline stage inside one fast domain. Source: definition."""
     return intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_tensor_parallel_degree
 
 
 @quantity("count")
 def number_of_used_fast_domain_places(intra_node_stage_accelerators, intra_node_pipeline_parallel_degree):
-    """Accelerators of a fast domain that the mapping uses; the others of the domain are idle. Source: definition."""
+    """The number of accelerators of a fast domain that the mapping uses; the others are idle. Source: definition."""
     return intra_node_stage_accelerators * intra_node_pipeline_parallel_degree
 
 
 @quantity("count")
 def intra_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intra_node_stage_accelerators):
-    """Part inside the node of those that share an expert's matrices, who come first.
+    """The part of the expert tensor-parallel degree inside the node; these groups are placed before expert groups.
 
     Source: Megatron-Core, MoE groups.
     """
@@ -81,16 +87,18 @@ def intra_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intr
 
 @quantity("count")
 def inter_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intra_node_expert_tensor_parallel_degree):
-    """Nodes of those that share an expert's matrices. Source: Megatron-Core, MoE groups."""
+    """The part of the expert tensor-parallel degree across nodes. Source: Megatron-Core, MoE groups."""
     return expert_tensor_parallel_degree / intra_node_expert_tensor_parallel_degree
 
 
 @quantity("count")
 def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_expert_tensor_parallel_degree):
-    """Places of the fast domain open to experts: those of the stage's replicas, less what shares one expert.
+    """The number of places for expert parallelism in the fast domain.
 
-    Source: arXiv 2504.14960 (parallel folding). Differs: in arXiv 2006.16668 the group lies inside the data-parallel
-    one, which is the case of an expert tensor degree as large as that of the dense layers, and no context parallelism.
+    It is the number of accelerators of a stage there, divided by those that share one expert. Source: arXiv 2504.14960,
+    abstract (MoE parallel folding). Differs: arXiv 2006.16668, section 3, has the expert group inside the data-parallel
+    group. That is the case in which the expert tensor-parallel degree is that of the dense layers and there is no
+    context parallelism.
     """
     return intra_node_stage_accelerators / intra_node_expert_tensor_parallel_degree
 
@@ -98,9 +106,9 @@ def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_exper
 @family(KIND=("tensor", "context", "pipeline"))
 @quantity("count", category=MAPPING, replaces=("KIND_parallel_degree",))
 def intra_node_KIND_parallel_degree(KIND_parallel_degree, fast_domain_slots_for_KIND):
-    """Part of the KIND-parallel degree inside the node: its largest divisor that is at most the places left.
+    """The part of the KIND-parallel degree inside the node: its largest divisor that is at most the free places.
 
-    Source: definition, as launchers do: on NVL72 they give 64 of 72 to a run (`launched_domain_size`).
+    Source: assumption; launchers do so: on NVL72 they give 64 of the 72 accelerators to a run (`launched_domain_size`).
     """
     return largest_divisor(KIND_parallel_degree, fast_domain_slots_for_KIND)
 
@@ -113,9 +121,10 @@ def data_parallel_degree_within_expert_groups(
     expert_parallel_degree,
     expert_tensor_parallel_degree,
 ):
-    """Replicas over which an expert group spreads beyond the tensor and context groups: one without experts.
+    """The number of data-parallel replicas over which one expert group spreads.
 
-    Source: arXiv 2504.14960 (parallel folding: experts lie in data × context × tensor).
+    Expert groups first fill the tensor and context groups; without experts it is one. Source: arXiv 2504.14960,
+    abstract (MoE parallel folding: expert groups lie in data × context × tensor).
     """
     experts = (expert_parallel_degree * expert_tensor_parallel_degree).astype(np.int64)
     others = (tensor_parallel_degree * context_parallel_degree).astype(np.int64)
@@ -127,9 +136,11 @@ def data_parallel_degree_within_expert_groups(
 def intra_node_data_parallel_degree(
     data_parallel_degree, data_parallel_degree_within_expert_groups, fast_domain_slots_for_data
 ):
-    """Part of the data-parallel degree inside the node: first of the replicas that share out experts, then of the rest.
+    """The part of the data-parallel degree inside the node.
 
-    Source: as of `intra_node_tensor_parallel_degree`; expert exchanges are waited for, gradients run beside the work.
+    The replicas that share one set of experts are placed first, then the others: an accelerator waits for expert
+    exchanges, but gradients can overlap computation. Each part is the largest divisor that is at most the free places.
+    Source: assumption.
     """
     sharing = largest_divisor(data_parallel_degree_within_expert_groups, fast_domain_slots_for_data)
     others = data_parallel_degree / data_parallel_degree_within_expert_groups
@@ -138,9 +149,10 @@ def intra_node_data_parallel_degree(
 
 @quantity("count", category=MAPPING, replaces=("expert_parallel_degree",))
 def intra_node_expert_parallel_degree(expert_parallel_degree, fast_domain_slots_for_expert):
-    """Part of the expert-parallel degree inside the node: what divides both it and the places of the stage there.
+    """The part of the expert-parallel degree inside the node.
 
-    Source: Megatron-Core, MoE groups (every node holds as many shares).
+    It is the greatest common divisor of the degree and of the places for it, so that every node holds equally many
+    shares. Source: Megatron-Core, MoE groups.
     """
     degree, places = expert_parallel_degree, fast_domain_slots_for_expert
     return np.gcd(degree.astype(np.int64), places.astype(np.int64)).astype(np.float64)
@@ -149,12 +161,12 @@ def intra_node_expert_parallel_degree(expert_parallel_degree, fast_domain_slots_
 @family(KIND=PARALLELISMS)
 @quantity("count", category=MAPPING, when_given=("inter_node_KIND_parallel_degree",))
 def intra_node_KIND_parallel_degree__rest(KIND_parallel_degree, inter_node_KIND_parallel_degree):
-    """Part of the KIND-parallel degree inside the node: what the part across nodes leaves. Source: definition."""
+    """The part of the KIND-parallel degree inside the node, if its part across nodes is given. Source: definition."""
     return KIND_parallel_degree / inter_node_KIND_parallel_degree
 
 
 @family(KIND=PARALLELISMS)
 @quantity("count", category=MAPPING, replaces=("KIND_parallel_degree",))
 def inter_node_KIND_parallel_degree(KIND_parallel_degree, intra_node_KIND_parallel_degree):
-    """Part of the KIND-parallel degree across nodes. Source: definition."""
+    """The part of the KIND-parallel degree across nodes. Source: definition."""
     return KIND_parallel_degree / intra_node_KIND_parallel_degree

@@ -1,7 +1,7 @@
-"""Rules that every mapping must keep: booleans that hold, each with the number to change where it does not.
+"""Rules that every mapping must keep: booleans that must be true, each with the number to change if it is false.
 
-`amped explore` drops what breaks one; `amped estimate` names the rule, the values and the nearest that keep it. A rule
-of one topic stands on that topic's page.
+`amped explore` drops mappings that break a rule. `amped estimate` names the rule, its values and the nearest values
+that keep it. A rule about one topic stands on the page of that topic.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ def KIND_degree_is_the_product_of_its_parts(
 def the_accelerators_divide_by_the_other_degrees(
     number_of_accelerators, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree
 ):
-    """What tensor, pipeline and context degree leave of the accelerators is a whole data degree.
+    """The accelerators divided by the tensor, pipeline and context degrees are a whole data-parallel degree.
 
     Source: arXiv 2104.04473, section 3.1.
     """
@@ -39,7 +39,7 @@ def degrees_multiply_to_the_number_of_accelerators(
     context_parallel_degree,
     number_of_accelerators,
 ):
-    """Data, tensor, pipeline and context degree multiply to the number of accelerators.
+    """The product of the data, tensor, pipeline and context degrees is the number of accelerators.
 
     Source: arXiv 2104.04473, section 3.1.
     """
@@ -49,7 +49,7 @@ def degrees_multiply_to_the_number_of_accelerators(
 
 @quantity("boolean", constrains="number_of_accelerators")
 def the_cluster_has_the_accelerators(number_of_accelerators, number_of_nodes, number_of_accelerators_per_node):
-    """There are no more accelerators than the nodes hold. Source: definition."""
+    """The servers have at least as many accelerators as the run needs. Source: definition."""
     return number_of_accelerators <= number_of_nodes * number_of_accelerators_per_node
 
 
@@ -61,7 +61,7 @@ def the_fast_domain_holds_the_inner_degrees(
     intra_node_context_parallel_degree,
     scale_up_domain_size,
 ):
-    """The degrees inside the node multiply to no more accelerators than the fast domain has. Source: definition."""
+    """The product of the degrees inside the node is at most the size of the fast domain. Source: definition."""
     inside = intra_node_data_parallel_degree * intra_node_tensor_parallel_degree
     inside = inside * intra_node_pipeline_parallel_degree * intra_node_context_parallel_degree
     return inside <= scale_up_domain_size
@@ -69,33 +69,36 @@ def the_fast_domain_holds_the_inner_degrees(
 
 @quantity("boolean", constrains="intra_node_expert_parallel_degree")
 def the_fast_domain_holds_the_experts(intra_node_expert_parallel_degree, fast_domain_slots_for_expert):
-    """The experts' part inside the node divides the places open to it. Source: definition."""
+    """The part of the expert-parallel degree inside the node divides the places for it. Source: definition."""
     return np.mod(fast_domain_slots_for_expert, intra_node_expert_parallel_degree) == 0
 
 
 @quantity("boolean", constrains="batch_size")
 def the_batch_divides_by_the_data_degree(batch_size, data_parallel_degree):
-    """Each replica takes as many sequences of a batch. Source: arXiv 2104.04473, section 3.3."""
+    """Each data-parallel replica processes equally many sequences of a batch. Source: arXiv 2104.04473, section 3.3."""
     return np.mod(batch_size, data_parallel_degree) == 0
 
 
 @quantity("boolean", constrains="microbatch_size")
 def the_minibatch_divides_by_the_microbatch(minibatch_size, microbatch_size, number_of_microbatches_per_minibatch):
-    """A replica's sequences are a whole number of whole micro-batches. Source: arXiv 2104.04473, section 3.4."""
+    """The sequences of a replica are a whole number of micro-batches, and a micro-batch has whole sequences.
+
+    Source: arXiv 2104.04473, section 3.4.
+    """
     whole = (np.mod(minibatch_size, microbatch_size) == 0) & (np.mod(microbatch_size, 1) == 0)
     return whole & (microbatch_size * number_of_microbatches_per_minibatch == minibatch_size)
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
 def attention_heads_divide_by_the_tensor_degree(attention_heads, tensor_parallel_degree, tensor_parallel_columns):
-    """Each tensor-parallel share has as many attention heads. Source: arXiv 1909.08053, section 3."""
+    """Each tensor-parallel share has equally many attention heads. Source: arXiv 1909.08053, section 3."""
     rows = tensor_parallel_degree / tensor_parallel_columns
     return (np.mod(attention_heads, rows) == 0) | (np.mod(rows, 1) != 0)
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
 def key_heads_match_the_tensor_degree(key_value_heads, tensor_parallel_degree, tensor_parallel_columns):
-    """Key heads are split evenly over the tensor-parallel shares, or each is copied to as many.
+    """Tensor-parallel shares have equally many key heads, or each key head is copied to equally many shares.
 
     Source: Megatron-Core, --num-query-groups.
     """
@@ -108,20 +111,20 @@ def key_heads_match_the_tensor_degree(key_value_heads, tensor_parallel_degree, t
 def the_feedforward_network_divides_by_the_tensor_degree(
     feedforward_dimension, tensor_parallel_degree, tensor_parallel_columns
 ):
-    """Each tensor-parallel share has as many hidden units. Source: arXiv 1909.08053, section 3."""
+    """Each tensor-parallel share has equally many hidden units. Source: arXiv 1909.08053, section 3."""
     rows = tensor_parallel_degree / tensor_parallel_columns
     return (np.mod(feedforward_dimension, rows) == 0) | (np.mod(rows, 1) != 0)
 
 
 @quantity("boolean", constrains="context_parallel_degree")
 def the_context_divides_by_the_context_degree(context, context_parallel_degree, tensor_parallel_columns):
-    """Each share of a sequence has as many tokens. Source: arXiv 2310.01889."""
+    """Each share of a sequence has equally many tokens. Source: arXiv 2310.01889, section 3."""
     return np.mod(context, context_parallel_degree * tensor_parallel_columns) == 0
 
 
 @quantity("boolean", constrains="expert_parallel_degree")
 def experts_divide_by_the_expert_degree(number_of_experts, expert_parallel_degree):
-    """Each expert-parallel share has as many experts. Source: arXiv 2006.16668."""
+    """Each expert-parallel share has equally many experts. Source: arXiv 2006.16668, section 3."""
     return np.mod(number_of_experts, expert_parallel_degree) == 0
 
 
@@ -129,7 +132,10 @@ def experts_divide_by_the_expert_degree(number_of_experts, expert_parallel_degre
 def experts_divide_by_the_expert_tensor_degree(
     expert_feedforward_dimension, expert_tensor_parallel_degree, number_of_MoE_layers
 ):
-    """Each share of an expert has as many hidden units. Source: arXiv 2504.14960 (expert tensor parallelism)."""
+    """Each share of an expert has equally many hidden units.
+
+    Source: arXiv 2504.14960, abstract (expert groups with a tensor degree of their own).
+    """
     return (np.mod(expert_feedforward_dimension, expert_tensor_parallel_degree) == 0) | (number_of_MoE_layers == 0)
 
 
@@ -144,7 +150,7 @@ def expert_groups_divide_the_replicas(
 ):
     """The accelerators of one stage are a whole number of expert groups.
 
-    Source: arXiv 2504.14960 (parallel folding).
+    Source: arXiv 2504.14960, abstract (MoE parallel folding).
     """
     accelerators = data_parallel_degree * context_parallel_degree * tensor_parallel_degree
     whole = np.mod(accelerators, expert_parallel_degree * expert_tensor_parallel_degree) == 0
@@ -153,5 +159,5 @@ def expert_groups_divide_the_replicas(
 
 @quantity("boolean", constrains="pipeline_flushes_per_step")
 def flushes_divide_the_microbatches(pipeline_flushes_per_step, number_of_microbatches_per_minibatch):
-    """As many micro-batches go through the pipeline before each time that it is emptied. Source: definition."""
+    """Equally many micro-batches pass through the pipeline before each flush. Source: definition."""
     return np.mod(number_of_microbatches_per_minibatch, pipeline_flushes_per_step) == 0

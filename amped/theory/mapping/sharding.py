@@ -1,7 +1,7 @@
-"""Replicas of the parameters, where they are placed, and into how many shares ZeRO cuts what they hold.
+"""Replicas of the parameters, where they are placed, and into how many shares ZeRO splits their states.
 
-Stage 1 shards optimizer states, 2 gradients too, 3 weights too (FSDP). Groups smaller than all replicas are hybrid
-sharding.
+ZeRO stage 1 shards optimizer states, stage 2 also gradients, stage 3 also weights (FSDP). Hybrid sharding has sharding
+groups that are smaller than all replicas.
 """
 
 import numpy as np
@@ -9,16 +9,16 @@ import numpy as np
 from amped.theory.parallelisms import SHARDINGS, largest_divisor, shares
 from amped.theory.quantity import MAPPING, family, parameter, quantity
 
-# Parameters that all accelerators of a stage share, and those of routed experts: the prefix of their names.
+# The prefixes of names: none for the shared parameters, expert_ for those of the routed experts.
 EXPERT = ("", "expert_")
 STATES = ("optimizer_state", "gradient", "weight")
 
 
 @parameter("count", category=MAPPING, at_least=0, at_most=len(SHARDINGS) - 1)
 def zero_stage():
-    """What the replicas share out: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too.
+    """The states that the replicas shard: 0 none, 1 optimizer states, 2 also gradients, 3 also weights.
 
-    Source: arXiv 1910.02054.
+    Source: arXiv 1910.02054, section 5.
     """
     return 0
 
@@ -28,19 +28,25 @@ def zero_stage():
 
 @quantity("count")
 def expert_split_degree(expert_parallel_degree, expert_tensor_parallel_degree):
-    """Shares into which the routed experts of a layer are cut. Source: arXiv 2006.16668."""
+    """The number of shares into which model parallelism splits the routed experts of a layer.
+
+    Source: arXiv 2006.16668, section 3.
+    """
     return expert_parallel_degree * expert_tensor_parallel_degree
 
 
 @quantity("count")
 def state_replicas(data_parallel_degree, context_parallel_degree, tensor_parallel_degree, weight_split_degree):
-    """Accelerators that hold the same parameters and can share out their states. Source: arXiv 1910.02054."""
+    """The number of accelerators that hold equal shared parameters, and can therefore shard their states.
+
+    Source: arXiv 1910.02054, section 5.
+    """
     return data_parallel_degree * context_parallel_degree * (tensor_parallel_degree / weight_split_degree)
 
 
 @quantity("count")
 def expert_state_replicas(state_replicas, weight_split_degree, expert_parallel_degree, expert_tensor_parallel_degree):
-    """Accelerators that hold the same experts and can share out their states.
+    """The number of accelerators that hold equal experts, and can therefore shard their states.
 
     Source: Megatron-Core, expert data parallelism.
     """
@@ -49,26 +55,26 @@ def expert_state_replicas(state_replicas, weight_split_degree, expert_parallel_d
 
 @quantity("count")
 def intra_node_replicas(intra_node_data_parallel_degree, intra_node_context_parallel_degree, intra_node_weight_copies):
-    """Accelerators of a node that hold the same parameters. Source: arXiv 1910.02054."""
+    """The number of accelerators of a node that hold equal shared parameters. Source: arXiv 1910.02054, section 5."""
     return intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_weight_copies
 
 
 @quantity("count")
 def inter_node_replicas(inter_node_data_parallel_degree, inter_node_context_parallel_degree, inter_node_weight_copies):
-    """Nodes that hold the same parameters. Source: arXiv 1910.02054."""
+    """The number of nodes that hold equal shared parameters. Source: arXiv 1910.02054, section 5."""
     return inter_node_data_parallel_degree * inter_node_context_parallel_degree * inter_node_weight_copies
 
 
 @quantity("count")
 def intra_node_expert_replicas(fast_domain_slots_for_expert, intra_node_expert_parallel_degree, expert_state_replicas):
-    """Accelerators of a node that hold the same experts. Source: Megatron-Core, expert data parallelism."""
+    """The number of accelerators of a node that hold equal experts. Source: Megatron-Core, expert data parallelism."""
     inside = np.maximum(fast_domain_slots_for_expert / intra_node_expert_parallel_degree, 1)
     return np.minimum(inside, np.maximum(expert_state_replicas, 1))
 
 
 @quantity("count")
 def inter_node_expert_replicas(expert_state_replicas, intra_node_expert_replicas):
-    """Nodes that hold the same experts. Source: Megatron-Core, expert data parallelism."""
+    """The number of nodes that hold equal experts. Source: Megatron-Core, expert data parallelism."""
     return np.maximum(expert_state_replicas, 1) / intra_node_expert_replicas
 
 
@@ -77,31 +83,33 @@ def inter_node_expert_replicas(expert_state_replicas, intra_node_expert_replicas
 
 @quantity("count")
 def intra_node_shards(sharding_degree, intra_node_replicas):
-    """Part of a sharding group inside the node: its largest divisor that is at most the replicas there.
+    """The part of a sharding group inside the node.
 
-    Source: arXiv 2304.11277.
+    It is the largest divisor of the sharding degree that is at most the number of replicas in the node. Source: arXiv
+    2304.11277, section 3.2.2.
     """
     return largest_divisor(sharding_degree, intra_node_replicas)
 
 
 @quantity("count")
 def inter_node_shards(sharding_degree, intra_node_shards):
-    """Nodes of a sharding group. Source: arXiv 2304.11277, section 3.2.2."""
+    """The number of nodes of a sharding group. Source: arXiv 2304.11277, section 3.2.2."""
     return sharding_degree / intra_node_shards
 
 
 @quantity("count")
 def expert_sharding_degree(expert_state_replicas, sharding_degree, state_replicas):
-    """Replicas of an expert among which ZeRO shares out its states. Source: Megatron-Core, expert data parallelism."""
+    """The number of replicas of an expert that shard its states. Source: Megatron-Core, expert data parallelism."""
     return np.maximum(expert_state_replicas * sharding_degree / state_replicas, 1)
 
 
 @family(EXPERT_=tuple(prefix for prefix in EXPERT for _ in STATES), STATE=STATES * len(EXPERT))
 @quantity("count")
 def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree):
-    """Shares into which ZeRO cuts each STATE of the shared parameters, or of those of routed experts.
+    """The number of shares into which ZeRO splits a STATE of an accelerator.
 
-    Source: arXiv 1910.02054, section 5.
+    The shared parameters and the routed experts (names with expert_) have different sharding groups. Source: arXiv
+    1910.02054, section 5.
     """
     return np.where(shares("STATE", zero_stage), EXPERT_sharding_degree, 1)
 
@@ -172,8 +180,8 @@ def sharding_groups_divide_the_replicas(sharding_degree, state_replicas):
 
 @quantity("boolean", constrains="zero_stage")
 def sharded_weights_are_not_pipelined(zero_stage, pipeline_parallel_degree, pipelined_weight_sharding):
-    """Weights are sharded by ZeRO 3 only where there is one stage, or the framework can do both.
+    """ZeRO 3 shards weights only if there is a single pipeline stage, or if the framework can combine both.
 
-    Source: Megatron-LM and DeepSpeed refuse both; torchtitan does both.
+    Source: Megatron-LM and DeepSpeed refuse the combination; torchtitan supports it.
     """
     return ~shares("weight", zero_stage) | (pipeline_parallel_degree == 1) | (pipelined_weight_sharding > 0)
