@@ -57,7 +57,7 @@ def recomputed_layer_bytes(
 def working_gradient_bytes(layer_operators):
     """The largest activation gradient that a layer writes, and the equally large gradient from which it is computed.
 
-    Source: definition.
+    Source: PyTorch, autograd (an output gradient is freed when the input gradient has been computed).
     """
     written = [o.written * (1.0 * (o.count > 0)) for o in layer_operators if o.phase == "input_gradient"]
     largest = written[0]

@@ -16,7 +16,7 @@ def busy_fraction(
 def average_power_per_accelerator(thermal_design_power, idle_power_fraction, busy_fraction):
     """Average power of one accelerator over a step: design power while it computes, idle power while it waits.
 
-    Source: definition, linear in the time in which it computes.
+    Source: assumption: the power is linear in the time in which the accelerator computes.
     """
     return thermal_design_power * (idle_power_fraction + (1 - idle_power_fraction) * busy_fraction)
 

@@ -9,7 +9,10 @@ FAILING = ("accelerator_mean_time_between_failures", "checkpoint_time", "restart
 
 @quantity("s")
 def time_between_failures(accelerator_mean_time_between_failures, number_of_accelerators):
-    """Mean time between failures of the whole machine; each failure stops the training. Source: definition."""
+    """Mean time between failures of the whole machine; each failure stops the training.
+
+    Source: definition, for independent failures.
+    """
     return accelerator_mean_time_between_failures / number_of_accelerators
 
 

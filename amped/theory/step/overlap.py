@@ -101,7 +101,7 @@ def overlappable_time(whole, able, free, chunks, microbatches):
     `able` is the share of the messages that has a layer beside it, and `free` the time of all passes. The messages of
     the last chunk can run no longer than one micro-batch takes in that chunk.
 
-    Source: definition.
+    Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
     others, own = (1 - 1 / chunks) * whole, free / (chunks * microbatches)
     return np.minimum(able * whole, others + own)
