@@ -110,7 +110,7 @@ def zero_bubble_needs_microbatches__zero_bubble_v(microbatch_size, microbatches_
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V)
 def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest_stage_layers):
-    """The two chunks of every stage have equally many layers. Source: arXiv 2405.15362, section 3."""
+    """Each of the two chunks of each stage has as many layers as the others. Source: arXiv 2405.15362, section 3."""
     even = largest_stage_layers == layers / pipeline_parallel_degree
     return (np.mod(layers, 2 * pipeline_parallel_degree) == 0) & even
 
