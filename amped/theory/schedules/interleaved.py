@@ -53,9 +53,9 @@ def bottleneck_stage_chain_idle_time(
         u = max(T + other chunks backward − n·(backward / v + blocking send), 0),
         n = 2·(stages after s) + (v − 1)·p.
 
-    n are the warm-up passes of s, T the time of a micro-batch through one chunk of each stage after s and back with n
-    sends, and `before` its time through one chunk of each stage before s and back. Other chunks are v − 1 chunks of all
-    stages.
+    p stages have v chunks each, and m is the number of micro-batches. n are the warm-up passes of s, T the time of a
+    micro-batch through one chunk of each stage after s and back with n sends, and `before` its time through one chunk
+    of each stage before s and back. Other chunks are v − 1 chunks of all stages.
 
     Source: Megatron-Core, schedules.py (warm-up).
     """

@@ -16,10 +16,7 @@ from amped.theory.resources import beside
 def free_forward_time(
     compute_forward_time, bottleneck_stage_layer_passes, free_forward_time_per_layer, forward_time_per_layer
 ):
-    """Time of a step's forward passes in which the links of gradients are free; the least such time.
-
-    Source: definition.
-    """
+    """Time of a step's forward passes in which the links of gradients are free; a lower bound. Source: definition."""
     layers = bottleneck_stage_layer_passes * (free_forward_time_per_layer - forward_time_per_layer)
     return np.maximum(compute_forward_time + layers, 0)
 
@@ -34,10 +31,7 @@ def free_backward_time(
     backward_time_per_layer,
     offload_fill_time,
 ):
-    """Time of a step's backward passes in which the links of gradients are free; the least such time.
-
-    Source: definition.
-    """
+    """Time of a step's backward passes in which the links of gradients are free; a lower bound. Source: definition."""
     computed = compute_backward_time + weight_update_time + recomputation_time
     layers = bottleneck_stage_layer_passes * (free_backward_time_per_layer - backward_time_per_layer)
     return np.maximum(computed + layers + offload_fill_time, 0)
@@ -70,7 +64,7 @@ def overlapped_microbatch_fraction(
     """Share of the micro-batches beside which gradients are communicated: the last, or all where ZeRO shards gradients.
 
     With chunks of layers, the gradients of a chunk are complete when the last round of micro-batches has left the
-    chunk. They are communicated beside the other chunks of that round:
+    chunk. They are communicated beside the other chunks of that round. With v chunks, p stages and m micro-batches:
 
         fraction = ((v − 1)·p + 1) / (v·m).
 
@@ -157,7 +151,8 @@ def overlapped_weight_communication_time(
         window = forward·((v − 1)·p + 1) / (v·m), or where ZeRO shards weights
         window = forward + free backward time + bubble − overlapped gradients.
 
-    `forward` is the free forward time without the sends between stages.
+    `forward` is the free forward time without the sends between stages; v, p and m are the chunks of a stage, the
+    stages and the micro-batches.
 
     Source: arXiv 2304.11277, section 3.3; Megatron-Core, --overlap-param-gather (chunk by chunk).
     """

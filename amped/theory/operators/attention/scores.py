@@ -17,7 +17,8 @@ def effective_attention_window(attention_window, context):
 def windowed_score_fraction(reach, context, shares):
     """Share of its scores that the last of some equal parts of a sequence needs, with a causal window of w tokens.
 
-    The last part has n tokens and begins after a others. Its first d tokens have fewer than w tokens to look back to.
+    The context is s. The last part has n tokens and begins after a others. Its first d tokens have fewer than w tokens
+    to look back to.
 
         n = s / parts,  a = s − n,  d = max(w − a, 0),
         fraction = (w·n − d·(d − 1)/2) / (n·s).
