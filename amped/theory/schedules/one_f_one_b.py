@@ -72,7 +72,8 @@ def stage_microbatches_in_flight__1f1b(
 ):
     """Micro-batches whose activations each stage holds at once under 1F1B.
 
-        held = min(k + 1, m),  with v > 1 chunks of layers  held = min((2·k + (v − 1)·p + 1) / v, m).
+        held = min(k + 1, m), or with v > 1 chunks of layers on each of p stages
+        held = min((2·k + (v − 1)·p + 1) / v, m).
 
     k stages lie after the stage: their micro-batches go forward before the first gradient comes back. A micro-batch in
     one chunk counts 1 / v. The output head holds one micro-batch, whose backward pass starts there.

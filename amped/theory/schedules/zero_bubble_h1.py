@@ -25,7 +25,8 @@ def pipeline_idle_time__zero_bubble_h1(
         end = B of the i stages before s + i·send + W of the first stage − (i + 1)·W of s.
 
     `before` is the forward time of a micro-batch through the i stages before s with its sends; T is its time through
-    the k stages after s and back, without W. The delayed weight gradients fill the end of the step.
+    the k stages after s and back, without W; m is the number of micro-batches. The delayed weight gradients fill the
+    end of the step.
 
     Source: arXiv 2401.10241, section 2.1 and table 2.
     """

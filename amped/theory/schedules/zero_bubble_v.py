@@ -29,10 +29,10 @@ def pipeline_idle_time__zero_bubble_v(
         A = max((p − 1)·max(b, 2·b − 2·w), f + (p − 2)·max(2·f − b, w)),
         S = 2·m·blocking send, if p > 2.
 
-    f, b and w are the three passes through a chunk, and e is the additional work of the first stage, which has both
-    ends of the network; e can hide the idle time of the other stages. S is the cost of the stages between, which send
-    twice as often as the ends. The equation is fitted to the simulation in `timeline.py`; it is exact for equal stages
-    with w and f no longer than b.
+    p and m are the stages and the micro-batches. f, b and w are the three passes through a chunk, and e is the
+    additional work of the first stage, which has both ends of the network; e can hide the idle time of the other
+    stages. S is the cost of the stages between, which send twice as often as the ends. The equation is fitted to the
+    simulation in `timeline.py`; it is exact for equal stages with w and f no longer than b.
 
     Source: arXiv 2405.15362, section 3 (V-ZB).
     """
