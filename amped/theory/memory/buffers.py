@@ -1,4 +1,4 @@
-"""Working memory beside what is kept: a layer recomputed, its gradients, weights that are gathered, what is sent."""
+"""Working memory beside what is kept: a recomputed layer, its gradients, gathered weights, communication buffers."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import quantity
 from amped.theory.records import total
 
-# Layers that have a buffer on the accelerator: one at work, one on its way.
+# Layers that have a buffer on the accelerator: the layer that runs, and the layer that is being copied.
 BUFFERED_LAYERS = 2
 
 
@@ -19,11 +19,11 @@ def logits_gradient_bytes(
     cross_entropy_copies,
     fused_cross_entropy,
 ):
-    """Logits of a micro-batch as the head wrote them, and what the loss's backward pass has beside those that it keeps.
+    """Buffers of the loss for a micro-batch: the logits as the head wrote them, and what its backward pass adds.
 
-    That is their gradient in the precision of activations, or before it copies in the precision of the loss.
+    The backward pass has copies in the precision of the loss, and later the gradient in the precision of activations.
+    A fused loss needs none of these: it works in place on the logits that the output head keeps.
 
-    A fused loss works in place on the logits that the head keeps.
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
     gradient = np.maximum(activation_precision, cross_entropy_copies * logits_precision)
@@ -33,7 +33,7 @@ def logits_gradient_bytes(
 
 @quantity("byte")
 def fullest_layer_activation_bytes(layer_operators, feedforward_operators, expert_operators):
-    """Stash of a micro-batch in the layer that has most, with nothing recomputed. Source: arXiv 2205.05198, eq. 1."""
+    """Bytes that the fullest layer keeps of a micro-batch, with nothing recomputed. Source: arXiv 2205.05198, eq. 1."""
     branches = {o.name for o in feedforward_operators + expert_operators}
     others = [o for o in layer_operators if o.name not in branches and o.phase == "forward"]
     dense = total([0.0, *(o.stash * (o.count > 0) for o in feedforward_operators if o.phase == "forward")])
@@ -50,16 +50,19 @@ def recomputed_layer_bytes(
     recomputed_attention_core_fraction,
     recomputed_product_fraction,
 ):
-    """Activations of the layer being recomputed. Source: arXiv 2205.05198, section 5."""
+    """Activations of the layer that is being recomputed: the whole layer, or its scores for the attention core.
+
+    Source: arXiv 2205.05198, section 5.
+    """
     whole = (recomputed_layer_fraction + recomputed_product_fraction > 0) * fullest_layer_activation_bytes
     return whole + recomputed_attention_core_fraction * score_activation_bytes
 
 
 @quantity("byte")
 def working_gradient_bytes(layer_operators):
-    """The largest gradient of an activation that a layer writes, and the one it comes from, of as many bytes.
+    """The largest activation gradient that a layer writes, and the equally large gradient from which it is computed.
 
-    Source: definition.
+    Source: PyTorch, autograd (an output gradient is freed when the input gradient has been computed).
     """
     written = [o.written * (1.0 * (o.count > 0)) for o in layer_operators if o.phase == "input_gradient"]
     largest = written[0]
@@ -79,7 +82,7 @@ def communication_buffer_bytes(
     tensor_parallel_rows,
     pipeline_parallel_degree,
 ):
-    """Buffers of a micro-batch: the sequence gathered from its shares, and what is sent to and received from neighbors.
+    """Communication buffers of a micro-batch: the sequence gathered from its shares, and what stages send and receive.
 
     Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, p2p_communication.
     """
@@ -89,13 +92,19 @@ def communication_buffer_bytes(
 
 @quantity("byte")
 def context_buffer_bytes(key_value_bytes_per_context_rank, context_parallel_degree):
-    """Buffers of the exchange: the block that attention reads and the one that arrives. Source: arXiv 2310.01889."""
+    """Buffers of context parallelism on a ring: the block of keys and values that is read, and the block that arrives.
+
+    Source: arXiv 2310.01889, section 3.
+    """
     return 2 * key_value_bytes_per_context_rank * (context_parallel_degree > 1)
 
 
 @quantity("byte", choice="context_parallel_kind", value="all_gather")
 def context_buffer_bytes__all_gather(key_value_bytes_per_context_rank, context_parallel_degree):
-    """Buffers of the exchange: the keys and values of all shares. Source: arXiv 2407.21783, section 3.3.2."""
+    """Buffers of context parallelism by all-gather: the keys and values of all ranks.
+
+    Source: arXiv 2407.21783, section 3.3.2.
+    """
     return key_value_bytes_per_context_rank * context_parallel_degree * (context_parallel_degree > 1)
 
 
@@ -103,21 +112,27 @@ def context_buffer_bytes__all_gather(key_value_bytes_per_context_rank, context_p
 def context_buffer_bytes__all_to_all(
     query_bytes, attention_output_bytes, local_key_value_bytes, context_parallel_degree
 ):
-    """Buffers of the exchange: queries, keys, values and output once more. Source: arXiv 2309.14509, section 3."""
+    """Buffers of context parallelism by all-to-all: a second copy of queries, keys, values and output.
+
+    Source: arXiv 2309.14509, section 3.
+    """
     exchanged = query_bytes + local_key_value_bytes + attention_output_bytes
     return exchanged * (context_parallel_degree > 1)
 
 
 @quantity("byte")
 def grid_column_buffer_bytes(local_key_value_bytes, tensor_parallel_columns, gathered_attentions_per_layer):
-    """Keys and values of all columns, while a layer attends to them. Source: arXiv 2410.00273, section 3."""
+    """Keys and values gathered from all columns of a grid, while a layer attends to them.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     gathers = (tensor_parallel_columns > 1) & (gathered_attentions_per_layer > 0)
     return local_key_value_bytes * tensor_parallel_columns * gathers
 
 
 @quantity("byte", when_given=("activation_offload",))
 def activation_staging_bytes__offloaded(offloaded_activation_bytes_per_layer, largest_stage_layers):
-    """Buffers of activations on their way to the host and back: of two layers.
+    """Buffers of activations that are copied to the host and back: the activations of two layers.
 
     Source: arXiv 2104.07857, section 6.2.
     """
@@ -146,7 +161,7 @@ def gathered_weight_bytes(
     sharding_degree,
     expert_weight_shards,
 ):
-    """Weights of the largest layer, whole for the time it runs where ZeRO shards them.
+    """Weights of the largest layer, which are whole while the layer runs where ZeRO shards them.
 
     Source: arXiv 1910.02054, section 5.3.
     """
@@ -194,7 +209,10 @@ def weight_buffer_bytes__offloaded(
     weight_precision,
     weight_offload,
 ):
-    """Weights that are there while their layer runs, and gradients on their way: two layers, or the larger end.
+    """Buffers of weights that are copied from the host and of gradients that are copied to it.
+
+    They hold the weights of two layers, or of the larger end of the network if that is more, and the gradients of two
+    layers. The weights that ZeRO gathers come in addition.
 
     Source: arXiv 2104.07857, section 6.2 (prefetch beside computation).
     """
@@ -220,7 +238,7 @@ def layer_working_bytes(
     grid_column_buffer_bytes,
     expert_working_bytes,
 ):
-    """Working memory of any stage that grows with the micro-batch: a layer recomputed, its gradients, what is sent.
+    """Working memory of any stage that grows with the micro-batch: a recomputed layer, gradients, buffers.
 
     Source: arXiv 2205.05198, section 5.
     """

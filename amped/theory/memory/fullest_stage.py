@@ -1,4 +1,4 @@
-"""The stage that needs most memory, what an accelerator of it holds, and whether that fits."""
+"""The stage that needs most memory, what one of its accelerators holds, and whether that fits."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from amped.theory.quantity import family, quantity
 
 @quantity("count")
 def fullest_stage_index(stage_states, stage_activations, stage_working):
-    """Place among the stages of the one that needs most memory: of equal ones the last stage, else the first of them.
+    """Index of the stage that needs most memory: of equal stages the last stage of all, else the first of them.
 
     Source: arXiv 2205.05198, section 4.3.
     """
@@ -22,7 +22,7 @@ def fullest_stage_index(stage_states, stage_activations, stage_working):
 
 
 def at(index, values):
-    """The value of the stage at a place. Source: definition."""
+    """The value of the stage at an index. Source: definition."""
     found, *others = values
     for place, value in enumerate(others, 1):
         found = np.where(index == place, value, found)
@@ -31,22 +31,28 @@ def at(index, values):
 
 @quantity("count")
 def fullest_stage_parameters(fullest_stage_index, stage_parameters):
-    """Parameters of the fullest accelerator without the routed experts, unsharded by ZeRO. Source: definition."""
+    """Parameters of an accelerator of the fullest stage without the routed experts, before ZeRO shards them.
+
+    Source: definition.
+    """
     return at(fullest_stage_index, [held.shared for held in stage_parameters])
 
 
 @quantity("count")
 def fullest_stage_expert_parameters(fullest_stage_index, stage_parameters):
-    """Parameters of the routed experts of the fullest accelerator, unsharded by ZeRO. Source: definition."""
+    """Parameters of the routed experts of an accelerator of the fullest stage, before ZeRO shards them.
+
+    Source: definition.
+    """
     return at(fullest_stage_index, [held.expert for held in stage_parameters])
 
 
 @family(STATE=("weight", "gradient", "optimizer_state"), STAGE=("3", "2", "1"))
 @quantity("byte")
 def STATE_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states):
-    """Memory of the STATE of all parameters; ZeRO shares it out from stage STAGE.
+    """Memory of the STATE of all parameters; ZeRO shards it from stage STAGE on.
 
-    Source: arXiv 1910.02054, section 5. Differs: AMPeD shares out always.
+    Source: arXiv 1910.02054, section 5. Differs: AMPeD always shards it.
     """
     (state,) = (each for each in model_states if each.name == "STATE")
     return state.of(fullest_stage_parameters, fullest_stage_expert_parameters) * (1 - state.offload)
@@ -60,7 +66,7 @@ def activation_bytes(fullest_stage_index, stage_activations):
 
 @quantity("byte")
 def temporary_bytes(stage_working, weight_buffer_bytes, fullest_stage_index):
-    """Working memory of the fullest stage: of a layer or of the loss, and the buffers of weights.
+    """Working memory of the fullest stage: a recomputed layer, gradients, buffers, gathered weights, logits.
 
     Source: arXiv 2205.05198, sections 4.3 and 5.
     """
@@ -77,17 +83,17 @@ def memory_per_accelerator_bytes(
 
 @quantity("byte")
 def available_memory_bytes(memory_capacity, reserved_memory_bytes):
-    """Memory that is left for training. Source: definition."""
+    """Memory of an accelerator that is left for training. Source: definition."""
     return memory_capacity - reserved_memory_bytes
 
 
 @quantity("boolean")
 def fits_in_memory(memory_per_accelerator_bytes, available_memory_bytes, fits_in_host_memory):
-    """Whether the fullest accelerator holds what it needs, and its host what it took over. Source: definition."""
+    """Whether the fullest accelerator holds what it needs, and its host holds what is offloaded. Source: definition."""
     return (memory_per_accelerator_bytes <= available_memory_bytes) & (fits_in_host_memory > 0)
 
 
 @quantity("byte")
 def allocator_reserved_bytes(memory_per_accelerator_bytes, allocator_reserve_fraction):
-    """Memory that the allocator holds at the peak. Source: PyTorch, torch.cuda.max_memory_reserved."""
+    """Memory that the allocator has reserved at the peak. Source: PyTorch, torch.cuda.max_memory_reserved."""
     return memory_per_accelerator_bytes * (1 + allocator_reserve_fraction)

@@ -7,16 +7,19 @@ from amped.theory.records import latest, total
 
 @quantity("byte")
 def host_state_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states):
-    """Weights, gradients and optimizer states that the host keeps for one accelerator. Source: arXiv 2101.06840."""
+    """Weights, gradients and optimizer states that the host keeps for one accelerator.
+
+    Source: arXiv 2101.06840, section 3.
+    """
     parameters = fullest_stage_parameters, fullest_stage_expert_parameters
     return total(state.of(*parameters) * state.offload for state in model_states)
 
 
 @quantity("byte")
 def host_activation_bytes(offloaded_activation_bytes_per_layer, pipeline_stages, stage_microbatches_in_flight):
-    """Activations that the host keeps for one accelerator of the stage that has most there.
+    """Activations that the host keeps for one accelerator, on the stage that has most of them there.
 
-    Source: arXiv 2104.07857.
+    Source: arXiv 2104.07857, section 5.1 (CPU offload for activations).
     """
     layers = [s.layers * held.layers for s, held in zip(pipeline_stages, stage_microbatches_in_flight, strict=True)]
     return offloaded_activation_bytes_per_layer * latest(layers)

@@ -1,4 +1,4 @@
-"""What each stage holds: states, activations of micro-batches in flight; and the largest micro-batch that fits."""
+"""What each stage holds, states and activations of micro-batches in flight, and the largest micro-batch that fits."""
 
 import numpy as np
 
@@ -17,13 +17,13 @@ def stage_states(stage_parameters, device_states):
 
 @records()
 def layer_activations(device_activation_bytes_per_layer):
-    """Activations of a micro-batch that stay on the accelerator in a layer. Source: definition."""
+    """Activations of a micro-batch in a layer that stay on the accelerator. Source: definition."""
     return (Held("layer", device_activation_bytes_per_layer),)
 
 
 @records(**LISTED)
 def kind_activations__of_layout(layer_activations__of_each_kind):
-    """Activations of a micro-batch in a layer of each kind; a module that predicts further tokens has the last kind.
+    """Activations of a micro-batch in a layer of each kind; a module of multi-token prediction counts as the last kind.
 
     Source: arXiv 2412.19437, section 2.2.
     """
@@ -39,10 +39,14 @@ def stage_activations(
     embedding_activation_bytes,
     output_head_activation_bytes,
 ):
-    """Activations that an accelerator of each stage keeps: of all micro-batches in flight, and of its ends.
+    """Activations that an accelerator of each stage keeps: of all micro-batches in flight, and of the network's ends.
 
-    Source: arXiv 2205.05198, sections 4.2.3 and 4.3. A stage with both ends may hold most while it has none in the
-    output head (arXiv 2405.15362, section 3).
+        bytes = layers·layer bytes·micro-batches + max(embedding alone, embedding beside the head + head).
+
+    A stage with both ends may hold most embeddings while no micro-batch is in the output head (arXiv 2405.15362,
+    section 3).
+
+    Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
     """
     found = []
     for s, held in zip(pipeline_stages, stage_microbatches_in_flight, strict=True):
@@ -63,9 +67,11 @@ def stage_activations__of_layout(
     embedding_activation_bytes,
     output_head_activation_bytes,
 ):
-    """Activations that an accelerator of each stage keeps at most, chunk by chunk.
+    """Activations that an accelerator of each stage keeps at most, counted chunk by chunk.
 
-    Source: arXiv 2205.05198, sections 4.2.3 and 4.3. The embedding is in the first chunk, the output head in the last.
+    The embedding is in the first chunk of a stage, the output head in the last.
+
+    Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
     """
     kinds, last, found = [kind.bytes for kind in kind_activations], len(pipeline_layout) - 1, []
     for place, (share, held) in enumerate(zip(pipeline_layout, stage_chunks_in_flight, strict=True)):
@@ -105,7 +111,9 @@ def largest_microbatch_size(
     microbatch_size,
     minibatch_size,
 ):
-    """Largest micro-batch for which each stage has room, with as many in flight as now; 0: not even one sequence.
+    """Largest micro-batch for which every stage has room, with the number in flight unchanged; 0 if no sequence fits.
+
+        size = min over stages (available − states − weight buffers) / (bytes that grow / micro-batch now).
 
     Source: definition.
     """

@@ -1,12 +1,12 @@
-"""Context parallelism: what shares of a sequence send, to see the keys and values of the others.
+"""Context parallelism: what the ranks of a context group send so that each can attend to all keys and values.
 
-The columns of a tensor-parallel grid have other tokens each, and gather keys and values as well.
+On a tensor-parallel grid each column has other tokens, so that its columns gather keys and values as well.
 """
 
 from amped.theory.quantity import quantity, records
 from amped.theory.records import Collective
 
-# What turns and normalizes keys; and the exchange between columns of a grid, before that between context groups.
+# What the exchange of keys waits for: their rotation and norm, and on a grid the gathering between its columns.
 KEYS = ("rotary_positions", "query_key_norm")
 HEADS = ("value_absorption", "attention_values", "sink_scaling", "fused_attention")
 COLUMNS = ("grid_column_keys_and_values all_gather", *KEYS)
@@ -14,13 +14,13 @@ COLUMNS = ("grid_column_keys_and_values all_gather", *KEYS)
 
 @quantity("byte")
 def local_key_value_bytes(key_bytes, value_bytes):
-    """Keys and values of an accelerator's own tokens. Source: arXiv 2310.01889, section 3."""
+    """Size of the keys and values of an accelerator's own tokens. Source: arXiv 2310.01889, section 3."""
     return key_bytes + value_bytes
 
 
 @quantity("byte")
 def key_value_bytes_per_context_rank(local_key_value_bytes, tensor_parallel_columns):
-    """Keys and values that one member of a context group brings: with what columns of a grid gathered.
+    """Size of the keys and values that one rank brings to its context group: of the tokens of all columns of its grid.
 
     Source: arXiv 2310.01889, section 3.
     """
@@ -31,10 +31,12 @@ def key_value_bytes_per_context_rank(local_key_value_bytes, tensor_parallel_colu
 def context_collectives__ring(
     key_value_bytes_per_context_rank, context_parallel_degree, context_group, attentions_per_layer, communication_rounds
 ):
-    """Keys and values passed round a ring in each pass; backward their gradients beside them, all the way home.
+    """The sends of keys and values round a ring in each pass and, in the backward pass, of their gradients.
 
-    Source: arXiv 2310.01889, section 3. Assumes that layers with a window pass on everything too, and that attention to
-    block after block takes as long as to all at once.
+    Keys and values make degree − 1 steps; the gradients make one more, back to their own rank. Assumes that layers with
+    a window also pass on everything, and that attention block by block takes as long as attention to all keys at once.
+
+    Source: arXiv 2310.01889, section 3.
     """
     (group,), sent = context_group, key_value_bytes_per_context_rank
     steps = (context_parallel_degree - 1) * attentions_per_layer * communication_rounds
@@ -49,7 +51,7 @@ def context_collectives__ring(
 def context_collectives__all_gather(
     key_value_bytes_per_context_rank, context_parallel_degree, context_group, attentions_per_layer, communication_rounds
 ):
-    """Keys and values gathered from all shares in each pass, their gradients scattered in the backward one.
+    """The all-gather of the keys and values of all ranks in each pass, and the reduce-scatter of their gradients.
 
     Source: arXiv 2407.21783, section 3.3.2.
     """
@@ -70,7 +72,10 @@ def context_collectives__all_to_all(
     attentions_per_layer,
     communication_rounds,
 ):
-    """Queries, keys and values of own tokens exchanged for those of own heads, and the output back, in each pass.
+    """The all-to-alls before and after attention, in each pass (Ulysses).
+
+    The first exchanges queries, keys and values of the rank's tokens for all tokens of its heads; the second exchanges
+    the output back.
 
     Source: arXiv 2309.14509, section 3.
     """
@@ -91,7 +96,7 @@ def context_collectives__all_to_all(
 def grid_column_collectives(
     local_key_value_bytes, tensor_parallel_columns, column_group, gathered_attentions_per_layer, communication_rounds
 ):
-    """Keys and values of all columns gathered in each pass, their gradients scattered backward.
+    """The all-gather of keys and values among the columns of a grid in each pass; the reduce-scatter of gradients.
 
     Source: arXiv 2410.00273, section 3 (2D context).
     """

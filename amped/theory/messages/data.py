@@ -1,6 +1,7 @@
-"""Data parallelism: gradients added up, and states sharded by ZeRO within groups of replicas.
+"""Data parallelism: gradients that replicas add up, and model states that ZeRO shards within groups of replicas.
 
-From ZeRO 2 on gradients are scattered for each micro-batch, from ZeRO 3 on weights are gathered for each.
+From ZeRO stage 2 on, gradients are reduce-scattered for each micro-batch. At stage 3, weights are gathered for each
+micro-batch.
 """
 
 import numpy as np
@@ -12,9 +13,9 @@ from amped.theory.records import Collective, Group
 
 @quantity("count")
 def sharding_messages(zero_stage, largest_stage_layers):
-    """Messages in which a stage's weights are gathered: one for each layer where they are sharded.
+    """Messages in which the weights of a stage are gathered: one for each layer where ZeRO shards weights, else one.
 
-    Source: arXiv 2304.11277.
+    Source: arXiv 2304.11277, section 3.2.1.
     """
     return np.where(shares("weight", zero_stage), largest_stage_layers, 1)
 
@@ -30,9 +31,12 @@ def sharding_collectives(
     replica_group,
     shard_group,
 ):
-    """Gradients reduced to all replicas, or scattered over the shards and reduced over their copies; weights gathered.
+    """Data-parallel collectives for all parameters but routed experts.
 
-    Source: arXiv 1910.02054, section 7; arXiv 2304.11277.
+    Without ZeRO the replicas all-reduce the gradients. With ZeRO the gradients are reduce-scattered over the shards and
+    all-reduced over the copies of a shard, and the weights are gathered.
+
+    Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
     gradients = non_expert_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
     weights = non_expert_parameters_per_accelerator * weight_precision / sharding_messages
@@ -57,7 +61,7 @@ def expert_sharding_collectives(
     sharding_messages,
     expert_replica_group,
 ):
-    """Gradients and weights of the routed experts, over the accelerators that hold the same.
+    """Data-parallel collectives for the routed experts, among the accelerators that hold equal experts.
 
     Source: Megatron-Core, expert data parallelism. Differs: hybrid sharding is left out.
     """

@@ -1,4 +1,4 @@
-"""Expert parallelism: tokens that travel to their experts and back, and those that share an expert's matrices."""
+"""Expert parallelism: tokens that are sent to their experts and back, and collectives of expert tensor parallelism."""
 
 from amped.theory.quantity import quantity, records
 from amped.theory.records import Collective
@@ -6,7 +6,7 @@ from amped.theory.records import Collective
 
 @quantity("byte")
 def dispatch_bytes(microbatch_bytes, experts_per_token, tensor_parallel_rows, expert_load_factor):
-    """What an accelerator sends to experts for a micro-batch: each token of its share once for each visit.
+    """Bytes that an accelerator sends to experts for a micro-batch: each token once for each of its experts.
 
     Source: arXiv 2006.16668, section 3.
     """
@@ -25,10 +25,11 @@ def expert_collectives(
     recomputed_layer_fraction,
     recomputation_stops_early,
 ):
-    """Dispatch to and combine from the experts in each pass: four all-to-alls for a forward and backward pair.
+    """The all-to-alls to the experts (dispatch) and back (combine): four for a forward and a backward pass.
 
-    Nothing needs what is combined again, where recomputation stops early. Source: AMPeD, mixture-of-experts
-    communication.
+    A forward pass that runs again repeats them; the repeated combine is left out where recomputation stops early.
+
+    Source: AMPeD, mixture-of-experts communication.
     """
     calls, sent = MoE_fraction * communication_rounds, dispatch_bytes * deduplicated_dispatch_fraction
     combined = calls - MoE_fraction * recomputed_layer_fraction * recomputation_stops_early
@@ -60,9 +61,11 @@ def expert_tensor_collectives(
     MoE_fraction,
     communication_rounds,
 ):
-    """Visits gathered by those that share an expert's matrices, and their results scattered.
+    """The all-gather of visits among the ranks that share an expert's matrices; the reduce-scatter of their results.
 
-    Without sequence parallelism the outputs are gathered too. Source: Megatron-Core, MoE token dispatcher.
+    Without sequence parallelism the outputs of the mixture are gathered too.
+
+    Source: Megatron-Core, MoE token dispatcher.
     """
     calls, visits = MoE_fraction * communication_rounds, dispatch_bytes * expert_tensor_parallel_degree
     (shares,), (rows,), whole = expert_tensor_group, row_group, calls * (1 - sequence_parallel)

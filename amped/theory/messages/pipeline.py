@@ -1,4 +1,4 @@
-"""Pipeline parallelism: a micro-batch handed from one stage to the next."""
+"""Pipeline parallelism: a micro-batch sent from one stage to the next."""
 
 from amped.theory.quantity import records
 from amped.theory.records import Collective
@@ -6,7 +6,7 @@ from amped.theory.records import Collective
 
 @records()
 def pipeline_collectives(microbatch_bytes, tensor_parallel_rows, pipeline_group):
-    """A micro-batch handed over a boundary between stages, each tensor share sending its part.
+    """The send of a micro-batch to the next stage; each tensor-parallel rank sends its part.
 
     Source: arXiv 2104.04473, section 4.1.
     """
@@ -18,7 +18,7 @@ def pipeline_collectives(microbatch_bytes, tensor_parallel_rows, pipeline_group)
 def stage_send_gather_collectives(
     microbatch_bytes, row_group, pipeline_parallel_degree, sequence_split_degree, tensor_parallel_rows
 ):
-    """The parts of a handed-over micro-batch gathered again, unless each accelerator goes on with its own.
+    """The all-gather of the parts of a received micro-batch; not needed where each rank keeps its part of a sequence.
 
     Source: arXiv 2104.04473, section 4.1 (scatter/gather).
     """

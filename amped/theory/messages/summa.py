@@ -1,8 +1,9 @@
-"""SUMMA: products over a grid of rows × columns, whose panels are broadcast while the one before is multiplied.
+"""SUMMA: matrix products over a grid of rows × columns of accelerators.
 
-Forward, a product broadcasts its input along the rows and its weight along the columns. Backward each of its two
-products broadcasts one of them and reduces the gradient of the other, of as many bytes. A chain reduces as fast as it
-broadcasts.
+The depth k of a product is cut into panels; a panel is broadcast while the panel before it is multiplied. The forward
+product broadcasts its input along the rows and its weight along the columns. Each of the two backward products
+broadcasts one of these operands, and reduces the gradient of the other operand, which has equally many bytes. Along a
+chain of accelerators a reduction takes as long as a broadcast.
 """
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from amped.theory.quantity import quantity, records
 from amped.theory.records import Collective, total
 
-# What stands before a product, and so before its panels.
+# What a product, and so the broadcast of its panels, waits for.
 KEYS = ("rotary_positions", "query_key_norm")
 SCORES = ("attention_scores_inputs reduce", "attention_scores")
 PROBABILITIES = ("attention_dropout", "softmax")
@@ -35,9 +36,14 @@ def tensor_collectives__2d_summa(
     row_group,
     column_group,
 ):
-    """Panels of inputs along the rows and of weights along the columns, and the sums of norms.
+    """The collectives of a layer forward: panels of inputs along the rows, of weights along the columns, norm sums.
 
-    Source: arXiv 2410.00273, section 3. A product's whole depth passes by every accelerator.
+        bytes of a panel of inputs = m·k·e / P,  of weights = k·n·e / P,  P calls of each for a product.
+
+    m, n and k are the accelerator's tokens, its columns of the output and the whole depth, e the bytes of an entry, and
+    P the number of panels: the whole depth of a product passes every accelerator.
+
+    Source: arXiv 2410.00273, section 3.
     """
     (rows,), (columns,) = row_group, column_group
     calls = {"query_key_value": attentions_per_layer, "attention_output": attentions_per_layer}
@@ -52,7 +58,10 @@ def tensor_collectives__2d_summa(
 
 
 def panel_messages(g, precision, rows, columns, calls):
-    """The panels of a product's two operands: input, then weight. Source: van de Geijn and Watts, 1997 (SUMMA)."""
+    """The broadcasts of the panels of the two operands of a product: input, then weight.
+
+    Source: van de Geijn and Watts, 1997 (SUMMA).
+    """
     inputs, weights = g.m * g.k * g.batch * precision / g.panels, g.k * g.n * g.batch * precision / g.panels
     calls, after = g.panels * calls, BEFORE.get(g.name, ())
     return (
@@ -63,7 +72,10 @@ def panel_messages(g, precision, rows, columns, calls):
 
 @records()
 def score_panels():
-    """Panels of scores: none where rows share the heads. Source: arXiv 2410.00273, section 3."""
+    """The collectives of the panels of scores: none, because the rows share the heads.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return ()
 
 
@@ -79,9 +91,14 @@ def score_panels__summa(
     row_group,
     column_group,
 ):
-    """Panels of keys and values along the columns, of scores along the rows, reduced or broadcast; sums of the softmax.
+    """The collectives of attention scores that are computed in panels.
 
-    Source: arXiv 2410.00273, section 3 (its tool's sa_2d).
+    Panels of keys and values are broadcast along the columns. Panels of scores are reduced along the rows, and panels
+    of probabilities are broadcast along the rows. An all-reduce along the rows adds up the softmax.
+
+        bytes of a panel of scores = queries·context·heads·sequences·e / P.
+
+    Source: arXiv 2410.00273, section 3 (sa_2d in its code).
     """
     (scores, values), calls, e = attention_gemms, attentions_per_layer, activation_precision
     (rows,), (columns,) = row_group, column_group
@@ -101,7 +118,9 @@ def score_panels__summa(
 
 @quantity("byte")
 def norm_statistic_bytes(microbatch_tokens, norm_vectors, activation_precision):
-    """Mean and mean square of each token, which accelerators with a part of the width add up; one for RMS norm.
+    """Size of the norm statistics that accelerators with parts of the width add up for each token.
+
+    They are the mean and the mean square; for RMS norm only the mean square.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -116,26 +135,33 @@ def output_head_panels(
     row_group,
     column_group,
 ):
-    """What SUMMA sends for the output head forward: all of its input and of its weight. Source: arXiv 2410.00273."""
+    """The broadcasts of SUMMA for the forward product of the output head: its whole input and its whole weight.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     (rows,), (columns,) = row_group, column_group
     return panel_messages(output_head_gemms[0], matrix_operand_precision, rows, columns, has_vocabulary)
 
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
 def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations):
-    """What SUMMA sends for a micro-batch at each end: the operands of the head's three products, half told at each end.
+    """Time of SUMMA's collectives for the output head for a micro-batch, half of which is counted at each end.
 
-    Source: arXiv 2410.00273, section 3. Differs: its tool has no ends. Nothing of it is hidden; the embedding sends
-    nothing.
+    They are the operands of the head's three products. No part of it overlaps with computation. The embedding
+    communicates nothing.
+
+    Source: arXiv 2410.00273, section 3. Differs: the paper's code has no embedding and no output head.
     """
     return 1.5 * total(d.time * d.count for d in output_head_panel_durations)
 
 
 @quantity("byte", choice="tensor_parallel_strategy", value="2d_summa")
 def communication_buffer_bytes__2d_summa(tensor_collectives, residual_bytes, pipeline_parallel_degree):
-    """Buffers of a micro-batch: for each operand the panel multiplied and the next, no larger than the largest.
+    """Buffers of a micro-batch: for each operand the panel that is multiplied and the next one, and for stage sends.
 
-    Source: arXiv 2410.00273, section 3. What neighbors send has buffers too: Megatron-LM, p2p_communication.
+    All four panels are counted as large as the largest one.
+
+    Source: arXiv 2410.00273, section 3; Megatron-LM, p2p_communication (stage sends).
     """
     largest = 0.0 * residual_bytes
     for message in tensor_collectives:
@@ -148,7 +174,7 @@ def communication_buffer_bytes__2d_summa(tensor_collectives, residual_bytes, pip
 
 @quantity("boolean", constrains="summa_panels", choice="tensor_parallel_strategy", value="2d_summa")
 def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_parallel_rows, tensor_parallel_columns):
-    """Each panel is as deep, and lies on one row and one column of the grid, or on whole ones.
+    """All panels are equally deep, and each lies on one row and one column of the grid, or on whole ones.
 
     Source: van de Geijn and Watts, 1997 (SUMMA).
     """
@@ -160,13 +186,16 @@ def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_paral
 
 @quantity("boolean", constrains="flash_attention", choice="grid_attention", value="summa")
 def scores_in_panels_are_written__summa(flash_attention):
-    """Scores in panels are written to memory, so no fused kernel computes them. Source: arXiv 2410.00273, section 3."""
+    """Scores in panels are written to memory, so that no fused attention computes them.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return flash_attention == 0
 
 
 @quantity("boolean", constrains="grid_attention", choice="grid_attention", value="summa")
 def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_degree):
-    """Scores go in panels only where all products do: tensor_parallel_strategy 2d_summa, no context parallelism.
+    """Scores are computed in panels only with tensor_parallel_strategy 2d_summa and without context parallelism.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -175,7 +204,7 @@ def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_d
 
 @quantity("boolean", constrains="tensor_parallel_strategy", choice="tensor_parallel_strategy", value="2d_summa")
 def grids_have_no_experts__2d_summa(number_of_MoE_layers):
-    """SUMMA shares dense feed-forward networks only; the other strategies have experts.
+    """SUMMA splits only dense feed-forward networks; the other strategies have experts.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -184,7 +213,7 @@ def grids_have_no_experts__2d_summa(number_of_MoE_layers):
 
 @quantity("boolean", constrains="tensor_parallel_strategy")
 def grids_have_no_latent_vectors(latent_projections, activations_on_a_grid):
-    """SUMMA shares whole projections only; the other strategies have multi-latent attention.
+    """SUMMA splits only ordinary projections; the other strategies have multi-latent attention.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -198,7 +227,10 @@ def grids_have_no_latent_vectors(latent_projections, activations_on_a_grid):
 def overlapped_panel_forward_time_per_layer(
     tensor_durations, layer_durations, summa_panels, overlap_tensor_communication
 ):
-    """Panels that travel beside products in a forward pass. Source: arXiv 2410.00273, section 3."""
+    """Time in which panels are broadcast while products of the forward pass run.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return overlap_tensor_communication * overlapped_panel_time(
         "forward", tensor_durations, layer_durations, summa_panels
     )
@@ -208,16 +240,23 @@ def overlapped_panel_forward_time_per_layer(
 def overlapped_panel_backward_time_per_layer(
     tensor_durations, layer_durations, summa_panels, overlap_tensor_communication
 ):
-    """Panels that travel beside the two products of a backward pass. Source: arXiv 2410.00273, section 3."""
+    """Time in which panels are broadcast or reduced while the two products of the backward pass run.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     args = (tensor_durations, layer_durations, summa_panels)
     both = overlapped_panel_time("input_gradient", *args) + overlapped_panel_time("weight_gradient", *args)
     return overlap_tensor_communication * both
 
 
 def overlapped_panel_time(phase, messages, kernels, panels):
-    """Of each product all panels but one travel beside the product of another, as far as that lasts.
+    """Time in which panels are sent while products of a pass run.
 
-    Source: arXiv 2410.00273, section 3. Differs: its tool waits once more than there are panels left to wait for.
+        time = sum over the products: (P − 1)·min(panel time, time of the product / P)·calls.
+
+    All panels of a product but one are sent while another panel is multiplied.
+
+    Source: arXiv 2410.00273, section 3. Differs: the paper's code waits once more than there are panels to wait for.
     """
     named = {d.name for d in messages}
     products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in named]
@@ -234,7 +273,7 @@ def panel_time(name, messages):
 def tensor_gradient_communication_time_per_layer__2d_summa(
     tensor_forward_communication_time_per_layer, statistics_time_per_layer
 ):
-    """Panels of a backward pass: twice those of a forward pass, and as many statistics.
+    """Time of the collectives of a backward pass: twice the panels of a forward pass, and equally many statistics.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -243,5 +282,10 @@ def tensor_gradient_communication_time_per_layer__2d_summa(
 
 @quantity("s")
 def statistics_time_per_layer(tensor_durations):
-    """Sums of norms and softmax among it, as many backward. Source: arXiv 2410.00273, section 3."""
+    """Time of the all-reduces of norms and of the softmax in a forward pass of a layer under SUMMA.
+
+    The backward pass has equally many.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return total(d.time * d.count for d in tensor_durations if d.kind == "all_reduce")

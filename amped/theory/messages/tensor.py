@@ -1,16 +1,16 @@
-"""Tensor parallelism: what the shares of a layer send one another for a micro-batch."""
+"""Tensor parallelism: what the tensor-parallel ranks of a layer communicate for a micro-batch."""
 
 from amped.theory.quantity import quantity, records
 from amped.theory.records import Collective
 
-# What stands before the collectives of a layer: a norm or, where norms are behind the blocks, what is before it.
+# What the collectives of a layer wait for: a norm or, where norms come after the blocks, the operator before it.
 NORMALIZED, SUMMED = ("attention_norm", "embedding_dropout"), ("feedforward_norm", "attention_residual")
 NETWORK = ("feedforward_down", "shared_experts_down")
 
 
 @quantity("1")
 def tensor_parallel_feedforwards_per_layer(dense_fraction, MoE_fraction, shared_expert_fraction):
-    """Feed-forward networks of a layer that are cut like attention: dense ones and shared experts.
+    """Feed-forward networks of a layer that tensor parallelism splits: dense networks and shared experts.
 
     Source: Megatron-Core, MoE layers (routed tokens stay with the share of the sequence they are in).
     """
@@ -21,9 +21,12 @@ def tensor_parallel_feedforwards_per_layer(dense_fraction, MoE_fraction, shared_
 def tensor_collectives(
     microbatch_bytes, row_group, sequence_parallel, attentions_per_layer, tensor_parallel_feedforwards_per_layer
 ):
-    """Two all-reduces a layer forward; with sequence parallelism, their two halves around each block.
+    """Tensor-parallel collectives of a layer, forward: an all-reduce after attention and one after the network.
 
-    Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2. Backward has as many.
+    With sequence parallelism each all-reduce is an all-gather before the block and a reduce-scatter after it. The
+    backward pass has equally many.
+
+    Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2.
     """
     (rows,), sent = row_group, microbatch_bytes
     whole, halves, networks = 1 - sequence_parallel, 1.0 * sequence_parallel, tensor_parallel_feedforwards_per_layer

@@ -1,4 +1,4 @@
-"""The operators at the two ends: the embedding, the output head with its loss, and further predictions."""
+"""The operators at the two ends of the network: embedding, output head with its loss, and multi-token prediction."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from amped.theory.records import Gemm
 def embedding_operators(
     microbatch_tokens, residual_tokens, dimensionality, dropout, dropout_mask_bytes, has_vocabulary, entry_costs
 ):
-    """Rows of the embedding looked up and dropped out; backward, their gradients added to the table's.
+    """The lookup of embedding rows and their dropout; backward, the addition of gradients to the table's gradient.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.3.
     """
@@ -30,7 +30,7 @@ def embedding_operators(
 
 @parameter("count", category=NETWORK, at_least=0)
 def cross_entropy_kernels():
-    """Kernels of a cross-entropy forward, each over all logits: cast, maximum, difference, exponential, sum, logarithm.
+    """Kernels of a forward cross-entropy, each over all logits: cast, maximum, difference, exponential, sum, logarithm.
 
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
@@ -39,7 +39,7 @@ def cross_entropy_kernels():
 
 @records()
 def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_rows):
-    """The output head, once for a micro-batch. Source: Megatron-LM, parallel output head."""
+    """The matrix product of the output head for one micro-batch. Source: Megatron-LM, parallel output head."""
     return (Gemm("output_head", microbatch_tokens, vocabulary_size / tensor_parallel_rows, dimensionality),)
 
 
@@ -64,10 +64,11 @@ def output_head_operators(
     multi_token_prediction_operators,
     entry_costs,
 ):
-    """Final norm, output head, and the cross-entropy over its share of the vocabulary, in full precision.
+    """The final norm, the output head, and the cross-entropy over an accelerator's share of the vocabulary.
 
-    The head keeps 16 bit where layers have fp8. Source: arXiv 2205.05198, section 4.3; NVIDIA Transformer Engine, fp8
-    (the output layer stays out). Each keeps its input.
+    The output head stays in 16 bit where layers use fp8. Each of these operators keeps its input.
+
+    Source: arXiv 2205.05198, section 4.3; NVIDIA Transformer Engine, fp8 (the output layer stays out).
     """
     calls = has_vocabulary * (1 + multi_token_prediction_layers)
     own = {"stash": residual_bytes, "count": calls, "kind": "output_head_contraction", "after": ("final_norm",)}
@@ -79,7 +80,10 @@ def output_head_operators(
 def final_norm_operators(
     residual_tokens, dimensionality, final_norm, norm_vectors, multi_token_prediction_layers, entry_costs
 ):
-    """The norm before the output head; each further prediction has three. Source: arXiv 2412.19437, section 2.2."""
+    """The norm before the output head, and three norms for each module of multi-token prediction.
+
+    Source: arXiv 2412.19437, section 2.2.
+    """
     (cost,), shape = entry_costs, ("normalization", residual_tokens, dimensionality)
     weights = Traffic(read=norm_vectors * dimensionality * cost.activation)
     norm = cost.of(NORM, residual_tokens * dimensionality) + Work(weights, weights._replace(written=weights.read))
@@ -98,7 +102,10 @@ def cross_entropy_operators(
     multi_token_prediction_layers,
     entry_costs,
 ):
-    """The cross-entropy over an accelerator's share of the vocabulary; a fused one passes over narrow logits.
+    """The cross-entropy over an accelerator's share of the vocabulary.
+
+    A fused kernel reads and writes logits in the precision of activations only. Separate kernels also read and write
+    logits in `logits_precision`.
 
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
@@ -121,13 +128,19 @@ def cross_entropy_operators(
 def multi_token_prediction_gemms(
     microbatch_tokens, dimensionality, tensor_parallel_rows, multi_token_prediction_layers
 ):
-    """Projection of a token's state and the next token's embedding into one. Source: arXiv 2412.19437, eq. 21."""
+    """The matrix product that projects a token's state and the next token's embedding into one vector.
+
+    Source: arXiv 2412.19437, eq. 21.
+    """
     shape = (microbatch_tokens, dimensionality / tensor_parallel_rows, 2 * dimensionality)
     return (Gemm("multi_token_prediction_projection", *shape, 1.0, multi_token_prediction_layers),)
 
 
 @records()
 def multi_token_prediction_operators(multi_token_prediction_gemms, residual_bytes, entry_costs):
-    """That projection, which keeps both inputs. Source: arXiv 2412.19437, eq. 21."""
+    """The projection of a token's state and the next token's embedding into one vector; it keeps both inputs.
+
+    Source: arXiv 2412.19437, eq. 21.
+    """
     (projection,), after = multi_token_prediction_gemms, ("feedforward_residual", "stage_send send_receive")
     return contraction(projection, entry_costs[0], stash=2 * residual_bytes, count=projection.count, after=after)

@@ -1,6 +1,7 @@
-"""The operators of a layer that normalizes behind its blocks (BERT), in the fused kernels of arXiv 2007.00072 (SUB).
+"""The operators of a layer that normalizes after its blocks (BERT), in the fused kernels of arXiv 2007.00072, table 3.
 
-Names in brackets are the paper's. Masks have their own precision: with that of activations, words are the paper's.
+Names in brackets are the paper's names of kernels. Masks have a precision of their own: where it equals the precision
+of activations, the words that move are those of the paper's table.
 """
 
 from amped.theory.kernel_work import ACTIVATION, Traffic, Work, streamed
@@ -12,7 +13,10 @@ from amped.theory.quantity import records
 def projection_bias_operators__post(
     microbatch_tokens, projection_gemms, query_key_value_bias, attentions_per_layer, entry_costs
 ):
-    """Biases of queries, keys and values and their gradients [aib, baib]. Source: arXiv 2007.00072, table 3."""
+    """Addition of the biases of queries, keys and values, and the gradients of these biases [aib, baib].
+
+    Source: arXiv 2007.00072, table 3.
+    """
     (cost,), width = entry_costs, projection_gemms[0].n
     flops, size, bias = microbatch_tokens * width * cost.flop, microbatch_tokens * width, width * cost.activation
     tensor = size * cost.activation
@@ -25,7 +29,7 @@ def projection_bias_operators__post(
 def softmax_operators__post(
     attention_gemms, dropout, dropout_mask_bytes, dropout_recomputation, unfused_attentions_per_layer, entry_costs
 ):
-    """Softmax with dropout in one kernel [SM, BS]. Source: arXiv 2007.00072, table 3."""
+    """Softmax with dropout in one kernel, forward and backward [SM, BS]. Source: arXiv 2007.00072, table 3."""
     (scores, _), (cost,), drops = attention_gemms, entry_costs, 1.0 * (dropout > 0)
     rows, entries = scores.m * scores.batch, scores.m * scores.batch * scores.n
     size, mask, flops = entries * cost.activation, entries * dropout_mask_bytes, 6 * entries * cost.flop
@@ -41,10 +45,10 @@ def softmax_operators__post(
 def activation_function_operators__post(
     feedforward_gemms, activation_policy, dense_fraction, dropout_mask_bytes, output_width_split_degree, entry_costs
 ):
-    """Bias with activation function and dropout [bad, bdrlb].
+    """Bias, activation function and dropout in one kernel, and their gradients [bad, bdrlb].
 
-    Source: arXiv 2007.00072, table 3. Differs: the mask of this dropout, which BERT does not have, is moved but not
-    kept.
+    Source: arXiv 2007.00072, table 3. Differs: the mask of this dropout moves but is not kept, because BERT does not
+    have this dropout.
     """
     (up, down), (cost,), (policy,) = feedforward_gemms, entry_costs, activation_policy
     entries, bias = down.m * down.k / output_width_split_degree, up.n * cost.activation
@@ -69,9 +73,11 @@ def residual_operators__post(
     norm_recomputation,
     entry_costs,
 ):
-    """Bias, dropout, sum and norm in one kernel [bdrln], and their gradients [bsb, blnrd, ebsb, baob, bei].
+    """Bias, dropout, residual addition and norm in one kernel [bdrln], and the kernels of their gradients.
 
-    Source: arXiv 2007.00072, table 3; the forward kernel also writes what its gradients read.
+    The gradients are [bsb, blnrd, ebsb, baob, bei]. The forward kernel also writes what the gradients read.
+
+    Source: arXiv 2007.00072, table 3.
     """
     (cost,), size, t = entry_costs, residual_tokens * dimensionality, residual_bytes
     n, rows, flops = dimensionality * cost.activation, residual_tokens * cost.activation, size * cost.flop

@@ -1,7 +1,8 @@
 """All operators of one layer, forward and backward, as one accelerator runs them for one micro-batch.
 
-One list serves the time, the memory, the breakdowns and the graph. Bytes are those that must move: each operand once.
-Kernels are fused as Megatron-LM fuses them: bias with activation, bias with dropout and residual, mask with softmax.
+One list serves the time, the memory, the breakdowns and the graph. The bytes are the least that must move: each operand
+once. Kernels are fused as in Megatron-LM: bias with activation function, bias with dropout and residual addition, mask
+with softmax.
 """
 
 import numpy as np
@@ -17,8 +18,9 @@ def norm_operators(
 ):
     """The norms before attention and before the feed-forward network.
 
-    Source: arXiv 2007.00072, table 3 (bdrln, bsb, blnrd without dropout and residual). Backward the gradients of the
-    input and of the weights each read both tensors.
+    In the backward pass the gradient of the input and the gradient of the weights each read both tensors.
+
+    Source: arXiv 2007.00072, table 3 (bdrln, bsb, blnrd without dropout and residual).
     """
     (cost,), entries = entry_costs, residual_tokens * dimensionality
     weights, norm = norm_vectors * dimensionality * cost.activation, cost.of(NORM, entries)
@@ -44,9 +46,12 @@ def residual_operators(
     attention_layer_fraction,
     entry_costs,
 ):
-    """Bias, dropout and sum with the residual stream behind each block; backward the two gradients are added.
+    """Bias, dropout and addition to the residual stream after attention and after the feed-forward network.
 
-    Source: arXiv 1909.08053; Megatron-LM, bias_dropout_add. A bias's gradient reads that of the output once more.
+    The backward pass adds the gradient of the block and the gradient of the residual stream. The gradient of a bias
+    reads the gradient of the output once more.
+
+    Source: arXiv 1909.08053, section 3; Megatron-LM, bias_dropout_add.
     """
     (cost,), size, drops = entry_costs, residual_tokens * dimensionality, 1.0 * (dropout > 0)
     tensor, mask = residual_bytes, size * dropout_mask_bytes
@@ -64,17 +69,23 @@ def residual_operators(
 
 @records()
 def product_operators(projection_operators, attention_output_operators, feedforward_operators, expert_operators):
-    """The operators of a layer among which its products with weights are. Source: arXiv 1706.03762, figure 1."""
+    """The operators of the blocks that multiply activations with weights, with the other operators of these blocks.
+
+    Source: arXiv 1706.03762, figure 1.
+    """
     return projection_operators + attention_output_operators + feedforward_operators + expert_operators
 
 
 @records(choice="weight_gradient_accumulation", value="separate")
 def accumulation_operators__separate(product_operators, gradients_are_scattered_each_microbatch, entry_costs):
-    """What a product left of a weight's gradient, added to that of other micro-batches, or copied to be sent.
+    """Kernels that add the gradient of a weight to the sum over the micro-batches.
 
-    It is sent where the gradients of every micro-batch are sharded.
-    Source: PyTorch, autograd AccumulateGrad; Megatron-LM, main_grad.add_. Differs: products are counted as if they
-    added up themselves, which they do beside their multiplications, at no cost but for very small micro-batches.
+    Where ZeRO shards the gradients of every micro-batch, the kernel copies the gradient to a buffer that is sent
+    instead.
+
+    Source: PyTorch, autograd AccumulateGrad; Megatron-LM, main_grad.add_. Differs: the products before these kernels
+    are still counted as if they accumulated the gradient themselves. That traffic runs beside their multiplications,
+    and costs time only with very small micro-batches.
     """
     (cost,), kept = entry_costs, gradients_are_scattered_each_microbatch == 0
     read = cost.activation + cost.gradient * kept
@@ -103,7 +114,7 @@ def layer_operators(
     quantization_operators,
     accumulation_operators,
 ):
-    """All operators of one layer, each followed by its gradients.
+    """All operators of one layer, each followed by the operators of its gradients.
 
     Source: arXiv 1706.03762, figure 1.
     """

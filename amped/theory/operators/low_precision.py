@@ -9,10 +9,12 @@ from amped.theory.records import WEIGHTED
 def quantization_operators__fp8(
     product_operators, fp8_precision, output_width_split_degree, weight_split_degree, tensor_parallel_rows, entry_costs
 ):
-    """Casts to fp8 of an accelerator's inputs and weights of each product, and output's gradient, in both layouts.
+    """Casts to fp8 before each product: of its inputs and weights forward, of the gradient of its output backward.
 
-    Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433. Assumes that weights are cast for each
-    micro-batch.
+    An accelerator casts its own share of the tensors, and writes each tensor in two layouts. Weights are assumed to be
+    cast for each micro-batch.
+
+    Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433, section 2.
     """
     cast = Traffic(entry_costs[0].flop, entry_costs[0].activation, 2 * fp8_precision)
     return casts(product_operators, cast, output_width_split_degree, weight_split_degree / tensor_parallel_rows)
@@ -22,19 +24,21 @@ def quantization_operators__fp8(
 def quantization_operators__fp4(
     product_operators, fp4_precision, output_width_split_degree, weight_split_degree, tensor_parallel_rows, entry_costs
 ):
-    """The same cast to fp4, which reads twice: the largest entry of a tensor scales the scales of its blocks.
+    """Casts to fp4 before each product: of its inputs and weights forward, of the gradient of its output backward.
 
-    Source: arXiv 2509.25149 (NVFP4). Assumes that weights are cast for each micro-batch. Differs: Hadamard transforms
-    are free.
+    A cast reads its tensor twice, because the largest entry of the tensor scales the scales of its blocks. It writes
+    two layouts. Weights are assumed to be cast for each micro-batch.
+
+    Source: arXiv 2509.25149, section 2 (NVFP4). Differs: Hadamard transforms take no time.
     """
     cast = Traffic(entry_costs[0].flop, 2 * entry_costs[0].activation, 2 * fp4_precision)
     return casts(product_operators, cast, output_width_split_degree, weight_split_degree / tensor_parallel_rows)
 
 
 def casts(operators, cast, rows, columns):
-    """A cast of each product's inputs and weights, and backward of the gradients of its output.
+    """The casts of the inputs and weights of each product, and in the backward pass of the gradient of its output.
 
-    Source: arXiv 2209.05433.
+    Source: arXiv 2209.05433, section 2.
     """
     products = [o for o in operators if o.kind in WEIGHTED and o.phase == "forward"]
     return tuple(

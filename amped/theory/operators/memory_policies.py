@@ -1,20 +1,25 @@
-"""Memory policies: what of a layer's activations is not kept, and what that costs (arXiv 2210.10246, Tempo)."""
+"""Memory policies: which activations of a layer are not kept, and what that costs.
+
+Source: Tempo, arXiv 2210.10246, sections on in-place GELU, in-place LayerNorm and dropout recomputation.
+"""
 
 import numpy as np
 
 from amped.theory.kernel_work import ActivationPolicy
 from amped.theory.quantity import family, quantity, records
 
-# A dense network, and a routed expert: the prefix of their names, and whether they have a gate.
+# The prefix of names for a dense network and for a routed expert, and the quantity that says whether it has a gate.
 EXPERT, GATED = ("", "expert_"), ("gated_mlp", "gated_experts")
 
 
 @family(EXPERT_=EXPERT, GATED=GATED)
 @quantity("byte")
 def EXPERT_activation_function_mask_bytes(GATED, in_place_activation, packed_mask_precision):
-    """Mask of an activation function for each hidden unit: on which side of its minimum the input was.
+    """Size of an in-place activation function's mask for each hidden unit; zero where the function keeps its inputs.
 
-    Source: arXiv 2210.10246; none where the function keeps its inputs.
+    The mask says on which side of the function's minimum the input was.
+
+    Source: arXiv 2210.10246, section on in-place GELU.
     """
     return np.where((in_place_activation > 0) & (GATED == 0), packed_mask_precision, 0.0)
 
@@ -24,9 +29,11 @@ def EXPERT_activation_function_mask_bytes(GATED, in_place_activation, packed_mas
 def kept_EXPERT_activation_function_input_bytes(
     GATED, activation_precision, in_place_activation, packed_mask_precision
 ):
-    """Stash of an activation function for each hidden unit: its inputs, a bit where it works in place.
+    """Bytes that an activation function keeps for each hidden unit: its inputs or, where it works in place, its mask.
 
-    Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246. A gated function needs both inputs.
+    A gated function always keeps both of its inputs.
+
+    Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246, section on in-place GELU.
     """
     in_place = (in_place_activation > 0) & (GATED == 0)
     return np.where(in_place, packed_mask_precision, (1 + GATED) * activation_precision)
@@ -39,9 +46,9 @@ def EXPERT_activation_policy(
     EXPERT_activation_function_mask_bytes,
     activation_function_recomputation,
 ):
-    """What an activation function keeps and computes again, as one record.
+    """The policy of an activation function, as one record: what it keeps, and whether its output is recomputed.
 
-    Source: arXiv 2210.10246; arXiv 1604.06174.
+    Source: arXiv 2210.10246, section on in-place GELU; arXiv 1604.06174, section 4.2.
     """
     kept, mask = kept_EXPERT_activation_function_input_bytes, EXPERT_activation_function_mask_bytes
     return (ActivationPolicy("policy", kept, mask, activation_function_recomputation),)
@@ -49,14 +56,17 @@ def EXPERT_activation_policy(
 
 @quantity("boolean", constrains="in_place_norm")
 def a_norm_keeps_its_input_or_its_output(in_place_norm, norm_recomputation):
-    """A norm works in place, from its output, or its output is computed again, not both. Source: arXiv 2210.10246."""
+    """A norm either works in place, from its output, or has its output recomputed, but not both.
+
+    Source: arXiv 2210.10246, section on in-place LayerNorm.
+    """
     return (in_place_norm == 0) | (norm_recomputation == 0)
 
 
 @quantity("boolean", constrains="in_place_activation")
 def an_activation_function_keeps_its_input_or_its_output(in_place_activation, activation_function_recomputation):
-    """An activation function works in place, from its output, or its output is computed again, not both.
+    """An activation function either works in place, from its output, or has its output recomputed, but not both.
 
-    Source: arXiv 2210.10246.
+    Source: arXiv 2210.10246, section on in-place GELU.
     """
     return (in_place_activation == 0) | (activation_function_recomputation == 0)

@@ -1,7 +1,7 @@
-"""Recomputation: what of a layer the backward pass computes again rather than keep.
+"""Activation recomputation: which part of a layer the backward pass computes again instead of keeping it.
 
-Of alternate products (torchtitan's selective checkpointing by operator) the outputs of attention and of every second
-product with a weight are kept; the other products and everything that streams through memory run again.
+With `alternate_products` (torchtitan's selective checkpointing by operator) the outputs of attention and of every
+second product with a weight are kept. The other products, the norms and the element-wise operators run again.
 """
 
 from amped.theory.quantity import quantity
@@ -17,10 +17,10 @@ def recomputed_layer_fraction__block(number_of_recomputed_layers, stage_layers):
 def recomputed_product_fraction__alternate_products(
     attention_heads, key_value_heads, head_dimension, value_head_dimension, feedforward_dimension, gated_mlp
 ):
-    """Share of a layer's multiply-accumulates with weights in keys, output and gate, which run again.
+    """Share of a layer's multiply-accumulates with weights that run again: in the products of keys, output and gate.
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy: every second mm is recomputed, in the order queries,
-    keys, values, output, up, gate, down). Differs: experts are counted as a dense network of their width.
+    keys, values, output, up, gate, down). Differs: experts count as a dense network of their width.
     """
     values, keys = attention_heads * value_head_dimension, key_value_heads * head_dimension
     queries_and_values = attention_heads * head_dimension + key_value_heads * value_head_dimension
@@ -32,7 +32,7 @@ def recomputed_product_fraction__alternate_products(
 def recomputed_projection_fraction__alternate_products(
     attention_heads, key_value_heads, head_dimension, value_head_dimension
 ):
-    """Share of the projection into queries, keys and values that runs again: keys.
+    """Share of the projection into queries, keys and values that runs again: the product of the keys.
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy).
     """
@@ -42,9 +42,11 @@ def recomputed_projection_fraction__alternate_products(
 
 @quantity("count")
 def communication_rounds(forward_and_backward_passes, recomputed_layer_fraction):
-    """Passes that communicate between the shares of a layer, the repeated forward pass too, averaged over the layers.
+    """Passes through a layer that communicate, with the forward passes that run again, averaged over the layers.
 
-    Source: arXiv 2104.04473, section 3.5. The attention core, computed again by itself, has no communication.
+    The attention core, where it alone is recomputed, does not communicate.
+
+    Source: arXiv 2104.04473, section 3.5.
     """
     return forward_and_backward_passes + recomputed_layer_fraction
 
@@ -54,5 +56,5 @@ def communication_rounds(forward_and_backward_passes, recomputed_layer_fraction)
 
 @quantity("boolean", constrains="number_of_recomputed_layers", choice="activation_recomputation", value="block")
 def recomputed_layers_are_layers_of_the_stage__block(number_of_recomputed_layers, stage_layers):
-    """No more layers of a stage are recomputed than it has. Source: definition."""
+    """A stage recomputes no more layers than it has. Source: definition."""
     return number_of_recomputed_layers <= stage_layers

@@ -1,8 +1,10 @@
-"""What the operators keep for the backward pass: of a layer, of the embedding, of the output head.
+"""The bytes that operators keep for the backward pass: of a layer, of the embedding, of the output head.
 
-With a feed-forward network of four times the width, as many key heads as query heads, 2-byte activations and dropout,
-a layer's sum is that of arXiv 2205.05198: s·b·h·(10 + 24/t + 5·a·s/(h·t)), and 34/t + 5·a·s/(h·t) with sequence
-parallelism.
+The sum over a layer is that of arXiv 2205.05198, sections 4.2.1 and 4.2.2, for a feed-forward network of four times the
+width, as many key heads as query heads, 2-byte activations and dropout:
+
+    s·b·h·(10 + 24/t + 5·a·s/(h·t))    with tensor parallelism
+    s·b·h·(34/t + 5·a·s/(h·t))         with sequence parallelism
 """
 
 from amped.theory.quantity import quantity
@@ -11,7 +13,9 @@ from amped.theory.records import stash_of
 
 @quantity("byte")
 def layer_activation_bytes(layer_operators):
-    """Stash of a micro-batch in one layer with nothing recomputed, averaged over the layers.
+    """Bytes that one layer keeps of a micro-batch with nothing recomputed, averaged over the layers.
+
+        bytes = sum of stash · count over the forward operators of the layer.
 
     Source: arXiv 2205.05198, eq. 1 and section 4.2.
     """
@@ -20,9 +24,11 @@ def layer_activation_bytes(layer_operators):
 
 @quantity("byte")
 def score_activation_bytes(softmax_operators):
-    """Stash of a micro-batch's scores in one layer: softmax output, dropout mask and dropout output.
+    """Bytes that one layer keeps of the scores of a micro-batch: softmax output, dropout mask and dropout output.
 
-    Source: arXiv 2205.05198, section 4.1 (5·a·s²·b); none in a fused kernel.
+    A fused attention keeps none.
+
+    Source: arXiv 2205.05198, section 4.1 (5·a·s²·b).
     """
     return stash_of(softmax_operators)
 
@@ -35,7 +41,10 @@ def kept_activation_bytes_per_layer(
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
 ):
-    """Stash of a micro-batch in one layer: all, all but its scores, or its input where it is recomputed in full.
+    """Bytes that one layer keeps of a micro-batch, with what recomputation saves, averaged over the layers.
+
+        kept = r·input + (1 − r)·(all − c·scores),
+        r = share of layers recomputed in full, c = share of layers that recompute the attention core.
 
     Source: arXiv 2205.05198, section 5.
     """
@@ -57,9 +66,12 @@ def kept_activation_bytes_per_layer__alternate_products(
     activation_precision,
     softmax_statistic_precision,
 ):
-    """Stash of a micro-batch in one layer: its input, and the outputs of queries, values, attention, up and down.
+    """Bytes that one layer keeps of a micro-batch where every second product with a weight is recomputed.
 
-    Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: experts as a dense network of their width.
+    The layer keeps its input, and the outputs of queries, values, attention, up and down projection.
+
+    Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: experts count as a dense network of their
+    width.
     """
     up = microbatch_tokens * feedforward_dimension / tensor_parallel_rows * activation_precision
     rows = microbatch_tokens * attention_heads / tensor_parallel_rows * softmax_statistic_precision
@@ -69,14 +81,19 @@ def kept_activation_bytes_per_layer__alternate_products(
 
 @quantity("byte")
 def embedding_activation_bytes(embedding_operators):
-    """Stash of a micro-batch in the embedding: the mask of its dropout. Source: arXiv 2205.05198, section 4.3."""
+    """Bytes that the embedding keeps of a micro-batch: the mask of its dropout.
+
+    Source: arXiv 2205.05198, section 4.3.
+    """
     return stash_of(embedding_operators)
 
 
 @quantity("byte")
 def output_head_activation_bytes(output_head_operators, kept_activation_bytes_per_layer, predictions_in_output_head):
-    """Stash of a micro-batch in the output head: inputs of the final norm and the head, and the logits of the loss.
+    """Bytes that the output head keeps of a micro-batch: inputs of the final norm and the head, and logits of the loss.
 
-    With that of the layers that predict further tokens. Source: arXiv 2205.05198, section 4.3 (4·s·b·h/t·(1 + v/h)).
+    The layers that predict further tokens count with the output head.
+
+    Source: arXiv 2205.05198, section 4.3 (4·s·b·h/t·(1 + v/h)).
     """
     return stash_of(output_head_operators) + predictions_in_output_head * kept_activation_bytes_per_layer

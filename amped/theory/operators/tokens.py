@@ -1,4 +1,4 @@
-"""Tokens of a micro-batch on one accelerator, the bytes of its activations, and of the entries that products read."""
+"""Tokens of a micro-batch on one accelerator, the bytes of its activations, and the cost of one entry of a tensor."""
 
 from amped.theory.kernel_work import EntryCosts
 from amped.theory.quantity import quantity, records
@@ -12,7 +12,10 @@ def microbatch_tokens(microbatch_size, context, token_split_degree):
 
 @quantity("count")
 def residual_tokens(microbatch_tokens, sequence_split_degree):
-    """Tokens of a micro-batch that one accelerator normalizes and adds up. Source: arXiv 2205.05198, section 4.2.2."""
+    """Tokens of a micro-batch for which one accelerator computes the norms and the residual additions.
+
+    Source: arXiv 2205.05198, section 4.2.2.
+    """
     return microbatch_tokens / sequence_split_degree
 
 
@@ -24,7 +27,10 @@ def residual_bytes(residual_tokens, dimensionality, activation_precision):
 
 @quantity("byte")
 def microbatch_bytes(microbatch_tokens, dimensionality, activation_precision):
-    """Size of a micro-batch's activations between two layers. Source: definition."""
+    """Size of the activations of a micro-batch between two layers, not split by sequence parallelism.
+
+    Source: definition.
+    """
     return microbatch_tokens * dimensionality * activation_precision
 
 
@@ -36,14 +42,17 @@ def entry_costs(
     matrix_operand_precision,
     gradient_precision,
 ):
-    """What an entry costs, as one record: how operations are counted, and bytes of an entry. Source: definition."""
+    """The cost of one entry of a tensor, as one record: the flops that an operation counts, and the bytes of an entry.
+
+    Source: definition.
+    """
     operations = (flops_per_multiply_accumulate, flops_per_elementary_operation)
     return (EntryCosts("entry", *operations, activation_precision, matrix_operand_precision, gradient_precision),)
 
 
 @quantity("byte")
 def linear_input_bytes(residual_tokens, dimensionality, matrix_operand_precision, norm_recomputation):
-    """Stash of a product's input that comes from a norm: none where that is computed again.
+    """Bytes that a product keeps of its input, where the input comes from a norm; zero where the norm is recomputed.
 
     Source: arXiv 2205.05198, section 4.1 (2·s·b·h).
     """
@@ -52,5 +61,5 @@ def linear_input_bytes(residual_tokens, dimensionality, matrix_operand_precision
 
 @quantity("byte")
 def dropout_mask_bytes(dropout, dropout_mask_precision):
-    """Size of one entry of a dropout mask, nothing where there is no dropout. Source: arXiv 2205.05198, section 4.1."""
+    """Size of one entry of a dropout mask; zero without dropout. Source: arXiv 2205.05198, section 4.1."""
     return (dropout > 0) * dropout_mask_precision

@@ -1,7 +1,8 @@
-"""Time of a kernel: what it must compute or move, at rates that its shape and size allow.
+"""Time of a kernel: the work that it computes or the bytes that it moves, at rates that its shape and size allow.
 
-A product is cut into tiles that the cores work off in waves; k is ramped up once for each tile; the fastest of a
-library's tiles and splits of k is taken. Everything else streams through memory. Coefficients: `kernel_efficiencies`.
+A product is cut into tiles, which the cores compute in waves. Each tile pays once for filling its pipeline along k. The
+fastest of a library's tiles and splits of k counts. Every other kernel streams through memory. The coefficients are in
+the table `kernel_efficiencies`.
 """
 
 import numpy as np
@@ -9,34 +10,33 @@ import numpy as np
 from amped.theory.quantity import family, records
 from amped.theory.records import FUSED, REDUCING, STREAMING, Duration
 
-# Rows, columns and class (large, medium, small, smallest) of a tile, and the parts into which it cuts k: tiles of a
-# library, and the medium one once more with k cut. Source: CUTLASS, default tiles and split-K.
+# For each tile of a library: its rows, its columns, its class (0 large, 1 medium, 2 small, 3 smallest), and the parts
+# into which it cuts k. Only the medium tile also cuts k. Source: CUTLASS, default tiles and split-K.
 TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (128, 64, 2, 1), (64, 128, 2, 1),
                   (64, 64, 3, 1), (128, 128, 1, 2), (128, 128, 1, 4), (128, 128, 1, 8)], dtype=np.float64)  # fmt: skip
 TILE_ROWS, TILE_COLUMNS, TILE_CLASS, PARTS = (np.ascontiguousarray(column) for column in TILES.T)
 IS_LARGE, IS_MEDIUM, IS_SMALL, IS_SMALLEST = (1.0 * (i == TILE_CLASS) for i in range(4))
 IS_CUT = 1.0 * (PARTS > 1)
 ONE = np.ones(1)
-# Phases whose traffic no fusion lessens: what adds up gradients, and the optimizer.
+# Phases whose traffic is exact, because no fusion reduces it: accumulation of gradients, and the optimizer.
 EXACT = {"weight_gradient": 1.0, "update": 1.0}
-# Rows of queries, or of keys, of a backward block for each of a forward one. Source: Dao-AILab/flash-attention (forward
-# 128 on Ampere and Hopper, backward 64 to 80; Blackwell 256 and 128).
+# Rows of a block of queries (forward) or keys (backward), relative to a forward block. Source: Dao-AILab/
+# flash-attention (forward 128 on Ampere and Hopper, backward 64 to 80; Blackwell 256 and 128).
 BLOCKS = {"forward": 1.0, "input_gradient": 0.5}
 # The width of a head at which attention kernels are measured. Source: `kernel_efficiencies`, conventions.
 MEASURED_WIDTH = 128
-# The least k of a part; and what the time of a split with shallower parts is multiplied with, so that it is never the
-# fastest.
+# The least k of a part, and the factor that makes a split with less deep parts too slow to be the fastest.
 LEAST_DEPTH = 512
 TOO_SHALLOW = 1e9
 
 
 def each_tile(value):
-    """The value beside every tile and split: a last axis over which the fastest is taken."""
+    """The value with a last axis for the tiles and splits, over which the fastest is taken."""
     return (value * ONE)[..., None]
 
 
 def packed(side, lost):
-    """Rows of a product with those lost to packing; a single one is a product with a vector: not packed.
+    """Rows of a product plus the rows lost to packing; a single row is a product with a vector, and is not packed.
 
     Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache).
     """
@@ -44,10 +44,17 @@ def packed(side, lost):
 
 
 def product_time(o, c, multiply_accumulate_time, entry):
-    """Time of a matrix product by waves of tiles, each with its share of k and what it loses; the fastest tile counts.
+    """Time of a matrix product: waves of tiles, over the fastest tile and split of k into parts.
 
-    `entry` are the bytes of an operand's entry. Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient
-    GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of a processor). Differs: one ramp depth for all tiles.
+        time = throttled(min over tiles [waves·(step·depth + panels·latency) + split] + store) + exposed traffic,
+        step = ⁴√(multiply-accumulates⁴ + loads from the cache⁴),  depth = k / parts + panels·ramp_depth,
+        split = split_time + parts·2·written / bandwidth, where k is cut (parts > 1), else 0,
+        store = exposed_store·written / bandwidth.
+
+    `entry` are the bytes of an operand's entry. A split whose parts are less than 512 deep is not taken.
+
+    Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
+    a processor). Differs: all tiles have one ramp depth.
     """
     tiles, k, panels = c.products.tiles, each_tile(o.k), each_tile(o.panels)
     step = step_time(tiles, multiply_accumulate_time, entry)
@@ -61,7 +68,12 @@ def product_time(o, c, multiply_accumulate_time, entry):
 
 
 def waves_of(o, tiles):
-    """Waves of tiles and parts over the cores, partly filled ones counted whole by the share that is lost.
+    """Waves in which the cores compute the tiles of a product and their parts of k.
+
+    Partly filled tiles and waves count as whole ones by the share q that is lost, `wave_quantization`.
+
+        tiles = exact + q·(⌈m / rows⌉·⌈n / columns⌉ − exact),  exact = packed m·n / (rows·columns),
+        waves = w + q·(⌈w⌉ − w),  w = tiles·batch·parts / cores.
 
     Source: arXiv 2301.03598 (stream-K), section 3.
     """
@@ -73,25 +85,29 @@ def waves_of(o, tiles):
 
 
 def step_time(tiles, multiply_accumulate_time, entry):
-    """Time of a step of depth of each tile: its multiply-accumulates, beside the loads of two panels from the cache.
+    """Time in which a tile advances by one along k: its multiply-accumulates, beside its loads from the cache.
 
-    Source: CUTLASS, efficient GEMM (a tile reads rows and columns once for each step of depth).
+    Source: CUTLASS, efficient GEMM (a tile reads its rows and columns once for each step of depth).
     """
     work = TILE_ROWS * TILE_COLUMNS / share_of_tiles(tiles) * each_tile(multiply_accumulate_time * tiles.cores)
     return together(work, (TILE_ROWS + TILE_COLUMNS) * each_tile(entry * tiles.load_time))
 
 
 def together(one, other):
-    """Time of two things that run side by side: the longer, and a fifth more where both take as long.
+    """Time of two activities that run side by side: the longer, or 19 % more where both take equally long.
 
-    Source: Williams et al., CACM 52(4), 2009 (roofline). Differs: the fourth root of the sum of fourth powers, as
-    nothing hides perfectly.
+        time = ⁴√(one⁴ + other⁴).
+
+    Source: Williams et al., CACM 52(4), 2009 (roofline). Differs: the fourth root of the sum of fourth powers replaces
+    the maximum, because no overlap is perfect.
     """
     return np.sqrt(np.hypot(one * one, other * other))
 
 
 def throttled(time, tiles):
-    """Time of a product whose clock falls once it is long: by all of the share if it takes far longer than power needs.
+    """Time of a product with the loss of clock that the power limit causes in long products.
+
+        time·(1 + loss·time / (time + throttling_time)).
 
     Source: arXiv 2208.11035, section 2 (power management).
     """
@@ -99,13 +115,18 @@ def throttled(time, tiles):
 
 
 def share_of_tiles(tiles):
-    """Efficiency of each tile as a share of that of the largest. Source: the row of kernel_efficiencies."""
+    """Efficiency of each tile as a share of the efficiency of the largest tile.
+
+    Source: the row of kernel_efficiencies.
+    """
     smaller = IS_SMALL * each_tile(tiles.small) + IS_SMALLEST * each_tile(tiles.smallest)
     return IS_LARGE + IS_MEDIUM * each_tile(tiles.medium) + smaller
 
 
 def exposed_traffic_time(o, c):
-    """Time that a product waits for what caches do not keep: none where loads run ahead, all on a processor's thread.
+    """Time that a product waits for bytes that the caches do not keep.
+
+    It is zero where loads run ahead of the computation, and the whole time of these bytes on a thread of a processor.
 
     Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks are packed before they are multiplied).
     """
@@ -113,7 +134,7 @@ def exposed_traffic_time(o, c):
 
 
 def kernel_time(o, c):
-    """Time of one call of an operator: overhead, and the longer of its work and its traffic.
+    """Time of one call of an operator: overheads, and the longer of its work and its traffic.
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
@@ -121,7 +142,7 @@ def kernel_time(o, c):
 
 
 def work_time(o, c):
-    """Time to compute one call of an operator, with its functions and the random numbers that it draws.
+    """Time to compute one call of an operator, with the functions that it evaluates and the random numbers it draws.
 
     Source: the equations of `WORK`; the row of kernel_efficiencies.
     """
@@ -130,7 +151,9 @@ def work_time(o, c):
 
 
 def traffic_time(o, c):
-    """Time to move the bytes of one call of an operator, with those that kernels of its kind move once more.
+    """Time to move the bytes of one call of an operator, with the additional bytes of unfused kernels of its kind.
+
+        time = (bytes·traffic factor + ramp) / (bandwidth·share reached by kernels that reduce rows).
 
     Source: Williams et al., CACM 52(4), 2009 (roofline); the row of kernel_efficiencies.
     """
@@ -140,18 +163,26 @@ def traffic_time(o, c):
 
 
 def vector_time(o, c):
-    """Time of what multiplies no matrices, by its operations. Source: Williams et al., CACM 52(4), 2009 (roofline)."""
+    """Time of an operator that multiplies no matrices, by its operations.
+
+    Source: Williams et al., CACM 52(4), 2009 (roofline).
+    """
     return o.flops / c.streams.vector_rate
 
 
 def fused_time(o, c):
-    """Time of a fused attention: its products at the rate of its length, and what softmax they do not hide.
+    """Time of a fused attention: its products at a rate that falls with short sequences, and the exposed softmax.
 
-    Exponentials take the same time whatever the width of a head, and run partly beside its products. Dropout takes its
-    time. Few heads of few sequences are few blocks: at the end all cores wait for the last one, about a block of
-    average length each. Source: arXiv 2307.08691, section 4.1 (rates that grow with the length) and 3.2 (blocks over
-    cores); arXiv 2407.08608, section 3.1 (exponentials and products) and figure 5 (widths of heads); arXiv 2410.00273,
-    section 3 (softmax). Differs: products and exponentials add up as the legs of a right triangle do: partly hidden.
+        time = flops·(1 + ramp_length / n + block·waiting_rows / m) / rate + m·n·softmax_time,
+        rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·(1 − dropped·(1 − dropout_fraction)).
+
+    r is `ramp_width`, and 128 the width of a head at which kernels are measured. The exponentials take equally long for
+    any width. At the end all cores wait for the last block, about a block of average length each: with few heads of few
+    sequences there are few blocks.
+
+    Source: arXiv 2307.08691, section 4.1 (rates that grow with the length) and 3.2 (blocks over cores); arXiv
+    2407.08608, section 3.1 (exponentials and products) and figure 5 (widths of heads); arXiv 2410.00273, section 3
+    (softmax). Differs: products and exponentials add up like the legs of a right triangle, because they partly overlap.
     """
     a = c.attention
     rates = {"forward": a.forward_rate, "input_gradient": a.backward_rate}
@@ -162,7 +193,7 @@ def fused_time(o, c):
 
 
 def grouped_time(o, c):
-    """Time of a product with a weight for each of several groups of rows, whose gradients have a rate of their own.
+    """Time of a product with one weight for each group of rows; the weights' gradients have a rate of their own.
 
     Source: the row of kernel_efficiencies.
     """
@@ -171,7 +202,7 @@ def grouped_time(o, c):
 
 
 def beside_time(o, c):
-    """Time that a kernel takes beside its work and its traffic: of each group of a grouped product.
+    """Overhead of a kernel for each of its groups; zero except for grouped products.
 
     Source: the row of kernel_efficiencies.
     """
@@ -196,7 +227,7 @@ def kernel_durations(operators, kernels):
 @family(PART=("layer", "embedding", "output_head", "optimizer"))
 @records()
 def PART_durations(PART_operators, kernel_rates):
-    """Time of each operator, by roofline: the longer of its work and its traffic, and an overhead.
+    """Time of each operator by the roofline model: an overhead, and the longer of its work and its traffic.
 
     Source: Williams et al., CACM 52(4), 2009; `kernel_time` and `product_time` on this page are the equations.
     """

@@ -15,9 +15,10 @@ def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction, fp8_scaling_frac
 
 @quantity("1")
 def slowest_clock_fraction(training_clock_fraction, clock_spread_fraction, number_of_accelerators):
-    """Clock of the slowest accelerator of a run, for which all others wait: σ·√(2·ln N) below their mean.
+    """Clock of the slowest accelerator of a run, for which all others wait: σ·√(2·ln N) below the mean clock.
 
-    Assumes clocks that are normal and independent, of accelerators that exchange something in every pass.
+    Assumes that clocks are normally distributed and independent, and that the accelerators communicate in every pass.
+
     Source: Cramér, Mathematical Methods of Statistics (1946), section 28.6 (the largest of N normal variables).
     """
     return training_clock_fraction * (1 - clock_spread_fraction * np.sqrt(2 * np.log(number_of_accelerators)))
@@ -32,7 +33,7 @@ def sustained_matrix_flop_rate(matrix_peak_flop_rate, sustained_matrix_fraction,
 @family(FORMAT=("fp8", "fp4"))
 @quantity("flop/s", choice="matrix_precision", value="FORMAT")
 def sustained_batched_flop_rate__FORMAT(attention_peak_flop_rate, gemm_sustained_fraction, slowest_clock_fraction):
-    """Rate of the largest products of activations, which stay in 16 bit.
+    """Rate of the largest products of activations with activations, which stay in 16 bit.
 
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2509.25149, section 4 (fp4).
     """
@@ -41,13 +42,13 @@ def sustained_batched_flop_rate__FORMAT(attention_peak_flop_rate, gemm_sustained
 
 @quantity("byte/s")
 def achieved_memory_bandwidth(memory_bandwidth, memory_bandwidth_efficiency):
-    """Bandwidth that large streaming kernels reach. Source: the row of kernel_efficiencies."""
+    """Memory bandwidth that large streaming kernels reach. Source: the row of kernel_efficiencies."""
     return memory_bandwidth * memory_bandwidth_efficiency
 
 
 @quantity("s")
 def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_elementary_operation):
-    """Time of one score's softmax in a fused attention that products do not hide: 4 operations.
+    """Time of the softmax of one score in a fused attention that the products do not hide: 4 operations.
 
     Source: arXiv 2410.00273, section 3 (logit-attend).
     """
@@ -70,7 +71,7 @@ def tile_losses(
     throttled_time_fraction,
     throttling_time,
 ):
-    """What products lose to their shape, as one record. Source: the row of kernel_efficiencies."""
+    """What products lose by their shape, as one record. Source: the row of kernel_efficiencies."""
     shares = (medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency)
     ramps = (wave_quantization, cores_sharing_tiles, gemm_ramp_depth, gemm_ramp_rows)
     times = (cache_bandwidth_reciprocal, tile_latency, split_product_time)
@@ -80,9 +81,11 @@ def tile_losses(
 
 @quantity("s/byte")
 def cache_bandwidth_reciprocal(cache_intensity, cores_sharing_tiles, attention_peak_flop_rate):
-    """Time in which a core has one byte from the cache that all share: it grows with the core's rate in 16 bit.
+    """Time in which a core gets one byte from the cache that all cores share.
 
-    Source: definition of the share of a core; that it grows with the rate is read off measured kernels.
+    The cache bandwidth of a core grows with its 16-bit rate.
+
+    Source: definition of a core's share; measured kernels show that the bandwidth grows with the rate.
     """
     return cache_intensity * cores_sharing_tiles / attention_peak_flop_rate
 
@@ -101,7 +104,7 @@ def product_rates(
     matrix_operand_precision,
     activation_precision,
 ):
-    """All that the time of a product depends on beside its shape, as one record.
+    """All coefficients on which the time of a product depends beside its shape, as one record.
 
     Source: the row of kernel_efficiencies.
     """
@@ -125,7 +128,7 @@ def fused_attention_rates(
     attention_tile_rows,
     cores_sharing_tiles,
 ):
-    """All that the time of a fused attention depends on beside its shape, as one record.
+    """All coefficients on which the time of a fused attention depends beside its shape, as one record.
 
     Source: the row of kernel_efficiencies.
     """
@@ -144,7 +147,7 @@ def stream_rates(
     elementary_function_time,
     random_number_time,
 ):
-    """All that the time of what passes over memory depends on beside its size.
+    """All coefficients on which the time of a streaming kernel depends beside its size, as one record.
 
     Source: the row of kernel_efficiencies.
     """
@@ -155,7 +158,7 @@ def stream_rates(
 
 @records()
 def kernel_rates(product_rates, fused_attention_rates, stream_rates, kernel_overhead_time, kernel_launch_time):
-    """All that the time of a kernel depends on beside its shape, as one record.
+    """All coefficients on which the time of a kernel depends beside its shape, as one record.
 
     Source: the row of kernel_efficiencies.
     """
@@ -168,7 +171,10 @@ def kernel_rates(product_rates, fused_attention_rates, stream_rates, kernel_over
 
 @quantity("1", when_given=("context_parallel_attention_fraction",))
 def context_attention_fraction__given(context_parallel_attention_fraction, context_parallel_degree):
-    """Rate of attention that context parallelism leaves, where sequences are shared out. Source: definition."""
+    """Share of the rate of attention that remains where context parallelism splits the sequences.
+
+    Source: definition.
+    """
     return np.where(context_parallel_degree > 1, context_parallel_attention_fraction, 1.0)
 
 
@@ -180,7 +186,7 @@ def fused_forward_flop_rate(
     slowest_clock_fraction,
     context_attention_fraction,
 ):
-    """Rate of a fused attention forward over long sequences. Source: the row of kernel_efficiencies."""
+    """Rate of the forward pass of a fused attention over long sequences. Source: the row of kernel_efficiencies."""
     sustained = attention_peak_flop_rate * attention_forward_efficiency * slowest_clock_fraction
     return sustained * attention_kernel_fraction * context_attention_fraction
 
@@ -195,10 +201,7 @@ def fused_backward_flop_rate(
     deterministic_attention_fraction,
     context_attention_fraction,
 ):
-    """Rate of a fused attention backward over long sequences. Source: the row of kernel_efficiencies."""
+    """Rate of the backward pass of a fused attention over long sequences. Source: the row of kernel_efficiencies."""
     sustained = attention_peak_flop_rate * attention_backward_efficiency * slowest_clock_fraction
     ordered = np.where(deterministic > 0, deterministic_attention_fraction, 1.0)
     return sustained * attention_kernel_fraction * ordered * context_attention_fraction
-
-
-# --- fp4 -------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The stage that paces the pipeline, what it has to do in a step, and what stages hand over."""
+"""The bottleneck stage of the pipeline, its work in a step, and the sends between stages."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from amped.theory.stage_records import Bottleneck, LayerShares, LayerTimes, Pass
 
 @records()
 def layer_times(forward_pass_time_per_layer, layer_time, weight_gradient_pass_time_per_layer):
-    """Times of a micro-batch's passes through a layer: forward, input gradients with what is computed again, weights'.
+    """Times of a micro-batch's passes through a layer: forward, input gradients with recomputation, weight gradients.
 
     Source: arXiv 2401.10241, section 1 (B and W).
     """
@@ -21,9 +21,11 @@ def layer_times(forward_pass_time_per_layer, layer_time, weight_gradient_pass_ti
 
 @records(**LISTED)
 def kind_times__of_layout(layer_times__of_each_kind):
-    """Times of the passes through a layer of each kind, and through a module that predicts further tokens.
+    """Times of the passes through a layer of each kind, and through a module of multi-token prediction.
 
-    That has a layer of the last kind. Source: arXiv 2412.19437, section 2.2.
+    The module has a layer of the last kind.
+
+    Source: arXiv 2412.19437, section 2.2.
     """
     *_, last = layer_times__of_each_kind
     return (*layer_times__of_each_kind, last.named("prediction"))
@@ -40,7 +42,9 @@ def pass_times(
     output_head_weight_gradient_time,
     predictions_in_output_head,
 ):
-    """Times of a micro-batch's passes: forward, input gradients with what is computed again, weight gradients.
+    """Times of a micro-batch's passes, in layers and ends: forward, input gradients, weight gradients.
+
+    Recomputation counts with the input gradients.
 
     Source: arXiv 2401.10241, section 1 (B and W).
     """
@@ -57,13 +61,16 @@ def pass_times(
 
 @records()
 def whole_pass_times(pass_times, layer_time, embedding_time, output_head_time):
-    """Times of a micro-batch forward, and in all passes. Source: definition."""
+    """Times of a micro-batch in the forward pass, and in all passes together. Source: definition."""
     return (pass_times[0], PassTimes("all", (layer_time,), embedding_time, output_head_time))
 
 
 @records(**LISTED)
 def whole_pass_times__of_layout(pass_times):
-    """Times of a micro-batch forward, and in all passes, with layers of several kinds. Source: definition."""
+    """Times of a micro-batch in the forward pass, and in all passes together, with layers of several kinds.
+
+    Source: definition.
+    """
     kinds = tuple(total(times) for times in zip(*(each.kinds for each in pass_times), strict=True))
     ends = total(each.embedding for each in pass_times), total(each.output_head for each in pass_times)
     return (pass_times[0], PassTimes("all", kinds, *ends))
@@ -71,7 +78,9 @@ def whole_pass_times__of_layout(pass_times):
 
 @records()
 def bottleneck_stage(pipeline_stages, whole_pass_times):
-    """The stage that takes longest for a micro-batch: of equal ones the last, else the first, else the first between.
+    """The stage that takes longest for a micro-batch.
+
+    Of equal stages it is the last stage, else the first stage, else the first of the stages between.
 
     Source: arXiv 2104.04473, section 2.2.
     """
@@ -88,7 +97,10 @@ def bottleneck_stage(pipeline_stages, whole_pass_times):
 
 @quantity("count")
 def bottleneck_stage_layer_passes(bottleneck_stage, predictions_in_output_head, number_of_microbatches_per_minibatch):
-    """Layers that the bottleneck stage runs forward in a step, with those behind the last. Source: definition."""
+    """Forward passes through a layer on the bottleneck stage in a step, with the layers of multi-token prediction.
+
+    Source: definition.
+    """
     (stage,) = bottleneck_stage
     layers = total(stage.kinds) + stage.has_output_head * predictions_in_output_head
     return layers * number_of_microbatches_per_minibatch
@@ -96,7 +108,9 @@ def bottleneck_stage_layer_passes(bottleneck_stage, predictions_in_output_head, 
 
 @records(choice="kinds_of_layers", value="dense_and_mixture")
 def bottleneck_layer_shares__unlike(bottleneck_stage):
-    """Shares of the bottleneck stage's layers that are dense and mixtures; further predictions have mixtures.
+    """Shares of the bottleneck stage's layers that have a dense feed-forward network and a mixture of experts.
+
+    Layers of multi-token prediction count as mixtures.
 
     Source: definition.
     """
@@ -122,7 +136,7 @@ def bottleneck_stage_output_head_passes(bottleneck_stage, number_of_microbatches
 
 @quantity("s")
 def stage_send_time(pipeline_durations):
-    """Time to hand a micro-batch to the next stage. Source: arXiv 2104.04473, section 3.2."""
+    """Time to send a micro-batch to the next stage. Source: arXiv 2104.04473, section 3.2."""
     return total(d.time * d.count for d in pipeline_durations)
 
 
@@ -130,9 +144,11 @@ def stage_send_time(pipeline_durations):
 def free_stage_forward_time(
     bottleneck_stage, free_forward_time_per_layer, embedding_forward_time, output_head_forward_time
 ):
-    """Time of a micro-batch's forward pass on the bottleneck stage in which its messages leave links free.
+    """Time of a micro-batch's forward pass on the bottleneck stage in which the links are free of other messages.
 
-    Source: definition; at the ends of the network none are sent but once.
+    The embedding and the output head count as free, because they send messages only once.
+
+    Source: definition.
     """
     (stage,) = bottleneck_stage
     ends = stage.has_embedding * embedding_forward_time + stage.has_output_head * output_head_forward_time
@@ -143,7 +159,7 @@ def free_stage_forward_time(
 def overlapped_stage_send_time(
     stage_send_time, handovers_per_microbatch, free_stage_forward_time, overlap_pipeline_communication
 ):
-    """Time of a hand-over beside computation, as far as links are free then.
+    """Time of a send between stages that runs beside computation, as far as the links are free then.
 
     Source: Megatron-Core, --overlap-p2p-communication.
     """
@@ -153,17 +169,18 @@ def overlapped_stage_send_time(
 
 @quantity("s")
 def blocking_stage_send_time(stage_send_time, overlapped_stage_send_time):
-    """Time that a hand-over keeps a stage from computing. Source: Megatron-Core, --overlap-p2p-communication."""
+    """Time for which a send keeps a stage from computing. Source: Megatron-Core, --overlap-p2p-communication."""
     return stage_send_time - overlapped_stage_send_time
 
 
 @quantity("count")
 def handovers_per_microbatch(chunks_per_stage, pipeline_parallel_degree):
-    """Hand-overs of a stage for a micro-batch: forward and backward, once for each chunk of layers.
+    """Sends between stages that one stage takes part in for a micro-batch: forward and backward, for each chunk.
 
-    Chunks go round, so that the first and the last stage are neighbors too. Source: arXiv 2104.04473, section 2.2.2.
-    Differs: with one chunk the first and the last of several stages have one neighbor, and are charged for two unless
-    there are no others.
+    With several chunks the first and the last stage are neighbors too.
+
+    Source: arXiv 2104.04473, section 2.2.2. Differs: with one chunk, the first and the last of several stages have one
+    neighbor, but are charged for two unless there are no other stages.
     """
     sides = np.where(
         chunks_per_stage > 1, 2 * (pipeline_parallel_degree > 1), np.minimum(pipeline_parallel_degree - 1, 2)
@@ -173,5 +190,5 @@ def handovers_per_microbatch(chunks_per_stage, pipeline_parallel_degree):
 
 @quantity("s")
 def pipeline_communication_time(stage_send_time, number_of_microbatches_per_minibatch, handovers_per_microbatch):
-    """Time that a stage sends in a step. Source: arXiv 2104.04473, section 3.2."""
+    """Time in which a stage sends in a step. Source: arXiv 2104.04473, section 3.2."""
     return handovers_per_microbatch * number_of_microbatches_per_minibatch * stage_send_time

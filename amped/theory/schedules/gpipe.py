@@ -1,4 +1,4 @@
-"""GPipe: all micro-batches forward, then all backward."""
+"""GPipe: all micro-batches forward, then all micro-batches backward."""
 
 from amped.theory.conditions import GPIPE
 from amped.theory.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
@@ -16,7 +16,12 @@ def pipeline_idle_time__gpipe(
     stage_send_time,
     pipeline_parallel_degree,
 ):
-    """Idle time in a step of GPipe: all stages go forward, and back, at the pace of the slowest one.
+    """Idle time in a step of GPipe: all stages go forward, and then backward, at the pace of the slowest stage.
+
+        idle = one micro-batch through all stages + 2·(p − 1)·send
+        + (m − 1)·(max F + max (B + W)) − m·(F + B + W of the bottleneck stage).
+
+    p and m are the stages and the micro-batches; max is over the stages.
 
     Source: arXiv 1811.06965, section 2.3.
     """
@@ -31,13 +36,16 @@ def pipeline_idle_time__gpipe(
 
 @records(**GPIPE)
 def stage_microbatches_in_flight__gpipe(pipeline_stages, microbatches_per_flush):
-    """Micro-batches that each stage holds at once: all. Source: arXiv 1811.06965."""
+    """Micro-batches whose activations each stage holds at once: all of them. Source: arXiv 1811.06965, section 2.3."""
     return alike(pipeline_stages, microbatches_per_flush, microbatches_per_flush)
 
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **GPIPE)
 def only_1f1b_interleaves__gpipe(virtual_pipeline_stages):
-    """Only the schedule 1f1b has virtual stages; gpipe has one chunk of layers a stage. Source: arXiv 1811.06965."""
+    """Only the schedule 1f1b has virtual stages; gpipe has one chunk of layers on each stage.
+
+    Source: arXiv 1811.06965, section 2.2.
+    """
     return virtual_pipeline_stages == 1
 
 
@@ -45,6 +53,6 @@ def only_1f1b_interleaves__gpipe(virtual_pipeline_stages):
 
 
 def order(pipe: Pipe, stage: int) -> Order:
-    """All forward passes, then all backward passes. Source: arXiv 1811.06965."""
+    """All forward passes of a stage, then all its backward passes. Source: arXiv 1811.06965, section 2.2."""
     del stage
     return [Pass(kind, m, 0) for kind in (FORWARD, BACKWARD) for m in range(pipe.microbatches)]

@@ -1,9 +1,10 @@
-"""1F1B with chunks of layers, interleaved: chains of passes through the pipeline, of which the latest to end counts.
+"""Interleaved 1F1B: each stage has several chunks of layers.
 
-Two kinds are asked. A stage may set the pace throughout, as on `bubble.py`. Or the output head does for its rounds:
-once in each round of as many micro-batches as stages it lengthens the passes of one chunk of the last stage, and in the
-gap until the next round a chain stays there, or is later where it goes to a slower stage and comes back, which costs it
-a chunk's passes on the way.
+A step lasts as long as its longest chain of passes, each of which waits for the one before. Two kinds of chains are
+examined, and the longer one counts. In the first, one stage determines the step throughout (see `bubble.py`). In the
+second, the output head determines it: in each round of p micro-batches for p stages, the head lengthens the passes of
+one chunk of the last stage. Between two such rounds the chain stays on the last stage, or runs over a slower stage and
+back, which costs the passes of one chunk on the way.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from amped.theory.stage_records import ChunkTimes, had
 
 @quantity("s", choice="pipeline_schedule", value="1f1b", when_given=("virtual_pipeline_stages",))
 def pipeline_idle_time__1f1b_in_chunks(non_interleaved_idle_time, interleaved_idle_time, virtual_pipeline_stages):
-    """Waiting in a step of one forward, one backward: with chunks of layers, interleaved.
+    """Idle time in a step of 1F1B, interleaved where there are several chunks of layers on each stage.
 
     Source: arXiv 2104.04473, section 2.2.
     """
@@ -24,10 +25,12 @@ def pipeline_idle_time__1f1b_in_chunks(non_interleaved_idle_time, interleaved_id
 
 @quantity("s")
 def interleaved_idle_time(bottleneck_stage_chain_idle_time, output_head_chain_idle_time):
-    """Waiting in a step of interleaved chunks: (p−1)/v stages' work where they are equal.
+    """Idle time in a step of interleaved 1F1B: (p − 1) / v times the work of a stage, where all stages are equal.
 
-    Source: arXiv 2104.04473, section 2.2.2. Differs: chains that change stages more often are left out: at most 3 % of
-    a step.
+    It is the longer of two chains: one stage determines the step, or the output head does.
+
+    Source: arXiv 2104.04473, section 2.2.2. Differs: chains that change between stages more often are left out, which
+    is at most 3 % of a step.
     """
     return np.maximum(bottleneck_stage_chain_idle_time, output_head_chain_idle_time)
 
@@ -43,7 +46,16 @@ def bottleneck_stage_chain_idle_time(
     virtual_pipeline_stages,
     pipeline_parallel_degree,
 ):
-    """Waiting in a step of interleaved chunks if one stage sets the pace.
+    """Idle time in a step of interleaved 1F1B if one stage determines the step.
+
+        idle = max over stages s of [before + d + u + m·(work of s − work of the bottleneck stage)],
+        d = max(T + other chunks forward − n·(forward / v + blocking send), 0),
+        u = max(T + other chunks backward − n·(backward / v + blocking send), 0),
+        n = 2·(stages after s) + (v − 1)·p.
+
+    p stages have v chunks each, and m is the number of micro-batches. n are the warm-up passes of s, T the time of a
+    micro-batch through one chunk of each stage after s and back with n sends, and `before` its time through one chunk
+    of each stage before s and back. Other chunks are v − 1 chunks of all stages.
 
     Source: Megatron-Core, schedules.py (warm-up).
     """
@@ -69,7 +81,9 @@ def bottleneck_stage_chain_idle_time(
 def chunk_times(
     pipeline_stages, pass_times, virtual_pipeline_stages, blocking_stage_send_time, pipeline_parallel_degree
 ):
-    """Times of a micro-batch in a chunk of the first stage, of the last but one (of two: the first) and of the last.
+    """Times of a micro-batch in one chunk of the first stage, of the last stage but one, and of the last stage.
+
+    Of two stages, the last but one is the first stage.
 
     Source: definition.
     """
@@ -87,7 +101,7 @@ def chunk_times(
 def output_head_microbatch_group_time(
     chunk_times, output_head_time, blocking_stage_send_time, pipeline_parallel_degree
 ):
-    """Time of a round of micro-batches through the chunk with the output head, which hands nothing on.
+    """Time of a round of p micro-batches in the chunk with the output head, which sends nothing on.
 
     Source: arXiv 2104.04473, section 2.2.2.
     """
@@ -97,7 +111,7 @@ def output_head_microbatch_group_time(
 
 @quantity("s")
 def embedding_microbatch_group_time(embedding_time, pipeline_parallel_degree):
-    """Time of a round of micro-batches in the embedding. Source: arXiv 2104.04473, section 2.2.2."""
+    """Time of a round of p micro-batches in the embedding. Source: arXiv 2104.04473, section 2.2.2."""
     return pipeline_parallel_degree * embedding_time
 
 
@@ -105,7 +119,9 @@ def embedding_microbatch_group_time(embedding_time, pipeline_parallel_degree):
 def chain_ramp_time(
     chunk_times, pass_times, pipeline_stages, stage_send_time, virtual_pipeline_stages, pipeline_parallel_degree
 ):
-    """Time before the head's first round and after its last: the way there and back, and other chunks.
+    """Time before the first round of micro-batches in the output head and after the last round.
+
+    It is the way of a micro-batch to the last stage and back, and the other chunks that run meanwhile.
 
     Source: Megatron-Core, schedules.py (order of the chunks).
     """
@@ -132,9 +148,16 @@ def output_head_chain_idle_time(
     virtual_pipeline_stages,
     pipeline_parallel_degree,
 ):
-    """Idle time in a step of interleaved chunks if the output head's rounds set the pace, others in the gaps.
+    """Idle time in a step of interleaved 1F1B if the rounds of the output head determine the step.
 
-    A chain away from the last stage may leave rounds out. Source: arXiv 2104.04473, section 2.2.2.
+        idle = ramp + H + (G + H, with more than one round) − m·(work of the bottleneck stage + 2·v·blocking send),
+        G = max((R − 1)·max(gap) + (R − 2)·H,  gap_i + (R − 2)·detour_i for two stages i).
+
+    R = m / p are the rounds, and H is the time of a round in the output head. In a gap between two rounds the chain
+    stays on the last stage, or visits one of two stages i: the last but one, or the first. On a detour it stays on
+    stage i for all rounds between.
+
+    Source: arXiv 2104.04473, section 2.2.2.
     """
     m, v, p = microbatches_per_flush, virtual_pipeline_stages, pipeline_parallel_degree
     first, inner, last = (c.forward + c.backward for c in chunk_times)
@@ -161,7 +184,7 @@ def output_head_chain_idle_time(
 def interleaving_needs_whole_microbatch_groups(
     number_of_microbatches_per_minibatch, pipeline_flushes_per_step, pipeline_parallel_degree, virtual_pipeline_stages
 ):
-    """With virtual stages, there are several stages and micro-batches come in whole rounds of them.
+    """With virtual stages there are several pipeline stages, and micro-batches come in whole rounds of one a stage.
 
     Source: arXiv 2104.04473, section 2.2.
     """

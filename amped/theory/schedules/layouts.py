@@ -1,4 +1,4 @@
-"""Pipelines whose stages a layout lists: their idle time and what they hold, by their passes one after another."""
+"""Pipelines whose stages a layout lists: their idle time and what they hold, from their passes one after another."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def pipeline_idle_time__SCHEDULE_of_layout(
     blocking_stage_send_time,
     handovers_per_microbatch,
 ):
-    """Time of a step of SCHEDULE in which the bottleneck stage waits: all but its work and what it sends.
+    """Idle time in a step of SCHEDULE: the time of the step without the bottleneck stage's work and sends.
 
     Source: arXiv 2104.04473, section 2.2; the orders of passes on the pages of the schedules.
     """
@@ -71,7 +71,7 @@ def layers_divide_by_stages_and_chunks__of_layout(pipeline_stages, pipeline_para
 
 @quantity("boolean", constrains="virtual_pipeline_stages", when_given=("pipeline_layout",))
 def the_layout_lists_every_chunk(pipeline_layout, virtual_pipeline_stages, chunks_per_stage):
-    """The layout has as many chunks of each stage as are asked for, or as the schedule has.
+    """The layout lists as many chunks for each stage as are given, or as many as the schedule has.
 
     Source: Megatron-Core, pipeline layout.
     """

@@ -1,4 +1,4 @@
-"""1F1B: forward passes to fill the stages behind, then one backward for each forward."""
+"""1F1B: forward passes to fill the stages after a stage, then one backward pass for each forward pass."""
 
 import numpy as np
 
@@ -17,9 +17,16 @@ def non_interleaved_idle_time(
     stage_send_time,
     blocking_stage_send_time,
 ):
-    """Waiting in a step of one forward, one backward: (p−1) stages' work where they are equal.
+    """Idle time in a step of 1F1B without chunks: the work of p − 1 stages, where all stages are equal.
 
-    Sends that overlap still lengthen the round trip of the micro-batches, one for each stage, that are under way.
+        idle = max over stages s of [before + wait + m·(work of s − work of the bottleneck stage)],
+        wait = max(u, d) + (min(u, d) if m > k), d = max(T − n·forward, 0), u = max(T − n·backward, 0).
+
+    p and m are the stages and the micro-batches, k the stages after s, n = min(k, m − 1). T is the time of a
+    micro-batch through these stages and back with its sends, and `before` is its time through the stages before s and
+    back. If the first stage determines the step, each of the further m − p micro-batches waits max(T_all / p − work −
+    2·blocking send, 0): sends that overlap still lengthen the round trip of the p micro-batches in flight.
+
     Source: arXiv 2104.04473, section 2.2.
     """
     forward, whole = whole_pass_times
@@ -48,9 +55,11 @@ def non_interleaved_idle_time(
 
 
 def round_trip_idle_time(work, there, behind, others, m, held):
-    """Idle time of a stage until the first gradient comes back, and after its last forward pass: one of them if few go.
+    """Idle time of a stage until the first gradient comes back, and after its last forward pass.
 
-    `there` is a forward pass with a hand-over, `behind` the way to the last stage and back, and `others` lie on it.
+    `there` is a forward pass with its blocking send `held`, `behind` the time of a micro-batch to the last stage and
+    back, and `others` the number of stages on that way. With m ≤ `others` micro-batches only the longer of the two
+    waits counts.
     """
     meanwhile, again = np.minimum(others, m - 1), work - there + 2 * held
     one, other = np.maximum(behind - meanwhile * there, 0), np.maximum(behind - meanwhile * again, 0)
@@ -61,10 +70,14 @@ def round_trip_idle_time(work, there, behind, others, m, held):
 def stage_microbatches_in_flight__1f1b(
     pipeline_stages, pipeline_parallel_degree, microbatches_per_flush, virtual_pipeline_stages
 ):
-    """Micro-batches that each stage holds at once: one, and those that go forward before its first gradient comes.
+    """Micro-batches whose activations each stage holds at once under 1F1B.
 
-    With chunks of layers these are two for each stage behind, and one round of them for each other chunk; each counts
-    as a chunk. The output head holds one, whose backward pass starts there.
+        held = min(k + 1, m), or with v > 1 chunks of layers on each of p stages
+        held = min((2·k + (v − 1)·p + 1) / v, m).
+
+    k stages lie after the stage: their micro-batches go forward before the first gradient comes back. A micro-batch in
+    one chunk counts 1 / v. The output head holds one micro-batch, whose backward pass starts there.
+
     Source: arXiv 2205.05198, section 4.2.3; arXiv 2104.04473, section 2.2 (interleaved warm-up).
     """
     v, found = virtual_pipeline_stages, []
@@ -80,7 +93,7 @@ def stage_microbatches_in_flight__1f1b(
 
 
 def order(pipe: Pipe, stage: int) -> Order:
-    """Forward passes to fill the stages behind, then one backward for each forward; with chunks, interleaved.
+    """Forward passes to fill the stages after a stage, then one backward for each forward; with chunks, interleaved.
 
     Source: arXiv 2104.04473, section 2.2; Megatron-Core, schedules.py (number of warm-up micro-batches).
     """
@@ -95,7 +108,7 @@ def order(pipe: Pipe, stage: int) -> Order:
 
 
 def _nth(pipe: Pipe, kind: str, number: int) -> Pass:
-    """The pass at a place in the sequence: rounds of as many micro-batches as stages, each through all chunks."""
+    """The pass at a place in the sequence: rounds of p micro-batches for p stages, each round through all chunks."""
     if pipe.chunks == 1:
         return Pass(kind, number, 0)
     rounds, rest = divmod(number, pipe.stages * pipe.chunks)

@@ -1,7 +1,7 @@
 """Pipeline schedules: the order in which each stage runs the passes of its chunks.
 
-A stage runs what its list says, one pass after another; when each pass runs follows from what it waits for
-(`timeline.py`). The order of each schedule stands beside its equation, on its own page.
+A stage runs the passes of its list one after another. The time of each pass follows from the passes for which it waits
+(`timeline.py`). The order of each schedule is on the page of its equation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from amped.theory.schedules import gpipe, one_f_one_b, zero_bubble_h1, zero_bubb
 
 
 def loops(pipe: Pipe, chunk: int, stage: int) -> int:
-    """Place of a chunk among all: chunks follow one another from the first stage to the last, again and again."""
+    """Place of a chunk among all chunks, which follow one another from the first stage to the last, again and again."""
     return chunk * pipe.stages + stage
 
 
@@ -24,12 +24,12 @@ class Schedule(NamedTuple):
     """How a schedule orders the passes of a stage, and what it can run.
 
     Attributes:
-        order: the passes of a stage.
-        place: where in the network each chunk of each stage stands.
-        chunks: of layers a stage; None where that is the user's choice, in whole rounds of micro-batches.
-        fewest: micro-batches that so many stages need.
+        order: the function that gives the passes of a stage.
+        place: the function that gives the place in the network of a chunk of a stage.
+        chunks: chunks of layers on a stage; None where the user chooses, and micro-batches come in whole rounds.
+        fewest: the function that gives the least number of micro-batches for a number of stages.
         first_has_the_output_head: whether the first stage has the output head, and not the last.
-        holds_all: whether a stage holds all micro-batches before the first goes back.
+        holds_all: whether a stage holds all micro-batches before the first backward pass.
     """
 
     order: Callable[[Pipe, int], Order]

@@ -1,9 +1,9 @@
-"""Pipelines gone through pass by pass: how long a step takes, and what each stage holds meanwhile.
+"""The passes of a pipeline computed one after another: how long a step takes, and what each stage holds meanwhile.
 
-Stages, and the chunks of one stage, may be unlike, and no formula says when each waits for which. So the passes are
-gone through in the order of the schedule: each begins when its stage is free and its input is there. After some rounds
-each further micro-batch adds as much as the one before, so that many cost no more than few. `timeline.py` executes the
-same orders as events, and is the check of this file.
+Where stages or the chunks of a stage are unequal, no formula says when each waits for which. Therefore this file
+follows the passes in the order of the schedule: each begins when its stage is free and its input has arrived. After
+some rounds each further micro-batch adds as much time as the one before, so that many micro-batches need no more
+computation than few. The file `timeline.py` simulates these orders as events, and tests compare both.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from amped.theory.stage_records import PassTimes, Share
 
 # Seconds by kind of pass, stage and chunk.
 WorkOf = Mapping[str, Sequence[Sequence[Any]]]
-# Rounds of as many micro-batches as stages that are gone through; further ones are like the last.
+# Rounds of p micro-batches for p stages that are followed pass by pass; further rounds take as long as the last.
 MOST_ROUNDS = 4
 
 
 class Step(NamedTuple):
-    """A pass: its stage, its kind, its chunk, the pass that hands it its input (or -1), and whether it hands on."""
+    """A pass: its stage, kind and chunk, the index of the pass that gives its input (or -1), and whether it sends."""
 
     stage: int
     kind: str
@@ -36,11 +36,11 @@ class Step(NamedTuple):
 
 
 class _Ways:
-    """Which chunk of which stage hands its output to which.
+    """The chunks and stages from which a pass receives its input, and to which it sends its output.
 
     Attributes:
         places: the place in the network of each chunk of each stage; `homes` the stage and chunk at each place.
-        around: of a stage, a kind of pass and a chunk: who hands it its input, and whether it hands on to another.
+        around: a function of stage, kind of pass and chunk: the source of its input, and whether it sends its output.
     """
 
     def __init__(self, schedule: str, pipe: Pipe) -> None:
@@ -54,14 +54,17 @@ class _Ways:
         return source, target is not None and target[0] != stage
 
     def _beside(self, stage: int, kind: str, chunk: int, ahead: int) -> tuple[int, int] | None:
-        """Stage and chunk that a pass hands to (ahead = 1) or takes from (-1); None at an end, and for weights."""
+        """The stage and chunk to which a pass sends (ahead = 1) or from which it receives (-1).
+
+        None at an end of the network and for weight gradients.
+        """
         direction = ahead if kind == FORWARD else -ahead
         return None if kind == WEIGHT else self.homes.get(self.places[stage][chunk] + direction)
 
 
 @lru_cache(maxsize=256)
 def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
-    """All passes of a step of a schedule in an order in which each comes after its input."""
+    """All passes of a step of a schedule, in an order in which each pass comes after the pass that gives its input."""
     ways, rest = _Ways(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
     found: list[Step] = []
     number: dict[tuple[tuple[int, int], str, int], int] = {}
@@ -81,9 +84,10 @@ def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
 
 
 def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> Any:
-    """Time of a step: each pass begins when its stage is free and its input has arrived; hand-overs queue up.
+    """Time of a step: each pass begins when its stage is free and its input has arrived; sends on a link queue up.
 
-    `work` are seconds by kind of pass, stage and chunk; `held` are those of a hand-over that keep the stage.
+    `work` are seconds by kind of pass, stage and chunk; `held` are the seconds of a send in which the stage cannot
+    compute.
     """
     blocks = bool(np.any(held))
     work, send, held, later = plain(work, send, held)
@@ -103,7 +107,10 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> A
 
 
 def plain(work: WorkOf, send: Any, held: Any) -> tuple[WorkOf, Any, Any, Callable[[Any, Any], Any]]:
-    """The same as plain numbers, quicker than arrays of one, where all are such; and how to find the later."""
+    """Work, send and held as plain numbers, faster than arrays of one element, and the function for the later time.
+
+    Where some array has several elements, the values stay arrays.
+    """
     alone = all(isinstance(w, np.ndarray) and w.size == 1 for each in work.values() for own in each for w in own)
     if not alone or np.size(send) * np.size(held) > 1:
         return work, send, held, np.maximum
@@ -112,7 +119,7 @@ def plain(work: WorkOf, send: Any, held: Any) -> tuple[WorkOf, Any, Any, Callabl
 
 
 def after_rounds(schedule: str, pipe: Pipe, number: Any, work: WorkOf, send: Any, held: Any) -> Any:
-    """Time of a step of some numbers of micro-batches: of each number by itself, for the rows that have it."""
+    """Time of a step for an array of numbers of micro-batches; each number is computed for the rows that have it."""
     whole, rows = micro_batches(schedule, pipe, number), np.shape(number)[-1:]
     if np.size(number) != int(np.prod(rows)) or np.size(number) < 2:
         return _of_each(schedule, pipe, number, whole, work, send, held)
@@ -129,12 +136,15 @@ def after_rounds(schedule: str, pipe: Pipe, number: Any, work: WorkOf, send: Any
 
 
 def _cut(value: Any, rows: tuple[int, ...], own: Any) -> Any:
-    """Some rows of an array that has all."""
+    """The selected rows of an array that has all rows; a value without rows as it is."""
     return value[..., own] if np.shape(value)[-1:] == rows else value
 
 
 def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, send: Any, held: Any) -> Any:
-    """The same: gone through up to `MOST_ROUNDS` rounds, then each further micro-batch adds as much."""
+    """Time of a step for an array of numbers of micro-batches.
+
+    Up to `MOST_ROUNDS` rounds are followed pass by pass; then each further micro-batch adds equally much.
+    """
 
     def time(few: float) -> Any:
         return makespan(schedule, pipe._replace(microbatches=int(few)), work, send, held)
@@ -150,7 +160,7 @@ def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, s
 
 
 def micro_batches(schedule: str, pipe: Pipe, number: Any) -> Any:
-    """As many micro-batches as are gone through: whole rounds, no fewer than the schedule runs."""
+    """The number of micro-batches that are followed pass by pass: whole rounds, no fewer than the schedule can run."""
     most, fewest = MOST_ROUNDS * pipe.stages, SCHEDULES[schedule].fewest(pipe.stages)
     whole = np.where(np.isfinite(number), np.clip(np.ceil(number), fewest, most), fewest)
     rounds = pipe.stages if pipe.chunks > 1 and SCHEDULES[schedule].chunks is None else 1
@@ -158,12 +168,12 @@ def micro_batches(schedule: str, pipe: Pipe, number: Any) -> Any:
 
 
 def pipe_of(layout: Sequence[Share]) -> Pipe:
-    """The size of a pipeline that a layout lists, with one micro-batch."""
+    """The size of the pipeline that a layout lists, with one micro-batch."""
     return Pipe(len(layout), 1, len(layout[0].chunks))
 
 
 def home_of_the_head(schedule: str, layout: Sequence[Share]) -> tuple[int, int]:
-    """Stage and chunk of the output head."""
+    """The stage and the chunk of the output head."""
     return (0 if SCHEDULES[schedule].first_has_the_output_head else len(layout) - 1), len(layout[0].chunks) - 1
 
 
@@ -182,7 +192,7 @@ def work_of(schedule: str, layout: Sequence[Share], pass_times: Sequence[PassTim
 
 
 def _in_chunk(times: PassTimes, chunk: Sequence[Any], place: tuple[int, int], home: tuple[int, int]) -> Any:
-    """Seconds of a kind of pass in a chunk, with the ends of the network that it has."""
+    """Seconds of a kind of pass in a chunk, with the ends of the network that the chunk has."""
     layers = times.of_layers(chunk)
     first = layers + times.embedding if place == (0, 0) else layers
     return first + times.output_head if place == home else first
@@ -190,7 +200,10 @@ def _in_chunk(times: PassTimes, chunk: Sequence[Any], place: tuple[int, int], ho
 
 @lru_cache(maxsize=1024)
 def held_at_once(schedule: str, pipe: Pipe, stage: int) -> tuple[tuple[int, ...], ...]:
-    """Micro-batches that a stage holds in each of its chunks, at every moment at which no other has more in all."""
+    """Micro-batches that a stage holds in each of its chunks, at the moments that may be the fullest.
+
+    A moment is left out if another moment has at least as many micro-batches in every chunk.
+    """
     held, found = [0] * pipe.chunks, set()
     for what in order_of(schedule, pipe, stage):
         if what.kind == FORWARD:
@@ -204,7 +217,11 @@ def held_at_once(schedule: str, pipe: Pipe, stage: int) -> tuple[tuple[int, ...]
 
 
 def moments_of(schedule: str, pipe: Pipe, stage: int, number: Any) -> tuple[tuple[Any, ...], ...]:
-    """The same for some numbers of micro-batches: the moments of each number, of which those of others hold nothing."""
+    """Micro-batches that a stage holds in each of its chunks at the fullest moments, for an array of such numbers.
+
+    The array has numbers of micro-batches in a step. Each moment belongs to one number of micro-batches, and holds
+    nothing in the rows of the other numbers.
+    """
     if SCHEDULES[schedule].holds_all:
         return ((number,) * pipe.chunks,)
     whole, found = micro_batches(schedule, pipe, np.asarray(number)), []

@@ -1,7 +1,7 @@
-"""A step of a pipeline, executed: when each pass of each stage runs, what it waits for, and what it holds meanwhile.
+"""A step of a pipeline, simulated as events: when each pass runs, what it waits for, and what each stage holds.
 
-The event-driven twin of the equations of the schedules: nothing but the order of passes is shared with them. Each stage
-runs its passes in the order of its schedule, each as soon as the stage is free and its input has arrived.
+Tests compare the equations of the schedules with this simulation, which shares only the order of passes with them. Each
+stage runs its passes in the order of its schedule, each as soon as the stage is free and its input has arrived.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Timeline:
     """A step as it ran.
 
     Attributes:
-        pipe: its stages, micro-batches and chunks.
-        spans: in the order of each stage's passes, sends between them.
+        pipe: the numbers of stages, micro-batches and chunks.
+        spans: what each stream does, in the order of each stage's passes, with the sends between them.
     """
 
     pipe: Pipe
@@ -60,7 +60,7 @@ class Timeline:
 
     @cached_property
     def makespan(self) -> float:
-        """Seconds from the first pass to the end of the last."""
+        """Seconds from the start of the first pass to the end of the last pass."""
         return max(span.end for span in self.spans)
 
     @cached_property
@@ -76,14 +76,17 @@ class Timeline:
 
     @cached_property
     def idle_times(self) -> list[float]:
-        """Seconds of each stage in which it does not compute."""
+        """Seconds in which each stage does not compute."""
         busy = [0.0] * self.pipe.stages
         for span in self.spans:
             busy[span.stage] += (span.end - span.start) * (span.stream == COMPUTE)
         return [self.makespan - each for each in busy]
 
     def held(self, stage: int, sizes: Sequence[float]) -> list[tuple[float, float]]:
-        """Seconds, and what the stage holds from then on: a chunk's size from its forward pass to its last gradient."""
+        """Pairs of a time in seconds and of what the stage holds from then on.
+
+        The stage holds the size of a chunk from the chunk's forward pass to its last gradient.
+        """
         changes = []
         for span in self.of_stage(stage):
             if span.kind == FORWARD:
@@ -107,24 +110,24 @@ def _accumulated(changes: list[tuple[float, float]]) -> Iterator[tuple[float, fl
 def executed(
     schedule: str, microbatches: int, work: Sequence[Sequence[Work]], send: float = 0.0, overlapped: bool = True
 ) -> Timeline:
-    """A step under a schedule.
+    """Simulates a step under a schedule.
 
     Args:
         schedule: "gpipe", "1f1b" (interleaved with several chunks), "zero_bubble_h1" or "zero_bubble_v".
-        microbatches: of a step.
-        work: of each stage, for each of its chunks.
-        send: seconds to hand a micro-batch to another stage.
-        overlapped: whether a stage computes while it sends; it waits for what it receives in any case.
+        microbatches: the number of micro-batches in a step.
+        work: the seconds of each pass, for each stage and each of its chunks.
+        send: the seconds to send a micro-batch to another stage.
+        overlapped: whether a stage computes while it sends; it always waits for what it receives.
 
     Raises:
-        MappingError: for what the schedule cannot run.
+        MappingError: for a number of chunks or micro-batches that the schedule cannot run.
     """
     pipe = Pipe(len(work), microbatches, len(work[0]))
     return _Execution(pipe, scheduled(schedule, pipe), schedule, work, send, overlapped).run()
 
 
 def executed_orders(pipe: Pipe, orders: list[Order], schedule: str, work: Sequence[Sequence[Work]]) -> Timeline:
-    """A step in which each stage runs the passes of its list, without time to send.
+    """Simulates a step in which each stage runs the passes of its list, and sends take no time.
 
     Raises:
         MappingError: if the stages wait for one another for ever.
@@ -133,7 +136,7 @@ def executed_orders(pipe: Pipe, orders: list[Order], schedule: str, work: Sequen
 
 
 class _Execution:
-    """Runs all that can run until nothing is left, and refuses lists whose stages wait for one another for ever."""
+    """Runs all passes until none is left, and refuses orders in which stages wait for one another for ever."""
 
     def __init__(
         self,
@@ -155,7 +158,7 @@ class _Execution:
         self.spans: list[Span] = []
 
     def run(self) -> Timeline:
-        """Lets each stage go on as far as it can; a stage to which something is handed over is looked at again."""
+        """Lets each stage go on as far as it can; a stage that receives something is examined again."""
         waiting = deque(range(self.pipe.stages))
         while waiting:
             stage = waiting.popleft()
@@ -171,7 +174,7 @@ class _Execution:
         return Timeline(self.pipe, tuple(self.spans))
 
     def _ready(self, stage: int, what: Pass) -> float | None:
-        """When the input of a pass is there; None while it is not."""
+        """The time at which the input of a pass has arrived; None if it has not arrived."""
         place, last = self.places[stage][what.chunk], self.pipe.stages * self.pipe.chunks - 1
         if what.kind == FORWARD:
             return 0.0 if place == 0 else self.arrived.get((FORTH, what.microbatch, place))
@@ -182,7 +185,7 @@ class _Execution:
         return 0.0 if place == last else self.arrived.get((BACK, what.microbatch, place))
 
     def _run(self, stage: int, what: Pass, ready: float) -> list[int]:
-        """Runs a pass and hands over what it gives; returns the stages that may go on now."""
+        """Runs a pass and sends its result; returns the stages that can go on now."""
         start = max(ready, self.free.get((stage, COMPUTE), 0.0))
         end = start + self.work[stage][what.chunk].of(what.kind)
         self._note(stage, COMPUTE, what, start, end)
@@ -201,7 +204,7 @@ class _Execution:
         return [other] if other != stage else []
 
     def _sent(self, stage: int, what: Pass, direction: str, ready: float) -> float:
-        """Hands over what a pass gave; returns when it arrives."""
+        """Sends the result of a pass; returns the time at which it arrives."""
         if not self.send:
             return ready
         start = max(ready, self.free.get((stage, direction), 0.0))

@@ -1,4 +1,4 @@
-"""ZB-H1: 1F1B that puts off weight gradients, which no other stage waits for, to when a stage would be idle."""
+"""ZB-H1: 1F1B that delays weight gradients, for which no other stage waits, until a stage would be idle."""
 
 import numpy as np
 
@@ -18,9 +18,17 @@ def pipeline_idle_time__zero_bubble_h1(
     stage_send_time,
     blocking_stage_send_time,
 ):
-    """Waiting in a step of ZB-H1: (p−1)·(F + B − W) for equal stages whose W is no longer than F.
+    """Idle time in a step of ZB-H1: (p − 1)·(F + B − W), where all stages are equal and W is no longer than F.
 
-    Weight gradients wait for no other stage: they fill the end. Source: arXiv 2401.10241, section 2.2 and table 2.
+        idle = max over stages s of [before + wait + max(end, 0) + m·(work of s − work of the bottleneck stage)],
+        wait = max(T − k·F, 0) + max(T − k·(B + W), 0), F and B with blocking sends,
+        end = B of the i stages before s + i·send + W of the first stage − (i + 1)·W of s.
+
+    `before` is the forward time of a micro-batch through the i stages before s with its sends; T is its time through
+    the k stages after s and back, without W; m is the number of micro-batches. The delayed weight gradients fill the
+    end of the step.
+
+    Source: arXiv 2401.10241, section 2.1 and table 2.
     """
     forward, back, weight = pass_times
     m, found, first = microbatches_per_flush, [], pipeline_stages[0]
@@ -35,19 +43,21 @@ def pipeline_idle_time__zero_bubble_h1(
 
 
 def round_trip_idle_time(behind, passes, forward, backward):
-    """Idle time until the first gradient comes back, and behind the last forward pass, of a stage with work meanwhile.
+    """Idle time of a stage until the first gradient comes back, and after its last forward pass, with work in between.
 
-    `behind` is what a micro-batch takes on the way to the last stage and back, and `passes` are done meanwhile.
+    `behind` is the time of a micro-batch to the last stage and back; the stage runs `passes` other passes meanwhile.
     """
     return np.maximum(behind - passes * forward, 0) + np.maximum(behind - passes * backward, 0)
 
 
 @records(**ZERO_BUBBLE_H1)
 def stage_microbatches_in_flight__zero_bubble_h1(pipeline_stages, pipeline_parallel_degree, microbatches_per_flush):
-    """Micro-batches that each stage holds until the weight gradient: as many everywhere as 1F1B on the first.
+    """Micro-batches that each stage holds until their weight gradients are done: as many as the first stage of 1F1B.
 
-    Assumes that a weight gradient needs all that is kept, the output head's too; a framework may do that one at once,
-    and keeps less. Source: arXiv 2401.10241, table 2 (p·M_B).
+    Assumes that a weight gradient needs all that is kept, also in the output head. A framework that computes the weight
+    gradient of the head at once keeps less.
+
+    Source: arXiv 2401.10241, table 2 (p·M_B).
     """
     held = np.minimum(pipeline_parallel_degree, microbatches_per_flush)
     return alike(pipeline_stages, held, held)
@@ -55,22 +65,22 @@ def stage_microbatches_in_flight__zero_bubble_h1(pipeline_stages, pipeline_paral
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **ZERO_BUBBLE_H1)
 def only_1f1b_interleaves__zero_bubble_h1(virtual_pipeline_stages):
-    """Only the schedule 1f1b has virtual stages; zero_bubble_h1 has one chunk of layers a stage.
+    """Only the schedule 1f1b has virtual stages; zero_bubble_h1 has one chunk of layers on each stage.
 
-    Source: arXiv 2401.10241.
+    Source: arXiv 2401.10241, section 2.1.
     """
     return virtual_pipeline_stages == 1
 
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_H1)
 def zero_bubble_needs_stages__zero_bubble_h1(pipeline_parallel_degree):
-    """There are several stages, or there is no bubble. Source: arXiv 2401.10241."""
+    """There are several stages; with a single stage there is no bubble. Source: arXiv 2401.10241, section 2.1."""
     return pipeline_parallel_degree > 1
 
 
 @quantity("boolean", constrains="microbatch_size", **ZERO_BUBBLE_H1)
 def zero_bubble_needs_microbatches__zero_bubble_h1(microbatch_size, microbatches_per_flush, pipeline_parallel_degree):
-    """There are at least as many micro-batches as stages. Source: arXiv 2401.10241, section 2.2."""
+    """There are at least as many micro-batches as stages. Source: arXiv 2401.10241, section 2.1."""
     return microbatch_size * (microbatches_per_flush - pipeline_parallel_degree) >= 0
 
 
@@ -78,7 +88,9 @@ def zero_bubble_needs_microbatches__zero_bubble_h1(microbatch_size, microbatches
 
 
 def order(pipe: Pipe, stage: int) -> Order:
-    """One forward, one backward, with as many weight gradients put off as stages lie before: they fill the end.
+    """One forward pass, one backward pass, with the weight gradients of some micro-batches delayed.
+
+    A stage delays as many of them as there are stages before it. They fill the end of the step.
 
     Source: arXiv 2401.10241, section 2.1 (ZB-H1).
     """

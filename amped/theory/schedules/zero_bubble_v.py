@@ -1,6 +1,7 @@
 """Zero bubbles in the form of a V: the first stage has the first chunk and the last, with embedding and output head.
 
-Every chunk has as many layers. What the V changes of parameters and memory is on the pages of those chapters.
+Every chunk has equally many layers. The chapters `stages` and `memory` have what the V changes in parameters and in
+memory.
 """
 
 import numpy as np
@@ -22,10 +23,17 @@ def pipeline_idle_time__zero_bubble_v(
     blocking_stage_send_time,
     pipeline_parallel_degree,
 ):
-    """Idle time in a step of a V of chunks: little where F = B = W; the first stage may hide that of the others.
+    """Idle time in a step of a V of chunks (V-ZB): short if F = B = W.
 
-    Stages between hand over twice as often as the ends. Fitted to the event-driven twin, and exact there for equal
-    stages with W and F no longer than B.
+        idle = max(A + S − (m − p + 1)·e, max((p − 2)·w, (p − 1)·(b − w) − w, 0)) + 2·(p − 1)·send,
+        A = max((p − 1)·max(b, 2·b − 2·w), f + (p − 2)·max(2·f − b, w)),
+        S = 2·m·blocking send, if p > 2.
+
+    p and m are the stages and the micro-batches. f, b and w are the three passes through a chunk, and e is the
+    additional work of the first stage, which has both ends of the network; e can hide the idle time of the other
+    stages. S is the cost of the stages between, which send twice as often as the ends. The equation is fitted to the
+    simulation in `timeline.py`; it is exact for equal stages with w and f no longer than b.
+
     Source: arXiv 2405.15362, section 3 (V-ZB).
     """
     p, s = pipeline_parallel_degree, pipeline_stages[0]
@@ -40,7 +48,7 @@ def pipeline_idle_time__zero_bubble_v(
 
 @quantity("count", **ZERO_BUBBLE_V)
 def handovers_per_microbatch__zero_bubble_v(pipeline_parallel_degree):
-    """Hand-overs of the first stage for a micro-batch: forward from one chunk and backward from the other.
+    """Sends of the first stage for a micro-batch: forward from one chunk, and backward from the other chunk.
 
     Source: arXiv 2405.15362, section 3.
     """
@@ -51,7 +59,7 @@ def handovers_per_microbatch__zero_bubble_v(pipeline_parallel_degree):
 def overlapped_stage_send_time__zero_bubble_v(
     stage_send_time, pipeline_parallel_degree, free_stage_forward_time, overlap_pipeline_communication
 ):
-    """Time of a hand-over beside computation; stages between the ends hand over twice as often as they.
+    """Time of a send that runs beside computation; the stages between send twice as often as the first and the last.
 
     Source: Megatron-Core, --overlap-p2p-communication.
     """
@@ -61,9 +69,11 @@ def overlapped_stage_send_time__zero_bubble_v(
 
 @records(**ZERO_BUBBLE_V)
 def stage_microbatches_in_flight__zero_bubble_v(pipeline_stages, pipeline_parallel_degree, microbatches_per_flush):
-    """Micro-batches that each stage holds: 2·p halves of its layers. The embedding lies in the first half.
+    """Micro-batches that each stage holds: 2·p chunks, of half a stage each. The embedding is in the first chunk.
 
-    Either all halves held are first ones, or one has come back to the output head, whose gradients follow at once.
+    Either all chunks held are first chunks, or one micro-batch has come back to the output head, whose gradients follow
+    at once.
+
     Source: arXiv 2405.15362, section 3 and table 1 (V-ZB).
     """
     p = pipeline_parallel_degree
@@ -76,22 +86,22 @@ def stage_microbatches_in_flight__zero_bubble_v(pipeline_stages, pipeline_parall
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **ZERO_BUBBLE_V)
 def only_1f1b_interleaves__zero_bubble_v(virtual_pipeline_stages):
-    """Only the schedule 1f1b has virtual stages; zero_bubble_v has its two chunks a stage by itself.
+    """Only the schedule 1f1b has virtual stages; zero_bubble_v always has two chunks on each stage.
 
-    Source: arXiv 2405.15362.
+    Source: arXiv 2405.15362, section 3.
     """
     return virtual_pipeline_stages == 1
 
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V)
 def zero_bubble_needs_stages__zero_bubble_v(pipeline_parallel_degree):
-    """There are several stages, or there is no bubble. Source: arXiv 2405.15362."""
+    """There are several stages; with a single stage there is no bubble. Source: arXiv 2405.15362, section 3."""
     return pipeline_parallel_degree > 1
 
 
 @quantity("boolean", constrains="microbatch_size", **ZERO_BUBBLE_V)
 def zero_bubble_needs_microbatches__zero_bubble_v(microbatch_size, microbatches_per_flush, pipeline_parallel_degree):
-    """There are micro-batches to fill the V before the first comes back: 2·p − 1 or more.
+    """There are enough micro-batches to fill the V before the first gradient comes back: at least 2·p − 1.
 
     Source: torch.distributed.pipelining, ScheduleZBVZeroBubble.
     """
@@ -100,14 +110,14 @@ def zero_bubble_needs_microbatches__zero_bubble_v(microbatch_size, microbatches_
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V)
 def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest_stage_layers):
-    """Each of the two chunks of each stage has as many layers. Source: arXiv 2405.15362, section 3."""
+    """Each of the two chunks of each stage has as many layers as the others. Source: arXiv 2405.15362, section 3."""
     even = largest_stage_layers == layers / pipeline_parallel_degree
     return (np.mod(layers, 2 * pipeline_parallel_degree) == 0) & even
 
 
 @quantity("boolean", constrains="multi_token_prediction_layers", **ZERO_BUBBLE_V)
 def multi_token_prediction_follows_the_last_stage__zero_bubble_v(multi_token_prediction_layers):
-    """In the form of a V the first stage has the output head, and no modules that predict further tokens.
+    """There are no modules of multi-token prediction in a V, whose first stage has the output head.
 
     Source: arXiv 2405.15362, section 3.
     """
@@ -118,7 +128,7 @@ def multi_token_prediction_follows_the_last_stage__zero_bubble_v(multi_token_pre
 
 
 class _Counted:
-    """A list of passes, each the next micro-batch of its kind and chunk."""
+    """A list of passes that numbers the micro-batches of each kind of pass and chunk."""
 
     def __init__(self) -> None:
         self.order: Order = []
@@ -130,16 +140,17 @@ class _Counted:
             self.count[kind, chunk] += 1
 
 
-# What a stage of a V does in turn: forward through a chunk, and both gradients of one.
+# What a stage of a V runs in turn: the forward pass of a chunk, and both gradients of a chunk.
 DOWN, UP = (FORWARD, 0), (FORWARD, 1)
 BACK_DOWN, BACK_UP = ((INPUT, 0), (WEIGHT, 0)), ((INPUT, 1), (WEIGHT, 1))
 
 
 def order(pipe: Pipe, stage: int) -> Order:
-    """Two chunks a stage, the second on the way back from the last stage to the first; weight gradients fill the end.
+    """The passes of a stage with two chunks, the second on the way back from the last stage to the first stage.
 
-    Needs at least 2·p − 1 micro-batches. Source: arXiv 2405.15362, section 3 (V-ZB); the order of
-    torch.distributed.pipelining, ScheduleZBVZeroBubble.
+    Weight gradients fill the end. The schedule needs at least 2·p − 1 micro-batches.
+
+    Source: arXiv 2405.15362, section 3 (V-ZB); the order of torch.distributed.pipelining, ScheduleZBVZeroBubble.
     """
     taken, count = (made := _Counted()).take, made.count
     behind = pipe.stages - stage
@@ -153,5 +164,5 @@ def order(pipe: Pipe, stage: int) -> Order:
 
 
 def turns(pipe: Pipe, chunk: int, stage: int) -> int:
-    """Place of a chunk among all of a V: down to the last stage, and from there back."""
+    """Place of a chunk among all chunks of a V: down to the last stage, and from there back to the first stage."""
     return stage if chunk == 0 else 2 * pipe.stages - 1 - stage

@@ -1,6 +1,7 @@
 """Layers of each pipeline stage: even, with a first and a last stage of their own, or as a layout lists them.
 
-A layout's text is structure, as a choice is: its length is that of the records made of it.
+The text of a layout is structure, like a choice: the number of stages that it lists is the number of records made of
+it.
 """
 
 import numpy as np
@@ -11,21 +12,24 @@ from amped.theory.records import latest, total
 from amped.theory.stage_records import NO, YES, Ends, Stage, ends_of, had
 
 ENDS = ("first", "last")
-# Feed-forward networks of layers, as in the names of quantities.
+# Kinds of feed-forward networks, as in the names of quantities.
 KINDS = ("dense", "MoE")
 
 
 @family(END=ENDS, OTHER=("last", "first"))
 @quantity("count", category=MAPPING, when_given=("number_of_OTHER_stage_layers",))
 def number_of_END_stage_layers__beside_the_OTHER(layers, pipeline_parallel_degree, number_of_OTHER_stage_layers):
-    """Layers of the END pipeline stage: as many as of each but the OTHER. Source: Megatron-Core, pipeline layout."""
+    """Layers of the END pipeline stage: as many as each of the other stages but the OTHER, whose layers are given.
+
+    Source: Megatron-Core, pipeline layout.
+    """
     return (layers - number_of_OTHER_stage_layers) / np.maximum(pipeline_parallel_degree - 1, 1)
 
 
 @family(END=ENDS)
 @quantity("count")
 def END_stage_layers(layers, pipeline_parallel_degree, number_of_END_stage_layers):
-    """Layers of the END pipeline stage; all, where it is the only one. Source: definition."""
+    """Layers of the END pipeline stage; all layers if it is the only stage. Source: definition."""
     return np.where(pipeline_parallel_degree > 1, number_of_END_stage_layers, layers)
 
 
@@ -38,13 +42,13 @@ def middle_stage_layers(layers, pipeline_parallel_degree, first_stage_layers, la
 
 @quantity("count")
 def largest_stage_layers(first_stage_layers, middle_stage_layers, last_stage_layers):
-    """Layers of the stage that has most. Source: definition."""
+    """Layers of the stage that has most layers. Source: definition."""
     return np.maximum(np.maximum(first_stage_layers, middle_stage_layers), last_stage_layers)
 
 
 @records()
 def stage_ends():
-    """The ends of the network that the first and the last of several stages have.
+    """The ends of the network on the first and on the last of several stages: the embedding and the output head.
 
     Source: arXiv 2104.04473, section 2.2.
     """
@@ -53,7 +57,7 @@ def stage_ends():
 
 @records(**ZERO_BUBBLE_V)
 def stage_ends__zero_bubble_v():
-    """The ends of the network: the first stage has both, and the V turns in the last.
+    """The ends of the network in a V: the first stage has both, and the last stage, where the V turns, has none.
 
     Source: arXiv 2405.15362, section 3.
     """
@@ -64,11 +68,13 @@ def stage_ends__zero_bubble_v():
 def pipeline_stages(
     layers, pipeline_parallel_degree, first_stage_layers, middle_stage_layers, last_stage_layers, stage_ends
 ):
-    """The stages: the first, those between, which are alike, and the last. One that is alone is the last.
+    """The pipeline stages as three records: the first stage, the stages between (all alike), and the last stage.
 
-    Where there are none between, the last stands for them. Source: definition. Differs: of those between the last one
-    sets the pace; with hand-overs beside computation another may be done later, by less than all hand-overs of a
-    micro-batch.
+    A single stage is described by the last record. Where there are no stages between, the second record equals the last
+    stage.
+
+    Source: definition. Differs: the last of the stages between stands for all of them. With sends beside computation
+    another may be done later, by less than all sends of a micro-batch.
     """
     (start, end), last = stage_ends, pipeline_parallel_degree - 1
     between, alone = 1.0 * (pipeline_parallel_degree > 2), 1.0 * (pipeline_parallel_degree == 1)
@@ -89,42 +95,45 @@ def pipeline_stages(
 
 @quantity("count", **LISTED)
 def number_of_listed_stages(pipeline_layout):
-    """Stages that the layout lists. Source: definition."""
+    """Number of stages that the layout lists. Source: definition."""
     return len(pipeline_layout)
 
 
 @quantity("count", **LISTED)
 def number_of_listed_layers(pipeline_layout):
-    """Layers of all stages that the layout lists. Source: definition."""
+    """Number of layers of all stages that the layout lists. Source: definition."""
     return layers_of(pipeline_layout)
 
 
 def layers_of(shares):
-    """Layers of some listed stages together. Source: definition."""
+    """Number of layers of some listed stages together. Source: definition."""
     return total([0.0, *(share.layers for share in shares)])
 
 
 @quantity("count", **LISTED)
 def first_listed_layers(pipeline_layout):
-    """Layers that the layout lists first. Source: definition."""
+    """Layers of the first stage that the layout lists. Source: definition."""
     return pipeline_layout[0].layers
 
 
 @quantity("count", **LISTED)
 def last_listed_layers(pipeline_layout):
-    """Layers that the layout lists last. Source: definition."""
+    """Layers of the last stage that the layout lists. Source: definition."""
     return pipeline_layout[-1].layers
 
 
 @quantity("count", **LISTED)
 def middle_stage_layers__of_layout(pipeline_layout):
-    """Layers of the stage between first and last that has most. Source: Megatron-Core, pipeline layout."""
+    """Layers of the stage with most layers among the stages between the first and the last.
+
+    Source: Megatron-Core, pipeline layout.
+    """
     return latest([0.0, *(share.layers for share in pipeline_layout[1:-1])])
 
 
 @records(**LISTED)
 def pipeline_stages__of_layout(pipeline_layout, stage_ends):
-    """All stages of the layout, each by itself. Source: Megatron-Core, pipeline layout."""
+    """The pipeline stages that the layout lists, one record each. Source: Megatron-Core, pipeline layout."""
     stages, last, none = [], len(pipeline_layout) - 1, tuple(0.0 * kind for kind in pipeline_layout[0].kinds)
     for place, share in enumerate(pipeline_layout):
         before, after = (added(none, shares) for shares in (pipeline_layout[:place], pipeline_layout[place + 1 :]))
@@ -144,7 +153,7 @@ def added(none, shares):
 @family(KIND=KINDS)
 @quantity("count")
 def KIND_stage_layers(number_of_KIND_layers, multi_token_prediction_KIND_layers, pipeline_parallel_degree):
-    """Layers with a KIND feed-forward network on one pipeline stage, on average. Source: definition."""
+    """Layers with a KIND feed-forward network on one pipeline stage, averaged over the stages. Source: definition."""
     return (number_of_KIND_layers + multi_token_prediction_KIND_layers) / pipeline_parallel_degree
 
 
@@ -156,9 +165,10 @@ def attention_passes(
     pipeline_parallel_degree,
     number_of_microbatches_per_minibatch,
 ):
-    """Times that an accelerator runs an attention forward in a step; one over an encoder's output has the same shape.
+    """Forward passes through an attention on an accelerator in a step, averaged over the stages.
 
-    Assumes that both stacks see `context` tokens.
+    Cross-attention over an encoder's output counts like any other attention: both stacks are assumed to see `context`
+    tokens.
 
     Source: arXiv 1706.03762, section 3.1.
     """
@@ -169,7 +179,10 @@ def attention_passes(
 @family(KIND=KINDS)
 @quantity("count")
 def KIND_layer_passes(KIND_stage_layers, number_of_microbatches_per_minibatch):
-    """Times that an accelerator runs a KIND feed-forward network forward in a step. Source: definition."""
+    """Forward passes through a KIND feed-forward network on an accelerator in a step, averaged over the stages.
+
+    Source: definition.
+    """
     return KIND_stage_layers * number_of_microbatches_per_minibatch
 
 
@@ -178,13 +191,13 @@ def KIND_layer_passes(KIND_stage_layers, number_of_microbatches_per_minibatch):
 
 @quantity("boolean", constrains="pipeline_parallel_degree", when_given=("pipeline_layout",))
 def the_layout_lists_every_stage(number_of_listed_stages, pipeline_parallel_degree):
-    """The layout has a number of layers for each pipeline stage. Source: Megatron-Core, pipeline layout."""
+    """The layout lists the layers of every pipeline stage. Source: Megatron-Core, pipeline layout."""
     return number_of_listed_stages == pipeline_parallel_degree
 
 
 @quantity("boolean", constrains="layers", when_given=("pipeline_layout",))
 def the_layout_lists_every_layer(number_of_listed_layers, layers):
-    """The stages of the layout have all layers. Source: Megatron-Core, pipeline layout."""
+    """The stages of the layout have all layers of the network together. Source: Megatron-Core, pipeline layout."""
     return number_of_listed_layers == layers
 
 
@@ -204,7 +217,9 @@ def layers_divide_by_stages_and_chunks(
     middle_stage_layers,
     last_stage_layers,
 ):
-    """Each stage has layers, together all of them, those between first and last equally many, and its chunks as many.
+    """Each stage has whole layers, at least one, and equally many in each of its chunks.
+
+    Together the stages have all layers. The stages between the first and the last have equally many.
 
     Source: arXiv 2104.04473, section 2.2.
     """

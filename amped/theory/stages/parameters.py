@@ -16,7 +16,10 @@ def non_expert_parameters_per_layer(non_expert_layer_parameters, layers):
 
 @quantity("count")
 def expert_parameters_per_layer(number_of_MoE_layers, number_of_experts, expert_parameters, layers):
-    """Parameters of the routed experts of one layer, averaged over the layers. Source: arXiv 2006.16668."""
+    """Parameters of the routed experts of one layer, averaged over the layers.
+
+    Source: arXiv 2006.16668, section 2.2.
+    """
     return number_of_MoE_layers * number_of_experts * expert_parameters / layers
 
 
@@ -33,9 +36,9 @@ def parameter_groups(
     expert_gradient_shards,
     expert_optimizer_state_shards,
 ):
-    """The parameters that accelerators share, and those of the routed experts: how each are cut and shared out.
+    """The two groups of parameters, routed experts and all others, each with how it is split and sharded.
 
-    Source: arXiv 1910.02054, section 5; arXiv 2006.16668.
+    Source: arXiv 1910.02054, section 5; arXiv 2006.16668, section 3.
     """
     shards = weight_shards, gradient_shards, optimizer_state_shards
     expert_shards = expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards
@@ -61,7 +64,7 @@ def model_states(
 ):
     """Bytes of a parameter's weight, gradient and optimizer states, each with its shards and its offloaded share.
 
-    Source: arXiv 1910.02054, section 5; arXiv 2101.06840 (offload). Differs: AMPeD shares out always.
+    Source: arXiv 1910.02054, section 5; arXiv 2101.06840, section 3 (offload). Differs: AMPeD always shards all states.
     """
     shared, expert = parameter_groups
     s = optimizer_states_per_parameter * optimizer_state_precision
@@ -82,7 +85,7 @@ def model_states(
 
 @records()
 def device_states(model_states):
-    """All states of a parameter together that lie on the accelerator. Source: arXiv 1910.02054, section 5."""
+    """Bytes of all states of a parameter together that lie on the accelerator. Source: arXiv 1910.02054, section 5."""
     kept = [(state.shared, state.expert, 1 - state.offload) for state in model_states]
     shared, expert = total(s * here for s, _, here in kept), total(e * here for _, e, here in kept)
     return (ModelState("all", shared, expert, 0.0),)
@@ -90,13 +93,13 @@ def device_states(model_states):
 
 @records()
 def layer_parameters(non_expert_parameters_per_layer, expert_parameters_per_layer):
-    """Parameters of a layer, before model parallelism cuts them. Source: definition."""
+    """Parameters of a layer, before model parallelism splits them. Source: definition."""
     return (Parameters("layer", non_expert_parameters_per_layer, expert_parameters_per_layer),)
 
 
 @quantity("count", **LISTED)
 def output_head_stage_parameters__of_layout(output_head_parameters, multi_token_prediction_parameters):
-    """Parameters of the output head's own stage: the layout places modules that predict further tokens by themselves.
+    """Parameters of the output head on its stage; the layout itself places the modules of multi-token prediction.
 
     Source: Megatron-Core, pipeline layout (m).
     """
@@ -107,7 +110,10 @@ def output_head_stage_parameters__of_layout(output_head_parameters, multi_token_
 def multi_token_prediction_module(
     layer_parameters__of_each_kind, multi_token_prediction_parameters, multi_token_prediction_layers
 ):
-    """Parameters of a module that predicts further tokens, with a layer of the last kind. Source: arXiv 2412.19437."""
+    """Parameters of a module of multi-token prediction, with a layer of the last kind.
+
+    Source: arXiv 2412.19437, section 2.2.
+    """
     *_, layer = layer_parameters__of_each_kind
     return (
         Parameters(
@@ -118,7 +124,10 @@ def multi_token_prediction_module(
 
 @records(**LISTED)
 def kind_parameters__of_layout(layer_parameters__of_each_kind, multi_token_prediction_module):
-    """Parameters of a layer of each kind, and of a module that predicts further tokens. Source: arXiv 2412.19437."""
+    """Parameters of a layer of each kind, and of a module of multi-token prediction.
+
+    Source: arXiv 2412.19437, section 2.2.
+    """
     return (*layer_parameters__of_each_kind, *multi_token_prediction_module)
 
 
@@ -133,9 +142,11 @@ def stage_parameters(
     output_head_stage_expert_parameters,
     replicated_embedding,
 ):
-    """Parameters of each stage: layers, embedding and output head, which holds a tied embedding once more.
+    """Parameters of each stage: layers, embedding and output head.
 
-    Source: arXiv 1909.08053; Megatron-LM, embedding group.
+    An output head that is on another stage than the embedding has a copy of a tied embedding.
+
+    Source: arXiv 1909.08053, section 3; Megatron-LM, embedding group.
     """
     shared, expert = parameter_groups
     embedding = embedding_parameters * np.where(replicated_embedding > 0, shared.split_degree, 1)
@@ -152,15 +163,18 @@ def stage_parameters(
 
 @quantity("count")
 def tied_embedding_parameters(tied_embeddings, vocabulary_size, embedding_dimension):
-    """Parameters that the embedding and the output head have in common. Source: arXiv 1608.05859."""
+    """Parameters that the embedding and the output head have in common.
+
+    Source: arXiv 1608.05859, section on weight tying.
+    """
     return tied_embeddings * vocabulary_size * embedding_dimension
 
 
 @quantity("count")
 def non_expert_parameters_per_accelerator(stage_parameters):
-    """Parameters of one accelerator without the routed experts, unsharded by ZeRO, on the stage that has most.
+    """Parameters of one accelerator without routed experts, before ZeRO shards them, on the stage with most of them.
 
-    Source: arXiv 1909.08053.
+    Source: arXiv 1909.08053, section 3.
     """
     return latest(held.shared for held in stage_parameters)
 
@@ -169,9 +183,9 @@ def non_expert_parameters_per_accelerator(stage_parameters):
 def expert_parameters_per_accelerator(
     largest_stage_layers, expert_parameters_per_layer, expert_split_degree, multi_token_prediction_expert_parameters
 ):
-    """Parameters of the routed experts of one accelerator, not sharded by ZeRO, on the stage with most layers.
+    """Parameters of the routed experts of one accelerator, before ZeRO shards them, on the stage with most layers.
 
-    Source: arXiv 2006.16668; arXiv 2412.19437 (modules that predict further tokens).
+    Source: arXiv 2006.16668, section 3; arXiv 2412.19437, section 2.2 (modules of multi-token prediction).
     """
     layers = largest_stage_layers * expert_parameters_per_layer
     return (layers + multi_token_prediction_expert_parameters) / expert_split_degree
@@ -179,16 +193,19 @@ def expert_parameters_per_accelerator(
 
 @quantity("count", **LISTED)
 def expert_parameters_per_accelerator__of_layout(stage_parameters):
-    """Parameters of the routed experts of one accelerator, not sharded by ZeRO, on the stage that has most of them.
+    """Parameters of the routed experts of one accelerator, before ZeRO shards them, on the stage that has most of them.
 
-    Source: arXiv 2006.16668.
+    Source: arXiv 2006.16668, section 3.
     """
     return latest(held.expert for held in stage_parameters)
 
 
 @quantity("count")
 def updated_parameters(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, parameter_groups):
-    """Parameters whose states one accelerator holds, itself or on its host. Source: arXiv 1910.02054, section 5.1."""
+    """Parameters whose optimizer states one accelerator holds, itself or on its host.
+
+    Source: arXiv 1910.02054, section 5.1.
+    """
     shared, expert = parameter_groups
     experts = expert_parameters_per_accelerator / expert.optimizer_state_shards
     return non_expert_parameters_per_accelerator / shared.optimizer_state_shards + experts

@@ -14,16 +14,16 @@ def busy_fraction(
 
 @quantity("W")
 def average_power_per_accelerator(thermal_design_power, idle_power_fraction, busy_fraction):
-    """Power of one accelerator over a step: the design power while it computes, idle power while it waits.
+    """Average power of one accelerator over a step: design power while it computes, idle power while it waits.
 
-    Source: definition, linear in the time that it computes.
+    Source: assumption: the power is linear in the time in which the accelerator computes.
     """
     return thermal_design_power * (idle_power_fraction + (1 - idle_power_fraction) * busy_fraction)
 
 
 @quantity("J")
 def energy(average_power_per_accelerator, number_of_accelerators, training_time):
-    """Energy of all accelerators over the training; hosts, network and cooling are left out. Source: definition."""
+    """Energy of all accelerators over the training, without hosts, network and cooling. Source: definition."""
     return average_power_per_accelerator * number_of_accelerators * training_time
 
 

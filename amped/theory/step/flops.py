@@ -1,4 +1,4 @@
-"""Floating-point operations of a step on one accelerator: those a training needs, and those it does."""
+"""Floating-point operations of a step on one accelerator: those that a training needs, and those that it does."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from amped.theory.records import total
 
 
 def all_of(gemms):
-    """Multiply-accumulates of several products. Source: definition."""
+    """Multiply-accumulates of several matrix products. Source: definition."""
     return total(gemm.multiply_accumulates for gemm in gemms)
 
 
@@ -30,9 +30,11 @@ def layer_multiply_accumulates(
 
 @quantity("count")
 def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_layer_passes):
-    """Multiply-accumulates of routed experts on one accelerator beyond those that its visits need, in a step.
+    """Multiply-accumulates of routed experts on one accelerator, in a step, beyond those that balanced experts need.
 
-    Source: arXiv 2006.16668, section 2.2 (places that nobody takes). Visits that are dropped are not counted.
+    Visits that are dropped are not counted.
+
+    Source: arXiv 2006.16668, section 2.2 (expert capacity that no token uses).
     """
     _, up, down, *_ = expert_gemms
     return (
@@ -44,7 +46,7 @@ def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_la
 
 @quantity("count")
 def attention_multiply_accumulates(attention_gemms, attention_passes):
-    """Multiply-accumulates of scores and values, the part of a layer that grows with the context squared.
+    """Multiply-accumulates of scores and weighted values; in a layer they grow with the square of the context.
 
     Source: AMPeD, computation time.
     """
@@ -59,9 +61,9 @@ def output_head_multiply_accumulates(
     pipeline_parallel_degree,
     multi_token_prediction_layers,
 ):
-    """Multiply-accumulates of the output head on one accelerator, forward, in a step, spread over the stages.
+    """Multiply-accumulates of the output head on one accelerator, forward, in a step, averaged over the stages.
 
-    Source: arXiv 2104.04473, appendix. Differs: in Megatron-LM the last stage has the head alone.
+    Source: arXiv 2104.04473, appendix. Differs: in Megatron-LM only the last stage has the output head.
     """
     calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
     head = all_of(output_head_gemms) * (1 + multi_token_prediction_layers)
@@ -70,7 +72,7 @@ def output_head_multiply_accumulates(
 
 @quantity("1", choice="attention_flop_convention", value="full")
 def counted_score_fraction__full(windowed_layer_fraction, effective_attention_window, context):
-    """Share of the scores whose FLOPs are counted: all, in windowed layers those of a window for each token.
+    """Share of the scores whose FLOPs are counted: all scores, and in windowed layers a whole window for each token.
 
     Source: arXiv 2104.04473, eq. 3.
     """
@@ -84,7 +86,7 @@ def counted_layer_multiply_accumulates(
     counted_score_fraction,
     surplus_expert_multiply_accumulates,
 ):
-    """Multiply-accumulates of the layers forward, as the FLOP convention counts them, with balanced experts.
+    """Multiply-accumulates of the layers, forward, as the FLOP convention counts them, with balanced experts.
 
     Source: arXiv 2104.04473, appendix.
     """
@@ -96,7 +98,7 @@ def counted_layer_multiply_accumulates(
 def model_flops_per_accelerator(
     flops_per_multiply_accumulate, counted_layer_multiply_accumulates, output_head_multiply_accumulates
 ):
-    """FLOPs a step needs on one accelerator, nothing counted twice: forward, and twice as much backward.
+    """FLOPs that a step needs on one accelerator, without recomputation: a forward pass, and twice as many backward.
 
     Source: arXiv 2104.04473, appendix (72·B·s·L·h²…).
     """
@@ -112,7 +114,10 @@ def recomputed_multiply_accumulates(
     recomputed_attention_core_fraction,
     recomputed_product_fraction,
 ):
-    """Multiply-accumulates done again in a step: the layers' forward pass, scores and values, or of the others a share.
+    """Multiply-accumulates that recomputation does in a step.
+
+        recomputed = r·layers + c·core + q·(layers − core),
+        r, c, q = shares recomputed of whole layers, of the attention core, and of the products with weights.
 
     Source: arXiv 2104.04473, eq. 3 (96·B·s·L·h²…); arXiv 2205.05198, section 6.3.
     """
@@ -129,7 +134,7 @@ def recomputed_multiply_accumulates(
 def hardware_flops_per_accelerator(
     model_flops_per_accelerator, flops_per_multiply_accumulate, recomputed_multiply_accumulates
 ):
-    """FLOPs of a step on one accelerator, with what is computed again. Source: arXiv 2104.04473, eq. 3."""
+    """FLOPs of a step on one accelerator, with recomputation. Source: arXiv 2104.04473, eq. 3."""
     return model_flops_per_accelerator + flops_per_multiply_accumulate * recomputed_multiply_accumulates
 
 
@@ -137,5 +142,8 @@ def hardware_flops_per_accelerator(
 def attention_flops_fraction(
     attention_multiply_accumulates, flops_per_multiply_accumulate, model_flops_per_accelerator
 ):
-    """FLOPs of all scores and values forward as a share of the FLOPs counted for a step. Source: definition."""
+    """FLOPs of all scores and weighted values, forward, as a share of the FLOPs counted for a step.
+
+    Source: definition.
+    """
     return attention_multiply_accumulates * flops_per_multiply_accumulate / model_flops_per_accelerator

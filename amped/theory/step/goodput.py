@@ -1,4 +1,4 @@
-"""Goodput: what checkpoints and failures take of a training; nothing where nobody says how often it fails."""
+"""Goodput: the time that checkpoints and failures take from a training; none where failures are not given."""
 
 import numpy as np
 
@@ -9,13 +9,16 @@ FAILING = ("accelerator_mean_time_between_failures", "checkpoint_time", "restart
 
 @quantity("s")
 def time_between_failures(accelerator_mean_time_between_failures, number_of_accelerators):
-    """Mean time between failures of the whole machine, each of which stops the training. Source: definition."""
+    """Mean time between failures of the whole machine; each failure stops the training.
+
+    Source: definition, for independent failures.
+    """
     return accelerator_mean_time_between_failures / number_of_accelerators
 
 
 @quantity("s", category=SYSTEM)
 def checkpoint_interval_time(checkpoint_time, time_between_failures):
-    """Time of training between two checkpoints: the one that loses least, unless given.
+    """Time of training between two checkpoints: the interval that loses least time, unless given.
 
     Source: Young, CACM 17(9), 1974, eq. 6.
     """
@@ -24,7 +27,9 @@ def checkpoint_interval_time(checkpoint_time, time_between_failures):
 
 @quantity("1", when_given=FAILING)
 def goodput_fraction__failing(checkpoint_time, checkpoint_interval_time, restart_time, time_between_failures):
-    """Share of the time that brings the training forward, without checkpoints, restarts and lost half intervals.
+    """Share of the time that advances the training, without checkpoints, restarts and lost work.
+
+    A failure loses half an interval between checkpoints on average.
 
     Source: Daly, Future Generation Computer Systems 22(3), 2006, section 2 (first order).
     """

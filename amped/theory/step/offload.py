@@ -1,4 +1,4 @@
-"""Copies from and to the host in a step: on the bottleneck stage, and around the optimizer."""
+"""Copies to and from the host in a step: on the bottleneck stage, and around the optimizer."""
 
 from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import quantity
@@ -11,7 +11,9 @@ def hidden_offload_communication_time__operators(
     offload_fill_time,
     overlapped_update_offload_time,
 ):
-    """Copies from and to the host beside computation on the bottleneck stage, and beside the host's optimizer.
+    """Time in which copies to and from the host run beside computation of the bottleneck stage and of the optimizer.
+
+    The optimizer that copies run beside is the one on the host.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 6.2.
     """
@@ -27,7 +29,7 @@ def exposed_offload_communication_time__operators(
     update_offload_time,
     overlapped_update_offload_time,
 ):
-    """Copies from and to the host that the bottleneck stage waits for, and what the hidden ones slow down.
+    """Time in which the bottleneck stage waits for copies to and from the host, or is slowed down by hidden copies.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1.
     """

@@ -1,7 +1,7 @@
-"""Data parallelism beside computation: which gradients and weights travel in the time that layers left free.
+"""Overlap of data parallelism: which gradients and weights are communicated in the time that layers leave free.
 
-They travel while their links are free: beside computation, while the host is waited for, and where gradients have links
-of their own while tensor parallelism is waited for.
+They are communicated while their links are free: while the accelerator computes, while it waits for the host and, where
+gradients have links of their own, while it waits for tensor-parallel communication.
 """
 
 import numpy as np
@@ -16,10 +16,7 @@ from amped.theory.resources import beside
 def free_forward_time(
     compute_forward_time, bottleneck_stage_layer_passes, free_forward_time_per_layer, forward_time_per_layer
 ):
-    """Time of a step's forward passes in which no layer communicates on the links of gradients; at least this much.
-
-    Source: definition.
-    """
+    """Time of a step's forward passes in which the links of gradients are free; a lower bound. Source: definition."""
     layers = bottleneck_stage_layer_passes * (free_forward_time_per_layer - forward_time_per_layer)
     return np.maximum(compute_forward_time + layers, 0)
 
@@ -34,10 +31,7 @@ def free_backward_time(
     backward_time_per_layer,
     offload_fill_time,
 ):
-    """Time of a step's backward passes in which no layer communicates on the links of gradients; at least this much.
-
-    Source: definition.
-    """
+    """Time of a step's backward passes in which the links of gradients are free; a lower bound. Source: definition."""
     computed = compute_backward_time + weight_update_time + recomputation_time
     layers = bottleneck_stage_layer_passes * (free_backward_time_per_layer - backward_time_per_layer)
     return np.maximum(computed + layers + offload_fill_time, 0)
@@ -47,7 +41,7 @@ def free_backward_time(
 def gradient_communication_time(
     data_durations, gradients_are_scattered_each_microbatch, number_of_microbatches_per_minibatch
 ):
-    """Reduction of gradients in a step: once, and for each micro-batch where ZeRO shards them.
+    """Time to reduce gradients in a step: once or, where ZeRO shards gradients, for each micro-batch.
 
     Source: arXiv 1910.02054, section 7.
     """
@@ -59,7 +53,7 @@ def gradient_communication_time(
 def weight_communication_time(
     data_durations, weights_are_gathered_each_microbatch, number_of_microbatches_per_minibatch
 ):
-    """Gathering of weights in a step: once, and forward and backward of each micro-batch where ZeRO shards them.
+    """Time to gather weights in a step: once or, where ZeRO shards weights, forward and backward of each micro-batch.
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
@@ -74,11 +68,15 @@ def overlapped_microbatch_fraction(
     virtual_pipeline_stages,
     pipeline_parallel_degree,
 ):
-    """Share of the micro-batches beside which gradients travel: the last, or all where ZeRO shards them.
+    """Share of the micro-batches beside which gradients are communicated: the last, or all where ZeRO shards gradients.
 
-    With chunks of layers, those of a chunk are whole when the last round of micro-batches has left it: beside all other
-    chunks of that round. Source: arXiv 2006.15704, section 3.2.3; arXiv 1910.02054, section 7.2; Megatron-Core,
-    --overlap-grad-reduce (a bucket for each chunk).
+    With chunks of layers, the gradients of a chunk are complete when the last round of micro-batches has left the
+    chunk. They are communicated beside the other chunks of that round. With v chunks, p stages and m micro-batches:
+
+        fraction = ((v − 1)·p + 1) / (v·m).
+
+    Source: arXiv 2006.15704, section 3.2.3; arXiv 1910.02054, section 7.2; Megatron-Core, --overlap-grad-reduce (a
+    bucket for each chunk).
     """
     chunks = ((virtual_pipeline_stages - 1) * pipeline_parallel_degree + 1) / virtual_pipeline_stages
     return np.where(gradients_are_scattered_each_microbatch, 1, chunks / number_of_microbatches_per_minibatch)
@@ -86,7 +84,9 @@ def overlapped_microbatch_fraction(
 
 @quantity("1")
 def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding_fraction):
-    """Share of data-parallel communication that can overlap: all but the last layer's, of shards what is prefetched.
+    """Share of data-parallel communication that can overlap: that of all layers but one, as far as it is prefetched.
+
+    Only sharded weights need to be prefetched.
 
     Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
     """
@@ -95,9 +95,14 @@ def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding
 
 
 def overlappable_time(whole, able, free, chunks, microbatches):
-    """What of a step's messages may run beside it: of the last chunk no more than one micro-batch takes there.
+    """Time of messages in a step that can run beside computation, with several chunks of layers.
 
-    Source: definition; `able` is the share that has a layer beside it, `free` the time of all passes.
+        time = min(able·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
+
+    `able` is the share of the messages that has a layer beside it, and `free` the time of all passes. The messages of
+    the last chunk can run no longer than one micro-batch takes in that chunk.
+
+    Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
     others, own = (1 - 1 / chunks) * whole, free / (chunks * microbatches)
     return np.minimum(able * whole, others + own)
@@ -115,9 +120,14 @@ def overlapped_gradient_communication_time(
     number_of_microbatches_per_minibatch,
     pipeline_bubble_time,
 ):
-    """Reduction of gradients beside the backward pass; the last layer's has nothing left to hide behind.
+    """Time in which gradients are reduced beside the backward pass; the last layer's gradients cannot overlap.
 
-    Where each micro-batch has its own, also while the stage waits for others. Source: arXiv 2006.15704, section 3.2.
+        time = switch·min(overlappable time, fraction·free),
+        free = free backward time or, where ZeRO shards gradients, free backward time + bubble.
+
+    Where ZeRO shards gradients, each micro-batch has its own, and they also run while the stage waits in the bubble.
+
+    Source: arXiv 2006.15704, section 3.2.
     """
     sharded, whole = gradients_are_scattered_each_microbatch > 0, gradient_communication_time
     chunks = np.where(sharded, 1, virtual_pipeline_stages)
@@ -142,7 +152,14 @@ def overlapped_weight_communication_time(
     overlap_data_communication,
     pipeline_bubble_time,
 ):
-    """Gathering of weights beside the first round of forward passes, or beside all passes where ZeRO shards them.
+    """Time in which weights are gathered beside the first round of forward passes; sharded weights beside all passes.
+
+        time = switch·min(overlappable time, window),
+        window = forward·((v − 1)·p + 1) / (v·m), or where ZeRO shards weights
+        window = forward + free backward time + bubble − overlapped gradients.
+
+    `forward` is the free forward time without the sends between stages; v, p and m are the chunks of a stage, the
+    stages and the micro-batches.
 
     Source: arXiv 2304.11277, section 3.3; Megatron-Core, --overlap-param-gather (chunk by chunk).
     """

@@ -41,13 +41,13 @@ def weight_update_time__operators(
 
 @quantity("s", choice="performance_model", value="operators")
 def recomputation_time__operators(recomputation_time_per_layer, bottleneck_stage_layer_passes):
-    """Time to compute activations again on the bottleneck stage. Source: arXiv 2205.05198, section 5."""
+    """Time of the recomputation of activations on the bottleneck stage. Source: arXiv 2205.05198, section 5."""
     return bottleneck_stage_layer_passes * recomputation_time_per_layer
 
 
 @quantity("s", choice="performance_model", value="operators")
 def optimizer_time__operators(updating_time, host_time_per_step):
-    """Time of the optimizer step, all of it bound by memory, with what else the host does between steps.
+    """Time of the optimizer step, which memory bandwidth limits, and of the host's work between steps.
 
     Source: arXiv 1910.02054, section 3.1.
     """
@@ -65,7 +65,10 @@ def exposed_tensor_communication_time__operators(
     bottleneck_stage_embedding_passes,
     bottleneck_stage_output_head_passes,
 ):
-    """Tensor-parallel communication that the bottleneck stage waits for. Source: arXiv 2205.05198, section 4.2.2."""
+    """Time in which the bottleneck stage waits for tensor-parallel communication.
+
+    Source: arXiv 2205.05198, section 4.2.2.
+    """
     ends = (
         bottleneck_stage_embedding_passes + bottleneck_stage_output_head_passes
     ) * vocabulary_parallel_communication_time
@@ -77,7 +80,7 @@ def exposed_tensor_communication_time__operators(
 def hidden_KIND_communication_time__operators(
     overlapped_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """KIND-parallel communication beside computation on the bottleneck stage.
+    """Time in which KIND-parallel communication runs beside computation on the bottleneck stage.
 
     Source: arXiv 2205.05198, section 4.2.2 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2412.19437, section
     3.2.1 (expert).
@@ -90,9 +93,9 @@ def hidden_KIND_communication_time__operators(
 def exposed_KIND_communication_time__operators(
     exposed_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """KIND-parallel communication that the bottleneck stage waits for.
+    """Time in which the bottleneck stage waits for KIND-parallel communication.
 
-    Source: arXiv 2310.01889, section 3 (context); arXiv 2006.16668 (expert).
+    Source: arXiv 2310.01889, section 3 (context); arXiv 2006.16668, section 3 (expert).
     """
     return bottleneck_stage_layer_passes * exposed_KIND_communication_time_per_layer
 
@@ -101,7 +104,10 @@ def exposed_KIND_communication_time__operators(
 def hidden_pipeline_communication_time__operators(
     overlapped_stage_send_time, handovers_per_microbatch, number_of_microbatches_per_minibatch
 ):
-    """Hand-overs beside forward computation. Source: Megatron-Core, --overlap-p2p-communication."""
+    """Time in which sends between stages run beside forward computation.
+
+    Source: Megatron-Core, --overlap-p2p-communication.
+    """
     return overlapped_stage_send_time * handovers_per_microbatch * number_of_microbatches_per_minibatch
 
 
@@ -109,7 +115,10 @@ def hidden_pipeline_communication_time__operators(
 def exposed_pipeline_communication_time__operators(
     pipeline_communication_time, hidden_pipeline_communication_time, overlap_slowdown_fraction
 ):
-    """Hand-overs that stages wait for, and what the hidden ones slow down. Source: arXiv 2410.00273, section 3."""
+    """Time in which stages wait for sends between them, or are slowed down by hidden sends.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return pipeline_communication_time - hidden_pipeline_communication_time * (1 - overlap_slowdown_fraction)
 
 
@@ -120,7 +129,7 @@ def exposed_pipeline_communication_time__operators(
 def hidden_data_communication_time__operators(
     overlapped_gradient_communication_time, overlapped_weight_communication_time
 ):
-    """Data-parallel communication beside computation. Source: arXiv 2304.11277, section 3.3."""
+    """Time in which data-parallel communication runs beside computation. Source: arXiv 2304.11277, section 3.3."""
     return overlapped_gradient_communication_time + overlapped_weight_communication_time
 
 
@@ -128,7 +137,7 @@ def hidden_data_communication_time__operators(
 def exposed_data_communication_time__operators(
     gradient_communication_time, weight_communication_time, hidden_data_communication_time, overlap_slowdown_fraction
 ):
-    """Data-parallel communication that accelerators wait for, and what the hidden part slows down.
+    """Time in which accelerators wait for data-parallel communication, or are slowed down by its hidden part.
 
     Source: arXiv 2006.15704, section 3.2.
     """

@@ -1,4 +1,4 @@
-"""Totals: the time of a step and of the training, and how well the machine was used."""
+"""Totals: the time of a step and of the training, and how well the machine is used."""
 
 from amped.theory.quantity import quantity
 
@@ -18,7 +18,7 @@ def step_time(
     exposed_offload_communication_time,
     pipeline_bubble_time,
 ):
-    """Time of one optimizer step: the plain sum of its parts. Source: AMPeD, training time."""
+    """Time of one optimizer step: the sum of its parts. Source: AMPeD, training time."""
     compute = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time + optimizer_time
     communication = exposed_tensor_communication_time + exposed_pipeline_communication_time
     communication = communication + exposed_data_communication_time + exposed_context_communication_time
@@ -28,37 +28,37 @@ def step_time(
 
 @quantity("s")
 def training_time(number_of_steps, step_time, goodput_fraction):
-    """Time of the whole training, with what checkpoints and failures take. Source: AMPeD, training time."""
+    """Time of the whole training, with the time that checkpoints and failures take. Source: AMPeD, training time."""
     return number_of_steps * step_time / goodput_fraction
 
 
 @quantity("1/s")
 def tokens_per_second_per_accelerator(batch_size, context, step_time, number_of_accelerators):
-    """Tokens that one accelerator trains on in a second. Source: definition."""
+    """Tokens on which one accelerator trains in a second. Source: definition."""
     return batch_size * context / step_time / number_of_accelerators
 
 
 @quantity("flop/s")
 def model_flop_rate_per_accelerator(model_flops_per_accelerator, step_time):
-    """Useful FLOPs of one accelerator in a second. Source: arXiv 2204.02311, appendix B (MFU)."""
+    """Rate of one accelerator in the FLOPs that the model needs. Source: arXiv 2204.02311, appendix B (MFU)."""
     return model_flops_per_accelerator / step_time
 
 
 @quantity("flop/s")
 def hardware_flop_rate_per_accelerator(hardware_flops_per_accelerator, step_time):
-    """FLOPs of one accelerator in a second, with what is computed again. Source: arXiv 2104.04473, eq. 3."""
+    """Rate of one accelerator in the FLOPs that it does, with recomputation. Source: arXiv 2104.04473, eq. 3."""
     return hardware_flops_per_accelerator / step_time
 
 
 @quantity("1")
 def model_flops_utilization(model_flop_rate_per_accelerator, matrix_peak_flop_rate):
-    """Useful FLOPs as a share of the peak (MFU). Source: arXiv 2204.02311, appendix B."""
+    """Rate of the FLOPs that the model needs, as a share of the peak (MFU). Source: arXiv 2204.02311, appendix B."""
     return model_flop_rate_per_accelerator / matrix_peak_flop_rate
 
 
 @quantity("1")
 def hardware_flops_utilization(hardware_flop_rate_per_accelerator, matrix_peak_flop_rate):
-    """FLOPs with recomputation as a share of the peak (HFU). Source: arXiv 2205.05198, section 6.3."""
+    """Rate of the FLOPs with recomputation, as a share of the peak (HFU). Source: arXiv 2205.05198, section 6.3."""
     return hardware_flop_rate_per_accelerator / matrix_peak_flop_rate
 
 
@@ -66,7 +66,7 @@ def hardware_flops_utilization(hardware_flop_rate_per_accelerator, matrix_peak_f
 def model_flops_utilization_counting_all_scores(
     model_flops_utilization, attention_flops_fraction, counted_score_fraction
 ):
-    """Useful FLOPs as a share of the peak (MFU), whole attention counted. Source: arXiv 2104.04473, eq. 3."""
+    """Model FLOPs utilization (MFU) if all scores of attention are counted. Source: arXiv 2104.04473, eq. 3."""
     return model_flops_utilization * (1 + 3 * attention_flops_fraction * (1 - counted_score_fraction))
 
 
@@ -74,7 +74,7 @@ def model_flops_utilization_counting_all_scores(
 def model_flops_utilization_counting_causal_scores(
     model_flops_utilization, attention_flops_fraction, counted_score_fraction, causal_score_fraction
 ):
-    """Useful FLOPs as a share of the peak (MFU), the causal half of attention counted.
+    """Model FLOPs utilization (MFU) if only the causal half of the scores is counted.
 
     Source: arXiv 2307.08691, section 4.1.
     """
@@ -92,10 +92,7 @@ def hardware_flops_utilization_counting_all_scores(
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
 ):
-    """FLOPs with recomputation as a share of the peak (HFU), whole attention counted.
-
-    Source: arXiv 2104.04473, eq. 3.
-    """
+    """Hardware FLOPs utilization (HFU) if all scores of attention are counted. Source: arXiv 2104.04473, eq. 3."""
     passes = 3 + recomputed_layer_fraction + recomputed_attention_core_fraction
     more = passes * attention_flops_fraction * (1 - counted_score_fraction)
     return hardware_flops_utilization + model_flops_utilization * more
@@ -111,7 +108,7 @@ def hardware_flops_utilization_counting_causal_scores(
     recomputed_attention_core_fraction,
     causal_score_fraction,
 ):
-    """FLOPs with recomputation as a share of the peak (HFU), the causal half of attention counted.
+    """Hardware FLOPs utilization (HFU) if only the causal half of the scores is counted.
 
     Source: arXiv 2307.08691, section 4.1.
     """

@@ -1,4 +1,4 @@
-"""Attention in one kernel that keeps no scores; and the sinks that some software accounts for behind it."""
+"""Attention in one kernel that keeps no scores, and the kernels for attention sinks that some software adds."""
 
 from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, Work, streamed
 from amped.theory.places import EXCHANGED
@@ -7,13 +7,16 @@ from amped.theory.quantity import parameter, quantity, records
 
 @quantity("1")
 def fused_attentions_per_layer(attentions_per_layer, flash_attention):
-    """Attentions of a layer that are one kernel. Source: arXiv 2205.14135."""
+    """Attentions of a layer that run as one fused kernel. Source: arXiv 2205.14135, section 3.1."""
     return attentions_per_layer * flash_attention
 
 
 @parameter("1", at_least=1)
 def fused_backward_products():
-    """Products of a fused attention backward for each one forward: scores again, and four gradients of two.
+    """Products in the backward pass of a fused attention for each forward product.
+
+    The forward pass has two products; the backward pass has five: the scores again, and the gradients of the two
+    operands of both products.
 
     Source: arXiv 2307.08691, section 4.1.
     """
@@ -33,9 +36,11 @@ def fused_attention_operators(
     dropout,
     entry_costs,
 ):
-    """Attention as one kernel that keeps no scores; its softmax counts in its efficiency.
+    """Attention as one kernel that keeps no scores, forward and backward.
 
-    Source: arXiv 2205.14135; arXiv 2307.08691.
+    The flops count the two products only; the time of the softmax is part of the kernel's measured rates.
+
+    Source: arXiv 2205.14135, algorithm 1; arXiv 2307.08691, section 3.1.
     """
     (scores, values), (cost,) = attention_gemms, entry_costs
     flops = (scores.multiply_accumulates + values.multiply_accumulates) * cost.product * computed_score_fraction
@@ -52,16 +57,18 @@ def fused_attention_operators(
 def sink_operators__flex(
     attention_gemms, query_bytes, softmax_statistic_precision, attention_sinks, fused_attentions_per_layer, entry_costs
 ):
-    """The output of an attention without sinks, scaled in full precision by what they leave of each row's sum.
+    """Kernels that scale the output of an attention without sinks by the share of each row that the sinks leave.
 
-    Source: NVIDIA NeMo AutoModel, attention/flex_attention.py, and what PyTorch's autograd makes of it. Forward product
-    and cast; backward two casts, two products and a sum. Passes are those of 2 kernels on average.
+    They compute in full precision. Forward they are a product and a cast; backward two casts, two products and a sum.
+    The bytes and flops of one call are the mean of two kernels.
+
+    Source: NVIDIA NeMo AutoModel, attention/flex_attention.py, and PyTorch's autograd of it.
     """
     (scores, values), (cost,), wide = attention_gemms, entry_costs, softmax_statistic_precision
     narrow, entries = cost.activation, query_bytes / cost.activation * values.n / scores.k
     scaled = Traffic(flops=cost.flop / 2, read=(narrow + wide) / 2, written=(narrow + wide) / 2)
     gradient = Traffic(flops=3 * cost.flop / 2, read=narrow + 2 * wide, written=(narrow + 3 * wide) / 2)
-    # what two calls keep together is the output without sinks
+    # the two calls together keep the output without sinks
     work = Work(scaled * entries, gradient * entries, entries * narrow / 2)
     own = {"count": 2 * attention_sinks * fused_attentions_per_layer, "after": ("fused_attention",)}
     return streamed("sink_scaling", "single_kernel", scores.m * scores.batch, values.n, work, **own)

@@ -1,6 +1,7 @@
-"""Multi-head latent attention: queries, keys and values come from low-rank vectors, or latent vectors are attended to.
+"""Multi-head latent attention: queries, keys and values come from low-rank latent vectors.
 
-Its leaves are on `inputs/network.py`.
+With `absorbed_latent_attention` the queries attend to the latent vectors themselves. The parameters of this attention
+are on `inputs/network.py`.
 """
 
 import numpy as np
@@ -24,7 +25,10 @@ def projection_gemms__multi_latent(
     tensor_parallel_rows,
     absorbed_latent_attention,
 ):
-    """Projections of multi-head latent attention; the down projections are not split.
+    """The matrix products of the projections of multi-head latent attention.
+
+    Tensor parallelism splits all of them but the down projections. With absorption, the queries are multiplied with the
+    up projection of the keys, and the outputs with the up projection of the values, head by head.
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
@@ -50,9 +54,10 @@ def projection_gemms__multi_latent(
 def projection_operators__multi_latent(
     projection_gemms, linear_input_bytes, attentions_per_layer, query_latent_dimension, entry_costs
 ):
-    """Projections of multi-head latent attention; both down projections keep the same input.
+    """The projections of multi-head latent attention, forward and backward.
 
-    Absorbed, queries meet the keys' up projection and outputs that of the values, head by head.
+    Both down projections read the same input, which is kept once. With absorption, the queries are multiplied with the
+    up projection of the keys, and the outputs with the up projection of the values, head by head.
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
@@ -84,9 +89,9 @@ def key_bytes__multi_latent(
     key_value_latent_dimension,
     rotary_head_dimension,
 ):
-    """Keys of a micro-batch on one accelerator: of every head, or one latent vector for all.
+    """Keys of a micro-batch on one accelerator: of every head or, with absorption, one latent vector for all heads.
 
-    Source: arXiv 2405.04434.
+    Source: arXiv 2405.04434, sections 2.1.2 and 2.1.3.
     """
     latent = key_value_latent_dimension + rotary_head_dimension
     width = np.where(absorbed_latent_attention > 0, latent, attention_heads * head_dimension / tensor_parallel_rows)
@@ -102,7 +107,7 @@ def value_bytes__multi_latent(
     activation_precision,
     absorbed_latent_attention,
 ):
-    """Values of a micro-batch on one accelerator: of every head, or none beside the latent vector.
+    """Values of a micro-batch on one accelerator: of every head; with absorption none beside the latent vector.
 
     Source: arXiv 2405.04434, section 2.1.2.
     """
@@ -112,7 +117,7 @@ def value_bytes__multi_latent(
 
 @quantity("count", choice="attention_kind", value="multi_latent")
 def rotary_width__multi_latent(attention_heads, rotary_head_dimension, tensor_parallel_rows):
-    """Entries of a token's queries, and of the one key beside the latent vector, that carry its position.
+    """Entries of a token's queries, and of the one rotary key that all heads share, that are rotated by the position.
 
     Source: arXiv 2405.04434, eq. 14–15.
     """

@@ -1,7 +1,8 @@
 """Projections into queries, keys and values and out of attention, and what is done to each head between them.
 
-A product's `count` is how often a layer of its kind calls it for one micro-batch. Dimensions are the accelerator's
-share; shares that are not whole stay fractions (key heads fewer than the tensor degree).
+The `count` of a product is the number of its calls in a layer of its kind for one micro-batch. Dimensions are the share
+of one accelerator. A share that is not whole stays a fraction, for example where there are fewer key heads than the
+tensor-parallel degree.
 """
 
 from amped.theory.kernel_work import COPY, NORM, ROTATION, Traffic, Work, contraction, streamed
@@ -22,7 +23,7 @@ def projection_gemms(
     output_width_split_degree,
     product_panels,
 ):
-    """Projections of attention, split by heads. Source: arXiv 1909.08053, section 3."""
+    """The matrix products of the projections of attention, split by heads. Source: arXiv 1909.08053, section 3."""
     query_key_value = head_dimension * (attention_heads + 2 * key_value_heads) / tensor_parallel_rows
     inputs, outputs = (
         attention_heads * head_dimension / input_width_split_degree,
@@ -41,7 +42,7 @@ def projection_gemms(
 )
 @quantity("byte")
 def TENSOR_bytes(microbatch_tokens, HEADS, WIDTH, tensor_parallel_rows, activation_precision):
-    """Size of a tensor of attention, TENSOR, of a micro-batch on one accelerator.
+    """Size of the tensor TENSOR of attention for a micro-batch on one accelerator.
 
     Source: arXiv 2205.05198, section 4.1.
     """
@@ -50,7 +51,10 @@ def TENSOR_bytes(microbatch_tokens, HEADS, WIDTH, tensor_parallel_rows, activati
 
 @records()
 def projection_operators(projection_gemms, linear_input_bytes, attentions_per_layer, entry_costs):
-    """Projection into queries, keys and values, which keeps its input. Source: arXiv 2205.05198, section 4.1."""
+    """The projection into queries, keys and values, which keeps its input for the backward pass.
+
+    Source: arXiv 2205.05198, section 4.1.
+    """
     (cost,), product = entry_costs, projection_gemms[0]
     after = (*PROJECTION_INPUTS, "query_key_value_inputs broadcast", "query_key_value_weights broadcast")
     return contraction(product, cost, stash=linear_input_bytes, count=attentions_per_layer, after=after)
@@ -60,7 +64,7 @@ def projection_operators(projection_gemms, linear_input_bytes, attentions_per_la
 def projection_bias_operators(
     microbatch_tokens, projection_gemms, query_key_value_bias, attentions_per_layer, entry_costs
 ):
-    """Gradients of the biases of queries, keys and values; forward the product itself adds them.
+    """The gradients of the biases of queries, keys and values; in the forward pass the product itself adds the biases.
 
     Source: Megatron-LM, fused linear layers.
     """
@@ -73,7 +77,10 @@ def projection_bias_operators(
 
 @records()
 def attention_output_operators(projection_gemms, output_width_split_degree, attentions_per_layer, entry_costs):
-    """Projection out of attention, which keeps its input. Source: arXiv 2205.05198, section 4.1."""
+    """The projection out of attention, which keeps its input for the backward pass.
+
+    Source: arXiv 2205.05198, section 4.1.
+    """
     (cost,), output = entry_costs, projection_gemms[-1]
     kept = output.m * output.k / output_width_split_degree * cost.operand
     after = (*HEADS_JOINED, "attention_output_inputs broadcast", "attention_output_weights broadcast")
@@ -84,7 +91,7 @@ def attention_output_operators(projection_gemms, output_width_split_degree, atte
 def attention_head_permutation_operators(
     attention_output_bytes, microbatch_tokens, dimensionality, unfused_attentions_per_layer, entry_costs
 ):
-    """Heads brought together behind an unfused attention, and apart again backward.
+    """The copy that brings the heads of a token together after an unfused attention, and apart again backward.
 
     Source: Megatron-LM, ParallelAttention (context_layer.permute().contiguous()).
     """
@@ -106,9 +113,10 @@ def query_key_norm_operators(
     attentions_per_layer,
     entry_costs,
 ):
-    """Norms of each head's query and key, which keep their inputs.
+    """The norms of the query and of the key of each head, which keep their inputs.
 
-    Source: arXiv 2302.05442, section 3.1.1; arXiv 2007.00072, table 3 (operations of a norm).
+    Source: arXiv 2302.05442, section on the model architecture (QK normalization); arXiv 2007.00072, table 3
+    (operations of a norm).
     """
     heads = (attention_heads + key_value_heads) / tensor_parallel_rows
     norm = entry_costs[0].of(NORM, (query_bytes + key_bytes) / entry_costs[0].activation)
@@ -118,13 +126,16 @@ def query_key_norm_operators(
 
 @quantity("count")
 def rotary_width(attention_heads, key_value_heads, head_dimension, tensor_parallel_rows):
-    """Entries of a token's queries and keys that carry its position, on one accelerator. Source: arXiv 2104.09864."""
+    """Entries of a token's queries and keys, on one accelerator, that are rotated by the token's position.
+
+    Source: arXiv 2104.09864, eq. 34.
+    """
     return (attention_heads + key_value_heads) * head_dimension / tensor_parallel_rows
 
 
 @records(choice="positions", value="rope")
 def rotary_operators__rope(microbatch_tokens, rotary_width, attentions_per_layer, entry_costs):
-    """Queries and keys turned by their position. Source: arXiv 2104.09864, eq. 34."""
+    """The rotation of queries and keys by their position. Source: arXiv 2104.09864, eq. 34."""
     turned = entry_costs[0].of(ROTATION, microbatch_tokens * rotary_width)
     own = {"count": attentions_per_layer, "after": ("query_key_norm",)}
     return streamed("rotary_positions", "element_wise", microbatch_tokens, rotary_width, Work(turned, turned), **own)
@@ -132,7 +143,7 @@ def rotary_operators__rope(microbatch_tokens, rotary_width, attentions_per_layer
 
 @records()
 def attention_core_operators(unfused_attention_operators, fused_attention_operators):
-    """What lies between queries, keys and values and the weighted values, which selective recomputation repeats.
+    """The operators between the projections: scores, softmax and weighted values. Selective recomputation repeats them.
 
     Source: arXiv 2205.05198, section 5.
     """

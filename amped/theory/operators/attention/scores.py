@@ -1,4 +1,4 @@
-"""Which scores of an attention are computed: those of earlier tokens, and in some layers those of a window only."""
+"""Which attention scores are computed: the scores of earlier tokens, and in some layers only those within a window."""
 
 import numpy as np
 
@@ -7,14 +7,22 @@ from amped.theory.quantity import quantity
 
 @quantity("count")
 def effective_attention_window(attention_window, context):
-    """Tokens that a windowed layer looks back to: no more than there are. Source: arXiv 2310.06825, section 2."""
+    """Tokens to which a windowed layer looks back: the window, but no more than the context.
+
+    Source: arXiv 2310.06825, section 2.
+    """
     return np.where(attention_window > 0, np.minimum(attention_window, context), context)
 
 
 def windowed_score_fraction(reach, context, shares):
-    """Share of its scores that the last of some equal shares of a sequence needs, each token looking back to a window.
+    """Share of its scores that the last of some equal parts of a sequence needs, with a causal window of w tokens.
 
-    The last share starts after a tokens: its first w − a tokens, if there are any, have fewer behind them.
+    The context is s. The last part has n tokens and begins after a others. Its first d tokens have fewer than w tokens
+    to look back to.
+
+        n = s / parts,  a = s − n,  d = max(w − a, 0),
+        fraction = (w·n − d·(d − 1)/2) / (n·s).
+
     Source: definition.
     """
     rows = context / shares
@@ -25,7 +33,9 @@ def windowed_score_fraction(reach, context, shares):
 def score_fraction(causal, context, window, windowed_layer_fraction, shares):
     """Share of the scores that the last part of a sequence needs, averaged over layers with and without a window.
 
-    Source: arXiv 2307.08691, section 3.1 (on and below the diagonal). Windows to both sides have no edges.
+    A window to both sides is counted as w / s for every token, without the edges of the sequence.
+
+    Source: arXiv 2307.08691, section 3.1 (on and below the diagonal).
     """
     whole = np.where(causal > 0, windowed_score_fraction(context, context, shares), 1.0)
     near = np.where(causal > 0, windowed_score_fraction(window, context, shares), window / context)
@@ -34,7 +44,7 @@ def score_fraction(causal, context, window, windowed_layer_fraction, shares):
 
 @quantity("1")
 def causal_score_fraction(causal, context, effective_attention_window, windowed_layer_fraction):
-    """Share of the scores that a network needs: on and below the diagonal where it is causal, else all; or in a window.
+    """Share of the scores that a network needs: on and below the diagonal if causal, and within the window if any.
 
     Source: arXiv 2307.08691, section 3.1.
     """
@@ -47,8 +57,10 @@ def computed_score_fraction(
 ):
     """Share of its scores that the busiest accelerator computes in a fused attention.
 
-    Source: arXiv 2307.08691, section 3.1 (on and below the diagonal); arXiv 2311.09431, section 1 (the last share).
-    Assumes that an attention without fusion computes and masks all of them.
+    Where the sequence is split into contiguous parts, the accelerator with the last part is the busiest. An unfused
+    attention is assumed to compute all scores and to mask them.
+
+    Source: arXiv 2307.08691, section 3.1 (on and below the diagonal); arXiv 2311.09431, section 1 (the last part).
     """
     layers = (effective_attention_window, windowed_layer_fraction)
     return score_fraction(causal, context, *layers, unbalanced_sequence_split_degree)

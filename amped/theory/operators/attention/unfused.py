@@ -8,7 +8,7 @@ from amped.theory.records import Gemm
 
 @quantity("1")
 def unfused_attentions_per_layer(attentions_per_layer, flash_attention):
-    """Attentions of a layer that write their scores to memory. Source: arXiv 2205.14135."""
+    """Attentions of a layer that write their scores to memory. Source: arXiv 2205.14135, section 2.2."""
     return attentions_per_layer * (1 - flash_attention)
 
 
@@ -23,7 +23,7 @@ def attention_head_gemms(
     tensor_parallel_rows,
     ulysses_degree,
 ):
-    """Products of an accelerator's heads: scores and weighted values, over all pairs of positions.
+    """The two products of the heads of an accelerator, scores and weighted values, over all pairs of positions.
 
     Source: arXiv 1706.03762, eq. 1.
     """
@@ -46,9 +46,11 @@ def attention_gemms__summa(
     tensor_parallel_rows,
     summa_panels,
 ):
-    """Scores and weighted values as SUMMA products of all heads: columns cut the queries, rows the keys.
+    """Scores and weighted values of all heads as SUMMA products.
 
-    Source: arXiv 2410.00273, section 3 (its tool's sa_2d).
+    The columns of the grid split the queries; its rows split the keys.
+
+    Source: arXiv 2410.00273, section 3 (sa_2d in its code).
     """
     batch, queries = microbatch_size * attention_heads, context / token_split_degree
     keys, width = context / tensor_parallel_rows, value_head_dimension / tensor_parallel_rows
@@ -62,7 +64,7 @@ def attention_gemms__summa(
 def unfused_attention_operators(
     attention_gemms, softmax_operators, query_bytes, key_bytes, value_bytes, unfused_attentions_per_layer, entry_costs
 ):
-    """Scores, what is done to them, and weighted values, each a kernel that passes over all scores.
+    """Scores, softmax, dropout and weighted values as separate kernels, each of which passes over all scores.
 
     Source: arXiv 2205.05198, section 4.1.
     """
@@ -86,7 +88,7 @@ def unfused_attention_operators(
 def softmax_operators(
     attention_gemms, dropout, dropout_mask_bytes, dropout_recomputation, unfused_attentions_per_layer, entry_costs
 ):
-    """Masked softmax of the scores, and their dropout, each a kernel of its own.
+    """The masked softmax of the scores and the dropout of the scores, each as a kernel of its own.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2007.00072, table 3.
     """

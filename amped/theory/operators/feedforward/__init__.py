@@ -1,10 +1,10 @@
-"""The operators of feed-forward networks: dense ones, and mixtures of experts.
+"""The operators of feed-forward networks: dense networks and mixtures of experts.
 
-    dense           up (with gate), activation function, down
-    experts         router, routed experts, shared experts, and how many tokens come to each
-    expert_extras   what some software leaves to kernels of their own: biases, the probabilities of tokens
+    dense           up projection (with gate), activation function, down projection
+    experts         router, routed experts, shared experts, and how many tokens come to each expert
+    expert_extras   kernels that some software does not fuse: biases, multiplication with routing probabilities
 
-Takes tokens and widths on one accelerator. Hands on records for `operators/layer.py`.
+The chapter takes tokens and widths on one accelerator. It hands on records for `operators/layer.py`.
 """
 
 PAGES = ("dense", "experts", "expert_extras")

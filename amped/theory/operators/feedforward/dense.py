@@ -1,4 +1,4 @@
-"""The dense feed-forward network: up (with gate), activation function, down."""
+"""The dense feed-forward network: up projection (with gate), activation function, down projection."""
 
 from amped.theory.kernel_work import activation_work, contraction, streamed
 from amped.theory.places import NETWORK_INPUTS
@@ -17,7 +17,7 @@ def feedforward_gemms(
     output_width_split_degree,
     product_panels,
 ):
-    """The dense feed-forward network; a gate lies in one product with the up projection.
+    """The matrix products of the dense feed-forward network; the gate and the up projection are one product.
 
     Source: arXiv 1909.08053, section 3.
     """
@@ -42,9 +42,9 @@ def feedforward_operators(
     output_width_split_degree,
     entry_costs,
 ):
-    """The dense feed-forward network: up (with gate), activation function, down.
+    """The operators of the dense feed-forward network: up projection (with gate), activation function, down projection.
 
-    Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246 (what is not kept).
+    Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246, section on in-place GELU (what is not kept).
     """
     (up, down), (cost,), (policy,) = feedforward_gemms, entry_costs, activation_policy
     kept = down.m * down.k / output_width_split_degree * cost.operand * (1 - policy.again)
@@ -61,7 +61,10 @@ def feedforward_operators(
 def activation_function_operators(
     feedforward_gemms, activation_policy, dense_fraction, mlp_bias, output_width_split_degree, entry_costs
 ):
-    """The activation function of the dense network with its bias. Source: arXiv 2205.05198, section 4.1."""
+    """The activation function of the dense feed-forward network, with its bias.
+
+    Source: arXiv 2205.05198, section 4.1.
+    """
     (up, down), units = feedforward_gemms, feedforward_gemms[1].k / output_width_split_degree
     work = activation_work(up, down.m * units, entry_costs[0], activation_policy[0], mlp_bias)
     own = {"count": dense_fraction, "after": ("feedforward_up",)}

@@ -1,4 +1,4 @@
-"""What some software leaves to kernels of their own around experts: their biases, and the probabilities of tokens."""
+"""Kernels around experts that some software does not fuse: biases, and products with routing probabilities."""
 
 from amped.theory.kernel_work import Traffic, Work, streamed
 from amped.theory.quantity import quantity, records
@@ -6,7 +6,7 @@ from amped.theory.quantity import quantity, records
 
 @records()
 def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
-    """Gradients of the biases of routed experts: sums over their rows; forward the grouped products add them.
+    """The gradients of the biases of routed experts, as sums over rows; forward the grouped products add the biases.
 
     Source: NVIDIA Transformer Engine, GroupedLinear.
     """
@@ -18,11 +18,14 @@ def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
 
 @records(choice="expert_bias_addition", value="separate")
 def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias, MoE_fraction, entry_costs):
-    """Biases added to the rows of each expert, which are joined again; the second times its probability, in fp32.
+    """Kernels that add the biases to the rows of each expert and join the rows of all experts again.
 
-    Source: NVIDIA NeMo AutoModel, moe/experts.py (_apply_bias), and what PyTorch's autograd makes of it. Up: sum and
-    join; backward the bias's sum and a join. Down: product, sum, join, cast; backward cast twice, join, and for bias
-    and probability each a product and a sum. Passes are those of 2 and 4 kernels on average.
+    The bias of the down projection is also multiplied with the routing probability, in fp32. Kernels of the up
+    projection: sum and join; backward the sum of the bias's gradient and a join. Kernels of the down projection:
+    product, sum, join and cast; backward two casts, a join, and a product and a sum for the bias and for the
+    probability each. The bytes and flops of one call are the mean of 2 kernels (up) and of 4 kernels (down).
+
+    Source: NVIDIA NeMo AutoModel, moe/experts.py (_apply_bias), and PyTorch's autograd of it.
     """
     (_, up, down, *_), (cost,), wide = expert_gemms, entry_costs, routing_precision
     rows, flop, narrow, calls = up.m * up.batch, cost.flop, cost.activation, expert_bias * MoE_fraction
@@ -42,11 +45,13 @@ def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias
 
 @records(choice="expert_weighting", value="separate")
 def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fraction, entry_costs):
-    """Activations times the experts' probabilities, in their precision, and cast back; both forms are kept.
+    """Kernels that multiply activations with routing probabilities in the precision of these, and cast the result back.
 
-    Source: Megatron-Core, MLP.activation_func_with_probs, and what PyTorch's autograd makes of it: forward product and
-    cast; backward two casts, the product again, and for the probability a product and a sum. Passes are those of one of
-    them.
+    Both the activations and the result are kept. Forward: a product and a cast. Backward: two casts, the product again,
+    and a product and a sum for the gradient of the probability. The bytes and flops of one call are the mean of these
+    kernels.
+
+    Source: Megatron-Core, MLP.activation_func_with_probs, and PyTorch's autograd of it.
     """
     (_, _, down, *_), (cost,), wide = expert_gemms, entry_costs, routing_precision
     rows, flop, narrow = down.m * down.batch, cost.flop, cost.activation
@@ -61,9 +66,12 @@ def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fr
 
 @quantity("byte", choice="expert_weighting", value="separate")
 def expert_weighting_bytes__separate(expert_gemms, activation_precision, routing_precision, MoE_fraction):
-    """Working memory of kernels that multiply with probabilities: a gradient, as wide as these, and two products of it.
+    """Working memory of the kernels that multiply with routing probabilities: four tensors as wide as an expert.
 
-    Source: Megatron-Core, MLP.activation_func_with_probs, and what PyTorch's autograd makes of it.
+    One gradient has the precision of activations. One gradient and two of its products have the precision of the
+    probabilities.
+
+    Source: Megatron-Core, MLP.activation_func_with_probs, and PyTorch's autograd of it.
     """
     down = expert_gemms[2]
     return (activation_precision + 3 * routing_precision) * down.m * down.batch * down.k * (MoE_fraction > 0)

@@ -1,7 +1,8 @@
-"""Mixtures of experts: the router, the routed experts, the shared experts, and how many tokens come to each.
+"""Mixtures of experts: the router, the routed experts, the shared experts, and how many tokens come to each expert.
 
-Tokens are dealt out over all accelerators of a stage's replicas; each sends those of its own to their experts. A group
-of `expert_parallel_degree` holds all experts, each cut into `expert_tensor_parallel_degree` shares.
+The tokens of a micro-batch are divided among all accelerators of a stage's replicas. Each accelerator sends its own
+tokens to their experts. A group of `expert_parallel_degree` accelerators holds all experts; each expert is cut into
+`expert_tensor_parallel_degree` shares. A visit is one token that goes to one expert.
 """
 
 import numpy as np
@@ -14,7 +15,9 @@ from amped.theory.records import Gemm
 
 @quantity("count")
 def routed_tokens(microbatch_tokens, tensor_parallel_rows):
-    """Tokens of a micro-batch that one accelerator routes: its share, also where others have the same tokens.
+    """Tokens of a micro-batch that one accelerator routes to experts.
+
+    It is the accelerator's share, even where all tensor-parallel ranks hold all tokens.
 
     Source: Megatron-Core, MoE token dispatcher (mixtures under tensor parallelism are sequence parallel).
     """
@@ -23,9 +26,9 @@ def routed_tokens(microbatch_tokens, tensor_parallel_rows):
 
 @quantity("count")
 def dispatched_tokens(routed_tokens, experts_per_token, expert_tensor_parallel_degree, expert_load_factor):
-    """Visits of tokens to the experts of one accelerator: those sent by all that share an expert's matrices.
+    """Visits of tokens to the experts of one accelerator, sent by all accelerators that share these experts' matrices.
 
-    Source: arXiv 2101.03961, section 2; arXiv 2504.14960 (expert tensor parallelism).
+    Source: arXiv 2101.03961, section 2; arXiv 2504.14960, section on the token dispatcher (expert tensor parallelism).
     """
     return routed_tokens * experts_per_token * expert_tensor_parallel_degree * expert_load_factor
 
@@ -45,7 +48,7 @@ def expert_gemms(
     expert_parallel_degree,
     expert_tensor_parallel_degree,
 ):
-    """Router, the accelerator's routed experts (each visit of a token is a row), shared experts.
+    """Matrix products of the router, the accelerator's routed experts (each visit is a row), and the shared experts.
 
     Source: arXiv 2101.03961, section 2; Megatron-Core, expert tensor parallelism.
     """
@@ -69,9 +72,9 @@ def expert_operators__mixture(
     expert_bias_operators,
     shared_expert_operators,
 ):
-    """Operators of a mixture: router, routed experts, their dispatch and combination, shared experts.
+    """The operators of a mixture: router, routed experts with the reordering of their tokens, and shared experts.
 
-    Source: arXiv 2101.03961, section 2; arXiv 2401.06066.
+    Source: arXiv 2101.03961, section 2; arXiv 2401.06066, section 3.
     """
     routed = routed_expert_operators + expert_weighting_operators + expert_bias_operators
     return routing_operators + routed + shared_expert_operators
@@ -79,9 +82,11 @@ def expert_operators__mixture(
 
 @records()
 def routing_operators(expert_gemms, linear_input_bytes, routing_precision, MoE_fraction, entry_costs):
-    """The router, the probabilities of the experts and the choice among them: softmax, top-k, balance loss.
+    """The router, the probabilities of the experts and their choice: softmax, top-k and balance loss.
 
-    Source: arXiv 2101.03961, section 2.2. Probabilities pass memory once each.
+    Each of the three passes over the probabilities once.
+
+    Source: arXiv 2101.03961, section 2.2.
     """
     router, (cost,), calls = expert_gemms[0], entry_costs, {"count": MoE_fraction}
     choice = cost.of(ROUTING, router.m * router.n, routing_precision)
@@ -101,7 +106,7 @@ def routed_expert_operators(
     deduplicated_dispatch,
     entry_costs,
 ):
-    """Own tokens in the order of their experts, the experts' networks in one grouped product each, and the way back.
+    """The routed experts: tokens are sorted by expert, pass the experts in grouped products, and are sorted back.
 
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
     """
@@ -124,7 +129,12 @@ def routed_expert_operators(
 
 @records()
 def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, shared_expert_fraction, entry_costs):
-    """Shared experts, cut like a dense network; router and experts keep the same input. Source: arXiv 2401.06066."""
+    """The shared experts, split by tensor parallelism like a dense network.
+
+    They keep no input of their own: router and experts read the same tokens.
+
+    Source: arXiv 2401.06066, section 3.2.
+    """
     (*_, up, down), (cost,), (policy,) = expert_gemms, entry_costs, activation_policy
     hidden, calls = down.m * down.k, {"count": MoE_fraction * shared_expert_fraction}
     activated = activation_work(up, hidden, cost, policy)
@@ -140,9 +150,12 @@ def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, share
 def expert_working_bytes__mixture(
     dispatched_tokens, dimensionality, activation_precision, deduplicated_dispatch, expert_weighting_bytes, MoE_fraction
 ):
-    """Bytes of dispatched tokens in four buffers: computed, reordered, exchanged, as they came; or for weighting.
+    """Working memory of a mixture: four buffers of dispatched tokens, or the buffers of a separate weighting if larger.
 
-    Source: Megatron-Core, MoEAlltoAllTokenDispatcher; DeepEP, whose kernels reorder as they send.
+    The four buffers hold the tokens as the experts computed them, as reordered, as exchanged, and as they arrived. Two
+    of them are not needed where the dispatch kernels reorder the tokens themselves (`deduplicated_dispatch`).
+
+    Source: Megatron-Core, MoEAlltoAllTokenDispatcher; DeepEP.
     """
     visits = dispatched_tokens * dimensionality * activation_precision * (MoE_fraction > 0)
     return np.maximum((4 - 2 * deduplicated_dispatch) * visits, expert_weighting_bytes)

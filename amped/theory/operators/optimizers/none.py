@@ -1,1 +1,1 @@
-"""No optimizer: nothing is kept beside weights and gradients."""
+"""No optimizer: training keeps only weights and gradients."""

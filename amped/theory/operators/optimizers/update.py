@@ -1,4 +1,4 @@
-"""The optimizer step in mixed precision: what any optimizer does around the update of its states."""
+"""The optimizer step in mixed precision: the kernels that every optimizer runs around the update of its states."""
 
 from amped.theory.kernel_work import ADAM, Traffic, operator
 from amped.theory.quantity import quantity, records
@@ -6,7 +6,7 @@ from amped.theory.quantity import quantity, records
 
 @quantity("count")
 def full_precision_copies(weight_precision, optimizer_state_precision):
-    """Copies of a weight that the optimizer keeps: one, unless the weight itself is as precise as its states.
+    """Copies of a weight that the optimizer keeps: one, unless the weight itself is as precise as the optimizer states.
 
     Source: arXiv 1710.03740, section 3.1.
     """
@@ -24,10 +24,12 @@ def optimizer_operators(
     gradient_clipping,
     entry_costs,
 ):
-    """An optimizer step in mixed precision: scale undone, norm, clipping, update of the states, weights copied, reset.
+    """The kernels of an optimizer step in mixed precision.
 
-    Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740. A weight without a copy in full precision
-    is updated itself.
+    They unscale the gradients, compute their norm, clip them, update the states, copy to the weights and reset the
+    gradients. Where there is no copy in full precision, the update reads and writes the weight itself.
+
+    Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740, section 3.
     """
     g, s, w, flop = gradient_precision, optimizer_state_precision, weight_precision, entry_costs[0].flop
     states = optimizer_states_per_parameter * s + (1 - full_precision_copies) * w
