@@ -27,6 +27,7 @@ class Explanation:
         because: why this alternative, where there were several.
         repeated: it is explained further up.
         rows: the records, each with its fields, of the one that is asked for.
+        equation: the lines of the equation in the formula's docstring, where it has one.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Explanation:
     repeated: bool = False
     parts: tuple[Explanation, ...] = field(default=(), repr=False)
     rows: tuple[Mapping[str, float | str], ...] = ()
+    equation: str = ""
 
     def __str__(self) -> str:
         """The first levels as lines; rich and the command line show all of it."""
@@ -124,4 +126,4 @@ def _quantity(scenario: Scenario, results: Results, name: str, told: set[str]) -
     told.add(name)
     parts = () if repeated else tuple(_quantity(scenario, results, argument, told) for argument in formula.arguments)
     return Explanation(name, value, unit, kind, where, text["summary"], text["source"], text["differs"],
-                       formula.because, repeated and bool(formula.arguments), parts)  # fmt: skip
+                       formula.because, repeated and bool(formula.arguments), parts, equation=text["equation"])  # fmt: skip

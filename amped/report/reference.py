@@ -106,7 +106,8 @@ def _equation(formula: Formula) -> list[str]:
     text, unit = formula.text, formula.mark.unit or "records"
     when = [f"Used when {formula.because}."] if formula.because else []
     differs = [f"*Differs:* {text['differs']}", ""] if text["differs"] else []
-    about = [f"{text['summary']} Unit: {unit}.", *when]
+    equation = ["\n".join(("```text", text["equation"], "```"))] if text["equation"] else []
+    about = [f"{text['summary']} Unit: {unit}.", *equation, *when]
     return [*_section(formula.function, "", about), f"*Source:* {text['source']}", "", *differs]
 
 

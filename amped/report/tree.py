@@ -48,7 +48,9 @@ def _node(e: Explanation, full: bool) -> Text:
         return text.append(f"  {e.where}", style="dim")
     further = {"alternative chosen because": e.because, "Source": e.source, "Differs": e.differs}
     where = f"{e.where} in {e.unit}" if e.unit else e.where
-    lines = [e.summary, *map(_row, e.rows)] + ([where] if full and where else [])
+    lines = [e.summary, *(f"  {line}" for line in e.equation.splitlines()), *map(_row, e.rows)] + (
+        [where] if full and where else []
+    )
     for line in (*lines, *(f"{what}: {told}" for what, told in further.items() if told)):
         text.append(f"\n{line}", style="dim")
     return text

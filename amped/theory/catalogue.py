@@ -35,6 +35,10 @@ CHAPTERS = (
 BOOK = "amped.theory"
 
 
+# What the lines of an equation begin with in a docstring.
+INDENT = "    "
+
+
 @dataclass(frozen=True)
 class Formula:
     """One marked function: one of the alternatives that can compute the quantity of its name."""
@@ -63,11 +67,19 @@ class Formula:
 
     @cached_property
     def text(self) -> Mapping[str, str]:
-        """The parts of the docstring: `summary`, `source` and `differs`, each on one line."""
-        document = " ".join((inspect.getdoc(self.function) or "").split())
+        """The parts of the docstring: `summary`, `source` and `differs`, each on one line, and the lines of `equation`.
+
+        An equation stands in indented lines.
+        """
+        lines = (inspect.getdoc(self.function) or "").splitlines()
+        equation = [line for line in lines if line.startswith(INDENT)]
+        document = " ".join(" ".join(line for line in lines if line not in equation).split())
         document, _, differs = document.partition("Differs:")
         summary, _, source = document.partition("Source:")
-        return {"summary": summary.strip(), "source": source.strip(), "differs": differs.strip()}
+        return {
+            "summary": summary.strip(), "equation": "\n".join(line.removeprefix(INDENT) for line in equation),
+            "source": source.strip(), "differs": differs.strip(),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
