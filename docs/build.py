@@ -1,7 +1,7 @@
-"""Builds the site of the docs into build/docs/site: `python docs/build.py`, with what `pip install -e '.[docs]'` brings.
+"""Builds the site of the docs into build/docs/site: `python docs/build.py`, with what the extra `docs` brings.
 
-Its pages are those of docs/ and the READMEs. Made beside them are the equations, the door for Python, the notebook as a
-page, and a page for each file of the repository that a page links to. A link that leads nowhere is an error.
+Its pages are those of docs/ and the READMEs. Made beside them are the equations, the door for Python, the notebook as
+a page, and a page for each file of the repository that a page links to. A link that leads nowhere is an error.
 """
 
 from __future__ import annotations

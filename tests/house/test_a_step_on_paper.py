@@ -43,7 +43,7 @@ def calculated(how):
 
 
 def values_of(name, results):
-    """What amped has under a name: a quantity, or the times of an operator or a message, `.part` of one of its passes."""
+    """What amped has under a name: a quantity, or the times of an operator or a message; `.part` names one pass."""
     if name in results:
         return [results.number(name)]
     name, _, part = name.partition(".")
