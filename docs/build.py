@@ -30,6 +30,8 @@ OUTSIDE = {
 }
 LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml"}
 BLOCK = re.compile(r"(^```.*?^```$)", re.M | re.S)
+# A list behind a line of text, which needs a blank line before it in Python's Markdown.
+RUN_ON = re.compile(r"^(?![-\s])(.+)\n(?=- )", re.M)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -55,7 +57,7 @@ def on_the_site(text: str, page: Path, linked: set[Path]) -> str:
         return f"]({posixpath.relpath(place_of(file), posixpath.dirname(place_of(page)) or '.')}{link[2] or ''})"
 
     parts = BLOCK.split(text)
-    return "".join(part if part.startswith("```") else LINK.sub(led, part) for part in parts)
+    return "".join(part if part.startswith("```") else LINK.sub(led, RUN_ON.sub(r"\1\n\n", part)) for part in parts)
 
 
 def write(place: str, text: str) -> None:

@@ -38,3 +38,8 @@ def test_links_lead_to_pages_of_the_site_and_code_is_left_alone() -> None:
 def test_a_link_that_leads_nowhere_is_refused() -> None:
     with pytest.raises(SystemExit, match=r"docs/memory\.md: there is no nothing\.py"):
         BUILD["on_the_site"]("[a](nothing.py)", DOCS / "memory.md", set())
+
+
+def test_a_list_behind_a_line_of_text_stays_a_list() -> None:
+    changed = BUILD["on_the_site"]("**a room**\n- one;\n  more\n- two\n", DOCS / "memory.md", set())
+    assert changed == "**a room**\n\n- one;\n  more\n- two\n"
