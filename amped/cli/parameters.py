@@ -14,7 +14,7 @@ def parameters(
     markdown: Annotated[bool, Option("--markdown", help="Print the glossary of docs/ as Markdown.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False,
     old_names: options.OldNamesOption = False,
-    equations: Annotated[bool, Option("--equations", help="Print the equations of docs/ as Markdown.")] = False,
+    equations: Annotated[bool, Option("--equations", help="Print every equation, as code in Markdown.")] = False,
 ) -> None:
     """Print every name that a config may have, with its unit, default and meaning.
 

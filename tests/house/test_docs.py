@@ -129,8 +129,7 @@ def test_the_notebook_was_executed_in_order_and_is_small(notebook):
     assert str(DOCS.parent) not in json.dumps(notebook)
 
 
-@pytest.mark.parametrize(("page", "flag"), [("glossary.md", "--markdown"), ("equations.md", "--equations")])
-def test_the_generated_pages_are_what_the_command_prints(page, flag):
-    code, printed = run(["parameters", flag])
+def test_the_glossary_is_what_the_command_prints():
+    code, printed = run(["parameters", "--markdown"])
     assert code == 0
-    assert (DOCS / page).read_text("utf-8").rstrip() == printed.rstrip(), f"amped parameters {flag} > docs/{page}"
+    assert (DOCS / "glossary.md").read_text("utf-8").rstrip() == printed.rstrip(), "amped parameters --markdown"

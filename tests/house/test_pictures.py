@@ -1,0 +1,41 @@
+"""The pictures of CONTRIBUTING are what their command draws from the code, complete, and grey."""
+
+import re
+import runpy
+
+import pytest
+
+from amped.theory.catalogue import CHAPTERS
+from tests.helpers.places import ROOT
+from tests.house.test_contributing import CONTRIBUTING
+from tests.house.test_floors import FLOORS
+
+HOUSE = ROOT / "docs" / "house"
+DRAW = runpy.run_path(str(HOUSE / "draw.py"))
+RECIPES = [title for title, _ in DRAW["recipes_of"](CONTRIBUTING)]
+SHOWN = {"floors.svg": [DRAW["label"](room) for room in FLOORS], "chapters.svg": CHAPTERS, "recipes.svg": RECIPES}
+every_picture = pytest.mark.parametrize("name", SHOWN)
+
+
+@every_picture
+def test_a_picture_is_what_the_command_draws(name: str) -> None:
+    drawn = DRAW["PICTURES"][name]()
+    assert (HOUSE / name).read_text("utf-8") == drawn, "python docs/house/draw.py"
+
+
+@every_picture
+def test_a_picture_shows_everything_in_grey_and_contributing_shows_it(name: str) -> None:
+    picture = (HOUSE / name).read_text("utf-8")
+    assert set(SHOWN[name]) <= set(re.findall(r">([^<]+)</text>", picture))
+    assert {
+        color[:2] for color in re.findall(r"#([0-9a-f]{6})", picture) if len(set(re.findall("..", color))) > 1
+    } == set()
+    assert f"(docs/house/{name})" in CONTRIBUTING
+
+
+def test_arrows_are_real_imports_from_which_all_others_follow() -> None:
+    pairs = DRAW["imports"]()
+    arrows = set(DRAW["direct"](pairs))
+    assert arrows < pairs
+    assert {(room, other) for room in FLOORS for other in DRAW["below"](room, arrows)} >= pairs
+    assert all(FLOORS[one] > FLOORS[other] for one, other in pairs)
