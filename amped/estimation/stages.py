@@ -13,6 +13,10 @@ from amped.theory.stage_records import Stage, had
 MODULES = "multi_token_prediction"
 
 
+# What is told of a stage, by the records that say it.
+RECORDS = ("pipeline_stages", "stage_parameters", "stage_activations", "stage_working")
+
+
 @dataclass(frozen=True)
 class StageLine:
     """One stage.
@@ -48,15 +52,12 @@ class StageLine:
 def stage_lines(e: Estimation) -> list[StageLine]:
     """The stages of an estimate, in their order."""
     number = int(e["pipeline_parallel_degree"])
-    records = {name: e.results.records(name) for name in ("pipeline_stages", "stage_parameters", "stage_activations")}
+    records = {name: e.results.records(name) for name in RECORDS}
     listed = len(records["pipeline_stages"])
     places = [place if listed == number else min(place, 1) for place in range(number - 1)] + [listed - 1]
     times = _times(e, records["pipeline_stages"])
-    own, parameters, activations = records.values()
-    return [
-        _line(e, stage, own[place], parameters[place], activations[place], times[place])
-        for stage, place in enumerate(places)
-    ]
+    rows = [*zip(*records.values(), times, strict=True)]
+    return [_line(e, stage, *rows[place]) for stage, place in enumerate(places)]
 
 
 def _times(e: Estimation, stages: tuple[Stage, ...]) -> list[tuple[float, float]]:
@@ -72,14 +73,14 @@ def _times(e: Estimation, stages: tuple[Stage, ...]) -> list[tuple[float, float]
 
 
 def _line(
-    e: Estimation, place: int, stage: Any, parameters: Any, activations: Any, times: tuple[float, float]
+    e: Estimation, place: int, stage: Any, parameters: Any, activations: Any, working: Any, times: tuple[float, float]
 ) -> StageLine:
     groups, states = e.results.records("parameter_groups"), e.results.records("model_states")
     whole = parameters.shared * groups[0].split_degree + parameters.expert * groups[1].split_degree
     first = place == 0
     copies = had(stage.has_output_head, e["tied_embedding_parameters"]) * (not first)
     held = {state.name: state.of(parameters.shared, parameters.expert) * (1 - state.offload) for state in states}
-    temporary = e.results.records("stage_working")[place].bytes + e["weight_buffer_bytes"]
+    temporary = working.bytes + e["weight_buffer_bytes"]
     kept = float(held["weight"]), float(held["gradient"]), float(held["optimizer_state"])
     ends, (busy, idle) = tuple(_ends(stage)), times
     return StageLine(place, _layers(e, stage), ends, float(whole - copies), *kept, float(activations.bytes), float(temporary),

@@ -17,6 +17,12 @@ def of_stage(e: amped.Estimate, place: str, what: str) -> float:
     return float(getattr(e.results.records(name)[PLACES[place]], field))
 
 
+def working_bytes(e: amped.Estimate, has_output_head: bool) -> float:
+    """Bytes beside states and kept activations: of a layer, or of the loss, whose own are gone when a layer goes back."""
+    layer, head = e["layer_working_bytes"], e["output_head_activation_bytes"]
+    return max(layer - head, e["logits_gradient_bytes"]) if has_output_head else layer
+
+
 def bottleneck(e: amped.Estimate) -> str:
     """The stage that paces the pipeline: first, last or both for the ends that it has, else middle."""
     (stage,) = e.results.records("bottleneck_stage")

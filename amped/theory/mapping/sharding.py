@@ -135,7 +135,9 @@ def whole_gradient_bytes_per_parameter(
 ):
     """Bytes of a gradient that is added up whole although ZeRO shares it out; 0 where it is not.
 
-    A step of one micro-batch adds nothing up. Source: PyTorch, _fully_shard/_fsdp_param.py (unsharded_accumulated_grad).
+    A step of one micro-batch adds nothing up.
+
+    Source: PyTorch, _fully_shard/_fsdp_param.py (unsharded_accumulated_grad).
     """
     whole = shares("gradient", zero_stage) & (whole_gradient_accumulation > 0)
     return (whole & (number_of_microbatches_per_minibatch > 1)) * whole_gradient_precision
@@ -148,12 +150,12 @@ def exchanged_gradient_precision(gradient_precision, whole_gradient_bytes_per_pa
 
 
 @quantity("byte")
-def gradient_copy_bytes_per_parameter(narrow_gradient_copies, activation_precision, gradient_precision):
+def gradient_copy_bytes_per_parameter(narrow_gradients_stay, activation_precision, gradient_precision):
     """Bytes of a gradient as the backward pass wrote it, where it stays beside a wider one that it was added to.
 
     Source: DeepSpeed, runtime/bf16_optimizer.py.
     """
-    return narrow_gradient_copies * activation_precision * (gradient_precision > activation_precision)
+    return narrow_gradients_stay * activation_precision * (gradient_precision > activation_precision)
 
 
 @quantity("byte")

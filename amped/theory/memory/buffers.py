@@ -178,8 +178,8 @@ def gathered_weight_bytes(
 def placeholder_gradient_bytes(product_operators, activation_precision, placeholder_weight_gradients):
     """Empty gradients that products hand to the framework: one for each weight of a layer, which all layers share.
 
-    Source: NVIDIA Transformer Engine, pytorch/module/base.py (get_dummy_wgrad). Differs: two weights of one shape, which
-    share theirs, count as two.
+    Source: NVIDIA Transformer Engine, pytorch/module/base.py (get_dummy_wgrad). Differs: two weights of one shape share
+    an empty gradient, and count as two here.
     """
     weights = [o for o in product_operators if o.phase == "weight_gradient" and o.kind == "contraction"]
     entries = total([0.0, *(o.m * o.n * (o.count > 0) for o in weights)])

@@ -87,8 +87,12 @@ def stage_activations__of_layout(
 def stage_working(pipeline_stages, layer_working_bytes, logits_gradient_bytes, output_head_activation_bytes):
     """Working memory of each stage beside the activations that it keeps, at the moment at which it needs most.
 
-    On the stage of the output head that is the loss, or a layer's backward pass, by which time the loss and what it kept
-    of one micro-batch are gone. Source: arXiv 2205.05198, section 4.3.
+    On the stage of the output head this moment is the loss, or the backward pass of a layer. By then the loss and what
+    it kept of one micro-batch are gone.
+
+        working = max(layer − kept for the loss, loss) with the output head, else layer
+
+    Source: arXiv 2205.05198, section 4.3.
     """
     sizes = layer_working_bytes, logits_gradient_bytes, output_head_activation_bytes
     return tuple(Held(s.name, working_bytes(s, *sizes)) for s in pipeline_stages)

@@ -34,11 +34,9 @@ def non_interleaved_idle_time(
     last, m, trips = pipeline_stages[-1], microbatches_per_flush, 2 * stage_send_time
     ramps, one_end = last.index * trips, whole.of_layers(last.kinds) + whole.output_head
     work = whole.of_layers(first.kinds) + whole.embedding
-    there = forward.of_layers(first.kinds) + forward.embedding
+    there = forward.of_layers(first.kinds) + forward.embedding + blocking_stage_send_time
     behind = whole.of_layers(first.kinds_after) + whole.output_head + ramps
-    start = round_trip_idle_time(
-        work, there + blocking_stage_send_time, behind, first.stages_after, m, blocking_stage_send_time
-    )
+    start = round_trip_idle_time(work, there, behind, first.stages_after, m, blocking_stage_send_time)
     found = [
         whole.of_layers(last.kinds_before) + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time),
         start + m * (work - bottleneck_stage[0].time),
@@ -46,11 +44,9 @@ def non_interleaved_idle_time(
     rounds = (work + behind) / (last.index + 1) - work - 2 * blocking_stage_send_time
     found.append(found[1] + np.maximum(m - 1 - last.index, 0) * np.maximum(rounds, 0))
     for s in between:
-        work, there = whole.of(s), forward.of(s) + blocking_stage_send_time
-        idle = round_trip_idle_time(
-            work, there, whole.after(s) + s.stages_after * trips, s.stages_after, m, blocking_stage_send_time
-        )
-        found.append(whole.before(s) + s.index * trips + idle + m * (work - bottleneck_stage[0].time))
+        own = forward.of(s) + blocking_stage_send_time, whole.after(s) + s.stages_after * trips, s.stages_after
+        idle = round_trip_idle_time(whole.of(s), *own, m, blocking_stage_send_time)
+        found.append(whole.before(s) + s.index * trips + idle + m * (whole.of(s) - bottleneck_stage[0].time))
     return latest(found)
 
 

@@ -152,9 +152,13 @@ def test_true_is_still_no_number_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("given", "told", "nearest"),
     [
-        ({"optimizer_offload": 1, "performance_model": "amped"}, "closed form has no host", "optimizer_offload: 0"),
-        ({"gradient_offload": 1}, "with the states they update", "gradient_offload: 0"),
-        ({"weight_offload": 1, "zero_stage": 1, "number_of_accelerators": 2}, "who update them", "zero_stage: 0 or 3"),
+        ({"optimizer_offload": 1, "performance_model": "amped"}, "closed form has no offload", "optimizer_offload: 0"),
+        ({"gradient_offload": 1}, "at most that of the optimizer states", "gradient_offload: 0"),
+        (
+            {"weight_offload": 1, "zero_stage": 1, "number_of_accelerators": 2},
+            "offloads only weights that it updates",
+            "zero_stage: 0 or 3",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(given: dict[str, object], told: str, nearest: str) -> None:

@@ -9,7 +9,7 @@ from amped.base.errors import AmpedError, ConfigError, MappingError
 from amped.theory.quantity import ACCELERATOR, MAPPING, SYSTEM
 from tests.helpers.cli import amped as command
 from tests.helpers.formulas import sectioned
-from tests.helpers.stages import bottleneck, of_stage
+from tests.helpers.stages import bottleneck, of_stage, working_bytes
 
 MACHINE = {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"}
 NETWORK = {"layers": 32, "dimensionality": 4096, "attention_heads": 32, "vocabulary_size": 51200, "context": 2048,
@@ -83,8 +83,8 @@ def test_the_first_stage_of_a_v_has_both_ends():
         e["bottleneck_stage_embedding_passes"],
         e["bottleneck_stage_output_head_passes"],
     ) == ("both", 8, 8)
-    whole = of_stage(e, "first", "state_bytes") + of_stage(e, "first", "activation_bytes") + e["layer_working_bytes"]
-    assert e["memory_per_accelerator_bytes"] == pytest.approx(whole + e["logits_gradient_bytes"], rel=1e-12)
+    whole = of_stage(e, "first", "state_bytes") + of_stage(e, "first", "activation_bytes") + working_bytes(e, True)
+    assert e["memory_per_accelerator_bytes"] == pytest.approx(whole, rel=1e-12)
 
 
 def test_the_stages_of_a_v_have_all_parameters_and_tied_embeddings_once():
@@ -176,14 +176,14 @@ def test_the_slowest_stage_of_a_layout_paces():
 
 
 def walked(e, layers):
-    """Bytes of each stage: states and activations, the head's on the last."""
+    """Bytes of each stage: states, activations, the head's on the last, and what it works with."""
     ends, kept = e.results.records("device_states")[0].shared, e["kept_activation_bytes_per_layer"]
     states = e["non_expert_parameters_per_layer"] * ends
     each = [n * (states + kept * min(len(layers) - s, 8)) for s, n in enumerate(layers)]
     each[0] += e["embedding_parameters"] * ends + 4 * e["embedding_activation_bytes"]
     head = e["output_head_parameters"] + e["tied_embeddings"] * e["vocabulary_size"] * e["embedding_dimension"]
-    each[-1] += head * ends + e["output_head_activation_bytes"] + e["logits_gradient_bytes"]
-    return each
+    each[-1] += head * ends + e["output_head_activation_bytes"]
+    return [held + working_bytes(e, s == len(each) - 1) for s, held in enumerate(each)]
 
 
 @pytest.mark.parametrize("layers", [
@@ -192,9 +192,7 @@ def walked(e, layers):
 def test_the_fullest_stage_of_a_layout_is_found_by_walking_through_all(layers):
     """A later stage holds fewer micro-batches, so the one with most layers need not be the fullest."""
     e = pipe(pipeline_layout=",".join(map(str, layers)))
-    assert e["memory_per_accelerator_bytes"] == pytest.approx(
-        max(walked(e, layers)) + e["layer_working_bytes"], rel=1e-12
-    )
+    assert e["memory_per_accelerator_bytes"] == pytest.approx(max(walked(e, layers)), rel=1e-12)
     fullest = int(e["fullest_stage_index"])
     assert walked(e, layers)[fullest] == max(walked(e, layers))
     assert e.fullest_stage == {0: "first", 3: "last"}.get(fullest, "middle")

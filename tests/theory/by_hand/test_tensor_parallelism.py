@@ -96,7 +96,7 @@ def test_what_each_share_keeps() -> None:
     assert trained(TWO, dropped)["layer_activation_bytes"] == 10 * 32 + 24 * 32 / 2 + 5 * 2 * 16 / 2
     assert trained(TWO, dropped, SEQUENCE)["layer_activation_bytes"] == 34 * 32 / 2 + 5 * 2 * 16 / 2
     # Gathered from its shares the sequence has 64 bytes more; the largest gradient is that of hidden units, 128 bytes.
-    plain, split = (trained(TWO, more)["temporary_bytes"] for more in ({}, SEQUENCE))
+    plain, split = (trained(TWO, more)["layer_working_bytes"] for more in ({}, SEQUENCE))
     assert (plain, split) == (2 * 128, 2 * 128 + 64)
 
 

@@ -69,6 +69,41 @@ def test_context_shares_hold_the_same_weights_and_share_them_out() -> None:
     assert shared["weight_bytes"] == PARAMETERS * 2 / 4
 
 
+def test_gradients_that_are_added_up_whole_are_scattered_once() -> None:
+    """FSDP without synchronization: 4 bytes of each parameter until the last micro-batch, whatever the shards.
+
+    They are scattered in these 4 bytes, also where the shards are kept in 2. One micro-batch adds nothing up.
+    """
+    whole = {"whole_gradient_accumulation": True, "gradient_precision": 16, "zero_stage": 3}
+    e = trained(FOUR, whole)
+    assert e["gradient_bytes"] == PARAMETERS * 4
+    assert e["exposed_data_communication_time"] == GRADIENTS + MICROBATCHES * 2 * WEIGHTS
+    assert trained(FOUR, whole, batch_size=4)["gradient_bytes"] == PARAMETERS * 2 / 4
+
+
+def test_weights_that_stay_gathered_are_gathered_once_and_kept_beside_their_shards() -> None:
+    e = trained(FOUR, zero_stage=3, weights_stay_gathered=True)
+    assert e["weight_bytes"] == PARAMETERS * (2 / 4 + 2)
+    assert e["gathered_weight_bytes"] == 0
+    assert e["exposed_data_communication_time"] == MICROBATCHES * GRADIENTS + WEIGHTS
+
+
+def test_copies_that_a_stack_keeps() -> None:
+    """DeepSpeed's bf16 optimizer: gradients of 2 bytes beside those of 4, and weights gathered in a flat buffer."""
+    plain = trained(FOUR, zero_stage=1)
+    beside = trained(FOUR, zero_stage=1, narrow_gradients_stay=True, flat_weight_gather=True)
+    assert beside["gradient_bytes"] - plain["gradient_bytes"] == PARAMETERS * 2
+    assert beside["weight_bytes"] - plain["weight_bytes"] == PARAMETERS * 2
+    narrow = trained(FOUR, zero_stage=1, gradient_precision=16, narrow_gradients_stay=True)
+    assert narrow["gradient_bytes"] == PARAMETERS * 2  # the gradients of the backward pass are the ones that are kept
+
+
+def test_empty_gradients_are_one_for_each_product_of_a_layer() -> None:
+    """800 parameters a layer without the vectors of its norms, 2 bytes each (Transformer Engine, get_dummy_wgrad)."""
+    vectors = 800 - trained(FOUR, placeholder_weight_gradients=True)["placeholder_gradient_bytes"] / 2
+    assert vectors == 2 * 16
+
+
 # --- beside computation ----------------------------------------------------------------------------------------------
 
 # Where a second moves one byte a layer takes 4416 s forward and 5568 + 7168 = 12 736 s backward, for each micro-batch. The

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import amped
 from tests.helpers.physics import LAYERS, few, mappings, trained
-from tests.helpers.stages import of_stage
+from tests.helpers.stages import of_stage, working_bytes
 
 
 @few
@@ -61,8 +61,7 @@ def needed(told: amped.Estimate, sequences: float) -> list[float]:
     """Bytes of the first stage, of one between, and of the last with micro-batches of so many sequences."""
     stages = ("first", "middle", "last") if told["pipeline_parallel_degree"] > 2 else ("first", "last")
     fixed = [of_stage(told, stage, "state_bytes") + told["gathered_weight_bytes"] for stage in stages]
-    growing = [of_stage(told, stage, "activation_bytes") + told["layer_working_bytes"] for stage in stages]
-    growing[-1] += told["logits_gradient_bytes"]
+    growing = [of_stage(told, s, "activation_bytes") + working_bytes(told, s == "last") for s in stages]
     return [own + sequences / told["microbatch_size"] * more for own, more in zip(fixed, growing, strict=True)]
 
 
