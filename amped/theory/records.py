@@ -162,6 +162,11 @@ class Operator(Record):
         """The bytes that must move in one call: those read and those written."""
         return self.read + self.written
 
+    def again(self, share: Any) -> Operator:
+        """This operator once more in the backward pass, for a share of its calls; it keeps nothing more."""
+        name = f"{self.name}_again"
+        return replace(self, name=name, phase="input_gradient", stash=0.0 * self.stash, count=self.count * share)
+
     def with_heads(self, width: Any, dropped: Any) -> Operator:
         """This attention with heads of another width, and with or without dropout."""
         return replace(self, width=width, dropped=dropped)

@@ -33,6 +33,7 @@ def fused_attention_operators(
     computed_score_fraction,
     fused_backward_products,
     fused_attentions_per_layer,
+    kept_attention_input_fraction,
     dropout,
     entry_costs,
 ):
@@ -48,7 +49,10 @@ def fused_attention_operators(
     inputs, statistics = query_bytes + key_bytes + value_bytes, rows * softmax_statistic_precision
     forward = Traffic(flops, inputs, output + statistics)
     backward = Traffic(flops * fused_backward_products, inputs + 2 * output + statistics, inputs)
-    shape, work = ("fused_attention", rows, scores.n), Work(forward, backward, inputs + statistics)
+    shape, work = (
+        ("fused_attention", rows, scores.n),
+        Work(forward, backward, inputs * kept_attention_input_fraction + statistics),
+    )
     pair = streamed("fused_attention", *shape, work, count=fused_attentions_per_layer, after=EXCHANGED)
     return tuple(o.with_heads((scores.k + values.n) / 2, 1.0 * (dropout > 0)) for o in pair)
 

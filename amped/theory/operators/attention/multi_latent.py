@@ -52,7 +52,12 @@ def projection_gemms__multi_latent(
 
 @records(choice="attention_kind", value="multi_latent")
 def projection_operators__multi_latent(
-    projection_gemms, linear_input_bytes, attentions_per_layer, query_latent_dimension, entry_costs
+    projection_gemms,
+    linear_input_bytes,
+    attentions_per_layer,
+    query_latent_dimension,
+    latent_projection_recomputation,
+    entry_costs,
 ):
     """The projections of multi-head latent attention, forward and backward.
 
@@ -68,14 +73,26 @@ def projection_operators__multi_latent(
         stash = gemm.m * gemm.k * gemm.batch * cost.operand * kept
         return contraction(gemm, cost, stash=stash, count=calls * gemm.count, after=after)
 
+    query_up = projected(query_up, ("query_down", *PROJECTION_INPUTS), compressed)
+    key_value_up = projected(key_value_up, ("key_value_down",))
     return (
         *contraction(query_down, cost, count=calls * compressed, after=PROJECTION_INPUTS),
-        *projected(query_up, ("query_down", *PROJECTION_INPUTS), compressed),
+        *query_up,
         *contraction(key_value_down, cost, stash=linear_input_bytes, count=calls, after=PROJECTION_INPUTS),
-        *projected(key_value_up, ("key_value_down",)),
+        *key_value_up,
+        *(up[0].again(latent_projection_recomputation) for up in (query_up, key_value_up)),
         *projected(query_in, ("query_up",)),
         *projected(value_out, VALUES_WEIGHTED),
     )
+
+
+@quantity("1", choice="attention_kind", value="multi_latent")
+def kept_attention_input_fraction__multi_latent(latent_projection_recomputation):
+    """Share of the queries, keys and values that attention keeps: none where their projections run again.
+
+    Source: Megatron-Core, TransformerConfig (recompute_modules, mla_up_proj).
+    """
+    return 1 - latent_projection_recomputation
 
 
 @quantity("byte", choice="attention_kind", value="multi_latent")
