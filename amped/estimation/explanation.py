@@ -1,4 +1,4 @@
-"""How a value came to be: the tree of formulas, table rows, given values and defaults behind it."""
+"""The tree of formulas, table rows, given values and defaults behind a value."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from amped.estimation.rules import broken_rules
 
 @dataclass(frozen=True)
 class Explanation:
-    """One quantity: its value, where it comes from, and what it was computed from.
+    """One quantity: its value, its origin, and what it was computed from.
 
     Attributes:
         origin: "given", "table row", "calculated", "default" or "records".
         where: JSON path, table row, or the formula's name and arguments.
-        because: why this alternative, where there were several.
-        repeated: it is explained further up.
-        rows: the records, each with its fields, of the one that is asked for.
+        because: why this alternative was chosen, if there are several.
+        repeated: whether it is explained further up in the tree.
+        rows: for the name that is asked for, its records, each with its fields.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Explanation:
     rows: tuple[Mapping[str, float | str], ...] = ()
 
     def __str__(self) -> str:
-        """The first levels as lines; rich and the command line show all of it."""
+        """The first levels of the tree as lines; rich and the command line show all levels."""
         return "\n".join(self._lines(depth=2))
 
     def _lines(self, depth: int) -> Iterator[str]:
@@ -53,7 +53,7 @@ class Explanation:
             yield from (f"  {line}" for line in part._lines(depth - 1))
 
     def walk(self) -> Iterator[Explanation]:
-        """This and everything below it."""
+        """This quantity and everything below it."""
         yield self
         for part in self.parts:
             yield from part.walk()
@@ -89,7 +89,7 @@ def explained(scenario: Scenario, name: str) -> Explanation:
 
 
 def _rows(results: Results, name: str) -> tuple[dict[str, float | str], ...]:
-    """Records as their fields by name."""
+    """Records as dictionaries of their fields."""
     return tuple({field.name: getattr(r, field.name) for field in fields(r)} for r in results.records(name))
 
 
