@@ -1,4 +1,4 @@
-"""Coefficients as a table, and how many of each row were fitted."""
+"""A table of coefficients, and how many numbers of each row were fitted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEGEND = (
 
 @group()
 def listed(every: Sequence[Listed], counted: Sequence[Counted]) -> Iterator[RenderableType]:
-    """One line a coefficient; below, the rows with fitted numbers."""
+    """One line for each coefficient; below, the rows with fitted numbers."""
     heads = ("coefficient", "bounds", "values", "fitted", "selected by")
     yield table(heads, map(_line, every), ("bounds", "values", "selected by"), ("selected by",))
     yield Text(f"\n{LEGEND}\n", style="dim")
@@ -54,5 +54,5 @@ def _span(values: Sequence[float], unit: str) -> str:
 
 
 def _short(value: float, unit: str) -> str:
-    """A value for a column: two or three digits."""
+    """A value for a column, with two or three digits."""
     return f"{value:.3g}" if unit == "1" else human.scaled(value, {"byte": "B"}.get(unit, unit), 2)
