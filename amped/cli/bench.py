@@ -31,7 +31,7 @@ bench = typer.Typer(
 for verb in (fit, compare, ladder, step):
     bench.command(verb.__name__)(verb)
 
-# Which kernels are measured.
+# The sets of kernels that can be measured.
 Suite = Literal["quick", "full", "model"]
 DtypeOption = Annotated[
     str | None, Option("--dtype", metavar="FORMAT", help="fp32, bf16 or fp16; bf16 on GPUs, fp32 on CPUs.")
@@ -87,7 +87,7 @@ def run(
 def _kernels(
     suite: Suite, kernel: str | None, size: str | None, asked: options.Scenario
 ) -> Callable[[str], Sequence[Any]] | None:
-    """What to measure, for a format: one kernel, a model's operators; or nothing: a suite by its name."""
+    """For a format, the kernels to measure: one kernel, or a model's operators. None means the suite of that name."""
     from amped.kernels.specs import sizes_of, spec
 
     if kernel is not None:
@@ -98,7 +98,7 @@ def _kernels(
 
 
 def _operators(scenario: options.Scenario) -> Callable[[str], Sequence[Any]]:
-    """The operators of a layer as the performance model lists them."""
+    """The operators of a layer, as the performance model lists them."""
     from amped.estimation.estimation import Estimation, estimated
     from amped.kernels.suites import of_operators
 
@@ -128,7 +128,7 @@ def _told(result: dict[str, Any], output: Path) -> str:
 
 @contextmanager
 def _measuring() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar that is told how many kernels are done, of how many, and which."""
+    """A bar that shows how many kernels of how many are done, and which one is measured now."""
     from rich.progress import MofNCompleteColumn
 
     with progress("measuring", MofNCompleteColumn()) as (bar, task):

@@ -59,7 +59,7 @@ def compare(
 def _report(
     result: dict[str, Any], row: str | None, accelerator: str | None, fitted_on: Path | None, lookup_tables: Path | None
 ) -> tuple[Any, str]:
-    """The comparison, and what it was predicted with."""
+    """The comparison, and the coefficients that it was predicted with."""
     from amped.kernels import comparing, rows
     from amped.kernels.calibration import calibrated
     from amped.kernels.machine import machine_of

@@ -86,14 +86,14 @@ def _tell_of_the_network(found: Any) -> None:
 
 
 def command_line() -> str:
-    """The command as it was given, for what is written down."""
+    """The command as the user typed it, to be written down."""
     return " ".join(["amped", *sys.argv[1:]])
 
 
 def _calibrated(
     result: dict[str, Any], tables: Tables, accelerator: str | None, name: str | None
 ) -> tuple[Any, dict[str, tuple[str, dict[str, Any]]]]:
-    """The calibration, and the rows to write by table."""
+    """The calibration, and the rows to write, by table."""
     from amped.kernels import rows
     from amped.kernels.calibration import calibrated
     from amped.kernels.machine import ACCELERATORS, machine_of
@@ -134,7 +134,10 @@ def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
 
 
 def collectives() -> Any:
-    """The time of a collective inside a node, as estimates compute it: kind, payload, group, rate of a ring, latency."""
+    """A function for the time of a collective inside a node, by the equations of estimates.
+
+    Its arguments are kind, payload, group, rate of a ring and latency.
+    """
     from amped.theory.link_records import Link, Links
     from amped.theory.links.electrical import RING, TIMES
     from amped.theory.records import Collective, Group

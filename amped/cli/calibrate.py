@@ -55,7 +55,7 @@ def calibrate(
     """
     from amped.calibration.fitting import optimizer
 
-    optimizer()  # what is missing is told before anything is read
+    optimizer()  # what is missing is reported before anything is read
     path = output / NAME if output.is_dir() else output
     if not dry_run:
         options.refuse_existing(path, "--output")
@@ -87,7 +87,7 @@ def _show(found: Sequence[Calibration], as_json: bool) -> None:
 def _fit_kernels(
     folder: Path, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: Path | None
 ) -> None:
-    """Fits to single kernels, accelerator by accelerator, prints what was found, and writes the rows."""
+    """Fits to single kernels for each accelerator, prints the result, and writes the rows."""
     from amped.base.files import write_atomically
     from amped.calibration.kernel_fit import as_table, fitted_each
     from amped.measured_kernels.table_reading import chosen, read_kernels
@@ -106,7 +106,7 @@ def _fit_kernels(
 
 
 def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | None) -> Sequence[Calibration]:
-    """The calibrations asked for; progress goes to stderr."""
+    """The calibrations that the user asks for; progress goes to stderr."""
     from amped.calibration.calibrate import calibrated, calibrated_all
 
     if accelerator is None:
@@ -115,7 +115,7 @@ def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | No
 
 
 def _plain(c: Calibration) -> dict[str, Any]:
-    """A calibration as JSON has it."""
+    """A calibration as plain data for JSON."""
     from amped.calibration.written import row_name
     from amped.report.calibrating import warnings
 

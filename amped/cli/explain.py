@@ -1,4 +1,4 @@
-"""`amped explain`: how a value came to be."""
+"""`amped explain`: how amped gets a value."""
 
 from __future__ import annotations
 

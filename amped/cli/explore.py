@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COMMAND = {"cls": BarePlot, "epilog": spreading.EXAMPLES}
 
 
-# What is searched of itself.
+# The spaces that can be searched.
 SpaceName = Literal["default", "full", "memory", "degrees"]
 Vary = Annotated[
     list[str] | None,
@@ -59,7 +59,7 @@ def wanted_of(
     top: Annotated[int, Option(min=1, max=100_000, metavar="K", help="How many of the best to keep.")] = 10,
     yes: Annotated[bool, Option("--yes", help="Explore even what takes very long.")] = False,
 ) -> Options:
-    """How to search and rank."""
+    """How to search and to rank."""
     from amped.exploration.request import Options
 
     return Options(top, space, tuple(where or ()), objective, largest, _two(pareto), options.names(each), yes)
@@ -94,7 +94,7 @@ def explore(
 
     _refuse_both(outputs, place)
     with spreading.running(place, outputs.output, outputs.output_dir) as run:
-        if run is None:  # another MPI process leads, and tells the answer
+        if run is None:  # another MPI process leads, and prints the result
             return
         for notice in asked.sources.notices:
             options.tell(f"note: {notice}")
@@ -109,7 +109,7 @@ def explore(
 
 
 def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
-    """What is written of every candidate is written as all are evaluated, from the first to the last."""
+    """Refuses --keep-all if this run does not evaluate all candidates, and the best or a plot of one shard."""
     partial = {"--resume": place.resume, "--shard": place.shard}
     of_some = [option for option, value in partial.items() if value is not None]
     if outputs.keep_all and of_some:
@@ -120,7 +120,7 @@ def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
 
 
 def _whole(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run, outputs: Outputs) -> None:
-    """Explores, and writes the answer where it is wanted."""
+    """Explores, and writes the result where the user wants it."""
     from amped.exploration.answer import explored
 
     outputs.check()
@@ -132,7 +132,7 @@ def _whole(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], 
 
 
 def _share(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run) -> None:
-    """Explores one share; it has no answer, but a file of findings."""
+    """Explores one share. Its result is a file of findings, not a ranking."""
     from amped.exploration.answer import searched
     from amped.exploration.running import found_in
 

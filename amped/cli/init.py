@@ -1,4 +1,4 @@
-"""`amped init`: a config to start from."""
+"""`amped init`: writes a config to start from."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ DtypeOption = Annotated[str, Option("--dtype", help="float64, float32, bfloat16 
 DropoutOption = Annotated[float, Option("--dropout", metavar="P", help="Probability that dropout zeroes a value.")]
 
 
-# How layouts are chosen.
+# The ways in which layouts are chosen.
 Strategy = Literal["exact", "bp_first", "fp_first", "combined"]
 
 

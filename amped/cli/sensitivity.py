@@ -1,4 +1,4 @@
-"""`amped sensitivity`: which parameters a result hangs on."""
+"""`amped sensitivity`: which parameters a result depends on."""
 
 from __future__ import annotations
 
