@@ -55,7 +55,7 @@ def run(
             "--budget",
             metavar="SECONDS",
             min=0,
-            help="Time for all; 50 s, 300 s on a GPU. More is used for more rounds on a CPU.",
+            help="Time for all; by default 50 s, on a GPU 300 s. A CPU uses more time for more rounds.",
         ),
     ] = None,
     ranks: Annotated[
@@ -64,14 +64,14 @@ def run(
     threads: ThreadsOption = 1,
     resume: Annotated[
         bool,
-        Option("--resume", help="Go on with the file: measure what it lacks, and on a CPU again what was disturbed."),
+        Option("--resume", help="Go on with the file: measure what it lacks; on a CPU, repeat what was disturbed."),
     ] = False,
     output: ResultOption = Path("bench.json"),
 ) -> None:
     """Measure kernels of this machine with PyTorch (pip install 'amped[torch]') into a file.
 
-    Every few kernels the file is written anew, so that a run that is ended keeps what it had; what does not fit into
-    budget or memory is listed as skipped. On a CPU the shortest of many calls counts, on a GPU the median.
+    The file is written again after every few kernels, so that an interrupted run keeps what it has measured. What does
+    not fit into budget or memory is listed as skipped. On a CPU the shortest of many calls counts, on a GPU the median.
 
     Example: amped bench run --suite quick -o this_machine.json
     """

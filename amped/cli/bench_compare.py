@@ -11,7 +11,7 @@ from typer import Argument, Option
 from amped.cli import options
 from amped.cli.bench_fit import AcceleratorOption, coefficients_of
 
-Other = Annotated[Path | None, Argument(metavar="[FILE2]", help="A second run: tell the drift instead.")]
+Other = Annotated[Path | None, Argument(metavar="[FILE2]", help="A second run: print the drift instead.")]
 
 
 def compare(
@@ -34,8 +34,9 @@ def compare(
 ) -> None:
     """Compare predicted with measured kernels: errors by family, the worst ten, a scatter plot; or two runs.
 
-    Predicted is with the row of kernel_efficiencies that estimates of the device use; where it has none of its own, with
-    one fitted to the file itself. Kernels outside of what --fitted-on has seen are marked as extrapolated.
+    Predictions use the row of kernel_efficiencies that estimates of the device use; if the device has no row of its
+    own, one fitted to the file itself. Kernels outside of what the fit to --fitted-on has seen are marked as
+    extrapolated.
 
     Example: amped bench compare this_machine.json --plot
     """

@@ -38,7 +38,7 @@ def ladder(
     dtype: DtypeOption = None,
     rungs: RungsOption = None,
     warm_up: Annotated[int, Option("--warm-up", min=0, help="Passes that do not count.")] = 10,
-    passes: Annotated[int, Option("--passes", min=1, help="Passes that do.")] = 20,
+    passes: Annotated[int, Option("--passes", min=1, help="Passes that count.")] = 20,
     accelerator: AcceleratorOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the rungs as JSON.")] = False,
     plot: Annotated[

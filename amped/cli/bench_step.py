@@ -35,9 +35,9 @@ def step(
 ) -> None:
     """Train a few real steps of the config's model, scaled to fit this device, and compare with an estimate.
 
-    The model is made smaller (batch, layers, words, length, width) until a step takes about --seconds; the estimate is
-    of that model on the device's row, which `amped bench fit` writes (--lookup-tables DIR for that of a processor).
-    Memory is that of tensors, all that are alive at once; what the process takes beside them is told too.
+    The model is made smaller (batch, layers, words, length, width) until a step takes about --seconds. The estimate is
+    for that model with the device's row, which `amped bench fit` writes (for a processor, name its folder by
+    --lookup-tables DIR). Memory is that of all tensors that are alive at once; the rest of the process is printed, too.
 
     Example: amped bench step --model "GPT-2 small" --device cpu --lookup-tables lookup_tables
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 AcceleratorOption = Annotated[
     str | None,
-    Option("--accelerator", metavar="ROW", help="Accelerator to fit; without it, each that the table has rows of."),
+    Option("--accelerator", metavar="ROW", help="Accelerator to fit; without it, each one in the table."),
 ]
 KernelsOption = Annotated[
     Path | None,
@@ -35,19 +35,19 @@ def calibrate(
     accelerator: AcceleratorOption = None,
     kernels: KernelsOption = None,
     output: FileOption = Path("lookup_tables") / NAME,
-    dry_run: Annotated[bool, Option("--dry-run", help="Fit and tell, and write nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Fit and print, but write nothing.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
     lookup_tables: options.TablesOption = None,
 ) -> None:
     """Fit an accelerator's coefficients to measured training steps and write them as a row of kernel_efficiencies.
 
-    Fitted are a few physical coefficients (amped coefficients), those that the rows tell anything about, within bounds
-    that keep them physical and drawn to the values of the tables. Rows are those of `amped validate`; rows of low
-    confidence are left out. Each network is also predicted by a fit that has not seen it. amped uses the row wherever
-    ./lookup_tables/ has it, or with --lookup-tables.
+    The fit changes a few physical coefficients (amped coefficients) that the rows tell something about. It keeps them
+    within physical bounds and near the values of the tables. Rows are those of `amped validate`; rows of low confidence
+    are left out. Each network is also predicted by a fit that has not seen it. amped uses the new row if it is in
+    ./lookup_tables/, or with --lookup-tables.
 
-    With --kernels the coefficients of products and attention are fitted to measured kernels, before any step is looked at:
-    four shapes of five are seen, and the error of the fifth is told.
+    With --kernels, the coefficients of products and attention are fitted to measured kernels, before any step is used:
+    the fit sees four shapes of five, and the error of the fifth is printed.
 
     It needs scipy: pip install 'amped[fit]'.
 

@@ -26,7 +26,7 @@ Vary = Annotated[
     Option(
         "--vary",
         metavar="NAME=VALUES",
-        help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT behind; repeatable.",
+        help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT at the end; repeatable.",
     ),
 ]
 
@@ -36,7 +36,7 @@ def wanted_of(
         SpaceName,
         Option(
             "--space",
-            help="Searched of itself: default, full (every placement, overlap), memory (offload, modules), degrees.",
+            help="What is searched: default, full (every placement, overlap), memory (offload, modules), degrees.",
         ),
     ] = "default",
     where: Annotated[
@@ -45,19 +45,19 @@ def wanted_of(
     ] = None,
     objective: Annotated[
         str,
-        Option("--objective", metavar="NAME", help="What to rank by: any quantity, as step_time, cost, memory."),
+        Option("--objective", metavar="NAME", help="What to rank by: any quantity, such as step_time, cost, memory."),
     ] = "training_time",
     largest: Annotated[
-        bool | None, Option("--maximize/--minimize", help="Whether more of it is better; else as its name says.")
+        bool | None, Option("--maximize/--minimize", help="Whether more of it is better; by default, its name decides.")
     ] = None,
     pareto: Annotated[
-        str | None, Option("--pareto", metavar="A,B", help="Show the front of two quantities beside.")
+        str | None, Option("--pareto", metavar="A,B", help="Show the Pareto front of two quantities, too.")
     ] = None,
     each: Annotated[
         str | None, Option("--each", metavar="NAMES", help="Best of each value of these swept names: A or A,B.")
     ] = None,
     top: Annotated[int, Option(min=1, max=100_000, metavar="K", help="How many of the best to keep.")] = 10,
-    yes: Annotated[bool, Option("--yes", help="Explore even what takes very long.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Explore even a very large space.")] = False,
 ) -> Options:
     """How to search and to rank."""
     from amped.exploration.request import Options
@@ -75,9 +75,9 @@ def explore(
 ) -> None:
     """Evaluate every valid mapping and rank them.
 
-    Searched are degrees (those of experts too), micro-batch, virtual stages, recomputation, ZeRO, sequence parallelism and
-    fused attention (see --space), and where nothing fits offload and recomputation of single modules; what is set on the
-    command line (--tp 8, --set microbatch_size=1) is held, what --vary lists is swept.
+    It searches degrees (those of experts, too), micro-batch, virtual stages, recomputation, ZeRO, sequence parallelism
+    and fused attention (see --space); if nothing fits, also offload and recomputation of single modules. What is set on
+    the command line (--tp 8, --set microbatch_size=1) is held; what --vary lists is swept.
 
     Example: amped explore --gpus 512 --where "tensor_parallel_degree <= 8"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Format = Literal["table", "csv", "json", "parquet"]
 Plot = Literal["auto", "scaling", "parts", "heatmap", "pareto", "histogram"]
 FormatOption = Annotated[
-    Format | None, Option("--format", help="table, csv, json or parquet; else as --output ends, or a table.")
+    Format | None, Option("--format", help="table, csv, json or parquet; by default, as --output ends, or a table.")
 ]
 JsonOption = Annotated[bool, Option("--json", help="The same as --format json.")]
 FileOption = Annotated[Path | None, Option("--output", metavar="FILE", help="Write there instead of printing.")]

@@ -50,13 +50,13 @@ SetOption = Annotated[
 ]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 OldNamesOption = Annotated[
-    bool, Option("--old-names", help="Print the names of before the last release in JSON, CSV and Parquet.")
+    bool, Option("--old-names", help="In JSON, CSV and Parquet, print the names from before the last release.")
 ]
 _old_names: ContextVar[bool] = ContextVar("old_names", default=False)
 
 
 def print_old_names(wanted: bool) -> None:
-    """Sets whether `as_json` and `printed_name` use the names of before the last release."""
+    """Sets whether `as_json` and `printed_name` use the names from before the last release."""
     _old_names.set(wanted)
 
 

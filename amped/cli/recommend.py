@@ -33,10 +33,10 @@ def recommend(
     lookup_tables: options.TablesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Recommend the fewest accelerators, or the cheapest system, that train a network in time or for the money.
+    """Recommend the fewest accelerators, or the cheapest system, that train a network by a deadline or within a budget.
 
-    Sizes of the machine are tried from the least that could do it at its peak; of each the best mapping counts, as
-    `amped explore` finds it.
+    It tries sizes of the machine, from the smallest that could do it at its peak rate. For each size the best mapping
+    counts, as `amped explore` finds it.
 
     Example: amped recommend --model "Llama 3 8B" --deadline "30 days"
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Shown below the help of the verb.
 EXAMPLES = """Several cores or machines give the same answer, to the last bit (mpi and dask are extras: pip install
-'amped[mpi]', 'amped[dask]'); a run that was ended, in whatever way, goes on with --resume:
+'amped[mpi]', 'amped[dask]'). A run that was interrupted, in whatever way, goes on with --resume:
 
     amped explore --space full --workers 8 --resume found.jsonl
 
@@ -56,7 +56,8 @@ class Place:
     """Where an exploration runs and what it keeps, as the options say."""
 
     workers: Annotated[
-        int | None, Option("--workers", min=1, metavar="N", help="Processes on this machine; else this one.")
+        int | None,
+        Option("--workers", min=1, metavar="N", help="Processes on this machine; by default, only this one."),
     ] = None
     executor: Annotated[
         ExecutorName | None,
@@ -66,7 +67,7 @@ class Place:
         str | None, Option("--scheduler", metavar="ADDRESS", help="Scheduler for dask, as tcp://HOST:8786.")
     ] = None
     resume: Annotated[
-        Path | None, Option("--resume", metavar="FILE", help="Keep what is finished in FILE, and go on from there.")
+        Path | None, Option("--resume", metavar="FILE", help="Keep finished parts in FILE, and go on from it.")
     ] = None
     shard: Annotated[
         str | None, Option("--shard", metavar="I/N", help="One of N equal shares only, for `amped merge`.")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Groups = Literal["source", "accelerator", "model", "software"]
 TableOption = Annotated[
     Path | None,
-    Option("--table", metavar="CSV", help="Measurements; those that come with amped unless one is named."),
+    Option("--table", metavar="CSV", help="Measurements; by default, those that come with amped."),
 ]
 ByOption = Annotated[Groups, Option("--by", help="What to group the errors by.")]
 AssumedOption = Annotated[
@@ -57,11 +57,12 @@ def validate(
     output_dir: options.OutputOption = None,
     lookup_tables: options.TablesOption = None,
 ) -> None:
-    """Compare predictions with measurements: every row of a table estimated, and how far off each is.
+    """Compare predictions with measurements: estimate every row of a table, and print how far off each is.
 
-    Compared are the step's time (else tokens per second, else model FLOP/s) and peak memory where it was measured; runs
-    that ran out of memory must be predicted not to fit. A row that cannot be modeled is listed with the reason. A column of
-    your own table is a parameter, a row of a lookup table, or what was measured: --template prints one to begin with.
+    It compares the step's time (else tokens per second, else model FLOP/s), and peak memory if it was measured; a run
+    that ran out of memory must be predicted not to fit. A row that cannot be modeled is listed with the reason. A
+    column of your own table is a parameter, a row of a lookup table, or what was measured: --template prints a table to
+        begin with.
 
     --kernels compares single kernels, library by library, on shapes that nothing was fitted to.
 

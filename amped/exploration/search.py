@@ -164,7 +164,7 @@ class Search:
         """The number of cells of all parts, counted without listing the parts.
 
         Raises:
-            ConfigError: if no mapping multiplies and divides.
+            ConfigError: if the degrees of no mapping multiply and divide as they must.
         """
         found = sum(
             region.rows * prod(len(axis) for axis in region.axes.values())
@@ -173,7 +173,9 @@ class Search:
             for region in self._regions(number, chunk)
         )
         if not found:
-            raise ConfigError("the space is empty: no mapping multiplies and divides", self._why_empty())
+            raise ConfigError(
+                "the space is empty: the degrees of no mapping multiply and divide as they must", self._why_empty()
+            )
         return found
 
     def listed(self) -> Iterator[Part]:
