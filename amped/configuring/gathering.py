@@ -254,7 +254,7 @@ class _Builder:
                     told.append(name)
         if told:
             self.notices.append(f"system '{row.name if row else ''}' has {of_row} accelerators a node, and this one "
-                                f"{node:g}: {', '.join(told)} as much of the row's")  # fmt: skip
+                                f"{node:g}: {', '.join(told)} scaled accordingly")  # fmt: skip
 
 
 def _domain(domain: float, of_row: int, node: float) -> float:

@@ -92,7 +92,7 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
         where = _where(row, "unverified" if told == "doubted" else "fitted")
         yield from (Problem(f"'{c}' is {told} and not there", where) for c in names if c not in row.columns)
     if row.fitted and not row.columns.get("fitted_on"):
-        yield Problem("nobody says on what", _where(row, "fitted"), "name the measurements in 'fitted_on'")
+        yield Problem("is fitted, to unknown data", _where(row, "fitted"), "name the measurements in 'fitted_on'")
     if not row.sources:
         yield Problem("the row has no source", _where(row, "sources"), "say where its facts come from")
 

@@ -45,14 +45,14 @@ def _told(c: Calibration) -> Iterator[str]:
     yield (f"mean absolute error of the step's time over {len(c.used)} rows: {human.percent(c.error_before)} before, "
            f"{human.percent(c.error_after)} after")  # fmt: skip
     yield _left_out(c)
-    yield f"{len(c.values)} of at most {MOST_OF_AN_ACCELERATOR} numbers fitted; not told by these rows: {', '.join(c.unseen) or 'none'}"
+    yield f"{len(c.values)} of at most {MOST_OF_AN_ACCELERATOR} numbers fitted; these rows do not tell: {', '.join(c.unseen) or 'none'}"
     yield from (f"not fitted to {name}: {reason}" for name, reason in c.left_out.items())
     yield from warnings(c)
 
 
 def _left_out(c: Calibration) -> str:
     if c.error_left_out is None:
-        return "leaving one network out: all rows are of one network, so nothing tells how it is for another"
+        return "leaving one network out: all rows are of one network, so that the error for another one is unknown"
     return (
         f"leaving one network out: {human.percent(c.error_left_out)}, {c.loss or 0.0:.2f} times the error of the fit "
         f"({c.sizes} networks)"
@@ -65,7 +65,7 @@ def warnings(c: Calibration) -> Iterator[str]:
         yield f"warning: more than {MOST_LOSS} times: what was fitted does not hold well for other networks"
     far = [known.name for known in c.coefficients if abs(moved(c, known)) > FAR]
     if far:
-        yield (f"warning: moved by more than {FAR:g} standard deviations of what was known, so perhaps making up for "
+        yield (f"warning: moved by more than {FAR:g} standard deviations of what was known; these may make up for "
                f"something else: {', '.join(far)}")  # fmt: skip
     if c.at_bound:
         yield f"warning: held by its bound: {', '.join(c.at_bound)}"

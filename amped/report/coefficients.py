@@ -12,8 +12,8 @@ from amped.report import human
 from amped.report.tables import table
 
 LEGEND = (
-    "bounds: of a fit where marked with *, else of what is accepted. fitted: of how many rows, of those that have it. "
-    "selected by: whose row has it."
+    "bounds: the bounds of a fit if marked with *, else those of accepted values. fitted: in how many of the rows that "
+    "have it, it was fitted. selected by: what decides which row it comes from."
 )
 
 

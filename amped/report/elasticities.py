@@ -100,7 +100,7 @@ def _fit(found: Sensitivity, trial: Trial, where: str) -> str:
 
 def _footnotes(found: Sensitivity) -> Iterator[str]:
     step = f"{found.step * 100:g} %"
-    yield f"differences of {step} down and up; degrees change on the same machine: data parallelism gives way"
+    yield f"differences of {step} down and up; degrees change on the same machine: the data-parallel degree adapts"
     if found.without_effect:
         yield f"no effect: {len(found.without_effect)} parameters (--json names them)"
     if found.stuck:

@@ -116,7 +116,7 @@ def _validated(e: Estimation) -> Iterator[str]:
     """The runs that the error band comes from, and where the configuration is outside of what was validated."""
     band = e.error_band
     if band is not None:
-        yield f"±: 4 of 5 validated runs of this kind were within it ({band.runs} runs: {band.alike})"
+        yield f"±: 4 of 5 validated runs of this kind had a smaller error ({band.runs} runs: {band.alike})"
         if band.beyond:
             yield f"beyond what was validated, so the error may be larger: {'; '.join(band.beyond)}"
 
@@ -167,7 +167,7 @@ def _host(e: Estimation) -> str:
         f"host memory: {human.value(e['host_memory_bytes'], 'byte')} an accelerator, {human.value(all_of_it, 'byte')}"
     )
     if "host_memory_capacity" not in e:
-        return f"{line} a server, whose memory nobody says (host_memory_capacity)"
+        return f"{line} a server; its memory is not given (host_memory_capacity)"
     verdict = "fits" if e["fits_in_host_memory"] else "DOES NOT FIT"
     return f"{line} of a server's {human.value(e['host_memory_capacity'], 'byte')}: {verdict}"
 

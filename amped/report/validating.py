@@ -44,15 +44,16 @@ SHOWN = {
 }  # fmt: skip
 ERRORS = ("rows", "groups", "missed", "mean", "median", "90 %", "max", "signed", "rank")
 CONVENTION = (
-    "error: predicted / measured - 1; of a rate also as the error of the step's time that it says, + too slow, and so in "
-    "the summary. 90 %: nine rows of ten are nearer. rank: Spearman's correlation of tokens per second and accelerator "
-    "within each network of three rows or more. Repeats of one configuration are a group, which weighs as one row."
+    "error: predicted / measured - 1. as time: the error of a rate as an error of the step's time (+ is too slow), which "
+    "the summary uses. 90 %: nine groups of ten have a smaller error. rank: Spearman's correlation of tokens per second "
+    "and accelerator, within each network of three rows or more. Repeats of one configuration are a group, which weighs "
+    "as one row."
 )
 
 
 @group()
 def validation(rows: Sequence[Residual], by: By, assumed: bool) -> Iterator[RenderableType]:
-    """All rows, those of low confidence apart; the misses; a summary of the errors, and the errors by source, say."""
+    """All rows, those of low confidence apart; the misses; a summary of the errors, and the errors by group."""
     for name, some in by_confidence(rows).items():
         if some:
             yield Text(f"{name.replace('_', ' ').capitalize()}\n", style="bold")
