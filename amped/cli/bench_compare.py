@@ -34,9 +34,8 @@ def compare(
 ) -> None:
     """Compare predicted with measured kernels: errors by family, the worst ten, a scatter plot; or two runs.
 
-    Predictions use the row of kernel_efficiencies that estimates of the device use; if the device has no row of its
-    own, one fitted to the file itself. Kernels outside of what the fit to --fitted-on has seen are marked as
-    extrapolated.
+    Predictions use the row of kernel_efficiencies that estimates of the device use, or, if it has none of its own, a
+    fit to the file itself. Kernels outside of what --fitted-on has seen are marked as extrapolated.
 
     Example: amped bench compare this_machine.json --plot
     """
