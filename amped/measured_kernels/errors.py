@@ -156,7 +156,7 @@ def library(law: Array, measured: Array, scale: float | None = None) -> Library:
 
     The fit has the least mean absolute logarithm of predicted over measured times.
 
-    For each of some fixed times, the scale is the median over the kernels that still depend on it.
+    For each of some fixed times, the scale is the median ratio of the remaining time to the law's time.
     """
     least = float(measured.min())
     found = [_beside(law, measured, share * least, scale) for share in BESIDE]

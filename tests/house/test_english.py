@@ -43,7 +43,9 @@ TEXTS = {
 # Words that point to a sentence in another docstring.
 ELSEWHERE = re.compile(r"\bamong it\b|^The same\b|(?:^|[.;:] )[Tt]he same[,;.]")
 CITATION = re.compile(r"arXiv[: ]\d{4}\.\d{4,5}")
-PLACE = re.compile(r"\b(sections?|equations?|eqs?\.|tables?|figures?|algorithms?|appendix|appendices)(?=\W)", re.I)
+PLACE = re.compile(
+    r"\b(abstract|sections?|equations?|eqs?\.|tables?|figures?|algorithms?|appendix|appendices)(?=\W)", re.I
+)
 
 
 def docstrings(file: Path) -> dict[str, str]:
