@@ -1,10 +1,10 @@
-"""amped: how long a transformer trains, where the time goes, whether it fits, and which mapping is best.
+"""amped predicts how long a transformer trains, where the time goes, whether it fits, and which mapping is best.
 
     >>> import amped
     >>> amped.estimateTrainingTime("H100 PCIe")      # seconds
     >>> amped.estimate("default").breakdown          # parts of a step
 
-Importing amped loads none of numpy, pint, jsonschema, matplotlib or torch; they come with the first call.
+Importing amped loads none of numpy, pint, jsonschema, matplotlib or torch; the first call that needs one loads it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parent
 __path__.append(str(_HERE / "entry_points"))  # AMPeD's: `python -m amped.main`
 if (_ROOT / "pyproject.toml").is_file():
-    # A source checkout: configs/, lookup_tables/ and kernels/ lie beside this folder and are amped.configs and so on.
+    # In a source checkout, configs/, lookup_tables/ and kernels/ are beside this folder, and become amped.configs etc.
     __path__.append(str(_ROOT))
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`python -m amped`."""
+"""Runs `python -m amped`."""
 
 from amped.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The door for Python: what `import amped` offers."""
+"""The Python interface: what `import amped` offers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ Formulas = ModuleType | str | Path | None
 
 
 class Estimate(Estimation):
-    """The results of one configuration: `estimate["step_time"]`, `.breakdown`, `.to_dict()`; shows itself in rich and Jupyter."""
+    """The results of one configuration: `estimate["step_time"]`, `.breakdown`, `.to_dict()`.
+
+    Rich and Jupyter show it.
+    """
 
     def __rich__(self) -> Any:
         """The summary, for rich."""
@@ -45,7 +48,7 @@ def load_config(config: str | Path | Mapping[str, Any], formulas: Formulas = Non
     """Reads and checks a config: a file, the name of a shipped one, or a mapping.
 
     Raises:
-        AmpedError: with everything that is wrong, each with its JSON path.
+        AmpedError: with all problems, each with its JSON path.
     """
     extra = (formula_module(formulas),) if formulas is not None else ()
     return read_config(config, catalogue(extra))
@@ -62,13 +65,13 @@ def estimate(
 
     Args:
         config: a file, the name of a shipped config, a mapping, or what `load_config` returned.
-        lookup_tables: a folder of tables to layer over the shipped ones.
-        formulas: a module (or file) of marked functions to use beside amped's.
+        lookup_tables: a folder of lookup tables that overrule the shipped ones.
+        formulas: a module (or file) of marked functions to use in addition to amped's.
         overrides: values by name (`tensor_parallel_degree=4`, `memory_capacity="96 GB"`), and rows under `model`,
             `system` and `accelerator`.
 
     Raises:
-        AmpedError: with everything that is wrong and what to do about it.
+        AmpedError: with all problems, and what to do about them.
     """
     return estimated(read_scenario(config, overrides, lookup_tables, formulas), Estimate)
 
@@ -81,7 +84,7 @@ def explain(
     formulas: Formulas = None,
     **overrides: object,
 ) -> Explanation:
-    """The tree of how one value came to be; arguments as in `estimate`."""
+    """The tree of formulas that leads to one value; the arguments are those of `estimate`."""
     return explained(read_scenario(config, overrides, lookup_tables, formulas), name)
 
 
@@ -106,16 +109,16 @@ def explore(
 
     Args:
         config: as in `estimate`; a list as a value is a sweep.
-        top: how many of the best to return.
+        top: how many of the best mappings to return.
         vary: further sweeps, name to list of values; rows under `model`, `system`, `accelerator` and `software`.
-        space: what is searched of itself: "default", "full", "memory", or "degrees" (with the micro-batch, and nothing else).
-        where: wishes such as "memory_per_accelerator_bytes < 70 GB".
+        space: what is searched by itself: "default", "full", "memory", or "degrees" (with the micro-batch only).
+        where: limits that results must keep, such as "memory_per_accelerator_bytes < 70 GB".
         objective: the quantity to rank by.
-        largest: whether more of it is better, where its name does not say so.
-        pareto: two quantities whose front is returned beside.
-        each: swept names; `groups` then has the best of each combination of their values.
+        largest: whether more of the objective is better, if its name does not say so.
+        pareto: two quantities whose Pareto front is returned, too.
+        each: swept names; `groups` then has the best mappings of each combination of their values.
         workers: processes to evaluate with (a script then needs `if __name__ == "__main__":` around the call).
-        resume: the file that keeps what is finished, and goes on from what is in it.
+        resume: a file that keeps the finished parts; a run with this file goes on from them.
         lookup_tables: as in `estimate`.
         formulas: as in `estimate`.
         overrides: as in `estimate`; `number_of_accelerators` is the size of the machine.
@@ -137,22 +140,22 @@ def sensitivity(
     formulas: Formulas = None,
     **overrides: object,
 ) -> Sensitivity:
-    """How a result changes with each parameter, all else as it is: elasticities, and the effect of the next whole values.
+    """How a result changes with each parameter alone: elasticities, and the effect of the next whole values.
 
     Args:
-        config: as in `estimate`; of a list the first value is its own, and the others are tried.
-        of: the result, any quantity that is a number.
-        kinds: of the parameters: mapping, system, accelerator, model, experiment.
+        config: as in `estimate`; the first value of a list is the configuration's own, and the others are tried.
+        of: the result; any quantity that is a number.
+        kinds: kinds of parameters: mapping, system, accelerator, model, experiment.
         step: the share by which continuous parameters are varied, down and up.
         lookup_tables: as in `estimate`.
         formulas: as in `estimate`.
-        overrides: as in `estimate`; a list is tried.
+        overrides: as in `estimate`; the values of a list are tried.
     """
     return analyzed(read_scenario(config, overrides, lookup_tables, formulas), of, kinds, step)
 
 
 def estimateTrainingTime(accelerator: str, transformer: str | None = None) -> float:  # noqa: N802 (AMPeD's name)
-    """Seconds to train the default config on another accelerator, and another transformer if one is named.
+    """Seconds to train the default config on another accelerator and, if it is named, with another transformer.
 
     Args:
         accelerator: a row of `accelerator_specifications`, such as "H100 PCIe".

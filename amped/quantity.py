@@ -1,6 +1,6 @@
 """The marks, for formulas of your own: `from amped.quantity import NETWORK, parameter, quantity`.
 
-What each says: `amped/theory/quantity.py`.
+The file `amped/theory/quantity.py` says what each mark means.
 """
 
 from amped.theory.quantity import (

@@ -1,1 +1,1 @@
-"""Measures kernels on this machine. The only part of amped that may import torch."""
+"""Measures kernels on this machine. It is the only part of amped that may import torch."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-# Backends of scaled_dot_product_attention, by torch's names of them.
+# The backends of scaled_dot_product_attention, with their names in torch.
 BACKENDS = {"flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION", "math": "MATH"}
 
 
 def backend(torch: Any, name: str) -> Any:
-    """A context in which one backend is used, or torch's own choice."""
+    """A context in which one backend is used, or torch's own choice if none is named."""
     if name == "default":
         return nullcontext()
     kinds = torch.nn.attention.SDPBackend
@@ -19,7 +19,7 @@ def backend(torch: Any, name: str) -> Any:
 
 
 def attention(make: Any, p: Any) -> tuple[Callable[[], Any], str]:
-    """One call of scaled_dot_product_attention, or of its backward pass alone."""
+    """One call of scaled_dot_product_attention, or of its backward pass only."""
     torch, backward = make.torch, p["direction"] == "backward"
     heads, few = (p["batch"], p["heads"]), (p["batch"], p["key_value_heads"])
     query = make.normal(*heads, p["queries"], p["head_dimension"], grad=backward)

@@ -1,4 +1,4 @@
-"""A benchmark as it is asked for: device, suite, file; measured, saved as it goes, and taken up again."""
+"""A benchmark as the user asks for it (device, suite, file): it is measured, saved on the way, and can be resumed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from amped.kernels.specs import COLLECTIVES, KernelSpec
 from amped.kernels.timing import RECORD_TIME
 from amped.kernels.torch_import import chosen_device, chosen_format, has_fp8
 
-# Seconds between two writes of the file.
+# The seconds between two writes of the file.
 SAVE_EVERY = 2.0
-# Runs of each suite that a budget is not given for end after this many seconds.
+# Without a budget, the run of a suite ends after this many seconds.
 BUDGETS = {"cpu": 50.0, "cuda": 300.0}
-# Seconds of a record in one round, and rounds at most; with a budget of one's own a processor fills it with rounds.
+# The seconds of a record in one round, and the most rounds; on a processor, a budget of the user allows more rounds.
 ROUNDS = {"cpu": (0.04, 4), "cuda": (RECORD_TIME, 1)}
 MOST_ROUNDS = 1000
 Told = Callable[[int, int, str], None]
@@ -31,10 +31,11 @@ class Request:
     """What to measure, where, and into which file.
 
     Attributes:
-        suite: quick or full; `kernels` instead of it: a list for a format.
-        ranks: processes of the collectives, none where 1.
-        resume: whether the file may be there, and only what it lacks is measured.
-        command, version: for the file.
+        suite: quick or full.
+        kernels: gives the list of kernels for a format, in place of a suite.
+        ranks: the number of processes for collectives; with 1, no collective is measured.
+        resume: whether the file may exist; then only what it lacks is measured.
+        command, version: are written into the file.
     """
 
     output: Path
@@ -51,10 +52,10 @@ class Request:
 
 
 def measured(request: Request, tell: Told = lambda done, of, what: None) -> Result:
-    """Measures, and writes the file after every few kernels: a run that is ended leaves what it had.
+    """Measures, and writes the file after every few kernels, so that an interrupted run leaves what it has measured.
 
     Raises:
-        ConfigError: for what this machine cannot do; FileError: for a file that is there, or of another machine.
+        ConfigError: for what this machine cannot do; FileError: for a file that exists, or one of another machine.
     """
     device = chosen_device(request.device)
     dtype = chosen_format(request.dtype, device)
@@ -80,14 +81,14 @@ def measured(request: Request, tell: Told = lambda done, of, what: None) -> Resu
 
 
 def prepared(device: str, threads: int, version: str) -> Result:
-    """This machine as a result without records, torch set to so many threads."""
+    """This machine as a result without records; torch is limited to this number of threads."""
     refuse_crowded(threads, device)
     set_threads(threads)
     return new_result(device, threads, None, "", version)
 
 
 def refuse_crowded(threads: int, device: str) -> None:
-    """Several threads wait for one another where others use the cores: such times say nothing.
+    """Refuses several threads on a busy machine, because they wait for one another and their times mean nothing.
 
     Raises:
         ConfigError: if the machine is busy, or has fewer cores.
@@ -103,7 +104,7 @@ def refuse_crowded(threads: int, device: str) -> None:
 
 
 class _Saver:
-    """Writes the file now and then, and tells how far a run is."""
+    """Writes the file now and then, and reports the progress of a run."""
 
     def __init__(self, path: Path, total: int, tell: Told) -> None:
         self.path, self.total, self.tell, self.last = path, total, tell, 0.0
@@ -117,7 +118,7 @@ class _Saver:
 
 
 def _begun(request: Request, fresh: Result) -> Result:
-    """A result without records, or the one to go on with."""
+    """A result without records, or the result to resume."""
     if not request.output.exists():
         return fresh
     if not request.resume:

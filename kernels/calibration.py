@@ -1,4 +1,4 @@
-"""A machine's coefficients from a result file: family after family, each with its guard rails and its honest error."""
+"""Fits a machine's coefficients to a result file, family by family, with bounds and with errors on held-out records."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from amped.kernels.specs import FAMILIES, sentinel
 from amped.kernels.unfused_costs import work_of
 
 ABOVE_SPEC = 1.05
-# Bytes, more than a core has a cache of its own for.
+# More bytes than the cache of a single core has.
 MOST_CACHED = 16e6
 DOUBTFUL = ("unsettled",)
-# Share of a family's records that must be of a quiet machine for the others to be left out: more than coefficients need.
+# The share of a family's records on a quiet machine above which the others are left out; it leaves enough for a fit.
 QUIET_SHARE = 1 / 3
 COMPUTING = ("contraction", "batched_contraction", "grouped_contraction", "fused_attention")
 Told = Callable[[str], None]
@@ -38,14 +38,16 @@ Told = Callable[[str], None]
 
 @dataclass
 class Calibration:
-    """What a result tells of a machine.
+    """What a result file tells about a machine.
 
     Attributes:
-        values: coefficients by their columns of kernel_efficiencies, in SI units; `fitted` those of them that were, the
-            others follow from what the machine is; `defaults` those they stand on.
-        strata: errors of each family, whole and by size; `refused` families with too few clean records, and why.
-        layouts: time of products in each layout over what was predicted, relative to TN.
-        network: what collectives told of the links between processes.
+        values: the coefficients by their columns in kernel_efficiencies, in SI units.
+        fitted: the names of the fitted ones; the others follow from the machine.
+        defaults: the coefficients of the row that all others come from.
+        strata: the errors of each family, of all its records and by size.
+        refused: the families with too few clean records, and why.
+        layouts: the time of products in each layout over the predicted time, relative to that of TN.
+        network: the links between processes, from collectives.
     """
 
     machine: Machine
@@ -59,7 +61,7 @@ class Calibration:
 
     @property
     def coefficients(self) -> dict[str, float]:
-        """All coefficients: fitted ones, and for the others those of the row they stand on."""
+        """All coefficients: the fitted ones, and for the others those of the row that they come from."""
         return {**self.defaults, **self.values}
 
 
@@ -70,7 +72,10 @@ def calibrated(
     tell: Told = lambda _: None,
     collective_time: CollectiveTime | None = None,
 ) -> Calibration:
-    """Fits what the records tell; a family with fewer than eight clean ones keeps the defaults, and that is told."""
+    """Fits what the records tell.
+
+    A family with fewer than eight clean records keeps the defaults, and this is reported.
+    """
     found = Calibration(machine, defaults=dict(defaults))
     if machine.is_processor:
         found.values |= {"wave_quantization": 0.0, "medium_tile_efficiency": 1.0, "small_tile_efficiency": 1.0,
@@ -87,19 +92,19 @@ def calibrated(
 
 
 def _link(found: Calibration, result: Result, collective_time: CollectiveTime | None) -> None:
-    """Links from collectives, where there are enough of them."""
+    """Adds the links from collectives, if there are enough of these."""
     made = linked(result, collective_time) if collective_time is not None else None
     if isinstance(made, str):
         found.refused["collectives"] = made
     elif made is not None:
         found.network = made
         found.strata += made.strata
-        # A step's latency has both in it.
+        # the measured latency of a step has both in it
         found.values |= {"collective_overhead_time": 0.0, "inter_accelerator_ramp_bytes": 0.0}
 
 
 def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
-    """Families in the order in which they are fitted: later ones stand on what earlier ones told."""
+    """The families in the order of their fits: later ones use the coefficients of earlier ones."""
     processor = machine.is_processor
     tiles: Bounds = (
         {"gemm_ramp_rows": (0.0, 128.0), "cached_operand_bytes": (0.0, MOST_CACHED)} if processor
@@ -121,9 +126,9 @@ def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
 
 
 def _vector(result: Result, machine: Machine) -> Bounds:
-    """What paces a processor's kernels beside memory: its units, elementary functions, and random numbers if any are drawn.
+    """What limits a processor's kernels besides memory: its units, elementary functions, and random numbers if used.
 
-    Source of the bounds: a hundred cycles at 1 GHz for the one, a thousand for the other.
+    Source of the bounds: 100 cycles at 1 GHz for an elementary function, 1000 for a random number.
     """
     work = [work_of(r, "cpu") for r in result["records"] if r["kernel"] in FAMILIES]
     drawing: Bounds = {"random_number_time": (0.0, 1e-6)} if any(w.drawn for w in work) else {}
@@ -132,7 +137,7 @@ def _vector(result: Result, machine: Machine) -> Bounds:
 
 
 def _launches(found: Calibration, result: Result) -> None:
-    """Overheads: a call in a graph and an eager one; on a processor both are the same."""
+    """Adds the overheads of a call in a graph and of an eager call; on a processor both are equal."""
     statistic = result["settings"]["statistic"]
     times = {r["params"]["mode"]: measured_time(r, statistic) for r in result["records"] if r["kernel"] == "launch"}
     if "eager" in times:
@@ -141,7 +146,7 @@ def _launches(found: Calibration, result: Result) -> None:
 
 
 def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
-    """Of each family the records of a quiet machine, where they are enough; else the others too, as they would be there."""
+    """For each family, the records on a quiet machine if these are enough; else all, converted to a quiet machine."""
     families: dict[str, list[Record]] = {}
     for record in clean:
         if record["kernel"] in FAMILIES:
@@ -155,9 +160,10 @@ def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
 
 
 def _normalized(record: Record, result: Result) -> Record:
-    """A product or an attention beside which the sentinel's product was slow, as it would be at its best.
+    """A product or attention whose sentinel product was slow, converted to the sentinel's best speed.
 
-    Clocks and neighbors slow computing down; the time for bytes that the sentinel's product does not move is left as it is.
+    Clocks and neighbors slow down arithmetic; the time for bytes that the sentinel's product does not move is not
+    changed.
     """
     computes = FAMILIES[record["kernel"]].kind in COMPUTING
     if "throttled" not in record.get("flags", ()) or "gemm_tflops_beside" not in record or not computes:
@@ -194,7 +200,7 @@ def _fit(found: Calibration, name: str, own: Sequence[Samples], bounds: Bounds, 
 
 
 def layouts(records: Sequence[Record], errors: Array) -> dict[str, float]:
-    """Measured over predicted time by layout, as a factor of that of TN; for what has all three."""
+    """The ratio of measured to predicted time for each layout, relative to that of TN; empty without TN."""
     ratios: dict[str, list[float]] = {}
     for record, error in zip(records, errors, strict=True):
         ratios.setdefault(str(record["params"]["layout"]), []).append(-float(np.log1p(error)))
@@ -203,7 +209,7 @@ def layouts(records: Sequence[Record], errors: Array) -> dict[str, float]:
 
 
 def as_json(found: Calibration) -> dict[str, Any]:
-    """The calibration as the result file keeps it."""
+    """The calibration in the form that the result file keeps."""
     return {
         "machine": found.machine.name, "coefficients": found.values, "refused": found.refused, "layout": found.layouts,
         "errors": [vars(s) for s in found.strata], "network": found.network and found.network.as_plain(),

@@ -1,6 +1,6 @@
-"""Kernels as torch runs them: each a function without arguments that runs one call, outputs allocated beforehand.
+"""Kernels as torch runs them: each is a function without arguments for one call; its outputs are allocated beforehand.
 
-Tensors are normal deviates times one half from a fixed seed: zeros draw less power and run faster than data.
+Tensors hold normal deviates times one half, from a fixed seed: with zeros, a device draws less power and is faster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Call = Callable[[], Any]
 
 
 class Maker:
-    """Makes tensors on a device, always the same ones."""
+    """Makes tensors on a device, always equal ones."""
 
     def __init__(self, device: str, dtype: str) -> None:
         self.torch = torch_module()
@@ -30,16 +30,16 @@ class Maker:
         return made.normal_(0.0, SCALE, generator=self.generator).requires_grad_(grad)
 
     def empty(self, *shape: int, dtype: Any = None) -> Any:
-        """Room for a result."""
+        """An empty tensor for a result."""
         return self.torch.empty(shape, dtype=dtype or self.dtype, device=self.device)
 
     def whole(self, below: int, *shape: int) -> Any:
-        """Whole numbers, evenly distributed."""
+        """Whole numbers with a uniform distribution."""
         return self.torch.randint(0, below, shape, device=self.device, generator=self.generator)
 
 
 def built(spec: KernelSpec, device: str) -> tuple[Call, str]:
-    """One call of a kernel, and the name of what runs it."""
+    """One call of a kernel, and the name of its implementation."""
     return BUILDERS[spec.kernel](Maker(device, spec.dtype), spec.params)
 
 
@@ -66,7 +66,7 @@ def _stream(name: str) -> Callable[[Maker, Any], tuple[Call, str]]:
 
 
 def _gemm(make: Maker, p: Any) -> tuple[Call, str]:
-    """TN: a weight stored n × k; NN: both in rows; NT: a left operand stored k × m, as the weight's gradient has it."""
+    """In TN, a weight is stored as n × k; in NN, both in rows; in NT, a left operand as k × m (weight gradients)."""
     m, n, k, layout = p["m"], p["n"], p["k"], p["layout"]
     left = make.normal(k, m).t() if layout == "NT" else make.normal(m, k)
     right = make.normal(n, k).t() if layout == "TN" else make.normal(k, n)
@@ -83,7 +83,7 @@ def _batched(make: Maker, p: Any) -> tuple[Call, str]:
 
 
 def _grouped(make: Maker, p: Any) -> tuple[Call, str]:
-    """One product for each expert, of rows that lie behind one another; uneven: from half to one and a half of m."""
+    """One product for each expert, with consecutive rows; uneven: from half of m to one and a half of m."""
     count, m = p["batch"], p["m"]
     steps = [m + (round(m * (i / max(count - 1, 1) - 0.5)) if p["uneven"] else 0) for i in range(count)]
     inputs = make.normal(sum(steps), p["k"]).split(steps)
@@ -116,7 +116,7 @@ def _fp8_cast(make: Maker, p: Any) -> tuple[Call, str]:
 
 
 def _rowwise(forward: Callable[[Any, Any], Any], name: str, backward: bool = False) -> Callable[..., tuple[Call, str]]:
-    """A function of x, and of a vector as wide, forward or by autograd alone; weights that it has get gradients too."""
+    """A function of x and of a vector as wide, forward or only by autograd; weights that it has get gradients, too."""
 
     def build(make: Maker, p: Any) -> tuple[Call, str]:
         x, vector = make.normal(p["rows"], p["columns"], grad=backward), make.normal(p["columns"], grad=backward)

@@ -1,4 +1,4 @@
-"""Collectives between processes of this machine: gloo on CPUs, NCCL where each process has a GPU."""
+"""Collectives between processes of this machine: gloo on CPUs; NCCL if each process has a GPU."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from amped.kernels.timers import CudaTimer
 from amped.kernels.timing import Timing
 from amped.kernels.torch_import import torch_module
 
-# Seconds to wait for all processes to meet and to measure one size.
+# The seconds for all processes to meet, and to measure one size.
 PATIENCE = 60.0
 WARM, CALLS = 3, 15
 
 
 def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[KernelSpec, Timing | str]]:
-    """The time of each collective on the first process, or why there is none.
+    """The time of each collective on the first process, or why there is no time.
 
     Raises:
-        ConfigError: where there are fewer GPUs than ranks, or no torch.distributed.
+        ConfigError: if there are fewer GPUs than ranks, or no torch.distributed.
     """
     torch = torch_module()
     if not torch.distributed.is_available():
@@ -101,7 +101,7 @@ def _timed(each: KernelSpec, rank: int, device: str) -> Timing:
 
 
 def _call(each: KernelSpec, rank: int, device: str) -> Callable[[], Any]:
-    """One call; the whole payload is `bytes`, as amped's own collectives count it."""
+    """A function for one call; `bytes` is the whole payload, as amped's own collectives count it."""
     torch = torch_module()
     dist, ranks = torch.distributed, each.params["ranks"]
     whole = torch.ones(max(ranks, each.params["bytes"] // 4 // ranks * ranks), device=device)
@@ -109,7 +109,7 @@ def _call(each: KernelSpec, rank: int, device: str) -> Callable[[], Any]:
     into = torch.empty_like(whole)
 
     def send_receive() -> None:
-        """There and back: the sender alone does not know when the other has it."""
+        """Sends there and back: the sender alone does not know when the data has arrived."""
         for sender in (0, 1):
             if rank == sender:
                 dist.send(whole, 1 - sender)

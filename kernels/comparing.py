@@ -16,7 +16,7 @@ from amped.kernels.results import Result, key_of
 from amped.kernels.specs import FAMILIES
 
 MOST_WORST = 10
-# A size beyond the measured ones by more than this is one that no record vouches for.
+# A record whose size exceeds all measured ones by more than this factor is extrapolated.
 BEYOND = 1.01
 
 
@@ -34,13 +34,13 @@ class Point:
 
     @property
     def error(self) -> float:
-        """Predicted over measured, less one."""
+        """Predicted over measured, minus one."""
         return self.predicted / self.measured - 1
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Errors of a part of the points: mean absolute, mean, ninetieth percentile, largest, weighted by measured time."""
+    """The errors of some points: mean absolute, mean, ninetieth percentile, largest, weighted by measured time."""
 
     family: str
     name: str
@@ -63,7 +63,7 @@ class Report:
 
     @property
     def worst(self) -> list[Point]:
-        """The ten points that are furthest off."""
+        """The ten points with the largest errors."""
         return sorted(self.points, key=lambda p: -abs(math.log(p.predicted / p.measured)))[:MOST_WORST]
 
 
@@ -71,7 +71,7 @@ def compared(
     result: Result, machine: Machine, coefficients: Mapping[str, float],
     fitted_on: Sequence[Record] = (),
 ) -> Report:  # fmt: skip
-    """Every record beside its prediction; those outside of what a fit has seen are marked as extrapolated."""
+    """Every record with its prediction; records outside of what the fit has seen are marked as extrapolated."""
     device, hull = result["device"]["kind"], hull_of(fitted_on)
     groups = samples(result["records"], result["settings"]["statistic"], device)
     points = []
@@ -89,7 +89,7 @@ def compared(
 
 
 def accuracies(points: Sequence[Point]) -> list[Accuracy]:
-    """Accuracy of each family, and of each part of it."""
+    """The accuracy of each family, and of each part of it."""
     found = []
     for family in dict.fromkeys(p.family for p in points):
         own = [p for p in points if p.family == family]
@@ -100,7 +100,7 @@ def accuracies(points: Sequence[Point]) -> list[Accuracy]:
 
 
 def accuracy(family: str, name: str, points: Sequence[Point]) -> Accuracy:
-    """The statistics of some points."""
+    """The accuracy of some points."""
     errors, measured = np.array([p.error for p in points]), np.array([p.measured for p in points])
     size = np.abs(errors)
     return Accuracy(family, name, len(points), float(size.mean()), float(errors.mean()), float(np.percentile(size, 90)),
@@ -108,7 +108,7 @@ def accuracy(family: str, name: str, points: Sequence[Point]) -> Accuracy:
 
 
 def _r_squared(points: Sequence[Point]) -> float | None:
-    """How much of the spread of logarithms is predicted; None where there is no spread."""
+    """How much of the spread of the logarithms is predicted; None if there is no spread."""
     logs = np.log([(p.measured, p.predicted) for p in points])
     spread = float(((logs[:, 0] - logs[:, 0].mean()) ** 2).sum())
     return 1 - float(((logs[:, 1] - logs[:, 0]) ** 2).sum()) / spread if spread > 0 and len(points) > 2 else None
@@ -124,7 +124,7 @@ Hull = Mapping[str, Array]
 
 
 def hull_of(records: Sequence[Record]) -> Hull:
-    """The least and the largest work and traffic that a fit has seen of each kernel."""
+    """For each kernel, the least and the largest work and traffic that the fit has seen."""
     sizes: dict[str, list[tuple[float, float]]] = {}
     for record in records:
         sizes.setdefault(record["kernel"], []).append((record["flop"], record["bytes"]))
@@ -132,7 +132,7 @@ def hull_of(records: Sequence[Record]) -> Hull:
 
 
 def outside(hull: Hull, record: Record) -> bool:
-    """Whether a record is smaller or larger than all that a fit has seen of its kernel."""
+    """Whether a record is smaller or larger than all that the fit has seen of its kernel."""
     if record["kernel"] not in hull:
         return True
     (least, most), own = hull[record["kernel"]], np.array([record["flop"], record["bytes"]])
@@ -140,7 +140,7 @@ def outside(hull: Hull, record: Record) -> bool:
 
 
 def drift(one: Result, two: Result) -> dict[str, tuple[float, int]]:
-    """How much slower a second run is, by family: the geometric mean of its times over the first's, and of how many."""
+    """How much slower the second run is, by family: the geometric mean of the ratios of times, and their number."""
     times = {key_of(r): measured_time(r, one["settings"]["statistic"]) for r in one["records"]}
     logs: dict[str, list[float]] = {}
     for record in two["records"]:
@@ -151,7 +151,7 @@ def drift(one: Result, two: Result) -> dict[str, tuple[float, int]]:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The comparison for machines."""
+    """The comparison as plain data for JSON."""
     return {
         "families": [vars(a) for a in report.families],
         "worst": [{**vars(p), "error": p.error} for p in report.worst],

@@ -1,4 +1,4 @@
-"""What is measured on: the device, its host, and the software between, as far as they can be asked."""
+"""What was measured on: the device, its host and the software, as far as they can be found out."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from amped.kernels.torch_import import torch_module
 
 DEFAULT_CACHE = 32 << 20
-# Multiply-accumulates of 32 bit that a core begins in a cycle, by the widest instructions it has: two units each.
+# The 32-bit multiply-accumulates that a core starts in a cycle, by its widest instructions, with two units each.
 # Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, tables of throughput.
 LANES = (("avx512f", 32), ("avx2", 16), ("avx", 8), ("asimd", 8))
 
 
 def device_of(kind: str) -> dict[str, Any]:
-    """The device by its full name, with what its speed depends on."""
+    """The device with its full name, and the properties that its speed depends on."""
     return _gpu() if kind == "cuda" else _cpu()
 
 
@@ -35,7 +35,7 @@ def _gpu() -> dict[str, Any]:
 
 
 def _nvidia_smi() -> dict[str, Any]:
-    """Driver, power limit and clocks; read only, and nothing where the tool is missing."""
+    """Driver, power limit and clocks; they are only read, and the result is empty without the tool."""
     names = ("driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "temperature.gpu")
     command = ["nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits", "--id=0"]
     try:
@@ -48,7 +48,7 @@ def _nvidia_smi() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's name, as the system tells it."""
+    """The name of the processor, as the system gives it."""
     told = _found(r"model name\s*:\s*(.+)", _read("/proc/cpuinfo"))
     return told or platform.processor() or platform.machine() or "CPU"
 
@@ -69,7 +69,7 @@ def _cpu() -> dict[str, Any]:
 
 
 def _largest_cache() -> int:
-    """Bytes of the largest cache of the first core."""
+    """The bytes of the largest cache of the first core."""
     sizes = []
     for path in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")):
         written = _read(str(path)).strip()
@@ -91,12 +91,12 @@ def host_of(threads: int) -> dict[str, Any]:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def software_of() -> dict[str, Any]:
-    """Versions, and the switches that change what a product computes."""
+    """The versions of software, and the switches that change how a product is computed."""
     torch = torch_module()
     cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
     names = ("allow_tf32", "allow_bf16_reduced_precision_reduction")

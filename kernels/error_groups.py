@@ -1,4 +1,4 @@
-"""Errors of a fit by what its records are."""
+"""The errors of a fit, by groups of records."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from amped.kernels.fitting import Fitted, Mask
 from amped.kernels.predicting import Record
 
-# Work above which a product is large, and below which it is small; rows or columns up to which it is skinny.
+# The work above which a product is large, the work below which it is small, and the rows or columns of a skinny one.
 LARGE, SMALL, SKINNY = {"cpu": 5e8, "cuda": 1e11}, {"cpu": 1e8, "cuda": 1e10}, 64
 
 
 @dataclass(frozen=True)
 class Stratum:
-    """Mean absolute errors of a part of the records: fitted to, and held out."""
+    """The mean absolute errors of a group of records: in the fit, and held out."""
 
     family: str
     name: str
@@ -27,7 +27,7 @@ class Stratum:
 
 
 def strata(family: str, records: Sequence[Record], told: Fitted, device: str) -> list[Stratum]:
-    """Errors of a family, whole and by what its records are."""
+    """The errors of a family, of all its records and of each group."""
     names = [stratum_of(r, device) for r in records]
     chosen: dict[str, Mask] = {"all": np.ones(len(records), dtype=bool)}
     chosen |= {name: np.array([n == name for n in names]) for name in dict.fromkeys(names)}
@@ -39,7 +39,7 @@ def strata(family: str, records: Sequence[Record], told: Fitted, device: str) ->
 
 
 def stratum_of(record: Record, device: str) -> str:
-    """Batched, grouped, skinny, small, medium or large for a product; the kernel's own name for all else."""
+    """The group of a record: batched, grouped, skinny, small, medium or large for a product; else the kernel's name."""
     p = record["params"]
     if "m" not in p:
         return str(record["kernel"])

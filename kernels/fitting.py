@@ -1,8 +1,9 @@
-"""Coefficients fitted to samples: differential evolution within bounds, and each half of the records by the other half.
+"""Coefficients fitted to samples: differential evolution within bounds; each half is also predicted by the other half.
 
-Formulas with waves and fastest tiles have no gradients, and a whole population is one run of formulas that broadcast.
-Source: `scipy.optimize.differential_evolution`, which comes with the extra `fit`. A member moves toward the best one and by
-the difference of two others; of 45 fits to measured kernels none stuck so, where the strategy best1bin did in 6.
+Formulas with waves and with a choice of the fastest tile have no useful gradients, and broadcasting formulas evaluate a
+whole population in one run. Source: `scipy.optimize.differential_evolution`, which comes with the extra `fit`. A member
+moves toward the best one and by the difference of two others. With this strategy none of 45 fits to measured kernels
+got stuck; with the strategy best1bin 6 did.
 """
 
 from __future__ import annotations
@@ -17,25 +18,26 @@ from amped.base.extras import from_extra
 from amped.kernels.predicting import Array
 
 MEMBERS, GENERATIONS, CROSSING, SEED = 32, 220, 0.9, 1
-# Bounds further apart than this are searched by magnitude, those from nought on by the cube.
+# Bounds whose ratio is above this are searched on a logarithmic scale; bounds that start at zero, on a cubic one.
 MAGNITUDE = 10
 WEIGHTS = (0.4, 0.9)
-# A population whose losses spread less than this, relative to their mean, has found its best.
+# The search ends when the spread of a population's losses, relative to their mean, is below this.
 AGREEMENT = 1e-9
-# Fewer clean records than this tell no coefficient.
+# With fewer clean records, a coefficient is not fitted.
 FEWEST_RECORDS = 8
 Bounds = Mapping[str, tuple[float, float]]
 Mask = NDArray[np.bool_]
-# Times of all records for columns of coefficients.
+# Gives the times of all records for columns of coefficients.
 Model = Callable[[Mapping[str, Array]], Array]
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Coefficients, and signed errors (predicted over measured, less one) of each record.
+    """The fitted coefficients, and the signed error (predicted over measured, minus one) of each record.
 
     Attributes:
-        errors: by the fit to all records; `held_out` by the one to the other half of them.
+        errors: the errors of the fit to all records.
+        held_out: the errors of each half by the fit to the other half.
     """
 
     values: Mapping[str, float]
@@ -44,7 +46,7 @@ class Fitted:
 
 
 def fitted(model: Model, times: Array, bounds: Bounds) -> Fitted:
-    """Coefficients within bounds with the least mean absolute logarithm of predicted over measured."""
+    """The coefficients within bounds that have the least mean absolute logarithm of predicted over measured times."""
     every = np.ones(len(times), dtype=bool)
     values = _evolved(model, times, bounds, every)
     held_out = np.empty(len(times))
@@ -55,13 +57,13 @@ def fitted(model: Model, times: Array, bounds: Bounds) -> Fitted:
 
 
 def halves(count: int) -> Sequence[Mask]:
-    """Two halves of the records, every other one."""
+    """Two halves of the records: the even ones and the odd ones."""
     even = np.arange(count) % 2 == 0
     return (even, ~even)
 
 
 def _times(model: Model, values: Mapping[str, float], count: int) -> Array:
-    """Times for one set of coefficients."""
+    """The times for one set of coefficients."""
     made = model({name: np.full((1, 1), value) for name, value in values.items()})
     times: Array = np.broadcast_to(made, (1, count))[0]
     return times
@@ -86,7 +88,7 @@ def _evolved(model: Model, times: Array, bounds: Bounds, seen: Mask) -> dict[str
 
 
 def _within(members: Array, bounds: Bounds) -> Array:
-    """Coefficients of members between 0 and 1: evenly within near bounds, else as densely as coefficients are that small."""
+    """Coefficients for members between 0 and 1: linear within near bounds, else logarithmic, or cubic from zero."""
     low, high = (np.array([b[i] for b in bounds.values()]) for i in (0, 1))
     floor = np.where(low > 0, low, 1.0)
     by_magnitude = floor * (high / floor) ** members

@@ -1,4 +1,4 @@
-"""Links between processes from measured collectives: for each kind the latency of a step and the rate of a link (α–β)."""
+"""Links between processes from measured collectives: for each kind, latency of a step and rate of a link (α–β)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from amped.kernels.predicting import Array, Record, measured_time
 from amped.kernels.results import Result
 from amped.kernels.specs import COLLECTIVES
 
-# Columns of link_specifications, by the collective that tells their share of the bandwidth.
+# The columns of link_specifications for the share of the bandwidth, by collective.
 SHARES = {"all_reduce": "all_reduce_efficiency", "all_gather": "all_gather_efficiency",
           "reduce_scatter": "reduce_scatter_efficiency", "all_to_all": "all_to_all_efficiency",
           "send_receive": "point_to_point_efficiency"}  # fmt: skip
-# How much faster than the largest payload a link may be, which still waits a little for its latency.
+# How much faster than the fastest measured payload a link may be: even that payload waits for its latency.
 FASTER = 3.0
-# Seconds of a call by amped's formulas: kind, payloads, processes, rate of the link, latency of a step.
+# Gives the seconds of a call by amped's formulas: kind, payloads, processes, rate of the link, latency of a step.
 CollectiveTime = Callable[[str, Array, float, Any, Any], Array]
-# Sizes of a kind below which its two numbers are not told.
+# With fewer sizes, the two numbers of a kind are not fitted.
 FEWEST_SIZES = 3
 
 
 @dataclass(frozen=True)
 class Links:
-    """What connects the processes of one machine.
+    """The links between the processes of one machine.
 
     Attributes:
-        ranks, backend: of the measurement.
-        latencies: seconds of a step, what a call costs beside it included; rates: byte/s over each link; by kind.
-        strata: errors by kind.
+        ranks, backend: the number of processes and the backend of the measurement.
+        latencies: seconds of a step, with the overhead of a call in it, by kind.
+        rates: byte/s over each link, by kind.
+        strata: the errors by kind.
     """
 
     ranks: int
@@ -44,12 +45,12 @@ class Links:
 
     @property
     def bandwidth(self) -> float:
-        """The rate of the fastest kind, of which the others have shares: no datasheet has one for processes."""
+        """The rate of the fastest kind, of which the others reach shares. No datasheet has one for processes."""
         return max(self.rates.values())
 
     @property
     def typical(self) -> str:
-        """The kind whose latency and share stand for all, as rows of systems have them: the all-reduce, if measured."""
+        """The kind whose latency and share represent all in the row of a system: the all-reduce, if it was measured."""
         return "all_reduce" if "all_reduce" in self.rates else min(self.rates, key=self.rates.__getitem__)
 
     def share(self, kind: str) -> float:
@@ -57,15 +58,16 @@ class Links:
         return self.rates[kind] / self.bandwidth
 
     def as_plain(self) -> dict[str, Any]:
-        """The links for machines."""
+        """The links as plain data."""
         own = {name: value for name, value in asdict(self).items() if name != "strata"}
         return own | {"bandwidth": self.bandwidth, "typical": self.typical}
 
 
 def linked(result: Result, collective_time: CollectiveTime) -> Links | str | None:
-    """What collectives tell of the links; why they tell nothing where they are too few; None where there are none.
+    """The links that collectives tell; the reason, if there are too few of them; None if there are none.
 
-    Most calls on a processor wait for its scheduler: the minima count, noisy or not. Source: Hockney, 1994 (α–β).
+    Most calls on a processor wait for its scheduler, so that minima count even if they are noisy. Source: Hockney, 1994
+    (α–β).
     """
     records = [r for r in result["records"] if r["kernel"] in COLLECTIVES]
     groups = {kind: sorted((r for r in records if r["kernel"] == kind), key=_payload) for kind in COLLECTIVES}
@@ -82,7 +84,7 @@ def linked(result: Result, collective_time: CollectiveTime) -> Links | str | Non
 
 
 def _fitted(kind: str, records: Sequence[Record], statistic: str, collective_time: CollectiveTime) -> Fitted:
-    """Latency and rate of one kind: a link is no slower than its payloads were seen to be moved."""
+    """Latency and rate of one kind; the rate is at least that of the fastest measured payload."""
     times = np.array([measured_time(r, statistic) for r in records])
     moved = np.array([r["bytes"] for r in records])
     seen = float(np.max(moved / times))

@@ -1,4 +1,4 @@
-"""The machine of a result as amped's tables have it: peaks and bandwidth that its coefficients are shares of."""
+"""The machine of a result in terms of amped's tables: peaks and bandwidth that its coefficients are shares of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amped.tables.tables import Tables
 ACCELERATORS = "accelerator_specifications"
 PEAKS = {"float32": "fp32_peak_flop_rate", "bfloat16": "bf16_peak_flop_rate", "float16": "fp16_peak_flop_rate",
          "float8_e4m3fn": "fp8_peak_flop_rate"}  # fmt: skip
-# Rows of accelerators by the names that drivers have for them.
+# The rows of accelerators by the names that drivers use.
 NAMES = {"NVIDIA H200": "H200 SXM", "NVIDIA H100 80GB HBM3": "H100 SXM", "NVIDIA H100 PCIe": "H100 PCIe",
          "NVIDIA A100-SXM4-80GB": "A100 SXM 80GB", "NVIDIA A100-SXM4-40GB": "A100 SXM 40GB",
          "NVIDIA A100 80GB PCIe": "A100 PCIe 80GB", "Tesla V100-SXM2-16GB": "V100 SXM2 16GB", "Tesla T4": "T4",
@@ -24,12 +24,15 @@ FLOPS_OF_A_MAC = 2
 
 @dataclass(frozen=True)
 class Machine:
-    """An accelerator's row, or a processor without one.
+    """An accelerator with a row, or a processor without one.
 
     Attributes:
-        name: of the row; `known` whether a table has it.
-        peaks: flop/s by torch's format; `vector_rate` flop/s of everything else; `bandwidth` byte/s; `cores` that share
-            out tiles, 1 where nobody deals them.
+        name: the name of the row.
+        known: whether a table has this row.
+        peaks: flop/s of products, by torch's formats.
+        vector_rate: flop/s of all other operations.
+        bandwidth: byte/s of the memory.
+        cores: the number of cores that tiles are distributed to; 1 if there are no tiles.
     """
 
     name: str
@@ -41,17 +44,17 @@ class Machine:
 
     @property
     def is_processor(self) -> bool:
-        """Whether it multiplies without tiles that are dealt to cores."""
+        """Whether it multiplies without tiles that are distributed to cores."""
         return self.cores == 1
 
 
 def machine_of(result: Result, tables: Tables, named: str | None = None, known_ones: bool = False) -> Machine:
-    """The machine of a result: the row named, the row of its device, or for a processor what can be said of it.
+    """The machine of a result: the named row, the row of its device, or for a processor a description made here.
 
-    A processor's own row, which an earlier fit wrote, is only taken where `known_ones` says so.
+    A processor's own row, which an earlier fit wrote, is used only if `known_ones` is true.
 
     Raises:
-        TableError: for an unknown row; ConfigError: for a GPU that no row is of.
+        TableError: for an unknown row; ConfigError: for a GPU without a row.
     """
     device = result["device"]
     wanted = named or NAMES.get(device["name"], device["name"].removeprefix("NVIDIA "))
@@ -65,7 +68,7 @@ def machine_of(result: Result, tables: Tables, named: str | None = None, known_o
 
 
 def processor_name(result: Result) -> str:
-    """The name of a processor's row: with the threads it was measured with."""
+    """The name of a processor's row; it has the number of threads of the measurement in it."""
     threads = result["host"].get("threads") or 1
     return f"{result['device']['name']}, {threads} thread{'s' if threads > 1 else ''}"
 
@@ -84,7 +87,7 @@ def _of_row(tables: Tables, name: str) -> Machine:
 
 
 def _processor(result: Result) -> Machine:
-    """Peaks from instructions and clock, but at least what was measured; the bandwidth of the fastest large copy."""
+    """A processor: peaks from instructions and clock, but at least as measured; bandwidth of the fastest large copy."""
     device, records = result["device"], result["records"]
     clock, lanes = device.get("clock_mhz", {}).get("core"), device.get("mac_per_cycle")
     threads = result["host"].get("threads") or 1

@@ -1,4 +1,4 @@
-"""Records as amped's operators, and their time by amped's own formulas, for one set of coefficients or for many at once."""
+"""Records as amped's operators, and their times by amped's formulas, for one or for many sets of coefficients."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from amped.theory.roofline import rates as of_rates
 
 Array = NDArray[np.float64]
 Record = Mapping[str, Any]
-# The formulas that lead to the rates of kernels, in their order.
+# The formulas that lead to the rates of kernels, in order.
 FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, of_rates.cache_bandwidth_reciprocal, of_rates.tile_losses, of_rates.product_rates,
             of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
-# Parameters that are of software or of no kernel here.
+# Parameters that belong to the software, or that no kernel here uses.
 NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor",
            "attention_dropout_fraction", "elementary_function_time", "random_number_time",
            "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_tile_rows", "cache_intensity",
            "tile_latency", "split_product_time", "exposed_store_fraction", "throttled_time_fraction", "throttling_time")  # fmt: skip
-# Columns of kernel_efficiencies for the largest products of a format.
+# For each format, the column of kernel_efficiencies about its largest products.
 SUSTAINED = {"float32": "fp32_gemm_sustained_fraction", "bfloat16": "gemm_sustained_fraction",
              "float16": "gemm_sustained_fraction", "float8_e4m3fn": "fp8_gemm_sustained_fraction"}  # fmt: skip
-# Width of a head at which exponentials take as long as products, where no row says so.
+# The head width at which exponentials take as long as products, if no row says it.
 HEAD_RAMP = 50.0
-# Kernels that do nothing but move bytes.
+# Kernels that only move bytes.
 STREAMING = ("copy", "read", "write", "add", "embedding", "embedding_backward")
 Coefficients = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Records of kernels that one formula times: as one operator whose fields are arrays, and their measured times."""
+    """Records of kernels that one formula times: one operator whose fields are arrays, and the measured times."""
 
     family: str
     records: Sequence[Record]
@@ -56,12 +56,12 @@ class Samples:
 
 
 def measured_time(record: Record, statistic: str) -> float:
-    """The time that counts: minimum on a CPU, median on a GPU."""
+    """The time of a record that counts: the minimum on a CPU, the median on a GPU."""
     return float(record["time_s"][statistic])
 
 
 def family_of(record: Record) -> str:
-    """The family of a record: kernels that the same coefficients time."""
+    """The family of a record: kernels whose times depend on the same coefficients."""
     kind = FAMILIES[record["kernel"]].kind
     if kind.endswith("contraction"):
         return f"products {record['dtype']}"
@@ -71,7 +71,7 @@ def family_of(record: Record) -> str:
 
 
 def samples(records: Sequence[Record], statistic: str, device: str) -> list[Samples]:
-    """Records grouped by family, kind of operator, phase and format; those that no operator is of are left out."""
+    """Records grouped by family, kind of operator, phase and format; records without an operator are left out."""
     groups: dict[tuple[str, str, str, str], list[Record]] = {}
     for record in records:
         family = FAMILIES.get(record["kernel"])
@@ -98,7 +98,7 @@ def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> O
 
 
 def _sizes(record: Record) -> tuple[float, float, float, float]:
-    """m, n, k and batch; rows and width of what is no product; rows of queries and their keys of attention."""
+    """The sizes of a record: m, n, k and batch of a product; rows and width of a stream; queries and keys."""
     p = record["params"]
     if "m" in p:
         return p["m"], p["n"], p["k"], p["batch"]
@@ -108,9 +108,9 @@ def _sizes(record: Record) -> tuple[float, float, float, float]:
 
 
 def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
-    """Rates by the formulas of estimates, from coefficients by their names, which may be columns of many, and peaks.
+    """Rates by the formulas of estimates, from peaks and from coefficients by name (each a value or a column).
 
-    What is of software or of no kernel here is as estimates have it where nobody says otherwise.
+    Parameters that belong to the software, or that no kernel here uses, have the defaults of estimates.
     """
     peak = machine.peaks.get(dtype) or max(machine.peaks.values())
     wide = machine.peaks.get("bfloat16" if dtype.startswith("float8") else dtype) or peak
@@ -133,7 +133,7 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
 
 @lru_cache(maxsize=1)
 def neutral() -> Coefficients:
-    """Defaults of the theory for what a fit does not tell; without one, all of a rate and none of a loss."""
+    """Values of coefficients that a fit does not tell: the theory's defaults; else a rate is 1 and a loss is 0."""
     parameters = {name: catalogue()[name].formulas[0].function() for name in NEUTRAL}
     return {
         "grouped_gemm_efficiency": 1.0,
@@ -144,5 +144,5 @@ def neutral() -> Coefficients:
 
 
 def predicted(of: Samples, c: Coefficients, machine: Machine) -> Array:
-    """Seconds of each record; a row for each set of coefficients where they are columns."""
+    """The seconds of each record; if coefficients are columns, a row for each set of them."""
     return kernels.kernel_time(of.operator, rates(c, machine, of.dtype))  # type: ignore[no-any-return, no-untyped-call]

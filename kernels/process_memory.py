@@ -1,4 +1,4 @@
-"""Memory of a training step: what its tensors take, and what the process takes for them."""
+"""The memory of a training step: what its tensors take, and what the process takes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 STATUS, PEAK_RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-# Written there, it makes the kernel forget the largest resident set so far. Source: proc(5).
+# If it is written to that file, the kernel forgets the largest resident set so far. Source: proc(5).
 RESET = "5"
-# A peak above this multiple of what is resident is of before.
+# A peak above this multiple of the resident memory is from earlier.
 MUCH_MORE = 1.1
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes at most in a step.
+    """The most bytes during a step.
 
     Attributes:
-        tensors: of all tensors that are alive at once, as torch's own tracker follows them; None where it has none.
-        process: by which the process grew; it has the code that is loaded and the gaps that its allocator keeps too.
-        loaded: of that, what a first pass over a network of no size takes.
+        tensors: the bytes of all tensors that are alive at once, by torch's own tracker; None if torch has none.
+        process: the growth of the process, with loaded code and with gaps that its allocator keeps.
+        loaded: the part of this growth that a first pass over a tiny network needs.
     """
 
     tensors: float | None
@@ -32,12 +32,12 @@ class Footprint:
 
     @property
     def measured(self) -> float:
-        """What an estimate is compared with: tensors, or the process without what it loads where they are not known."""
+        """What is compared with an estimate: tensors; or, if unknown, the growth of the process without loaded code."""
         return self.tensors if self.tensors is not None else self.process - self.loaded
 
 
 def tensor_bytes(step: Callable[[], Any], optimizer: Any, tensors: Iterable[Any]) -> float | None:
-    """Bytes of all tensors alive at once during a step, at most: those there before it, and those that it makes."""
+    """The most bytes of all tensors that are alive at once in a step: those from before it, and those that it makes."""
     try:
         from torch.distributed._tools.mem_tracker import MemTracker
     except ImportError:
@@ -50,14 +50,14 @@ def tensor_bytes(step: Callable[[], Any], optimizer: Any, tensors: Iterable[Any]
 
 
 def forget_peak() -> bool:
-    """Lets the largest resident set count from now on; whether the system did: some refuse, and some take it for nothing."""
+    """Starts the count of the largest resident set anew. False if the system refuses it or ignores it."""
     with contextlib.suppress(OSError):
         PEAK_RESET.write_text(RESET)
     return resident_bytes(most=True) < MUCH_MORE * resident_bytes()
 
 
 def resident_bytes(most: bool = False) -> float:
-    """Bytes of this process in memory, or the most there were."""
+    """The bytes of this process in memory, or the most that there were."""
     name = "VmHWM" if most else "VmRSS"
     found = re.search(rf"{name}:\s*(\d+) kB", STATUS.read_text("utf-8")) if STATUS.exists() else None
     if found:

@@ -1,4 +1,4 @@
-"""The file of a benchmark: written whole after every few records, read strictly, merged where machines agree."""
+"""The file of a benchmark: written as a whole after every few records, read strictly, merged if machines agree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amped.kernels.specs import KernelSpec
 SCHEMA = "kernel-bench/1"
 SCHEMA_FILE = "kernel-bench.schema.json"
 Result = dict[str, Any]
-# What must be the same for records to be put into one file.
+# What must be equal for records to be in one file.
 SAME = (("device", "name"), ("device", "kind"), ("host", "threads"), ("software", "torch"))
 MOST_PROBLEMS = 8
 
@@ -31,10 +31,10 @@ def json_schema() -> dict[str, Any]:
 
 
 def read_result(path: Path) -> Result:
-    """A result file.
+    """Reads a result file.
 
     Raises:
-        FileError: if it cannot be read, is no result file, or lacks something, with JSON paths.
+        FileError: if it cannot be read, is not a result file, or lacks something; with JSON paths.
     """
     content = read_json(path)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
@@ -45,7 +45,7 @@ def read_result(path: Path) -> Result:
 
 
 def refuse_malformed(content: Mapping[str, Any], file: str = "") -> None:
-    """Refuses what the schema does not allow; fields that it does not know are let through.
+    """Refuses what the schema does not allow; fields that the schema does not know are accepted.
 
     Raises:
         FileError: with the JSON path of each problem.
@@ -60,23 +60,23 @@ def refuse_malformed(content: Mapping[str, Any], file: str = "") -> None:
 
 
 def write_result(path: Path, result: Result) -> Path:
-    """Writes a result file whole, over its own earlier version."""
+    """Writes a result file as a whole, over its earlier version."""
     result["id"] = identity(result["records"])
     return write_atomically(path, json.dumps(result, indent=1, allow_nan=False) + "\n", overwrite=True)
 
 
 def identity(records: Sequence[Mapping[str, Any]]) -> str:
-    """A name for the records: their SHA-256."""
+    """An identifier of the records: their SHA-256."""
     return hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
 
 
 def entry_of(each: KernelSpec) -> dict[str, Any]:
-    """What tells a kernel from others, as files have it."""
+    """What distinguishes a kernel from others, in the form of the files."""
     return {"kernel": each.kernel, "params": dict(each.params), "dtype": each.dtype}
 
 
 def key_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells a record from others: as `KernelSpec.key`."""
+    """What distinguishes a record from others, as `KernelSpec.key`."""
     return (record["kernel"], record["dtype"], *sorted((n, str(v)) for n, v in record["params"].items()))
 
 
@@ -84,7 +84,7 @@ def refuse_other_machine(result: Mapping[str, Any], own: Mapping[str, Any], file
     """Refuses to put measurements of two machines into one file.
 
     Raises:
-        FileError: with everything that differs.
+        FileError: with all differences.
     """
     differing = [
         Problem(f"{part}.{name} is {quoted(result[part].get(name))} there and {quoted(own[part].get(name))} here")

@@ -1,4 +1,4 @@
-"""A calibration as rows of amped's tables, written beside what a user's tables have already."""
+"""A calibration as rows of amped's tables, which are added to the user's own tables."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ UNITS = {"kernel_overhead_time": (1e-6, " us"), "kernel_launch_time": (1e-6, " u
          "collective_overhead_time": (1e-6, " us"), "elementary_function_time": (1e-9, " ns"),
          "random_number_time": (1e-9, " ns"), "inter_accelerator_ramp_bytes": (1e6, " MB"), "cached_operand_bytes": (1e6, " MB"),
          "inter_accelerator_latency": (1e-6, " us"), "inter_accelerator_bandwidth": (1e9, " GB/s")}  # fmt: skip
-# Coefficients of a processor that belong to its row of accelerators.
+# The coefficients of a processor that belong in its row of accelerators.
 OF_THE_ACCELERATOR = ("vector_flop_rate",)
 DESCRIPTION = "Coefficients fitted by `amped bench fit`: each row extends the one that served its accelerator."
 
 
 def base_row(tables: Tables, machine: str, known: bool) -> str:
-    """The row that served the machine until now: its own, its generation's, or the default."""
+    """The row that the machine has used until now: its own, its generation's, or the default."""
     if not known:
         return ANY_ACCELERATOR
     row = tables.row(ACCELERATORS, machine)
@@ -38,7 +38,7 @@ def base_row(tables: Tables, machine: str, known: bool) -> str:
 
 
 def kernel_row(found: Calibration, result: Result, base: str, command: str, version: str) -> dict[str, Any]:
-    """The row of kernel_efficiencies: what was fitted, on what, when, how, and how well."""
+    """The row of kernel_efficiencies, with what was fitted to what, when, how, and how well."""
     own = {name: as_written(name, value) for name, value in found.values.items() if name not in OF_THE_ACCELERATOR}
     on = f"{len(result['records'])} kernels of {result['device']['name']}"
     told = {"fitted": [name for name in found.fitted if name in own], "fitted_on": on}
@@ -46,12 +46,12 @@ def kernel_row(found: Calibration, result: Result, base: str, command: str, vers
 
 
 def _about(result: Result, command: str, version: str, notes: str, **more: Any) -> dict[str, Any]:
-    """What every row says of itself."""
+    """The columns that describe every row itself."""
     return {"aliases": [], "sources": [_source(result, command, version)], **more, "unverified": [], "notes": notes}
 
 
 def as_written(name: str, value: float) -> float | str:
-    """A value as tables have it, with its unit."""
+    """A value with its unit, in the form of the tables."""
     size, unit = UNITS.get(name, (1.0, ""))
     number = float(f"{value / size:.4g}")
     return f"{number:g}{unit}" if unit else number
@@ -75,7 +75,7 @@ def _notes(found: Calibration) -> str:
 
 
 def accelerator_row(found: Calibration, result: Result, command: str, version: str) -> dict[str, Any]:
-    """A row for a processor that no table has: its peaks by instructions and clock, its bandwidth as copied."""
+    """A row for a processor that no table has: its peaks from instructions and clock, its bandwidth from copies."""
     machine = found.machine
     peaks = {PEAKS[dtype]: f"{peak / 1e9:.6g} GFLOP/s" for dtype, peak in machine.peaks.items()}
     vector = found.values.get("vector_flop_rate", machine.vector_rate)
@@ -94,14 +94,14 @@ def network_name(machine: str, network: Links) -> str:
 
 
 def network_settings(network: Links) -> dict[str, Any]:
-    """What an estimate takes of a network inside a node, by its names."""
+    """The parameters of an estimate for a network inside a node, by name."""
     found = {"inter_accelerator_bandwidth": network.bandwidth, "inter_accelerator_latency": network.latencies[network.typical],
              "inter_accelerator_efficiency": network.share(network.typical)}  # fmt: skip
     return {name: as_written(name, value) for name, value in found.items()}
 
 
 def link_row(network: Links, result: Result, command: str, version: str) -> dict[str, Any]:
-    """A row for the link between processes: the bandwidth of the fastest collective, and what each reaches of it."""
+    """A row for the link between processes: the bandwidth of the fastest collective, and the share that each has."""
     shares = {SHARES[kind]: float(f"{network.share(kind):.4g}") for kind in network.rates if kind in SHARES}
     steps = [f"{kind} {as_written('inter_accelerator_latency', value)}" for kind, value in network.latencies.items()]
     errors = [f"{s.name} {s.train:.1%} ({s.held_out:.1%} held out)" for s in network.strata]
@@ -130,7 +130,7 @@ def write_rows(folder: Path, rows: dict[str, tuple[str, dict[str, Any]]], replac
     """Adds a row to each table's file in a folder, which keeps its other rows.
 
     Raises:
-        FileError: for amped's own tables, for a file of another table, and for a row that is there and not to be replaced.
+        FileError: for amped's own tables, a file of another table, or a row that exists and may not be replaced.
     """
     shipped = Path(str(resources.files("amped.lookup_tables")))
     if folder.resolve() == shipped.resolve():

@@ -1,4 +1,4 @@
-"""Runs a suite: kernel after kernel within a budget, written down as it goes, with what was skipped and why."""
+"""Runs a suite: kernel by kernel, within a budget; keeps a record of each, or why it was skipped."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from amped.kernels.timers import QUIET, timer_for
 from amped.kernels.timing import RECORD_TIME, STATISTIC, Timer, Timing
 from amped.kernels.torch_import import torch_module
 
-# Records between two looks at the sentinel, and the drift beyond which what follows was measured at another clock.
+# How many records are measured between two looks at the sentinel; and the drift above which a record counts as slowed.
 SENTINEL_EVERY, DRIFT = 25, {"cpu": 0.15, "cuda": 0.03}
-# Calls that a record takes at least, with its tensors made: it is skipped where so many do not fit into the budget.
+# The least number of calls of a record, with the making of its tensors. If the budget is too short, it is skipped.
 CALLS_OF_A_RECORD = 8
-# Share of memory that the tensors of one kernel may take, as a multiple of the bytes that it moves.
+# The share of memory that the tensors of one kernel may take, and how many times its moved bytes these tensors are.
 MEMORY_SHARE, TENSORS = 0.5, 2.5
-# Operations for each byte below which memory sets the pace of a processor's kernel, which then must not find its data in
-# a cache; a product that computes more reads through its caches anyway, as it does in training.
+# Below this number of operations for each byte, memory limits a processor's kernel, which then must not find its data
+# in a cache. A product with more operations reads through its caches in training, too.
 INTENSE = 16
 Advance = Callable[[Result], None]
 
@@ -42,12 +42,17 @@ def new_result(device: str, threads: int, budget: float | None, command: str, ve
 
 @dataclass
 class Runner:
-    """Measures kernels one after another into a result.
+    """Measures kernels one after another, and adds them to a result.
 
     Attributes:
-        result: what is filled; `advance` is told it after each kernel.
-        timer: of the device; `build` makes a kernel's call; `budget` are seconds for all, None without an end.
-        cap: seconds of one record; `clock` for the budget; `rounds` at most, over everything.
+        result: the result to fill.
+        timer: the timer of the device.
+        advance: gets the result after each kernel.
+        budget: seconds for all kernels; None for no limit.
+        cap: seconds of one record.
+        build: makes the call of a kernel.
+        clock: the clock for the budget.
+        rounds: the most rounds over all kernels.
     """
 
     result: Result
@@ -63,11 +68,11 @@ class Runner:
     _filling: float = field(default=0.0, init=False)
 
     def run(self, suite: Sequence[KernelSpec], before: Sequence[KernelSpec] = ()) -> Result:
-        """Measures all kernels of a suite, or lists them as skipped; what is left of the budget goes into more rounds.
+        """Measures all kernels of a suite, or lists them as skipped; the rest of the budget is used for more rounds.
 
-        `before` are kernels that an earlier run measured, and that more rounds are for too.
+        `before` are kernels of an earlier run, which are in the further rounds, too.
 
-        Minutes in which a neighbor slows the processor down do not come in every round, and minima forget them.
+        A neighbor that slows the processor down for minutes does not do so in every round, and the minimum ignores it.
         """
         self._began, self._before = self.clock(), self.result["wall_s"]
         for number, each in enumerate(suite):
@@ -85,7 +90,7 @@ class Runner:
         return self.result
 
     def _repeated(self, suite: Sequence[KernelSpec], only_doubtful: bool) -> bool:
-        """Another round, of all or of what was slowed down or noisy; false once the budget is spent."""
+        """Runs another round, of all kernels or of those slowed down or noisy; false if the budget is spent."""
         measured = {key_of(r): r for r in self.result["records"]}
         doubtful = [e for e in suite if e.key in measured and measured[e.key]["flags"]]
         for each in doubtful if only_doubtful else [e for e in suite if e.key in measured]:
@@ -116,7 +121,7 @@ class Runner:
             self.result["records"].append(found)
 
     def _measurement(self, each: KernelSpec) -> dict[str, Any] | str:
-        """The record of a kernel, or why there is none."""
+        """The record of a kernel, or the reason why there is none."""
         device = self.timer.device
         cold = each.kernel != "launch" and (device == "cuda" or each.flop < INTENSE * each.bytes)
         try:
@@ -145,38 +150,38 @@ class Runner:
         return ""
 
     def _expected(self, each: KernelSpec) -> float:
-        """Seconds of one call at the rates of the first sentinel."""
+        """The seconds of one call at the rates of the first sentinel."""
         first = self.result["sentinels"][0]
         return float(max(each.flop / (first["gemm_tflops"] * 1e12), each.bytes / (first["copy_gbs"] * 1e9)))
 
     def _look_at_sentinel(self) -> None:
-        """Times a product and a copy that stay the same, to see clocks drift."""
+        """Times a product and a copy that are always the same, to see whether clocks drift."""
         product, copy = sentinel(self.timer.device)
         rates = []
         for each, work in ((product, product.flop), (copy, copy.bytes)):
             began = self.clock()
             call = self.build(each, self.timer.device)[0]
-            self._filling = (self.clock() - began) / each.bytes  # the copy's, which comes last
+            self._filling = (self.clock() - began) / each.bytes  # of the copy, which is last
             timing = self.timer.measure(call, self.cap / 2)
             rates.append(work / timing.best(self.timer.device))
         own = {"at_s": self._before + self._spent(), "gemm_tflops": rates[0] / 1e12, "copy_gbs": rates[1] / 1e9}
         self.result["sentinels"].append(own)
 
     def _beside(self, timing: Timing) -> float:
-        """TFLOP/s of the sentinel's product beside a record, or at the last look at it."""
+        """The TFLOP/s of the sentinel's product beside a record, or at the last look at it."""
         if timing.beside is None:
             return float(self.result["sentinels"][-1]["gemm_tflops"])
         return sentinel(self.timer.device)[0].flop / timing.beside / 1e12
 
 
 def _better(fresh: dict[str, Any], record: dict[str, Any]) -> bool:
-    """Whether a repetition was made on a quieter machine, or on as quiet a one and faster."""
+    """Whether a repetition had a quieter machine, or an equally quiet one and a shorter time."""
     quieter = fresh["gemm_tflops_beside"] / record["gemm_tflops_beside"]
     return bool(quieter > QUIET or (quieter * QUIET > 1 and fresh["time_s"]["min"] < record["time_s"]["min"]))
 
 
 def mark_slowed(result: Result) -> None:
-    """Marks the records beside which the sentinel's product ran slower than at its best: clocks or neighbors."""
+    """Marks the records whose sentinel product was slower than at its best, because of clocks or neighbors."""
     own = [r for r in result["records"] if "gemm_tflops_beside" in r]
     best = max((r["gemm_tflops_beside"] for r in own), default=0.0)
     for record in own:
@@ -185,14 +190,14 @@ def mark_slowed(result: Result) -> None:
 
 
 def told_of(error: BaseException) -> str:
-    """Why a kernel was not measured, in a line."""
+    """The reason why a kernel was not measured, in one line."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     short = "out of memory" if "out of memory" in text.lower() or isinstance(error, MemoryError) else text
     return short[:200]
 
 
 def freed(device: str) -> None:
-    """Gives memory back after a kernel that did not fit."""
+    """Frees memory after a kernel that did not fit."""
     if device == "cuda":
         torch_module().cuda.empty_cache()
 
@@ -209,5 +214,8 @@ def timer_of(result: Result) -> Timer:
 
 
 def set_threads(threads: int) -> None:
-    """Lets torch use so many threads; one by default on a CPU: several wait for one another on a busy machine."""
+    """Lets torch use this number of threads.
+
+    On a CPU one is the default: several wait for one another on a busy machine.
+    """
     torch_module().set_num_threads(threads)

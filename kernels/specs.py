@@ -1,6 +1,6 @@
-"""Kernels that are measured: what each is called, which dimensions it has, and its work and its traffic by hand.
+"""The kernels that are measured: their names, their dimensions, and their work and traffic as counted by hand.
 
-Bytes are those that must move, each operand once. Nothing here needs torch.
+Bytes count each operand once, as it must move at least. Nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from amped.theory.kernel_work import (
     fused,
 )  # fmt: skip
 
-# Bytes of an entry, by torch's names of formats.
+# The bytes of an entry, by torch's names of formats.
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
 Parameters = Mapping[str, Any]
-# Side of the product and bytes of the copy that are timed again and again, to see clocks drift and neighbors come.
+# The side of the product and the bytes of the copy that are timed repeatedly, to see drifting clocks and neighbors.
 SENTINELS = {"cpu": (256, 16 << 20), "cuda": (4096, 1 << 30)}
 
 
 @dataclass(frozen=True)
 class Family:
-    """Kernels of one kind.
+    """One kind of kernel.
 
     Attributes:
-        kind: of the operator that amped's model has for it: contraction, batched_contraction, grouped_contraction,
-            fused_attention, normalization, element_wise, collective or launch.
-        parameters: its dimensions with their defaults; None where one must be given.
-        work: what a call does, by dimensions and bytes of an entry.
+        kind: the kind of the operator that amped's model has for it: contraction, batched_contraction,
+            grouped_contraction, fused_attention, normalization, element_wise, collective or launch.
+        parameters: its dimensions with their defaults; None if one must be given.
+        work: gives the work of a call from its dimensions and the bytes of an entry.
     """
 
     kind: str
@@ -53,20 +53,20 @@ class Family:
 
 
 def entries(p: Parameters) -> float:
-    """Entries of a matrix of rows, or parameters that are updated."""
+    """The entries of a matrix of rows, or the parameters that are updated."""
     return float(p["rows"] * p["columns"] if "rows" in p else p["parameters"])
 
 
 def product_work(p: Parameters, w: float) -> Traffic:
-    """`batch` products of m × k with k × n: both operands and the result, once."""
+    """The work of `batch` products of m × k with k × n; both operands and the result move once."""
     m, n, k, batch = (float(p[name]) for name in ("m", "n", "k", "batch"))
     return Traffic(flops=2 * batch * m * n * k, read=w * batch * (m * k + k * n), written=w * batch * m * n)
 
 
 def attention_work(p: Parameters, w: float) -> Traffic:
-    """Scores and weighted values, half of them where the future is masked; queries, keys, values and output, once.
+    """The work of scores and weighted values, half of them if causal; queries, keys, values and output move once.
 
-    Backward their gradients too.
+    In the backward pass, their gradients move, too.
     """
     rows, keys = float(p["batch"] * p["heads"] * p["queries"]), p["batch"] * p["key_value_heads"] * p["keys"]
     flops = 4.0 * rows * p["keys"] * p["head_dimension"] * (0.5 if p["causal"] and p["queries"] > 1 else 1.0)
@@ -82,12 +82,12 @@ def _product(kind: str, **more: Any) -> Family:
 
 
 def _rowwise(kind: str, each: Traffic, **more: Any) -> Family:
-    """A kernel that passes over rows of columns, by what it does for an entry."""
+    """A kernel that works on rows of columns, given by its work for an entry."""
     return Family(kind, {"rows": None, "columns": None, **more}, lambda p, w: each.of(entries(p), w))
 
 
 def _collective(share: Callable[[float], float]) -> Family:
-    """A communication: `bytes` held by each of `ranks`, of which a share crosses each link."""
+    """A collective: each of `ranks` holds `bytes`, and a share of them crosses each link."""
     parameters = {"bytes": None, "ranks": None}
     return Family("collective", parameters, lambda p, w: Traffic(read=share(p["ranks"]) * p["bytes"]))
 
@@ -156,27 +156,27 @@ class KernelSpec:
 
     @property
     def family(self) -> Family:
-        """What it has in common with others of its name."""
+        """What the kernel has in common with others of its name."""
         return FAMILIES[self.kernel]
 
     @property
     def work(self) -> Traffic:
-        """What a call does."""
+        """The work of a call."""
         return self.family.work(self.params, BYTES[self.dtype])
 
     @property
     def flop(self) -> float:
-        """Floating-point operations."""
+        """The floating-point operations of a call."""
         return float(self.work.flops)
 
     @property
     def bytes(self) -> float:
-        """Bytes that must move."""
+        """The bytes that a call must move."""
         return float(self.work.read + self.work.written)
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells it from others."""
+        """What distinguishes this kernel from others."""
         return (self.kernel, self.dtype, *sorted((name, str(value)) for name, value in self.params.items()))
 
     def __str__(self) -> str:
@@ -185,10 +185,10 @@ class KernelSpec:
 
 
 def spec(kernel: str, dtype: str, **sizes: Any) -> KernelSpec:
-    """A kernel by its name, with the defaults of what is not said.
+    """The kernel with a name; dimensions that are not given have their defaults.
 
     Raises:
-        ConfigError: for an unknown kernel, format or dimension, and for one that is missing.
+        ConfigError: for an unknown kernel, format or dimension, and for a missing dimension.
     """
     if kernel not in FAMILIES:
         raise ConfigError(f"there is no kernel {kernel!r}", did_you_mean(kernel, FAMILIES) or ", ".join(FAMILIES))
@@ -209,10 +209,10 @@ def spec(kernel: str, dtype: str, **sizes: Any) -> KernelSpec:
 
 
 def sizes_of(written: str, kernel: str) -> dict[str, Any]:
-    """`H=16, B=96` as dimensions of a kernel, by name or by the letter that papers have.
+    """The dimensions in a text `H=16, B=96`, by name or by the letter that papers use.
 
     Raises:
-        ConfigError: for what is no NAME=NUMBER, and for a dimension that is not positive.
+        ConfigError: for a text that is not NAME=NUMBER, and for a dimension that is not positive.
     """
     known = FAMILIES[kernel].parameters if kernel in FAMILIES else {}
     found: dict[str, Any] = {}
@@ -227,7 +227,7 @@ def sizes_of(written: str, kernel: str) -> dict[str, Any]:
 
 
 def _value(name: str, written: str, default: Any) -> Any:
-    """A whole positive number, or text, truth or a share where the default is one."""
+    """A positive whole number; or a text, a boolean or a share if the default is one."""
     if isinstance(default, str):
         return written
     if isinstance(default, bool):
@@ -242,7 +242,7 @@ def _value(name: str, written: str, default: Any) -> Any:
 
 
 def sentinel(device: str) -> tuple[KernelSpec, KernelSpec]:
-    """A product and a copy that stay the same throughout."""
+    """A product and a copy that are always the same."""
     side, size = SENTINELS[device]
     dtype = "float32" if device == "cpu" else "bfloat16"
     return spec("gemm", dtype, m=side, n=side, k=side), spec("copy", dtype, rows=size // 4096, columns=1024)

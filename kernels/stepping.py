@@ -1,4 +1,4 @@
-"""A few real training steps of a small transformer: the whole of a step, measured, to set beside an estimate of it."""
+"""A few real training steps of a small transformer, measured as a whole to be compared with an estimate."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from amped.kernels.process_memory import Footprint, forget_peak, resident_bytes,
 from amped.kernels.torch_import import torch_module
 
 SEED, DEVIATION, LEARNING_RATE, EPSILON = 7, 0.02, 1e-4, 1e-5
-# Bytes of a parameter in full precision: itself, its gradient, two states. Source: definition of Adam.
+# The bytes of a parameter in full precision: itself, its gradient, two states. Source: definition of Adam.
 BYTES_OF_A_PARAMETER = 16
 LEAST_WIDTH, LEAST_CONTEXT, LEAST_VOCABULARY = 64, 32, 256
 
 
 @dataclass(frozen=True)
 class Network:
-    """A dense decoder with norms before its blocks and learned positions, and the batch it is trained with."""
+    """A dense decoder with norms before its blocks and learned positions, and the batch that it is trained with."""
 
     layers: int
     dimensionality: int
@@ -35,7 +35,7 @@ class Network:
 
     @property
     def parameters(self) -> float:
-        """Weights, without norms and biases."""
+        """The number of weights, without norms and biases."""
         head = self.dimensionality // self.attention_heads
         attention = self.dimensionality * (2 * self.dimensionality + 2 * self.key_value_heads * head)
         inner = (3 if self.gated_mlp else 2) * self.dimensionality * self.feedforward_dimension
@@ -44,16 +44,19 @@ class Network:
 
     @property
     def flops(self) -> float:
-        """Operations of a step: 6 for each weight and token, and attention. Source: arXiv 2001.08361, section 2.1."""
+        """The operations of a step: 6 for each weight and token, and attention.
+
+        Source: arXiv 2001.08361, section 2.1.
+        """
         tokens = self.batch_size * self.context
         return 6 * tokens * (self.parameters + 2 * self.layers * self.context * self.dimensionality)
 
 
 def scaled(n: Network, most_bytes: float, most_flops: float) -> Network:
-    """The network made smaller until its states and its work fit: batch first, then layers, words, length and width.
+    """The network, made smaller until its states and its work fit: the batch first, then layers, words, length, width.
 
     Raises:
-        ConfigError: where nothing that is left could be trained.
+        ConfigError: if nothing remains that could be trained.
     """
     while n.parameters * BYTES_OF_A_PARAMETER > most_bytes or n.flops > most_flops:
         smaller = next(_smaller(n), None)
@@ -64,7 +67,7 @@ def scaled(n: Network, most_bytes: float, most_flops: float) -> Network:
 
 
 def _smaller(n: Network) -> Iterator[Network]:
-    """The next smaller networks that can be made, best first."""
+    """The possible next smaller networks, the best one first."""
     if n.batch_size > 1:
         yield replace(n, batch_size=n.batch_size // 2)
     if n.layers > 4:
@@ -110,7 +113,7 @@ def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
 
 
 def loss_of(n: Network, p: Mapping[str, Any], words: Any, wanted: Any) -> Any:
-    """The network's loss: embedding, layers, final norm, head, cross-entropy."""
+    """The loss of the network: embedding, layers, final norm, output head, cross-entropy."""
     functional = torch_module().nn.functional
     x = functional.embedding(words, p["words"]) + p["positions"]
     for i in range(n.layers):
@@ -141,13 +144,13 @@ def _attended(n: Network, p: Mapping[str, Any], i: int, x: Any) -> Any:
     return functional.linear(out.transpose(1, 2).reshape(x.shape), p[f"{i}.projection"])
 
 
-# Does nothing but run every kernel once.
+# It only serves to run every kernel once.
 EMPTY = Network(1, 64, 1, 1, 64, 256, 32, 1, gated_mlp=False, tied_embeddings=True)
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Seconds of each step after the first, losses of all, and bytes of memory at most."""
+    """The seconds of each step but the first, the losses of all, and the most bytes of memory."""
 
     times: tuple[float, ...]
     losses: tuple[float, ...]
@@ -155,25 +158,25 @@ class Steps:
 
     @property
     def least(self) -> float:
-        """The fastest step."""
+        """The time of the fastest step."""
         return min(self.times)
 
     @property
     def median(self) -> float:
-        """The middle one."""
+        """The median time of a step."""
         return statistics.median(self.times)
 
 
 def trained(
     n: Network, device: str, dtype: str, steps: int = 4, tell: Callable[[int, float], None] = lambda i, s: None
 ) -> Steps:
-    """Trains with AdamW on one random batch: its loss must fall. The first step, which allocates, does not count.
+    """Trains with AdamW on one random batch, so that the loss must fall. The first step allocates and does not count.
 
-    On a processor a step more follows, in which the tensors are counted, and a network of no size goes before: torch loads
-    its code with the first pass.
+    On a processor, one more step follows in which the tensors are counted; and a tiny network is trained first, because
+    torch loads its code in the first pass.
 
     Raises:
-        ConfigError: where memory does not suffice.
+        ConfigError: if there is not enough memory.
     """
     bare = _in_use(device)
     if device == "cpu":
@@ -196,7 +199,7 @@ def trained(
 
 
 class _Training:
-    """A network, its one batch and its optimizer on a device."""
+    """A network with its one batch and its optimizer on a device."""
 
     def __init__(self, n: Network, device: str, dtype: str) -> None:
         torch = torch_module()
@@ -207,7 +210,7 @@ class _Training:
         self.optimizer = torch.optim.AdamW(self.weights.values(), lr=LEARNING_RATE, foreach=True)
 
     def step(self) -> tuple[float, float]:
-        """Seconds of a step, and its loss."""
+        """The seconds of a step, and its loss."""
         torch = torch_module()
         alone = self.device == "cpu" and torch.get_num_threads() == 1
         clock = time.thread_time if alone else time.perf_counter
@@ -215,13 +218,13 @@ class _Training:
         loss = loss_of(self.n, self.weights, self.text[:, :-1], self.text[:, 1:])
         loss.backward()
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=False)  # buffers of gradients stay and are reset, as in estimates
+        self.optimizer.zero_grad(set_to_none=False)  # gradient buffers stay and are reset, as in estimates
         if self.device == "cuda":
             torch.cuda.synchronize()
         return clock() - start, float(loss.detach())
 
     def footprint(self, bare: float, loaded: float) -> Footprint:
-        """Memory at most, of a process that had `bare` bytes before, and `loaded` with torch's code."""
+        """The most memory of a process that had `bare` bytes at first, and `loaded` bytes with torch's code."""
         if self.device == "cuda":
             most = float(torch_module().cuda.max_memory_allocated()) - bare
             return Footprint(most, most, 0.0)
@@ -232,5 +235,5 @@ class _Training:
 
 
 def _in_use(device: str) -> float:
-    """Bytes in use: of tensors on a GPU, of the process on a CPU."""
+    """The bytes in use: those of tensors on a GPU, those of the process on a CPU."""
     return float(torch_module().cuda.memory_allocated()) if device == "cuda" else resident_bytes()

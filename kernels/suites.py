@@ -1,4 +1,4 @@
-"""Lists of kernels to measure: what tells most of a machine first, so that a short budget still gives a calibration."""
+"""Lists of kernels to measure, the most important ones first, so that a short budget still gives a calibration."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ DIRECTIONS = ("forward", "backward")
 ROWWISE = ("layer_norm", "layer_norm_backward", "softmax", "softmax_backward", "rms_norm", "rms_norm_backward", "gelu",
            "gelu_backward", "swiglu", "dropout", "bias_gelu_dropout")  # fmt: skip
 MIB = 1 << 20
-# Columns of the matrices that streaming kernels pass over.
+# The columns of the matrices that streaming kernels use.
 WIDE = 1024
 LARGEST_COPY = 8 << 30
-# Rows of the largest tensors of the quick suite, 24 MiB: those of 32 MiB a C library fetches from the system anew in each call,
-# and how fast depends on what else has fetched some.
+# The rows of the largest tensors of the quick suite, which have 24 MiB. A C library gets tensors of 32 MiB from the
+# system anew in each call, and the speed of that depends on what other programs do.
 LARGEST_ROWS = 3072
 
 
@@ -36,7 +36,7 @@ def suite(name: str, device: str, dtype: str, memory: float) -> list[KernelSpec]
 
 
 def quick(dtype: str) -> Iterator[KernelSpec]:
-    """What a processor measures in half a minute."""
+    """The kernels that a processor measures in half a minute."""
     yield spec("launch", dtype)
     yield from _streamed(("copy",), dtype, [MIB // 4 << 2 * i for i in range(6)])
     yield from _streamed(("read", "write", "add"), dtype, [64 * MIB])
@@ -59,7 +59,7 @@ def quick(dtype: str) -> Iterator[KernelSpec]:
 
 
 def full(device: str, dtype: str, memory: float) -> Iterator[KernelSpec]:
-    """What a GPU measures in five minutes."""
+    """The kernels that a GPU measures in five minutes."""
     yield from (spec("launch", dtype, mode=mode) for mode in ("eager", "graph"))
     largest = min(LARGEST_COPY, memory / 4)
     sizes = [s for s in (MIB // 4 << 2 * i for i in range(8)) if s <= largest] + [int(largest)]
@@ -80,7 +80,7 @@ def full(device: str, dtype: str, memory: float) -> Iterator[KernelSpec]:
 
 
 def _large_products(dtype: str) -> Iterator[KernelSpec]:
-    """Products whose sides grow one by one, that are off by few, flat ones, those of attention and of experts."""
+    """Products with one growing side, with sizes just beside round ones, flat ones, those of attention and experts."""
     wide, few = 4096, ((4096, 4096), (12288, 4096), (16384, 4096), (4096, 16384))
     off = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (-1, -1, -1), (8, 8, 8))
     yield from _gemms(
@@ -99,7 +99,7 @@ def _large_products(dtype: str) -> Iterator[KernelSpec]:
 
 
 def fp8(hidden: Sequence[int] = (4096, 8192), tokens: Sequence[int] = (2048, 8192)) -> Iterator[KernelSpec]:
-    """Products in fp8, and the casts before them; for GPUs that multiply it."""
+    """Products in fp8 and the casts before them, for GPUs that multiply fp8."""
     for h, t in product(hidden, tokens):
         sides = ((3 * h, h), (h, h), (4 * h, h), (h, 4 * h))
         yield from _gemms("float8_e4m3fn", [(t, n, k) for n, k in sides], kernel="fp8_gemm")
@@ -107,7 +107,7 @@ def fp8(hidden: Sequence[int] = (4096, 8192), tokens: Sequence[int] = (2048, 819
 
 
 def collectives(ranks: int, device: str) -> Iterator[KernelSpec]:
-    """Communications of growing size between processes."""
+    """Collectives of growing size between processes."""
     more = ("reduce_scatter", "all_to_all") if device == "cuda" else ()
     names = ("all_reduce", "all_gather", "broadcast", "send_receive", *more)
     for exponent, name in product(range(10, (22 if device == "cpu" else 30) + 1, 4), names):
@@ -115,9 +115,9 @@ def collectives(ranks: int, device: str) -> Iterator[KernelSpec]:
 
 
 def of_operators(operators: Iterable[Operator], dtype: str, attention: dict[str, Any], gated: bool) -> list[KernelSpec]:
-    """The kernels of a layer that amped lists, each as it is measured here; what has no kernel here is left out.
+    """The kernels of a layer's operators, as they are measured here; operators without a kernel here are left out.
 
-    `attention` has the batch, heads, key_value_heads, queries, keys, head_dimension and causal of its attention.
+    `attention` gives batch, heads, key_value_heads, queries, keys, head_dimension and causal of the attention.
     """
     found = [made for o in operators for made in _of_operator(o, dtype, attention, gated)]
     return list({each.key: each for each in found}.values())
@@ -165,12 +165,12 @@ def _gemms(dtype: str, *shapes: Iterable[tuple[int, ...]], kernel: str = "gemm",
 
 
 def _rows(names: Sequence[str], dtype: str, *shapes: tuple[int, int], **more: Any) -> Iterator[KernelSpec]:
-    """Kernels that pass over rows of columns."""
+    """Kernels that work on rows of columns."""
     yield from (spec(name, dtype, rows=r, columns=c, **more) for r, c in shapes for name in names)
 
 
 def _streamed(names: Sequence[str], dtype: str, sizes: Iterable[int]) -> Iterator[KernelSpec]:
-    """Kernels over tensors of so many bytes."""
+    """Kernels over tensors with these numbers of bytes."""
     row = WIDE * (4 if dtype == "float32" else 2)
     return _rows(names, dtype, *((size // row, WIDE) for size in sizes))
 
@@ -178,7 +178,7 @@ def _streamed(names: Sequence[str], dtype: str, sizes: Iterable[int]) -> Iterato
 def _transformer(
     dtype: str, hidden: Sequence[int], tokens: Sequence[int], inner: int | None, vocabulary: int
 ) -> Iterator[KernelSpec]:
-    """Products of a layer: forward, and the gradients of inputs and weights; and the output head."""
+    """The products of a layer (forward, and gradients of inputs and weights) and of the output head."""
     for t in tokens:
         for h in hidden:
             f = inner or 4 * h
@@ -189,7 +189,7 @@ def _transformer(
 
 
 def _long_attention(device: str, dtype: str, direction: str) -> Iterator[KernelSpec]:
-    """Lengths at a constant number of tokens; then backends, few key heads, dropout, and one query."""
+    """Attention of different lengths with equally many tokens; then backends, few key heads, dropout, and one query."""
 
     def attention(heads: int = 32, head_dimension: int = 128, **sizes: Any) -> KernelSpec:
         return spec("attention", dtype, heads=heads, head_dimension=head_dimension, direction=direction, **sizes)

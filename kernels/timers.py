@@ -1,4 +1,4 @@
-"""Timers of a processor, by the time that its thread ran, and of a GPU, by events in its stream."""
+"""Timers: of a processor, by the time that its thread ran; and of a GPU, by events in its stream."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from amped.kernels.timing import FEWEST, MOST, RECORD_TIME, Call, Clock, Timer, 
 from amped.kernels.torch_import import torch_module
 
 WARM_TIME, WARM_CALLS, WARM_AGREEMENT = 0.2, 5, 0.03
-# Kernels shorter than this are captured in a graph of many, so that their launches are not timed. Of three trials the
-# shortest tells, unless the first took so much longer that no disturbance can have been the reason.
+# Kernels shorter than this are captured in a graph of many, so that their launches are not timed. The shortest of three
+# trials decides, unless the first one took so long that a disturbance cannot be the reason.
 SHORTEST, CAPTURED, TRIALS, SURELY_LONG = 30e-6, 20, 3, 3e-3
-# A neighbor on the other thread of a core slows it down by a half and more: a call counts where a small product before and
-# after it took no longer than this multiple of its least.
+# A neighbor on the other thread of a core slows it down by half or more. A call counts only if a small product before
+# and after it took no longer than this multiple of its least time.
 QUIET = 1.08
-# Caps of time that a record may wait for such moments, which on a busy machine are bursts of a tenth of a second.
+# How many caps of time a record may wait for such moments; on a busy machine, they last about a tenth of a second.
 PATIENCE = 2.5
 
 
 class CpuTimer:
-    """Times by the processor: with one thread by the time that this thread ran, which others on the machine do not stretch.
+    """Times on a processor. With one thread, it is the time that this thread ran, which other programs do not stretch.
 
-    On an idle machine that is the time by the clock on the wall.
+    On an idle machine, this equals the wall-clock time.
     """
 
     device = "cpu"
@@ -36,23 +36,23 @@ class CpuTimer:
         self.reference, self.quietest = reference, quietest
 
     def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = False) -> Timing:
-        """Warmed up, then as many calls as the cap allows: at least five, or as many as three caps allow.
+        """Warms up, then calls as often as the cap allows: at least five times, or as often as three caps allow.
 
-        Calls too short for the clock are timed in groups, unless caches are flushed before each. Where there is a
-        reference, a call waits until it runs as fast as it ever did, for so long as patience lasts, and only the calls
-        count beside which it did, or else those beside which it was at its fastest now.
+        Calls that are too short for the clock are timed in groups, unless caches are flushed before each. With a
+        reference, a call waits (up to `PATIENCE`) until the reference is as fast as it ever was. Only calls with a fast
+        reference count; if there are none, those with the fastest reference of this measurement.
         """
         call()
         return self._turns([call], cap, CAPTURED if self._brief(call) and not cold else 1, cold)[0]
 
     def together(self, calls: Sequence[Call], cap: float = RECORD_TIME) -> list[Timing]:
-        """Calls in turns, warmed up by one each."""
+        """Times calls in turns, after one warm-up of each."""
         for call in calls:
             call()
         return self._turns(calls, cap * len(calls), 1, False)
 
     def dispatched(self, call: Call) -> Timing:
-        """The time of the call: a processor launches nothing."""
+        """The time of the call, because a processor launches nothing."""
         return self.measure(call)
 
     def _brief(self, call: Call) -> bool:
@@ -73,11 +73,11 @@ class CpuTimer:
         return [self._quiet(times) for times in found]
 
     def _quiet_calls(self, found: list[tuple[float, float]]) -> int:
-        """How many calls the reference beside them was quick, or all where there is none."""
+        """The number of calls with a fast reference; all calls if there is no reference."""
         return sum(beside <= QUIET * self.quietest for _, beside in found)
 
     def _quiet(self, found: list[tuple[float, float]]) -> Timing:
-        """Of the calls beside which the reference was quick."""
+        """The statistics of the calls with a fast reference."""
         if self.reference is None:
             return Timing.of([seconds for seconds, _ in found])
         least = min(beside for _, beside in found)
@@ -85,7 +85,7 @@ class CpuTimer:
         return Timing.of([seconds for seconds, beside in found if beside <= limit], least)
 
     def _once(self, call: Call, group: int, cold: bool, until: float) -> tuple[float, float]:
-        """Seconds of a call, and of the slower reference before and after it."""
+        """The seconds of a call, and those of the slower reference before and after it."""
         while self._beside() > QUIET * self.quietest and self.wall() < until:
             pass
         if cold and self.flush is not None:
@@ -98,7 +98,7 @@ class CpuTimer:
         return seconds, max(before, self._beside())
 
     def _beside(self) -> float:
-        """Seconds of the reference: the shorter of two calls, the first of which may find its data gone from the cache."""
+        """The seconds of the reference: the shorter of two calls, because the first may find a cold cache."""
         if self.reference is None:
             return 0.0
         seconds = min(self._timed(self.reference), self._timed(self.reference))
@@ -112,7 +112,7 @@ class CpuTimer:
 
 
 class CudaTimer:
-    """Times by events in the stream of a GPU, enqueued behind a product that hides their launches."""
+    """Times by events in the stream of a GPU; they are enqueued behind a product that hides the launches."""
 
     device = "cuda"
 
@@ -123,7 +123,7 @@ class CudaTimer:
         self.shield = self.torch.randn(4096, 4096, device="cuda", dtype=self.torch.float16)
 
     def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = True) -> Timing:
-        """Warmed up, then an event on each side of every call; the shortest as a graph of twenty."""
+        """Warms up, then puts an event on each side of every call; the shortest kernels run as a graph of twenty."""
         estimate = self._warmed(call)
         calls, count = call, 1
         if estimate < SHORTEST and not cold:
@@ -134,7 +134,7 @@ class CudaTimer:
         return Timing.of([t / count for t in times])
 
     def together(self, calls: Sequence[Call], cap: float = RECORD_TIME) -> list[Timing]:
-        """Calls in turns, their launches with them: an event on each side of every call, nothing to hide behind."""
+        """Times calls in turns with their launches: an event on each side of every call, and no product before them."""
         for call in calls:
             call()
         found: list[list[float]] = [[] for _ in calls]
@@ -145,7 +145,7 @@ class CudaTimer:
         return [Timing.of(times) for times in found]
 
     def dispatched(self, call: Call) -> Timing:
-        """Seconds that the host takes to launch a kernel: many in a row, faster than which none can follow another."""
+        """The seconds that the host takes to launch a kernel: many launches in a row, as fast as possible."""
         times = []
         for _ in range(FEWEST + 1):
             self.torch.cuda.synchronize()
@@ -157,7 +157,7 @@ class CudaTimer:
         return Timing.of(times[1:])
 
     def _warmed(self, call: Call) -> float:
-        """Calls until two means of five agree, or for a fifth of a second; the last mean."""
+        """Calls until two means of five agree, or for a fifth of a second; the result is the last mean."""
         before, began = float("inf"), time.perf_counter()
         while True:
             mean = sum(self._timed(call, WARM_CALLS, False)) / WARM_CALLS
@@ -181,7 +181,7 @@ class CudaTimer:
         return [start.elapsed_time(end) / 1e3 for start, end in pairs]
 
     def _captured(self, call: Call) -> Any:
-        """A graph of calls, or None where the kernel cannot be captured."""
+        """A graph of calls, or None if the kernel cannot be captured."""
         try:
             graph = self.torch.cuda.CUDAGraph()
             with self.torch.cuda.graph(graph):
@@ -197,9 +197,9 @@ def timer_for(
     device: str, cache_bytes: float = 0.0, threads: int | None = None, reference: Call | None = None,
     quietest: float = float("inf"),
 ) -> Timer:  # fmt: skip
-    """The timer of a device; that of a CPU writes twice its largest cache where a call must find it cold.
+    """The timer of a device. On a CPU, it writes twice the largest cache before a call that must find it cold.
 
-    `threads` are torch's own number where none is given: the time of one thread is its own, that of more the clock's.
+    The default of `threads` is torch's number. One thread is timed by its own time, several by the wall clock.
     """
     if device == "cuda":
         return CudaTimer()

@@ -1,4 +1,4 @@
-"""The one door to torch: imported when a kernel is to run, refused with what to install where it is missing."""
+"""The one place that imports torch: only when a kernel is to run; if torch is missing, it says what to install."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.specs import BYTES
 
 DEVICES = ("cpu", "cuda")
-# Formats that products can be asked for, by the common short names too.
+# The formats that products may have, also by their common short names.
 SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16", "float": "float32"}
 
 
@@ -28,10 +28,10 @@ def torch_module() -> Any:
 
 
 def chosen_device(wanted: str | None) -> str:
-    """The device to measure on: the one asked for, else a GPU where there is one.
+    """The device to measure on: the given one, else a GPU if there is one.
 
     Raises:
-        ConfigError: for an unknown device, and for a GPU where torch sees none.
+        ConfigError: for an unknown device, and for a GPU if torch sees none.
     """
     torch = torch_module()
     if wanted not in (None, *DEVICES):
@@ -46,10 +46,10 @@ def chosen_device(wanted: str | None) -> str:
 
 
 def chosen_format(wanted: str | None, device: str) -> str:
-    """A format's name as torch has it; bf16 on GPUs and fp32 on CPUs where none is asked for.
+    """The name of a format in torch; by default, bf16 on GPUs and fp32 on CPUs.
 
     Raises:
-        ConfigError: for an unknown format, and for one that products on this device do not have.
+        ConfigError: for an unknown format, and for one that products on this device cannot have.
     """
     name = SHORT.get(wanted or "", wanted or ("bfloat16" if device == "cuda" else "float32"))
     allowed = [known for known in BYTES if not known.startswith("float8")]
@@ -73,6 +73,6 @@ def _try_product(name: str, device: str) -> None:
 
 
 def has_fp8(device: str) -> bool:
-    """Whether the device multiplies fp8 itself: NVIDIA's from compute capability 8.9 on."""
+    """Whether the device itself multiplies fp8: NVIDIA GPUs from compute capability 8.9 on."""
     torch = torch_module()
     return device == "cuda" and hasattr(torch, "_scaled_mm") and torch.cuda.get_device_capability() >= (8, 9)

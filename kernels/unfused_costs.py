@@ -1,4 +1,4 @@
-"""What a measured call does: what its kernel must, with the traffic of what torch runs as several kernels."""
+"""The work of a measured call: that of its kernel, with the traffic of what torch runs as several kernels."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from amped.kernels.specs import BYTES, FAMILIES, entries
 from amped.theory.kernel_work import Traffic
 
-# Tensors that pass through memory where torch has no kernel for the whole, on every device and on processors. Source: what
-# torch 2.13 dispatches, of which a sparse loss reads rows only, and what draws random numbers writes only.
+# Tensors that pass through memory because torch has no single kernel, on every device and on processors. Source: what
+# torch 2.13 dispatches; a sparse loss only reads its rows, and drawing random numbers only writes.
 PASSES = {"swiglu": 5, "cross_entropy_backward": 4}
 ON_PROCESSORS = {"rms_norm": 7, "rms_norm_backward": 23, "dropout": 6, "bias_gelu_dropout": 10}
 
 
 def work_of(record: Mapping[str, Any], device: str) -> Traffic:
-    """What the call of a record does on a device."""
+    """The work of the call of a record on a device."""
     own = FAMILIES[record["kernel"]].work(record["params"], BYTES[record["dtype"]])
     passes = (PASSES | (ON_PROCESSORS if device == "cpu" else {})).get(record["kernel"])
     if passes is None:

@@ -1,1 +1,1 @@
-"""What every room may stand on: errors, units, files, other names of the same thing, the version."""
+"""What every room may use: errors, units, files, other names for one thing, the version."""

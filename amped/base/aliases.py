@@ -1,4 +1,4 @@
-"""Other names for the same thing, read at the door; inside there is one name."""
+"""Other names for one thing, which are replaced when they are read; inside amped there is one name."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from amped.base.files import shipped_json
 
 @dataclass(frozen=True, eq=False)
 class Aliases:
-    """The names that are read under another.
+    """The names that are read as other names.
 
     Attributes:
         common: other tools' spellings.
-        former: names that amped had before, read under the new one and told once.
-        records: quantities that amped had before, and the records or the quantity that tell them now.
-        words: kinds and labels that outputs had before, and have under the new one.
-        renamed: AMPeD's older names, read under the new one.
-        equal_to: AMPeD's older names, accepted when they have the value of the other.
-        retired: AMPeD's older names that are accepted and not used.
+        former: names that amped had before; they are read as the new names, and the user is told once.
+        records: quantities that amped had before, and the records or the quantity that replace them.
+        words: kinds and labels that outputs had before, and their new names.
+        renamed: AMPeD's older names, which are read as the new ones.
+        equal_to: AMPeD's older names, which are accepted if they have the value of the other name.
+        retired: AMPeD's older names that are accepted and ignored.
     """
 
     common: dict[str, str]
@@ -33,7 +33,7 @@ class Aliases:
     retired: frozenset[str]
 
     def canonical(self, name: str) -> str:
-        """The name inside amped."""
+        """The name that amped uses."""
         return self._canonical.get(name, name)
 
     @cached_property
@@ -41,23 +41,23 @@ class Aliases:
         return self.equal_to | self.renamed | self.former | self.common
 
     def is_old(self, name: str) -> bool:
-        """Whether AMPeD's older configs use this name and ours do not."""
+        """Whether AMPeD's older configs use this name, and ours do not."""
         return name in self.renamed or name in self.equal_to or name in self.retired
 
     def names(self) -> list[str]:
-        """All names that are accepted beside the canonical ones."""
+        """All names that are accepted besides the canonical ones."""
         return [*self.common, *self.former, *self.renamed, *self.equal_to, *sorted(self.retired)]
 
     def suggested(self) -> list[str]:
-        """Of these names those that one may be advised to write: not the former ones."""
+        """The accepted names that may be suggested to a user: all but the former ones."""
         return [name for name in self.names() if name not in self.former]
 
     def told(self, names: Iterable[str]) -> list[str]:
-        """What to say once of the former names among some names that were written."""
+        """What to tell the user once about former names among the names that were written."""
         return [f"'{name}' is called {self.former[name]} now" for name in dict.fromkeys(names) if name in self.former]
 
     def before(self, data: Any) -> Any:
-        """Data of names and numbers with the names that amped had before, keys and texts."""
+        """Data with the names that amped had before, for its keys and texts."""
         if isinstance(data, Mapping):
             return {self.before(key): self.before(value) for key, value in data.items()}
         if isinstance(data, list | tuple):

@@ -1,8 +1,8 @@
-"""The family of errors, and the one way a mistake is told.
+"""The family of errors, and the one form in which mistakes are reported.
 
     AmpedError                  everything a user can mend; the command line exits with 2
     ├── FileError               a file that cannot be read, parsed or written
-    ├── UnitError               a value that is not of the unit expected
+    ├── UnitError               a value with another unit than expected
     ├── TableError              a lookup table, row or column
     ├── ConfigError             a config: structure, names, values
     ├── WiringError             the catalogue of formulas itself
@@ -10,8 +10,8 @@
     ├── MappingError            a mapping that no machine can run
     └── EvaluationError         a formula that failed or gave no finite number
 
-Deep code states the small fact; the door adds the file, the JSON path, who needed it and what to do.
-An error carries every problem found, not only the first.
+Deep code states the small fact. The code that talks to the user adds the file, the JSON path, who needed the value and
+what to do. An error carries every problem that was found, not only the first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST_QUOTE = 60
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: what, where, and what to do about it."""
+    """One problem: what is wrong, where, and what to do about it."""
 
     what: str
     where: str = ""
@@ -39,7 +39,7 @@ class Problem:
 
 
 class AmpedError(Exception):
-    """A mistake that the user can mend; `problems` holds all that were found, `file` where they stand."""
+    """A mistake that the user can mend; `problems` holds all that were found, `file` the file where they are."""
 
     def __init__(self, problems: str | Problem | Iterable[Problem], advice: str = "", file: str = "") -> None:
         if isinstance(problems, str):
@@ -55,11 +55,11 @@ class AmpedError(Exception):
         return "\n".join([*head, *(("  " if head else "") + str(p) for p in self.problems)])
 
     def __reduce__(self) -> tuple[type[AmpedError], tuple[tuple[Problem, ...], str, str]]:
-        """Errors come from other processes as they were."""
+        """Keeps an error unchanged on its way from another process."""
         return type(self), (self.problems, "", self.file)
 
     def at(self, where: str) -> list[Problem]:
-        """The same problems, told at the place `where`."""
+        """An error with the problems of this one, at the place `where`."""
         return [replace(p, where=p.where or where) for p in self.problems]
 
 
@@ -68,11 +68,11 @@ class FileError(AmpedError):
 
 
 class UnitError(AmpedError):
-    """A value that is not of the unit expected."""
+    """A value with another unit than expected."""
 
 
 class TableError(AmpedError):
-    """A lookup table, row or column that is not there or not right."""
+    """A lookup table, row or column that does not exist or is wrong."""
 
 
 class ConfigError(AmpedError):
@@ -80,7 +80,7 @@ class ConfigError(AmpedError):
 
 
 class WiringError(AmpedError):
-    """Formulas that contradict one another: found when the catalogue is built."""
+    """Formulas that contradict one another; found when the catalogue is built."""
 
 
 class ResolveError(AmpedError):
@@ -88,16 +88,16 @@ class ResolveError(AmpedError):
 
 
 class MappingError(AmpedError):
-    """A mapping of the model onto the machines that cannot be run."""
+    """A mapping of the model onto the machine that cannot run."""
 
 
 class EvaluationError(AmpedError):
-    """A formula that failed or whose result is no finite number."""
+    """A formula that failed, or whose result is not a finite number."""
 
 
 @contextmanager
 def collected(problems: list[Problem], where: str = "") -> Iterator[None]:
-    """Takes in what is told inside, at the place `where`, so that what follows is looked at too."""
+    """Collects the problems raised inside, at the place `where`, so that the code after it is checked, too."""
     try:
         yield
     except AmpedError as error:
@@ -105,7 +105,7 @@ def collected(problems: list[Problem], where: str = "") -> Iterator[None]:
 
 
 def quoted(value: object) -> str:
-    """The value as it stands in JSON, cut to a length that fits a message."""
+    """The value as JSON, cut to a length that fits a message."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     try:
@@ -121,12 +121,12 @@ def one_line(error: AmpedError) -> str:
 
 
 def plain(name: str) -> str:
-    """A name without case, spaces, hyphens and underscores: how names of rows and choices are matched."""
+    """A name without case, spaces, hyphens and underscores; names of rows and choices are matched in this form."""
     return "".join(letter for letter in name.casefold() if letter not in " -_")
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """`did you mean 'X' or 'Y'?` for the nearest options, or the empty string."""
+    """The text `did you mean 'X' or 'Y'?` with the nearest options, or an empty text."""
     by_plain = {plain(option): option for option in options if option != word}
     asked = plain(word[:200])
     near = difflib.get_close_matches(asked, by_plain, n=3, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""Libraries that some of amped needs and most of it does not: each comes with an extra, and is imported where it is used."""
+"""Libraries that only some parts of amped need. Each comes with an extra, and is imported where it is used."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from amped.base.errors import ConfigError
 
 
 def from_extra(module: str, extra: str, user: str, instead: str = "") -> Any:
-    """A module that an extra of amped brings.
+    """A module that comes with an extra of amped.
 
     Args:
-        module: its name, with the dots.
+        module: the full name of the module.
         extra: the extra of amped that installs it.
         user: what needs it, for the message.
-        instead: what may be done without it.
+        instead: what the user may do without it.
 
     Raises:
-        ConfigError: where it is not installed or cannot be loaded, with the command that installs it.
+        ConfigError: if it is not installed or cannot be loaded, with the command that installs it.
     """
     try:
         return importlib.import_module(module)

@@ -1,6 +1,6 @@
-"""Files: read strictly, written atomically, never over an existing one.
+"""Files: they are read strictly, written atomically, and never overwritten.
 
-A file appears under its final name complete or not at all: a full disk or an interrupt leaves nothing behind.
+A file appears under its final name completely or not at all; a full disk or an interrupt leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 @contextlib.contextmanager
 def refusals_told(verb: str, path: Path, advice: str = "") -> Iterator[None]:
-    """What the system refuses meanwhile is told as an error of a file that cannot be read, written, ….
+    """Turns errors of the system into an error about a file that cannot be read, written and so on.
 
     Raises:
-        FileError: for it.
+        FileError: for each error of the system.
     """
     try:
         yield
@@ -56,13 +56,13 @@ def read_text(path: Path) -> str:
 
 
 class _Strict:
-    """Hooks for `json.loads` that note what JSON allows and a config must not have."""
+    """Hooks for `json.loads` that note what JSON allows and a config must not contain."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     def unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """An object, none of whose keys stands twice."""
+        """An object; keys that appear twice are noted."""
         seen: dict[str, Any] = {}
         for key, value in pairs:
             if key in seen:
@@ -71,7 +71,7 @@ class _Strict:
         return seen
 
     def refused(self, word: str) -> float:
-        """NaN and the like."""
+        """Notes NaN and infinities."""
         self.problems.append(Problem(f"{word} is not a JSON number", advice="write a finite number"))
         return 0.0
 
@@ -81,17 +81,17 @@ class _Strict:
         return self.refused(written[:20]) if number in (float("inf"), float("-inf")) else number
 
     def whole(self, written: str) -> int:
-        """A number without."""
+        """A number without a point and an exponent."""
         return (
             int(written) if len(written) <= MOST_DIGITS else int(self.refused(f"an integer of {len(written)} digits"))
         )
 
 
 def parse_json(text: str, file: str = "") -> Any:
-    """JSON without surprises: no duplicate keys, no NaN, no infinity, no bottomless nesting.
+    """The value of a JSON text without duplicate keys, NaN, infinities and endless nesting.
 
     Raises:
-        FileError: with line and column where the text is not JSON; all duplicate keys at once.
+        FileError: with line and column if the text is not JSON; with all duplicate keys at once.
     """
     strict = _Strict()
     try:
@@ -109,7 +109,10 @@ def parse_json(text: str, file: str = "") -> Any:
 
 
 def _broken(error: json.JSONDecodeError) -> Problem:
-    """Where a text is no JSON and why; a comma that nothing follows, which each Python tells in its own way, in ours."""
+    """Where a text stops being JSON, and why.
+
+    A comma with nothing after it has a message of its own for all Pythons.
+    """
     what, place, advice = error.msg, error.pos, ""
     before, closing = error.doc[: error.pos + what.startswith("Illegal trailing comma")].rstrip(" \t\r\n"), ("}", "]")
     if before.endswith(",") and (error.doc.startswith(closing, place) or len(before) > place):
@@ -127,20 +130,23 @@ def read_json(path: Path) -> Any:
 
 
 def shipped_text(room: str, name: str) -> str:
-    """The text of a file that comes with amped, in one of its rooms of data; an installed package need not be a folder on disk."""
+    """The text of a file that comes with amped, from one of its data folders.
+
+    An installed package may not be a folder.
+    """
     return resources.files(f"amped.{room}").joinpath(name).read_text("utf-8")
 
 
 def shipped_json(room: str, name: str) -> Any:
-    """The JSON value of such a file."""
+    """The JSON value of a file that comes with amped."""
     return parse_json(shipped_text(room, name), name)
 
 
 def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) -> Path:
-    """Writes a whole file or nothing; without `overwrite` a free name beside `path` is taken.
+    """Writes a whole file or nothing; without `overwrite`, a free name next to `path` is used.
 
     Returns:
-        The path written to: `path`, or `path` with -2, -3 … before the suffix.
+        The path of the file: `path`, or `path` with -2, -3 … before the suffix.
 
     Raises:
         FileError: if the folder or the file cannot be written.
@@ -151,10 +157,10 @@ def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) 
 
 
 class AtomicFile:
-    """A file that is written piece by piece and appears, whole, when all is written; else nothing is left behind.
+    """A file that is written piece by piece. It appears when all is written; after an error nothing is left behind.
 
-    `with AtomicFile(path) as file: file.stream.write(…)`; then `file.path` is where it lies: `path`, or, without
-    `overwrite` and where that is taken, `path` with -2, -3 … before the suffix. What the disk refuses is a FileError.
+    Write with `with AtomicFile(path) as file: file.stream.write(…)`. Afterwards `file.path` is its path: `path`, or, if
+    that exists and `overwrite` is false, `path` with -2, -3 … before the suffix. An error of the disk is a FileError.
     """
 
     def __init__(self, path: Path, overwrite: bool = False) -> None:
@@ -166,7 +172,7 @@ class AtomicFile:
             path.parent.mkdir(parents=True, exist_ok=True)
             self.temporary = path.parent / f".amped-{secrets.token_hex(8)}.part"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            self.stream = os.fdopen(os.open(self.temporary, flags, 0o666), "wb")  # less what the user's mask takes away
+            self.stream = os.fdopen(os.open(self.temporary, flags, 0o666), "wb")  # the user's umask applies
         except FileExistsError:
             raise FileError("is a file, not a folder", "choose another --output-dir", str(path.parent)) from None
         except (OSError, ValueError) as error:
@@ -196,7 +202,7 @@ class AtomicFile:
 
 
 def _settle(temporary: Path, path: Path, overwrite: bool) -> Path:
-    """Gives the finished file its name, without ever replacing another unless told to."""
+    """Gives the finished file its name, without replacing another file unless `overwrite` is true."""
     if overwrite:
         os.replace(temporary, path)
         return path
@@ -216,13 +222,13 @@ def _settle(temporary: Path, path: Path, overwrite: bool) -> Path:
 
 
 def output_file(folder: Path, name: str, stamp: str = "") -> Path:
-    """`folder/2026-11-20_14-05-09_name`; a name that is not a plain file name is made one and stays in the folder."""
+    """The path `folder/2026-11-20_14-05-09_name`, in the folder even if the name has unsafe characters."""
     safe = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).lstrip(".-")[:150] or "output"
     return folder / f"{stamp or _now()}_{safe}"
 
 
 def free_stamp(folder: Path, names: list[str]) -> str:
-    """Date and time to stand before several names, with a number behind where a run of the same second has one."""
+    """The date and time to put before several names; a number follows if a run of the same second has used it."""
     now = _now()
     stamps = [now, *(f"{now}-{number}" for number in range(2, 1000))]
     return next((s for s in stamps if not any(output_file(folder, name, s).exists() for name in names)), now)

@@ -1,6 +1,6 @@
-"""The one unit registry, and how a value with a unit becomes a bare number in the canonical unit.
+"""The registry of units, and how a value with a unit becomes a bare number in the canonical unit.
 
-Inside amped every number is a float64 in its declared unit; pint stands at the doors only.
+Inside amped every number is a float64 in its declared unit; pint is used only where values are read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PREFIXES = {
     "μ": 1e-6,
     "n": 1e-9,
 }
-# Units of the shipped tables and configs: pint, which gives the same numbers, is a third of a second to load.
+# Units of the shipped tables and configs. pint gives the same numbers, but takes a third of a second to load.
 COMMON = {
     "byte": {"B": 1.0, "MB": 1e6, "GB": 1e9, "TB": 1e12, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40, "bit": 0.125},
     "byte/s": {"GB/s": 1e9, "TB/s": 1e12, "Gbit/s": 1.25e8},
@@ -38,13 +38,13 @@ COMMON = {
     "flop/byte": {"flop/byte": 1.0},
     "dollar/s": {"USD/hour": 1 / 3600},
 }
-# Units that are plain numbers for pint: what a count, a flag or a ratio is measured in.
+# Units that are plain numbers for pint: those of counts, flags and ratios.
 DIMENSIONLESS = ("count", "boolean", "1")
 LONGEST_TEXT = 80
 _QUANTITY = re.compile(
     r"\s*([+-]?(?:\d+(?:_\d{3})*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?)\s*([A-Za-zµμ]+(?:/[A-Za-z]+)?)?\s*"
 )
-# What a unit measures, in words, and what to write for it.
+# For each unit: what it measures, in words, and what to write for a value in it.
 _KINDS = {
     "byte": ("memory (byte)", "80 GB"), "byte/s": ("bandwidth (byte/s)", "900 GB/s"), "Hz": ("frequency (Hz)", "1.41 GHz"),
     "s": ("time (s)", "5 us"), "flop/s": ("compute rate (flop/s)", "312 TFLOP/s"), "W": ("power (W)", "400 W"),
@@ -55,7 +55,7 @@ _KINDS = {
 
 @lru_cache(maxsize=1)
 def registry() -> Any:
-    """The pint registry of `units.txt`; built once, in milliseconds."""
+    """The pint registry of `units.txt`; it is built once, in milliseconds."""
     import pint
 
     built: Any = pint.UnitRegistry(None, cache_folder=None, autoconvert_offset_to_baseunit=False)
@@ -65,7 +65,7 @@ def registry() -> Any:
 
 @lru_cache(maxsize=1024)
 def factor(unit: str, canonical: str) -> float:
-    """How many `canonical` one `unit` is.
+    """How many `canonical` are one `unit`.
 
     Raises:
         UnitError: for a unit that does not exist or has another dimension.
@@ -82,7 +82,7 @@ def factor(unit: str, canonical: str) -> float:
     except pint.DimensionalityError:
         kind, _ = _KINDS.get(canonical, (canonical, ""))
         raise UnitError(f"'{unit}' is not a unit of {kind}", advice=expected(canonical)) from None
-    except Exception:  # pint parses with Python's tokenizer, whose complaints are many
+    except Exception:  # pint parses with Python's tokenizer, which raises many kinds of errors
         raise UnitError(f"'{unit}' is no unit", advice=expected(canonical)) from None
 
 
@@ -95,16 +95,16 @@ def parse(value: object, canonical: str, bare: str | None = None) -> float:
         bare: the unit of a number without one; the canonical unit if not given.
 
     Raises:
-        UnitError: for anything that is no finite number in a unit of that dimension.
+        UnitError: for a value that is not a finite number in a unit of that dimension.
     """
     if isinstance(value, str | int | float):
         return _parsed(value, canonical, bare)
     raise UnitError(f"{quoted(value)} is not a number", advice=expected(canonical))
 
 
-@lru_cache(maxsize=4096, typed=True)  # rows of tables are read again for every estimate
+@lru_cache(maxsize=4096, typed=True)  # the rows of tables are read again for every estimate
 def _parsed(value: str | float, canonical: str, bare: str | None) -> float:
-    """What `parse` returns."""
+    """The result of `parse`."""
     number, unit = _split(value, canonical)
     if not number.is_finite():
         raise UnitError(f"{quoted(value)} is not a finite number", advice=expected(canonical))
@@ -119,7 +119,7 @@ def _parsed(value: str | float, canonical: str, bare: str | None) -> float:
 
 
 def _split(value: str | float, canonical: str) -> tuple[Decimal, str]:
-    """The number and the unit text of a value."""
+    """The number and the text of the unit in a value."""
     if isinstance(value, bool):
         raise UnitError(f"{quoted(value)} is not a number", advice=expected(canonical))
     if isinstance(value, str):

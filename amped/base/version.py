@@ -1,3 +1,3 @@
-"""The version of amped, which findings and calibrations are kept with."""
+"""The version of amped, which is written into findings and calibrations."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""A calibration: which coefficients of an accelerator its measurements tell, their values, and what is gained by them."""
+"""A calibration: which coefficients of an accelerator its measurements tell, their values, and what they improve."""
 
 from __future__ import annotations
 
@@ -17,29 +17,33 @@ from amped.tables.table_files import ACCELERATORS, SYSTEMS
 from amped.tables.tables import Row, Tables, user_tables
 from amped.validation.measurements import Measurement, read_measurements
 
-# How much more the rows must tell of a coefficient than is known without them: the changes of all times when it is moved by
-# its doubt, in units of the noise, squared and added.
+# How much more the rows must tell about a coefficient than is known without them. The measure is the sum of squares of
+# the changes of all times, in units of the noise, when the coefficient moves by its doubt.
 TELLING = 1.0
 DIGITS = 4
-# Measured times a fitted number needs at least.
+# The least number of measured times for each fitted number.
 ROWS_OF_A_NUMBER = 2
-# Beyond this, what was fitted does not hold for what was not seen.
+# If the loss is above this, the fitted values do not hold for networks that were not in the fit.
 MOST_LOSS = 1.5
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What came of the measurements of one accelerator.
+    """The result of the calibration of one accelerator.
 
     Attributes:
-        accelerator: its row; `base` the row of kernel efficiencies that served it until now.
-        coefficients: those that were fitted, with their bounds.
-        values: of each; `before` what it was; `at_bound` those that would go on but for their bounds.
-        unseen: coefficients that these rows do not tell, or for which there are too few rows; they stay.
-        used: names of the rows fitted to; `sizes` how many networks they are of.
-        left_out: rows of the accelerator that were not fitted to, with the reason.
+        accelerator: the row of the accelerator.
+        base: the row of kernel efficiencies that it has used until now.
+        coefficients: the fitted coefficients, with their bounds.
+        values: the fitted value of each.
+        before: the value of each before the fit.
+        at_bound: the coefficients that stopped at a bound.
+        unseen: coefficients that these rows do not tell, or for which there are too few rows; they keep their values.
+        used: the names of the rows in the fit.
+        sizes: the number of different networks in these rows.
+        left_out: the rows of the accelerator that are not in the fit, with the reason.
         error_before, error_after: mean absolute errors of the step's time.
-        error_left_out: the same where each network is predicted by a fit that has not seen it; None with one network.
+        error_left_out: the mean absolute error if each network is predicted by a fit without it; None for one network.
     """
 
     accelerator: Row
@@ -58,7 +62,7 @@ class Calibration:
 
     @property
     def loss(self) -> float | None:
-        """The error on networks not seen as a multiple of that on those fitted to."""
+        """The error on networks outside of the fit, divided by the error on those in the fit."""
         return self.error_left_out / self.error_after if self.error_left_out is not None and self.error_after else None
 
 
@@ -68,7 +72,8 @@ def calibrated(
     """Fits an accelerator's coefficients to its rows of a table of measurements.
 
     Raises:
-        TableError: for an unknown accelerator; ConfigError: if nothing of it was measured; AmpedError: for no table.
+        TableError: for an unknown accelerator; ConfigError: if it was not measured; AmpedError: for an unreadable
+            table.
     """
     tables = user_tables(lookup_tables)
     row = tables.row(ACCELERATORS, accelerator)
@@ -81,10 +86,10 @@ def calibrated(
 def calibrated_all(
     table: Path | None, lookup_tables: Path | None = None, tell: Told = lambda _: None
 ) -> list[Calibration]:
-    """The same for each accelerator that a table has rows of; one whose rows cannot be used is told and left.
+    """Fits each accelerator of a table to its rows. Accelerators whose rows cannot be used are reported and left out.
 
     Raises:
-        ConfigError: if that is so of all; AmpedError: for no table.
+        ConfigError: if no accelerator can be fitted; AmpedError: for an unreadable table.
     """
     tables, every = user_tables(lookup_tables), read_measurements(table, lookup_tables)
     names = [name for name in dict.fromkeys(accelerator_of(m, tables) for m in every) if name]
@@ -105,7 +110,7 @@ def calibrated_all(
 
 
 def accelerator_of(m: Measurement, tables: Tables) -> str:
-    """The row of the accelerator that a measurement was made on; nothing where the row cannot be modeled."""
+    """The accelerator's row for a measurement; an empty text if the measurement cannot be modeled."""
     try:
         system = m.settings.get("system")
         own = tables.row(SYSTEMS, system).columns.get("accelerator") if system else None
@@ -125,17 +130,17 @@ def _calibrated(row: Row, own: Sequence[Measurement], lookup_tables: Path | None
 def fitted_to(
     row: Row, base: Row, observations: Sequence[Observation], left_out: Mapping[str, str], tell: Told = lambda _: None
 ) -> Calibration:
-    """Fits an accelerator's coefficients to observations, wherever they come from.
+    """Fits an accelerator's coefficients to observations of any origin.
 
     Args:
         row: the accelerator.
         base: the row of kernel efficiencies that the observations start from, and that the new one extends.
         observations: measured times of steps or of kernels.
-        left_out: what was measured and is not fitted to, with the reason.
+        left_out: the measurements that are not in the fit, with the reason.
         tell: takes lines of progress.
 
     Raises:
-        ConfigError: if they tell no coefficient.
+        ConfigError: if the observations tell no coefficient.
     """
     coefficients, unseen = chosen(observations, base.fitted)
     if not coefficients:
@@ -160,7 +165,7 @@ def fitted_to(
 def _observations(
     own: Sequence[Measurement], lookup_tables: Path | None
 ) -> tuple[list[Observation], Row | None, dict[str, str]]:
-    """What of the measurements can be fitted to, the row of kernel efficiencies that serves them, and what was left out."""
+    """The measurements that can be fitted to, the row of kernel efficiencies that they use, and those left out."""
     found: list[Observation] = []
     base, left_out = None, {}
     for m in own:
@@ -175,10 +180,11 @@ def _observations(
 def chosen(
     observations: Sequence[Observation], fitted_before: Sequence[str] = ()
 ) -> tuple[list[Coefficient], tuple[str, ...]]:
-    """The coefficients that the observations tell, the most telling of them where they are too many, and the others.
+    """The coefficients that the observations tell (at most as many as a row may have), and the other ones.
 
-    Only predictions are looked at and no measured time, so that a fit that leaves a network out has not seen it here either.
-    Nor has it through what a table's value was fitted to before: such a value says nothing about itself.
+    The choice reads predictions, but no measured time; a fit that leaves a network out therefore has not seen this
+    network here, either. A table's value that was itself fitted before does not count as knowledge, for the same
+    reason.
     """
     used = [c for c in FITTABLE if any(c.name in o.start for o in observations)]
     known = [c.known_from_steps_alone() if c.name in fitted_before else c for c in used]
@@ -198,7 +204,7 @@ def _start(observations: Sequence[Observation], name: str) -> float:
 
 
 def _without(observations: Sequence[Observation], groups: Sequence[str]) -> list[list[float]]:
-    """For each group, which observations are left without it; no fits at all where it is the only one."""
+    """For each group, the weights of the observations without it; an empty list if there is only one group."""
     return [[float(o.group != group) for o in observations] for group in groups] if len(groups) > 1 else []
 
 
@@ -209,7 +215,7 @@ def _at_bound(task: Task, found: Array) -> tuple[str, ...]:
 
 
 def _mean(ratios: Array) -> float:
-    """Mean absolute error of predicted over measured."""
+    """The mean absolute error of predicted over measured."""
     return float(np.mean(np.abs(ratios - 1)))
 
 

@@ -1,7 +1,8 @@
-"""The coefficients that may be fitted: `coefficients.json` has each with bounds that keep it physical and the reason for them.
+"""The coefficients that may be fitted; `coefficients.json` has each with physical bounds and the reason for them.
 
-A coefficient is a column of `kernel_efficiencies`: it belongs to an accelerator or a precision. What is not here (tiles,
-ramps of a product's depth or of a sequence) is told by kernels and not by training steps, and stays as the table has it.
+A coefficient is a column of `kernel_efficiencies`: it belongs to an accelerator or a precision. Columns that are not in
+this file (tiles, ramps of a product's depth or of a sequence) can be fitted to measured kernels but not to training
+steps, so that a calibration to steps keeps them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from amped.base.files import shipped_json
 
-# Fitted numbers that a row may have at most: with more, a table of coefficients would be one of measurements.
+# The most fitted numbers of a row: with more, a table of coefficients would become one of measurements.
 MOST_OF_AN_ACCELERATOR, MOST_OF_A_STACK = 12, 6
 
 
@@ -19,9 +20,9 @@ class Coefficient:
     """A coefficient that measurements may change.
 
     Attributes:
-        lowest, highest: what the hardware and its libraries can be, in the canonical unit.
-        doubt: how far the value of a table may well be off: one standard deviation of what is known without measurements.
-        reason: why these bounds; with their source.
+        lowest, highest: the bounds that the hardware and its libraries set, in the canonical unit.
+        doubt: how far a table's value may be off: the standard deviation of what is known without measurements.
+        reason: the reason for these bounds, with its source.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Coefficient:
         return min(self.lowest, value), max(self.highest, value)
 
     def known_from_steps_alone(self) -> Coefficient:
-        """The same where a table's value was itself fitted to training steps: nothing else is known but the bounds."""
+        """The coefficient if its value was itself fitted to training steps, so that only the bounds are known."""
         return replace(self, doubt=self.highest - self.lowest)
 
 

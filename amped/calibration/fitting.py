@@ -1,8 +1,9 @@
-"""Few coefficients to many measured times: bounded, drawn to where they start, deaf to outliers, the same on every run.
+"""Fits few coefficients to many measured times, within bounds, near their start, robust to outliers, and reproducibly.
 
-Wanted is the most probable value of each coefficient: measured times scatter about predicted ones by `NOISE`, tables are
-off by each coefficient's doubt. scipy finds it by trust regions within the bounds. Fits that leave some observations out are
-one problem with the fit that has all, whose parts share no coefficient: each observation is evaluated once for all fits.
+The fit finds the most probable value of each coefficient: measured times scatter around predicted ones by `NOISE`, and
+a table's value is off by the coefficient's doubt. scipy finds it by trust regions within the bounds. The fit to all
+observations and the fits that leave some out are solved as one problem, whose parts share no coefficient; each
+observation is then evaluated once for all fits.
 
 Source: Voglis and Lagaris, WSEAS Conf. Applied Mathematics (2004) (a rectangular trust region); Huber, Ann. Math. Statist. 35
 (1964).
@@ -22,9 +23,9 @@ from amped.calibration.coefficients import Coefficient
 from amped.calibration.observations import Observation
 from amped.engine.evaluate import Array
 
-# Two sources that measure the same configuration differ by 2 to 6.5 %; beyond twice that an observation counts linearly.
+# Two sources that measure one configuration differ by 2 to 6.5 %. Errors beyond OUTLYING times NOISE count linearly.
 NOISE, OUTLYING = 0.05, 2.0
-# The step of differences, in doubts of a coefficient; the share of all errors, and of all steps, that no longer matters.
+# The step of finite differences, in doubts of a coefficient; and the relative change below which a fit is finished.
 DIFFERENCE, SETTLED = 0.01, 1e-5
 MOST_STEPS = 100
 Told = Callable[[str], None]
@@ -33,12 +34,13 @@ Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 @dataclass(frozen=True)
 class Task:
-    """What is fitted, to what.
+    """The coefficients to fit, and the observations to fit them to.
 
     Attributes:
-        coefficients: those that may change; `start` their values in the table.
+        coefficients: the coefficients that may change.
+        start: their values in the table.
         observations: measured times.
-        weights: for each fit, which observations it sees: a row of ones and zeros.
+        weights: for each fit, a row of ones and zeros that says which observations it sees.
     """
 
     coefficients: Sequence[Coefficient]
@@ -48,7 +50,7 @@ class Task:
 
     @property
     def doubts(self) -> Array:
-        """The unit in which coefficients are moved."""
+        """The doubt of each coefficient: the unit in which it is moved."""
         return np.array([c.doubt for c in self.coefficients])
 
     @property
@@ -59,17 +61,17 @@ class Task:
         return (low - self.start) / self.doubts, (high - self.start) / self.doubts
 
     def errors(self, moved: Array) -> Array:
-        """Logarithms of predicted over measured, for each of many settings and each observation."""
+        """Logarithms of predicted over measured times, for each of many settings and each observation."""
         columns = self.start + moved * self.doubts
         values = {c.name: np.ascontiguousarray(columns[:, i]) for i, c in enumerate(self.coefficients)}
         return np.stack([np.log(o.times(values) / o.measured_time) for o in self.observations], axis=-1)
 
 
 def optimizer() -> Any:
-    """What finds the least sum of squares: scipy, which fits alone need.
+    """The module of scipy that finds the least sum of squares; only fits need it.
 
     Raises:
-        ConfigError: where it is not installed.
+        ConfigError: if scipy is not installed.
     """
     return from_extra("scipy.optimize", "fit", "a fit to measurements")
 
@@ -78,13 +80,13 @@ def fitted(task: Task, tell: Told = lambda _: None) -> Array:
     """The coefficients of each fit: a row for each row of `weights`.
 
     Raises:
-        ConfigError: where scipy is not installed.
+        ConfigError: if scipy is not installed.
     """
     optimize = optimizer()
     (fits, seen), number = task.weights.shape, len(task.coefficients)
     is_error = np.tile(np.arange(seen + number) < seen, fits)
 
-    @lru_cache(maxsize=1)  # the slopes are asked for where the residuals were
+    @lru_cache(maxsize=1)  # scipy asks for the slopes where it asked for the residuals
     def linearized(moved: bytes) -> tuple[Array, Array]:
         return _linearized(task, np.frombuffer(moved).reshape(fits, number))
 
@@ -103,9 +105,10 @@ def fitted(task: Task, tell: Told = lambda _: None) -> Array:
 
 
 def _linearized(task: Task, moved: Array) -> tuple[Array, Array]:
-    """The residuals and how they change with each coefficient: differences inwards, all in one evaluation.
+    """The residuals, and how they change with each coefficient, by differences within the bounds, evaluated at once.
 
-    The residuals of a fit are the errors that it sees, in units of the noise, and each coefficient's distance from its start.
+    The residuals of a fit are the errors that it sees, in units of the noise, and the distance of each coefficient from
+    its start.
     """
     fits, number = moved.shape
     signs = np.where(moved + DIFFERENCE > task.bounds[1], -1.0, 1.0)
@@ -120,7 +123,7 @@ def _linearized(task: Task, moved: Array) -> tuple[Array, Array]:
 
 
 def _loss(squares: Array, is_error: Mask) -> Array:
-    """Huber's loss of errors, the square itself of distances from the start: the value and its two derivatives."""
+    """Huber's loss for errors, the plain square for distances from the start; each with its first two derivatives."""
     size = np.sqrt(squares)
     linear = is_error & (size > OUTLYING)
     value = np.where(linear, OUTLYING * (2 * size - OUTLYING), squares)

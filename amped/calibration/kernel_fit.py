@@ -1,8 +1,8 @@
-"""Coefficients of accelerators from measured kernels, before any training step is looked at.
+"""Fits coefficients of accelerators to measured kernels, before any training step is used.
 
-Products tell what tiles, caches and stores cost, for all precisions at once, and the share of the peak that each precision
-sustains; the fastest library of a precision stands for what the accelerator can do. Each other library has one scale and one
-fixed time. One shape of five is kept out of the fit (`kernel_tables`).
+Products tell the cost of tiles, caches and stores (for all precisions at once), and the share of the peak that each
+precision sustains. The fastest library of a precision counts as what the accelerator can do; each other library has one
+scale and one fixed time. One shape of five is kept out of the fit (`table_reading.py`).
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from amped.measured_kernels.table_reading import Array, MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, KERNELS
 from amped.tables.tables import Tables
 
-# A coefficient's start, and between what it lies.
+# For each coefficient: its start, and the two bounds that it must stay between.
 Bounds = Mapping[str, tuple[float, float, float]]
 Told = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class KernelFamily:
-    """MeasuredKernels that the same coefficients time.
+    """Measured kernels whose times depend on one set of coefficients.
 
     Attributes:
-        kind: of the tables.
-        shapes: coefficients that all precisions share.
-        sustained: the share of the peak of each precision, which its fastest library reaches.
-        fixed: what the shapes take the place of.
+        kind: the kind of kernel, as the tables name it.
+        shapes: the coefficients that all precisions share.
+        sustained: for each precision, the coefficient for the share of the peak that its fastest library reaches.
+        fixed: fixed values of other coefficients, whose effect the shapes cover.
     """
 
     kind: str
@@ -69,25 +69,26 @@ FAMILIES = (
     ),
 )  # fmt: skip
 SHARE = (0.7, 0.02, 1.05)
-# Errors beyond this count linearly: a library's choice of another kernel for a few shapes.
+# Errors beyond this count linearly: a library may choose another kernel for a few shapes.
 OUTLYING = 0.1
 MOST_STEPS, DIFFERENCE = 25, 0.02
 DESCRIPTION = (
     "Coefficients fitted by `amped calibrate --kernels`: each row extends the one that served its accelerator."
 )
-# Fewer rows that a fit may see tell nothing of a library.
+# With fewer rows in the fit, the kernels of a library tell nothing.
 FEWEST = 30
 
 
 @dataclass(frozen=True)
 class KernelFit:
-    """What kernels tell of accelerators that are of one generation.
+    """What measured kernels tell about accelerators that share their coefficients.
 
     Attributes:
-        accelerators, family: whose, and of which kernels.
-        values: the coefficients, by their columns of kernel_efficiencies.
-        rows: that were seen; `error_seen`, `error_kept_out` the mean absolute errors of these and of those kept out.
-        fastest: the library that stands for the accelerators, by precision.
+        accelerators, family: the accelerators, and the family of the kernels.
+        values: the coefficients, by their columns in kernel_efficiencies.
+        rows: the number of rows in the fit.
+        error_seen, error_kept_out: the mean absolute errors of these rows, and of those kept out.
+        fastest: for each precision, the fastest library, which counts as what the accelerators can do.
     """
 
     accelerators: tuple[str, ...]
@@ -100,7 +101,7 @@ class KernelFit:
 
     @property
     def told(self) -> str:
-        """What was fitted to, and how well."""
+        """In words: the rows in the fit, and the errors."""
         kept = f"{self.error_kept_out:.1%} of those kept out"
         return f"{self.rows} {self.family}, mean error {self.error_seen:.1%} of those seen, {kept}"
 
@@ -108,10 +109,10 @@ class KernelFit:
 def fitted_to_kernels(
     kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
 ) -> list[KernelFit]:
-    """The coefficients of each family of kernels for some accelerators, which share them.
+    """The coefficients of each family of kernels, which some accelerators share.
 
     Raises:
-        ConfigError: where no family has rows enough, or scipy is not installed.
+        ConfigError: if no family has enough rows, or if scipy is not installed.
     """
     found = [
         _Task(family, own, tables, lookup_tables).fitted(tell)
@@ -127,10 +128,10 @@ def fitted_to_kernels(
 def fitted_each(
     kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
 ) -> list[KernelFit]:
-    """The same for each accelerator by itself; those whose kernels tell nothing are left.
+    """The coefficients of each family of kernels for each accelerator; accelerators with too few kernels are left out.
 
     Raises:
-        ConfigError: where no accelerator has rows enough, or scipy is not installed.
+        ConfigError: if no accelerator has enough rows, or if scipy is not installed.
     """
     names = dict.fromkeys(k.accelerator for k in kernels if any(_tells(k, family) for family in FAMILIES))
     groups = [[k for k in kernels if k.accelerator == name] for name in names] or [list(kernels)]
@@ -138,7 +139,7 @@ def fitted_each(
 
 
 def _tells(kernels: MeasuredKernels, family: KernelFamily) -> bool:
-    """Whether kernels are of a family, enough of them, and by no fallback."""
+    """Whether there are enough kernels, of this family, and by a library that is not a fallback."""
     enough = np.sum(~kernels.kept_out) >= FEWEST and not any(name in kernels.library for name in FALLBACKS)
     return kernels.kind is KINDS[family.kind] and kernels.precision in family.sustained and bool(enough)
 
@@ -153,7 +154,7 @@ class _Task:
     lookup_tables: Path | None
 
     def fitted(self, tell: Told) -> KernelFit:
-        """The most probable coefficients: robust least squares of the logarithms of predicted over measured."""
+        """The most probable coefficients: robust least squares of the logarithms of predicted over measured times."""
         bounds = self.bounds
         start, low, high = np.log(np.array(list(bounds.values()))).T
         fastest = self.fastest(np.exp(start))
@@ -184,7 +185,7 @@ class _Task:
         return {**self.family.shapes, **{name: SHARE for p, name in self.family.sustained.items() if p in precisions}}
 
     def laws(self, values: Array) -> list[Array]:
-        """The time of each library's kernels by the law alone."""
+        """The times of each library's kernels by the law alone."""
         known = {**self.family.fixed, **dict(zip(self.bounds, values.tolist(), strict=True))}
         machines = {
             key: machine(*key, self.tables, self.lookup_tables, known)
@@ -193,7 +194,7 @@ class _Task:
         return [predicted(k, machines[k.accelerator, k.precision]) for k in self.kernels]
 
     def fastest(self, values: Array) -> dict[str, str]:
-        """The library of each precision that takes least of the law's time, over all accelerators."""
+        """For each precision, the library with the smallest factor on the law's time, over all accelerators."""
         scales: dict[tuple[str, str], list[float]] = {}
         for k, law in zip(self.kernels, self.laws(values), strict=True):
             seen = ~k.kept_out
@@ -204,7 +205,7 @@ class _Task:
         return {precision: name for precision, (_, name) in best.items()}
 
     def errors(self, values: Array, fastest: Mapping[str, str], kept_out: bool = False) -> Array:
-        """Logarithms of predicted over measured, of the rows seen or of those kept out."""
+        """Logarithms of predicted over measured times, for the rows in the fit or for those kept out."""
         found = []
         for k, law in zip(self.kernels, self.laws(values), strict=True):
             seen = ~k.kept_out
@@ -219,7 +220,7 @@ class _Task:
 
 
 def as_table(found: Sequence[KernelFit], tables: Tables, folder: Path, lookup_tables: Path | None = None) -> str:
-    """The fits as a file of rows of kernel_efficiencies: one for each accelerator, which extends the one that serves it."""
+    """The fits as a file of kernel_efficiencies: a row for each accelerator, which extends the row that it has used."""
     rows: dict[str, dict[str, Any]] = {}
     for fit in found:
         for name in fit.accelerators:

@@ -1,4 +1,4 @@
-"""Every coefficient: what selects it, its bounds, its values in the tables, and where it was fitted to measurements."""
+"""Every coefficient: what selects it, its bounds, its values in the tables, and the rows where it was fitted."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from amped.tables.tables import Row, Tables
 from amped.theory.catalogue import Catalogue
 from amped.theory.quantity import ACCELERATOR, MAPPING, SYSTEM
 
-# What a row of each table is of, and how many numbers of a row may be fitted.
+# For each table: what its rows are about, and how many numbers of a row may be fitted.
 SELECTED_BY = {KERNELS: "accelerator", SYSTEMS: "system", SOFTWARE: "software stack"}
 LIMITS = {KERNELS: MOST_OF_AN_ACCELERATOR, SOFTWARE: MOST_OF_A_STACK}
 PRECISION, ALL_ALIKE = "precision", "all alike"
-# What a coefficient is called, by its last words.
+# The last words of names that are coefficients.
 NAMED_AS_ONE = re.compile(
     r"(_efficiency|_fraction|_latency|_overhead_time|_launch_time|reconfiguration_time|_ramp_(bytes|depth|length|rows)|_operand_bytes|"
     r"wave_quantization|cache_intensity|split_product_time|oversubscription|reserved_memory_bytes|fused_backward_products|_traffic_factor|_copies|_head_ramp|"
@@ -32,10 +32,11 @@ class Listed:
 
     Attributes:
         selected_by: "accelerator", "precision", "system", "software stack", or "all alike".
-        lowest, highest: what a fit may make of it, else what is accepted at all; None without a limit.
+        lowest, highest: the bounds of a fit, or else of accepted values; None if there is no bound.
         fittable: whether `amped calibrate` fits it.
-        values: in each row that has it, in the canonical unit; the default where it is in no table.
-        fitted_in: rows whose value was fitted to measurements; `unverified_in` rows whose value is doubted.
+        values: the value in each row that has it, in the canonical unit; the default if no table has it.
+        fitted_in: the rows whose value was fitted to measurements.
+        unverified_in: the rows whose value is in doubt.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Counted:
-    """How many numbers of a row are fitted, of how many that may be."""
+    """How many numbers of a row are fitted, and how many may be."""
 
     table: str
     row: str
@@ -78,7 +79,7 @@ def coefficients(tables: Tables, known: Catalogue) -> list[Listed]:
 
 
 def counts(tables: Tables) -> list[Counted]:
-    """Of each row of coefficients with fitted numbers, how many there are, inherited ones counted."""
+    """For each row with fitted numbers, how many there are, with inherited ones."""
     return [
         Counted(table, row.name, row.fitted, LIMITS[table])
         for table in LIMITS
@@ -93,7 +94,7 @@ def _rows(tables: Tables, table: str) -> Iterator[Row]:
 
 
 def _is_coefficient(name: str, table: str, known: Catalogue) -> bool:
-    """Whether a name is a number that is no fact of a datasheet: all of kernels, others by what they are called."""
+    """Whether a name is a number that no datasheet has: all of kernel efficiencies, others by their names."""
     is_number = name not in ABOUT and known[name].mark.kind != "records" and known[name].mark.unit not in NOT_NUMBERS
     return is_number and (table == KERNELS or NAMED_AS_ONE.search(name) is not None)
 
@@ -114,7 +115,7 @@ def _listed(name: str, table: str, rows: list[Row], known: Catalogue) -> Listed:
 
 
 def _selected_by(name: str, table: str, known: Catalogue) -> tuple[str, ...]:
-    """What rows of its table are of, and the precision where only products of one use it."""
+    """What the rows of its table are about, and the precision if only products in one precision use it."""
     using = [quantity for quantity in known.values() if any(name in f.arguments for f in quantity.formulas)]
     precise = all(any(f.mark.choice == "matrix_precision" for f in q.formulas) for q in using)
     return (SELECTED_BY.get(table, ALL_ALIKE), *((PRECISION,) if precise and table == KERNELS else ()))

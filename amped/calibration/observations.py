@@ -1,8 +1,8 @@
-"""Observations: measured times, each with what says how it follows from coefficients.
+"""Observations: measured times, each with a function that gives the predicted time for some coefficients.
 
-A row of a table of measurements is one: its step's time. A benchmark of kernels becomes observations in the same way, the
-kernel's median time with the family of its shapes as `group` and its own function of the coefficients as `times`; nothing
-that fits asks where an observation comes from.
+The step time in a row of a table of measurements is one observation. Measured kernels can be observations, too: the
+median time of the kernel, with the family of its shapes as `group` and its own function of coefficients as `times`. A
+fit does not need to know where an observation comes from.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ class Observation:
     """One measured time.
 
     Attributes:
-        name: of the row or record; `group` what is left out together when a fit is tested on what it has not seen.
-        measured_time: in seconds; of a rate the time that it says.
-        start: the coefficients it depends on, as the table has them.
-        times: the predicted time for each value of coefficients, which are arrays of one length.
+        name: the name of the row or record.
+        group: observations of one group are left out together when a fit is tested on observations that it has not
+            seen.
+        measured_time: the measured time in seconds; a measured rate is converted to a time.
+        start: the coefficients that it depends on, with their values in the table.
+        times: gives the predicted times for coefficients, which are arrays of one length.
     """
 
     name: str
@@ -45,10 +47,10 @@ class Observation:
 
 
 def observed(m: Measurement, lookup_tables: Path | None = None) -> tuple[Observation, Row]:
-    """A measurement's step as an observation, and the row of kernel efficiencies that serves it.
+    """The step of a measurement as an observation, and the row of kernel efficiencies that it uses.
 
     Raises:
-        AmpedError: where the row cannot be modeled, no time was measured, or its inputs are known badly.
+        AmpedError: if the row cannot be modeled, if no time was measured, or if its inputs are known badly.
     """
     timed = next((r for r in residuals_of([m], lookup_tables) if r.of_time), None)
     if timed is None or timed.times is None:
@@ -61,7 +63,7 @@ def observed(m: Measurement, lookup_tables: Path | None = None) -> tuple[Observa
 
 
 def network_of(scenario: Scenario) -> str:
-    """A network by its size, whatever it is called."""
+    """A network by its size, so that its name does not matter."""
     given = scenario.sources.given
     shape = f"{given['layers']:g} layers of {given['dimensionality']:g}"
     experts = given.get("number_of_experts", 1)
@@ -69,7 +71,7 @@ def network_of(scenario: Scenario) -> str:
 
 
 def _step_times(scenario: Scenario) -> tuple[dict[str, float], Callable[[Mapping[str, Array]], Array]]:
-    """The coefficients that a step's time depends on, and that time as a function of them: planned once, run in one go."""
+    """The coefficients that a step's time depends on, and this time as a function of them. It is planned once."""
     scenario = with_layout(scenario)
     chosen = plan(scenario.catalogue, (TIME,), scenario.sources)
     given, origins = scenario.sources.given, scenario.sources.origins

@@ -1,4 +1,4 @@
-"""Calibrations as a file of rows of `kernel_efficiencies`, each with what it was fitted on and how well."""
+"""Calibrations as a file with rows of `kernel_efficiencies`; each row says what it was fitted to, and how well."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DESCRIPTION = "Coefficients fitted by `amped calibrate`: each row extends the on
 
 
 def as_table(found: Sequence[Calibration], table: Path | None) -> str:
-    """The file: layered over the shipped tables wherever amped is run beside it, or with --lookup-tables."""
+    """The file as text. amped reads it if it is in ./lookup_tables/, or with --lookup-tables."""
     rows = {row_name(c): _row(c, table) for c in found}
     return json.dumps({"table": KERNELS, "description": DESCRIPTION, "rows": rows}, indent=1) + "\n"
 
 
 def row_name(c: Calibration) -> str:
-    """The row that an accelerator's estimates look up: of its own name, unless its row names another."""
+    """The row that an accelerator's estimates look up: the one with its name, unless its own row names another."""
     named = c.accelerator.columns.get(KERNELS)
     return str(named) if isinstance(named, str) else c.accelerator.name
 
@@ -41,7 +41,7 @@ def _row(c: Calibration, table: Path | None) -> dict[str, Any]:
 
 
 def as_written(name: str, value: float) -> float | str:
-    """A value as a table has it, with its unit."""
+    """A value with its unit, as a table has it."""
     size, unit = UNITS[catalogue()[name].mark.unit]
     number = float(f"{value / size:.6g}")
     return f"{number:g}{unit}" if unit else number

@@ -1,4 +1,4 @@
-"""The command `amped`: a line for each verb, and how a mistake is told."""
+"""The command `amped`: a line for each verb, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amped.base.errors import AmpedError
 from amped.base.version import __version__
 from amped.cli import options
 
-# Each verb and where it is: a function, or an app of verbs of its own. Only the one that is asked for is loaded.
+# Each verb and its place: a function, or an app with verbs of its own. Only the verb that is called is loaded.
 VERBS = {
     "estimate": "amped.cli.estimate:estimate",
     "explain": "amped.cli.explain:explain",
@@ -52,7 +52,7 @@ def _top(
     ] = False,
 ) -> None:
     """How long a transformer trains, where the time goes, whether it fits, and which mapping is best."""
-    options.print_old_names(False)  # until a verb is asked to
+    options.print_old_names(False)  # until a verb turns it on
 
 
 @lru_cache(maxsize=2)
@@ -85,14 +85,14 @@ def __getattr__(name: str) -> Any:
 
 
 def main(verb: str | None = None) -> None:
-    """Runs the command, or one verb of it: exit code 2 and a message for the user's mistake, 1 for ours."""
+    """Runs the command, or one verb of it. Exit code 2 with a message is for the user's mistake, 1 for amped's."""
     words = [verb, *sys.argv[1:]] if verb else sys.argv[1:]
     try:
         built(*(words[:1] if words[:1] and words[0] in VERBS else VERBS))(words)
     except AmpedError as error:
         typer.echo(f"amped: {error}", err=True)
         sys.exit(2)
-    except BrokenPipeError:  # `amped explore | head`
+    except BrokenPipeError:  # for example `amped explore | head`
         sys.stderr.close()
         sys.exit(0)
     except MemoryError:

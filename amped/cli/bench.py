@@ -31,7 +31,7 @@ bench = typer.Typer(
 for verb in (fit, compare, ladder, step):
     bench.command(verb.__name__)(verb)
 
-# Which kernels are measured.
+# The sets of kernels that can be measured.
 Suite = Literal["quick", "full", "model"]
 DtypeOption = Annotated[
     str | None, Option("--dtype", metavar="FORMAT", help="fp32, bf16 or fp16; bf16 on GPUs, fp32 on CPUs.")
@@ -55,7 +55,7 @@ def run(
             "--budget",
             metavar="SECONDS",
             min=0,
-            help="Time for all; 50 s, 300 s on a GPU. More is used for more rounds on a CPU.",
+            help="Time for all; by default 50 s, on a GPU 300 s. A CPU uses more time for more rounds.",
         ),
     ] = None,
     ranks: Annotated[
@@ -64,14 +64,14 @@ def run(
     threads: ThreadsOption = 1,
     resume: Annotated[
         bool,
-        Option("--resume", help="Go on with the file: measure what it lacks, and on a CPU again what was disturbed."),
+        Option("--resume", help="Go on with the file: measure what it lacks; on a CPU, repeat what was disturbed."),
     ] = False,
     output: ResultOption = Path("bench.json"),
 ) -> None:
     """Measure kernels of this machine with PyTorch (pip install 'amped[torch]') into a file.
 
-    Every few kernels the file is written anew, so that a run that is ended keeps what it had; what does not fit into
-    budget or memory is listed as skipped. On a CPU the shortest of many calls counts, on a GPU the median.
+    The file is written again after every few kernels, so that an interrupted run keeps what it has measured. What does
+    not fit into budget or memory is listed as skipped. On a CPU the shortest of many calls counts, on a GPU the median.
 
     Example: amped bench run --suite quick -o this_machine.json
     """
@@ -87,7 +87,7 @@ def run(
 def _kernels(
     suite: Suite, kernel: str | None, size: str | None, asked: options.Scenario
 ) -> Callable[[str], Sequence[Any]] | None:
-    """What to measure, for a format: one kernel, a model's operators; or nothing: a suite by its name."""
+    """For a format, the kernels to measure: one kernel, or a model's operators. None means the suite of that name."""
     from amped.kernels.specs import sizes_of, spec
 
     if kernel is not None:
@@ -98,7 +98,7 @@ def _kernels(
 
 
 def _operators(scenario: options.Scenario) -> Callable[[str], Sequence[Any]]:
-    """The operators of a layer as the performance model lists them."""
+    """The operators of a layer, as the performance model lists them."""
     from amped.estimation.estimation import Estimation, estimated
     from amped.kernels.suites import of_operators
 
@@ -128,7 +128,7 @@ def _told(result: dict[str, Any], output: Path) -> str:
 
 @contextmanager
 def _measuring() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar that is told how many kernels are done, of how many, and which."""
+    """A bar that shows how many kernels of how many are done, and which one is measured now."""
     from rich.progress import MofNCompleteColumn
 
     with progress("measuring", MofNCompleteColumn()) as (bar, task):

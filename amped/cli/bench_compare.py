@@ -11,7 +11,7 @@ from typer import Argument, Option
 from amped.cli import options
 from amped.cli.bench_fit import AcceleratorOption, coefficients_of
 
-Other = Annotated[Path | None, Argument(metavar="[FILE2]", help="A second run: tell the drift instead.")]
+Other = Annotated[Path | None, Argument(metavar="[FILE2]", help="A second run: print the drift instead.")]
 
 
 def compare(
@@ -34,8 +34,8 @@ def compare(
 ) -> None:
     """Compare predicted with measured kernels: errors by family, the worst ten, a scatter plot; or two runs.
 
-    Predicted is with the row of kernel_efficiencies that estimates of the device use; where it has none of its own, with
-    one fitted to the file itself. Kernels outside of what --fitted-on has seen are marked as extrapolated.
+    Predictions use the row of kernel_efficiencies that estimates of the device use, or, if it has none of its own, a
+    fit to the file itself. Kernels outside of what --fitted-on has seen are marked as extrapolated.
 
     Example: amped bench compare this_machine.json --plot
     """
@@ -59,7 +59,7 @@ def compare(
 def _report(
     result: dict[str, Any], row: str | None, accelerator: str | None, fitted_on: Path | None, lookup_tables: Path | None
 ) -> tuple[Any, str]:
-    """The comparison, and what it was predicted with."""
+    """The comparison, and the coefficients that it was predicted with."""
     from amped.kernels import comparing, rows
     from amped.kernels.calibration import calibrated
     from amped.kernels.machine import machine_of

@@ -1,4 +1,4 @@
-"""What verbs of `amped bench` share: the options that name a device, and the coefficients of its row."""
+"""What the verbs of `amped bench` share: the options that name a device, and the coefficients of its row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DtypeOption = Annotated[str | None, Option("--dtype", metavar="FORMAT", help="fp
 
 
 def own_coefficients(tables: Tables, machine: Machine) -> dict[str, float]:
-    """The coefficients that a machine is predicted with until it is fitted."""
+    """The coefficients that predict a machine until coefficients are fitted to it."""
     from amped.kernels.rows import base_row
 
     return coefficients_of(tables, base_row(tables, machine.name, machine.known))

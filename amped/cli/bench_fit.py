@@ -31,15 +31,16 @@ def fit(
     name: Annotated[str | None, Option("--name", help="Name of the row; by default the accelerator's.")] = None,
     accelerator: AcceleratorOption = None,
     replace: Annotated[bool, Option("--replace", help="Replace a row of that name.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Fit and tell, and write nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Fit and print, but write nothing.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
     lookup_tables: options.TablesOption = None,
 ) -> None:
     """Fit the coefficients of a device to its measured kernels and write them as a row of kernel_efficiencies.
 
-    Fitted are a few physical coefficients by the equations of estimates, within bounds; each half of the records is also
-    predicted by a fit to the other half. With fewer than eight clean records a family keeps the defaults. A processor
-    that no table has gets a row of accelerator_specifications beside; collectives (--ranks N) give rows of links and systems.
+    The fit changes a few physical coefficients of the equations of estimates, within bounds; each half of the records
+    is also predicted by a fit to the other half. With fewer than eight clean records, a family keeps the defaults. A
+    processor that no table has also gets a row of accelerator_specifications; collectives (--ranks N) give rows of
+    links and systems.
 
     Example: amped bench fit this_machine.json -o lookup_tables
     """
@@ -86,14 +87,14 @@ def _tell_of_the_network(found: Any) -> None:
 
 
 def command_line() -> str:
-    """The command as it was given, for what is written down."""
+    """The command as the user typed it, to be written down."""
     return " ".join(["amped", *sys.argv[1:]])
 
 
 def _calibrated(
     result: dict[str, Any], tables: Tables, accelerator: str | None, name: str | None
 ) -> tuple[Any, dict[str, tuple[str, dict[str, Any]]]]:
-    """The calibration, and the rows to write by table."""
+    """The calibration, and the rows to write, by table."""
     from amped.kernels import rows
     from amped.kernels.calibration import calibrated
     from amped.kernels.machine import ACCELERATORS, machine_of
@@ -134,7 +135,10 @@ def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
 
 
 def collectives() -> Any:
-    """The time of a collective inside a node, as estimates compute it: kind, payload, group, rate of a ring, latency."""
+    """A function for the time of a collective inside a node, by the equations of estimates.
+
+    Its arguments are kind, payload, group, rate of a ring and latency.
+    """
     from amped.theory.link_records import Link, Links
     from amped.theory.links.electrical import RING, TIMES
     from amped.theory.records import Collective, Group

@@ -20,7 +20,7 @@ RungsOption = Annotated[str | None, Option("--rungs", metavar="A,B,…", help="O
 
 @dataclass(frozen=True)
 class Layer:
-    """The layer, as the options say."""
+    """The sizes of the layer, as the options give them."""
 
     hidden: Annotated[int, Option(help="Width of the layer.")] = 4096
     ffn: Annotated[int, Option(help="Width of its feed-forward network.")] = 16384
@@ -38,7 +38,7 @@ def ladder(
     dtype: DtypeOption = None,
     rungs: RungsOption = None,
     warm_up: Annotated[int, Option("--warm-up", min=0, help="Passes that do not count.")] = 10,
-    passes: Annotated[int, Option("--passes", min=1, help="Passes that do.")] = 20,
+    passes: Annotated[int, Option("--passes", min=1, help="Passes that count.")] = 20,
     accelerator: AcceleratorOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the rungs as JSON.")] = False,
     plot: Annotated[
@@ -72,13 +72,13 @@ def ladder(
 
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:
-    """A rung's row, as soon as it is there."""
+    """Prints the row of a rung as soon as it is measured."""
     options.tell(f"{row['rung']}: {row['skipped'] or format(row['ms'], '.2f') + ' ms'}")
     return row
 
 
 def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path | None) -> tuple[Board | None, str]:
-    """The two constants of this machine by its row of kernel efficiencies, and its name; none where it has no row."""
+    """The two constants of this machine from its row of kernel efficiencies, and its name; nothing if it has no row."""
     from amped.base.errors import AmpedError
     from amped.base.version import __version__
     from amped.kernels.bench import prepared

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
 PRECISIONS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
-# Seconds of a step to aim at, and the rate of a machine that nobody measured: by that a network is scaled.
+# The aimed seconds of a step; and the rate that a machine without measurements is assumed to have.
 SECONDS, UNKNOWN_RATE = 2.0, 5e10
 MEMORY_SHARE = 0.4
-# One accelerator and no network: what is sent to nobody takes no time at any speed.
+# The device is alone, so that its node must have one accelerator, too; its network does not matter.
 ALONE = ("number_of_accelerators", "number_of_accelerators_per_node")
 
 
@@ -35,9 +35,9 @@ def step(
 ) -> None:
     """Train a few real steps of the config's model, scaled to fit this device, and compare with an estimate.
 
-    The model is made smaller (batch, layers, words, length, width) until a step takes about --seconds; the estimate is
-    of that model on the device's row, which `amped bench fit` writes (--lookup-tables DIR for that of a processor).
-    Memory is that of tensors, all that are alive at once; what the process takes beside them is told too.
+    The model is made smaller (batch, layers, words, length, width) until a step takes about --seconds. The estimate is
+    for that model with the device's row, which `amped bench fit` writes (for a processor, name its folder by
+    --lookup-tables DIR). Memory is that of all tensors that are alive at once; the rest of the process is printed, too.
 
     Example: amped bench step --model "GPT-2 small" --device cpu --lookup-tables lookup_tables
     """
@@ -58,7 +58,7 @@ def step(
 
 
 def _network(asked: options.Scenario) -> dict[str, Any]:
-    """The dense network of a config, and its micro-batch; how it is mapped, and whether that can run, does not matter."""
+    """The dense network of a config, and its micro-batch. The mapping, and whether it can run, do not matter."""
     from amped.engine.evaluate import run
     from amped.engine.resolve import plan
     from amped.estimation.estimation import Estimation
@@ -77,10 +77,10 @@ def _network(asked: options.Scenario) -> dict[str, Any]:
 
 
 def _accelerator(tables: Tables, fresh: dict[str, Any]) -> str:
-    """The row of this device among accelerators.
+    """The row of this device in the table of accelerators.
 
     Raises:
-        ConfigError: where there is none: what to do.
+        ConfigError: if there is none, with what to do.
     """
     from amped.kernels.machine import ACCELERATORS, NAMES, processor_name
 
@@ -95,7 +95,7 @@ def _accelerator(tables: Tables, fresh: dict[str, Any]) -> str:
 
 
 def _rate(tables: Tables, name: str, dtype: str) -> float:
-    """About the flop/s that the device trains with: half of what its largest products sustain."""
+    """The flop/s that the device trains with, roughly: half of what its largest products sustain."""
     from amped.kernels.machine import machine_of
     from amped.kernels.predicting import SUSTAINED
 
@@ -105,7 +105,7 @@ def _rate(tables: Tables, name: str, dtype: str) -> float:
 
 
 def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str) -> Any:
-    """The estimate of the scaled model on this one device, as it is trained here: AdamW, no dropout, all in one format."""
+    """The estimate of the scaled model on this one device, trained as here: AdamW, no dropout, all in one format."""
     from amped.library import estimate
 
     degrees = [f"{kind}_parallel_degree" for kind in ("data", "tensor", "pipeline", "context", "expert")]
@@ -120,7 +120,7 @@ def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str)
 
 
 def _show(network: dict[str, Any], found: Any, predicted: Any, name: str, as_json: bool) -> None:
-    """Both, and how far off."""
+    """Prints the measurement and the estimate, and how far they differ."""
     pairs = {"step_time": (found.least, predicted["step_time"]),
              "memory_bytes": (found.memory.measured, predicted["memory_per_accelerator_bytes"])}  # fmt: skip
     if as_json:

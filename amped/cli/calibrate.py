@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 AcceleratorOption = Annotated[
     str | None,
-    Option("--accelerator", metavar="ROW", help="Accelerator to fit; without it, each that the table has rows of."),
+    Option("--accelerator", metavar="ROW", help="Accelerator to fit; without it, each one in the table."),
 ]
 KernelsOption = Annotated[
     Path | None,
@@ -35,19 +35,19 @@ def calibrate(
     accelerator: AcceleratorOption = None,
     kernels: KernelsOption = None,
     output: FileOption = Path("lookup_tables") / NAME,
-    dry_run: Annotated[bool, Option("--dry-run", help="Fit and tell, and write nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Fit and print, but write nothing.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
     lookup_tables: options.TablesOption = None,
 ) -> None:
     """Fit an accelerator's coefficients to measured training steps and write them as a row of kernel_efficiencies.
 
-    Fitted are a few physical coefficients (amped coefficients), those that the rows tell anything about, within bounds
-    that keep them physical and drawn to the values of the tables. Rows are those of `amped validate`; rows of low
-    confidence are left out. Each network is also predicted by a fit that has not seen it. amped uses the row wherever
-    ./lookup_tables/ has it, or with --lookup-tables.
+    The fit changes a few physical coefficients (amped coefficients) that the rows tell something about. It keeps them
+    within physical bounds and near the values of the tables. Rows are those of `amped validate`; rows of low confidence
+    are left out. Each network is also predicted by a fit that has not seen it. amped uses the new row if it is in
+    ./lookup_tables/, or with --lookup-tables.
 
-    With --kernels the coefficients of products and attention are fitted to measured kernels, before any step is looked at:
-    four shapes of five are seen, and the error of the fifth is told.
+    With --kernels, the coefficients of products and attention are fitted to measured kernels, before any step is used:
+    the fit sees four shapes of five, and the error of the fifth is printed.
 
     It needs scipy: pip install 'amped[fit]'.
 
@@ -55,7 +55,7 @@ def calibrate(
     """
     from amped.calibration.fitting import optimizer
 
-    optimizer()  # what is missing is told before anything is read
+    optimizer()  # what is missing is reported before anything is read
     path = output / NAME if output.is_dir() else output
     if not dry_run:
         options.refuse_existing(path, "--output")
@@ -87,7 +87,7 @@ def _show(found: Sequence[Calibration], as_json: bool) -> None:
 def _fit_kernels(
     folder: Path, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: Path | None
 ) -> None:
-    """Fits to single kernels, accelerator by accelerator, prints what was found, and writes the rows."""
+    """Fits to single kernels for each accelerator, prints the result, and writes the rows."""
     from amped.base.files import write_atomically
     from amped.calibration.kernel_fit import as_table, fitted_each
     from amped.measured_kernels.table_reading import chosen, read_kernels
@@ -106,7 +106,7 @@ def _fit_kernels(
 
 
 def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | None) -> Sequence[Calibration]:
-    """The calibrations asked for; progress goes to stderr."""
+    """The calibrations that the user asks for; progress goes to stderr."""
     from amped.calibration.calibrate import calibrated, calibrated_all
 
     if accelerator is None:
@@ -115,7 +115,7 @@ def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | No
 
 
 def _plain(c: Calibration) -> dict[str, Any]:
-    """A calibration as JSON has it."""
+    """A calibration as plain data for JSON."""
     from amped.calibration.written import row_name
     from amped.report.calibrating import warnings
 

@@ -12,7 +12,9 @@ from amped.cli import options
 
 def compare(
     one: Annotated[str, Argument(metavar="A", help="Config file or shipped config.")],
-    other: Annotated[str | None, Argument(metavar="B", help="Another one; with --set, A again.")] = None,
+    other: Annotated[
+        str | None, Argument(metavar="B", help="Another config; by default, A with the values of --set.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         Option("--set", "-s", metavar="NAME=VALUE", help="Give B a parameter; repeatable."),
@@ -23,7 +25,7 @@ def compare(
 ) -> None:
     """Compare two configs: what differs in their inputs and in their results.
 
-    A change of batch, sequence, tokens or precision is told as another experiment, not another mapping of the same.
+    A change of batch, sequence, tokens or precision is listed as another experiment, not as another mapping.
 
     Example: amped compare default --set network_kind=optical_circuit_switched
     """

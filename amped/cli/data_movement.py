@@ -24,8 +24,8 @@ def data_movement(
 ) -> None:
     """Print flop, words and class of every operator of an encoder layer, fused and un-fused totals, and MUE.
 
-    MUE, the memory usage efficiency, is the compulsory traffic in the measured time, of the peak bandwidth: it and the
-    share of peak arithmetic need times (--plan). Words are elements; each tensor of an operator counts once.
+    MUE, the memory usage efficiency, is the compulsory traffic per measured time, as a share of the peak bandwidth. MUE
+    and the share of peak arithmetic need times (--plan). Words are elements; each tensor of an operator counts once.
 
     Example: amped data-movement --batch 8 --seq 512 --accelerator "V100 SXM2 16GB"
     """

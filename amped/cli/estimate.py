@@ -1,4 +1,4 @@
-"""`amped estimate`: training time, where it goes, whether it fits."""
+"""`amped estimate`: training time, where it goes, and whether it fits."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def estimate(
 
 
 def _show_layers(result: Estimation, as_json: bool) -> None:
-    """The operators of one layer, as a table or as JSON; writes no files."""
+    """Prints the operators of one layer, as a table or as JSON; writes no files."""
     from dataclasses import asdict
 
     from amped.estimation.breakdown import layer_lines
@@ -98,7 +98,7 @@ def _show_layers(result: Estimation, as_json: bool) -> None:
 
 
 def _show_stages(result: Estimation, as_json: bool) -> None:
-    """Every stage of the pipeline, as a table, or in JSON beside the results; writes no files."""
+    """Prints every stage of the pipeline as a table, or as JSON together with the results; writes no files."""
     from dataclasses import asdict
 
     from amped.estimation.stages import stage_lines
@@ -112,7 +112,7 @@ def _show_stages(result: Estimation, as_json: bool) -> None:
 
 
 def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
-    """Writes the executed step where that is asked for, and says how it compares with the closed form."""
+    """Writes the executed step if the user asks for it, and says how it compares with the closed form."""
     if path is None:
         return
     from amped.base.files import write_atomically
@@ -132,7 +132,7 @@ def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
 
 
 def _plain(result: Estimation) -> dict[str, float | bool | str]:
-    """The results as one flat object; what would make them fit where they do not."""
+    """The results as one flat object; if they do not fit in memory, with the changes that would make them fit."""
     from amped.estimation.remedies import smallest_change
 
     found = result.to_dict()
@@ -140,14 +140,14 @@ def _plain(result: Estimation) -> dict[str, float | bool | str]:
 
 
 def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool) -> None:
-    """Writes the files of a run, and says where."""
+    """Writes the files of a run, and says where they are."""
     written = options.write(folder, *files)
     if not quiet:
         typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
 
 
 def _texts(result: Estimation) -> Iterator[tuple[str, str]]:
-    """The files that every run has: what went in, and where the time goes."""
+    """The files that every run has: the inputs, and where the time goes."""
     from amped.report import text
 
     yield "config_summary.txt", text.config_summary(result)
@@ -155,7 +155,7 @@ def _texts(result: Estimation) -> Iterator[tuple[str, str]]:
 
 
 def _gemms(result: Estimation, with_graph: bool) -> Iterator[tuple[str, str]]:
-    """Every matrix product, and what waits for what."""
+    """The files about operations: every matrix product, and what waits for what."""
     from amped.estimation import breakdown, graph
     from amped.report import graph_text, text
 
@@ -168,7 +168,7 @@ def _gemms(result: Estimation, with_graph: bool) -> Iterator[tuple[str, str]]:
 
 
 def _drawn(result: Estimation) -> Iterator[tuple[str, bytes]]:
-    """The parts of a step."""
+    """The plot of the parts of a step."""
     from amped.report.plots import step_time_plot
 
     yield "step_time.png", step_time_plot(result)

@@ -1,4 +1,4 @@
-"""`amped explain`: how a value came to be."""
+"""`amped explain`: how amped gets a value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def explain(
     depth: Annotated[int, Option(min=0, max=100, help="Levels of the tree to show.")] = 3,
     as_json: Annotated[bool, Option("--json", help="Print the whole tree as JSON.")] = False,
 ) -> None:
-    """Show how a value came to be: its formula and source, and what it was computed from.
+    """Show how amped gets a value: its formula and source, and what it is computed from.
 
     Example: amped explain exposed_tensor_communication_time --model "Llama 3 70B"
     """

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 COMMAND = {"cls": BarePlot, "epilog": spreading.EXAMPLES}
 
 
-# What is searched of itself.
+# The spaces that can be searched.
 SpaceName = Literal["default", "full", "memory", "degrees"]
 Vary = Annotated[
     list[str] | None,
     Option(
         "--vary",
         metavar="NAME=VALUES",
-        help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT behind; repeatable.",
+        help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT at the end; repeatable.",
     ),
 ]
 
@@ -36,7 +36,7 @@ def wanted_of(
         SpaceName,
         Option(
             "--space",
-            help="Searched of itself: default, full (every placement, overlap), memory (offload, modules), degrees.",
+            help="What is searched: default, full (every placement, overlap), memory (offload, modules), degrees.",
         ),
     ] = "default",
     where: Annotated[
@@ -45,21 +45,21 @@ def wanted_of(
     ] = None,
     objective: Annotated[
         str,
-        Option("--objective", metavar="NAME", help="What to rank by: any quantity, as step_time, cost, memory."),
+        Option("--objective", metavar="NAME", help="What to rank by: any quantity, such as step_time, cost, memory."),
     ] = "training_time",
     largest: Annotated[
-        bool | None, Option("--maximize/--minimize", help="Whether more of it is better; else as its name says.")
+        bool | None, Option("--maximize/--minimize", help="Whether more of it is better; by default, its name decides.")
     ] = None,
     pareto: Annotated[
-        str | None, Option("--pareto", metavar="A,B", help="Show the front of two quantities beside.")
+        str | None, Option("--pareto", metavar="A,B", help="Show the Pareto front of two quantities, too.")
     ] = None,
     each: Annotated[
         str | None, Option("--each", metavar="NAMES", help="Best of each value of these swept names: A or A,B.")
     ] = None,
     top: Annotated[int, Option(min=1, max=100_000, metavar="K", help="How many of the best to keep.")] = 10,
-    yes: Annotated[bool, Option("--yes", help="Explore even what takes very long.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Explore even a very large space.")] = False,
 ) -> Options:
-    """How to search and rank."""
+    """How to search and to rank."""
     from amped.exploration.request import Options
 
     return Options(top, space, tuple(where or ()), objective, largest, _two(pareto), options.names(each), yes)
@@ -75,9 +75,9 @@ def explore(
 ) -> None:
     """Evaluate every valid mapping and rank them.
 
-    Searched are degrees (those of experts too), micro-batch, virtual stages, recomputation, ZeRO, sequence parallelism and
-    fused attention (see --space), and where nothing fits offload and recomputation of single modules; what is set on the
-    command line (--tp 8, --set microbatch_size=1) is held, what --vary lists is swept.
+    It searches degrees (those of experts, too), micro-batch, virtual stages, recomputation, ZeRO, sequence parallelism
+    and fused attention (see --space); if nothing fits, also offload and recomputation of single modules. What is set on
+    the command line (--tp 8, --set microbatch_size=1) is held; what --vary lists is swept.
 
     Example: amped explore --gpus 512 --where "tensor_parallel_degree <= 8"
 
@@ -94,7 +94,7 @@ def explore(
 
     _refuse_both(outputs, place)
     with spreading.running(place, outputs.output, outputs.output_dir) as run:
-        if run is None:  # another MPI process leads, and tells the answer
+        if run is None:  # another MPI process leads, and prints the result
             return
         for notice in asked.sources.notices:
             options.tell(f"note: {notice}")
@@ -109,7 +109,7 @@ def explore(
 
 
 def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
-    """What is written of every candidate is written as all are evaluated, from the first to the last."""
+    """Refuses --keep-all if this run does not evaluate all candidates, and the best or a plot of one shard."""
     partial = {"--resume": place.resume, "--shard": place.shard}
     of_some = [option for option, value in partial.items() if value is not None]
     if outputs.keep_all and of_some:
@@ -120,7 +120,7 @@ def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
 
 
 def _whole(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run, outputs: Outputs) -> None:
-    """Explores, and writes the answer where it is wanted."""
+    """Explores, and writes the result where the user wants it."""
     from amped.exploration.answer import explored
 
     outputs.check()
@@ -132,7 +132,7 @@ def _whole(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], 
 
 
 def _share(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run) -> None:
-    """Explores one share; it has no answer, but a file of findings."""
+    """Explores one share. Its result is a file of findings, not a ranking."""
     from amped.exploration.answer import searched
     from amped.exploration.running import found_in
 

@@ -1,4 +1,4 @@
-"""Where an exploration goes: the screen, files of rows, configs, plots."""
+"""Where the result of an exploration goes: the screen, files of rows, configs, plots."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 Format = Literal["table", "csv", "json", "parquet"]
 Plot = Literal["auto", "scaling", "parts", "heatmap", "pareto", "histogram"]
 FormatOption = Annotated[
-    Format | None, Option("--format", help="table, csv, json or parquet; else as --output ends, or a table.")
+    Format | None, Option("--format", help="table, csv, json or parquet; by default, as --output ends, or a table.")
 ]
 JsonOption = Annotated[bool, Option("--json", help="The same as --format json.")]
 FileOption = Annotated[Path | None, Option("--output", metavar="FILE", help="Write there instead of printing.")]
 
 
 class BarePlot(typer.core.TyperCommand):
-    """A command whose --plot may stand alone."""
+    """A command whose option --plot may stand without a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Gives a --plot without a name the name "auto"."""
@@ -46,7 +46,7 @@ class BarePlot(typer.core.TyperCommand):
 
 @dataclass(frozen=True)
 class Outputs:
-    """What to write, and where, as the options say."""
+    """What is written, and where, as the options say."""
 
     form: FormatOption = None
     as_json: JsonOption = False
@@ -65,27 +65,27 @@ class Outputs:
     output_dir: options.OutputOption = None
 
     def __post_init__(self) -> None:
-        """Refuses two formats."""
+        """Refuses two formats at once."""
         if self.as_json and self.form not in (None, "json"):
             raise ConfigError(f"--json and --format {self.form} exclude one another", "leave one of them out")
 
     @property
     def written(self) -> str:
-        """The format: as said, else as the file's name ends, else a table."""
+        """The format: the one that is given, else the one that the file's name ends in, else a table."""
         suffix = self.output.suffix[1:].lower() if self.output else ""
         by_name = suffix if suffix in ("csv", "json", "parquet") else "table"
         return "json" if self.as_json else self.form or by_name
 
     @property
     def on_screen(self) -> bool:
-        """Whether standard output takes what is written."""
+        """Whether the result goes to standard output."""
         return self.output is None and self.output_dir is None
 
     def check(self) -> None:
-        """Refuses, before any work, what could not be written after it.
+        """Refuses, before any work, an output that could not be written after it.
 
         Raises:
-            ConfigError: for a file that exists, a format that does not fit, a missing pyarrow.
+            ConfigError: for a file that exists, a format that is not possible here, or a missing pyarrow.
         """
         options.refuse_existing(self.output, "--output")
         if self.keep_all and self.written not in ("csv", "parquet"):
@@ -104,10 +104,10 @@ class Outputs:
             refuse_taken(self.save_best)
 
     def drawing(self, asked: options.Scenario, vary: Mapping[str, Any], wanted: Options) -> Drawing | None:
-        """The plot that is wanted, if one is.
+        """The plot that the user wants, if any.
 
         Raises:
-            ConfigError: for a plot that needs another sweep, or other groups than those asked for.
+            ConfigError: for a plot that needs another sweep, or other groups than the user asks for.
         """
         if self.plot is None:
             return None
@@ -128,7 +128,7 @@ class Outputs:
         return found
 
     def needed(self, wanted: Options, drawn: Drawing | None) -> Options:
-        """What is wanted, with the groups or the front that the plot shows."""
+        """The options, with the groups or the front that the plot needs."""
         if drawn is None:
             return wanted
         return replace(wanted, each=drawn.names or wanted.each, pareto=drawn.front or wanted.pareto)
@@ -140,7 +140,7 @@ class Outputs:
 
     @contextmanager
     def every(self) -> Iterator[Keep | None]:
-        """What takes every candidate in, if all are to be kept: a file that is there when all are."""
+        """A writer that takes every candidate, if all are to be kept; its file appears when all are written."""
         if not self.keep_all:
             yield None
         elif self.on_screen:
@@ -157,7 +157,7 @@ class Outputs:
             options.tell(f"every candidate is written to {file.path}")
 
     def tell(self, asked: options.Scenario, found: Exploration, drawn: Drawing | None, grouped: bool) -> None:
-        """Shows or writes what was found; `grouped` says whether the user asked for groups."""
+        """Shows or writes the result; `grouped` says whether the user asked for groups."""
         self.tell_ranking(found if grouped else replace(found, groups={}))
         if (self.save_best is not None or drawn is not None) and not found.feasible:
             raise ConfigError("no candidate is feasible: there is nothing to save or to plot", "see what removes them")
@@ -168,7 +168,7 @@ class Outputs:
             options.tell(f"the plot is written to {path}")
 
     def tell_ranking(self, found: Exploration) -> None:
-        """Shows or writes the ranking; standard output may have every candidate already."""
+        """Shows or writes the ranking; if every candidate goes to standard output, the ranking does not."""
         form = "table" if self.keep_all else self.written
         if not (self.keep_all or self.on_screen):
             from amped.base.files import write_atomically
@@ -185,21 +185,21 @@ class Outputs:
 
 @contextmanager
 def _closed(form: str, stream: Any) -> Iterator[Keep]:
-    """A writer of rows, finished when all went well."""
+    """A writer of rows, which is finished only if no error happened."""
     from amped.report.rows_formats import STREAMS
 
     writer = STREAMS[form](stream, options.printed_name)
     try:
         yield writer
     except BaseException:
-        with suppress(Exception):  # what it is closed for is told, and the file is thrown away
+        with suppress(Exception):  # the first error is reported, and the file is thrown away
             writer.close()
         raise
     writer.close()
 
 
 def _content(found: Exploration, form: str) -> str | bytes:
-    """The exploration as a file has it."""
+    """The exploration as the content of a file."""
     from amped.report.ranking import ranking
     from amped.report.rows_formats import as_csv, as_parquet
 

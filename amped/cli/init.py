@@ -1,4 +1,4 @@
-"""`amped init`: a config to start from."""
+"""`amped init`: writes a config to start from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def init(
         Path | None, Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
     ] = None,
 ) -> None:
-    """Write a config for a model on a system, with a mapping that fits; each parameter says what it is.
+    """Write a config for a model on a system, with a mapping that fits; each parameter has a description.
 
     Example: amped init --model "Llama 3 8B" --system "DGX H100" --nodes 4 -o my.json
     """

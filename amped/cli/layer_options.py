@@ -1,4 +1,4 @@
-"""The options that describe an encoder layer and the ceilings of a device, written once."""
+"""The options that describe an encoder layer and the peak rates of a device; several verbs share them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def device(
     word_bytes: Annotated[float, Option(metavar="N", help="Bytes of a word.", min=0.125)] = 2.0,
     lookup_tables: TablesOption = None,
 ) -> Any:
-    """The ceilings asked for (`amped.kernels.layouts.cost.Device`), or none.
+    """The peak rates of the device (`amped.kernels.layouts.cost.Device`), or None.
 
     Raises:
         ConfigError: if only one of the two is given.

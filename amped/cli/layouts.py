@@ -20,7 +20,7 @@ DtypeOption = Annotated[str, Option("--dtype", help="float64, float32, bfloat16 
 DropoutOption = Annotated[float, Option("--dropout", metavar="P", help="Probability that dropout zeroes a value.")]
 
 
-# How layouts are chosen.
+# The ways in which layouts are chosen.
 Strategy = Literal["exact", "bp_first", "fp_first", "combined"]
 
 
@@ -38,13 +38,13 @@ def bench(
     ] = False,
     only: Annotated[str, Option(metavar="NAME,…", help="Only these operators.")] = "",
     budget: Annotated[
-        float, Option(metavar="SECONDS", min=0.0, help="For repeats; each layout is called four times anyway.")
+        float, Option(metavar="SECONDS", min=0.0, help="Time for repeats; each layout is called at least four times.")
     ] = 60.0,
     resume: Annotated[bool, Option("--resume", help="Go on with the file: measure what it lacks.")] = False,
 ) -> None:
     """Time every operator of an encoder layer in each of its layouts, into a JSON-lines table (or CSV).
 
-    What is measured is written every few seconds; --resume goes on with it after an interruption.
+    The rows are written every few seconds; --resume goes on with them after an interruption.
 
     Example: amped layouts bench --batch 2 --seq 64 --heads 4 --hidden 64 -o times.jsonl
     """
@@ -77,7 +77,7 @@ def select(
         str, Option(metavar="NAME,…", help="Solve the paths for each layout of these tensors: X,KKQQVV,SB1.")
     ] = "",
     batch: Annotated[
-        int, Option("--batch", "-b", metavar="N", help="Sequences the plan is for, if fewer were timed.")
+        int, Option("--batch", "-b", metavar="N", help="Sequences that the plan is for, if fewer were timed.")
     ] = 0,
     attention: layer_options.AttentionOption = "explicit",
     as_json: options.JsonOption = False,
@@ -112,7 +112,7 @@ def run(
     dtype: DtypeOption = "float32",
     dropout: DropoutOption = 0.1,
     compiled: Annotated[bool, Option("--compile/--no-compile", help="Also torch.compile.")] = True,
-    budget: Annotated[float, Option(metavar="SECONDS", min=0.0, help="For repeats.")] = 30.0,
+    budget: Annotated[float, Option(metavar="SECONDS", min=0.0, help="Time for repeats.")] = 30.0,
     as_json: options.JsonOption = False,
 ) -> None:
     """Time the layer with a plan's layouts, forward and backward, beside torch eager, with SDPA and compiled.

@@ -1,4 +1,4 @@
-"""`amped list`: what there is to choose from."""
+"""`amped list`: the rows, parameters, configs and other things to choose from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ What = Literal[
     "measurements",
     "topologies",
 ]
-# The words of networks, each with the parameters that set it, and what it changes.
+# The kinds of networks; for each, the parameters that set it, and what it changes.
 TOPOLOGY = {
     "fast domain": (
         ("scale_up_domain_size", "inter_accelerator_bandwidth"),
@@ -49,7 +49,7 @@ TOPOLOGY = {
         "no switches across nodes: light paths are set anew for each step of a collective",
     ),
 }
-# For each table: the columns that tell its rows apart, and their heads.
+# For each table: the columns that distinguish its rows, and their heads.
 COLUMNS = {
     "accelerators": {"bf16_peak_flop_rate": "bf16 peak", "fp16_peak_flop_rate": "fp16 peak",
                      "memory_capacity": "memory", "memory_bandwidth": "bandwidth", "release_year": "year"},
@@ -100,7 +100,7 @@ def listing(
 
 
 def _lines(what: What, lookup_tables: Path | None) -> Iterator[dict[str, str]]:
-    """A line for each, by heads."""
+    """The lines of a list, each with its values by head."""
     from amped.theory.catalogue import catalogue
 
     if what == "configs":
@@ -121,7 +121,7 @@ def _lines(what: What, lookup_tables: Path | None) -> Iterator[dict[str, str]]:
 
 
 def _topologies(lookup_tables: Path | None) -> Iterator[dict[str, str]]:
-    """Each word of networks with its parameters and what it changes, and the networks of the systems there are."""
+    """Each kind of network with its parameters and what it changes, and the networks of the systems in the tables."""
     from amped.tables.table_files import SYSTEMS
     from amped.tables.tables import user_tables
 

@@ -61,10 +61,10 @@ def bench(
 
 
 def _shares(written: str) -> tuple[float, ...]:
-    """Numbers between commas.
+    """Numbers that are separated by commas.
 
     Raises:
-        ConfigError: for anything else.
+        ConfigError: for any other text.
     """
     try:
         return tuple(float(each) for each in written.split(","))

@@ -26,7 +26,7 @@ def merge(
 ) -> None:
     """Put the findings of shards together and rank them, as one run would have.
 
-    The files may come in any order, and be of whole or interrupted runs, as long as every part is in one of them. The
+    The files may come in any order, and from whole or interrupted runs, as long as every part is in one of them. The
     elapsed time is that of all parts together.
 
     Example: amped merge explore-shard-1-of-2.jsonl explore-shard-2-of-2.jsonl --format json

@@ -1,4 +1,4 @@
-"""What verbs share: options, the scenario that they describe, and how an answer is printed and written."""
+"""What the verbs share: options, the scenario that they describe, and how a result is printed and written."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from amped.configuring.scenario import Scenario as Scenario
-else:  # what a verb takes is loaded when it runs
+else:  # the verb loads the other types when it runs
     Scenario = Any
 
-# Width of tables that are redirected: what a page or a mail takes.
+# The width of tables that are not shown on a terminal; it fits a page or a mail.
 PLAIN_WIDTH = 100
-# What --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
+# The texts that --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
 _LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
 
-# Where files go that nobody sends elsewhere.
+# The folder for files if the user names none.
 DEFAULT_FOLDER = Path("output_files")
 OutputOption = Annotated[
     Path | None, Option("--output-dir", metavar="DIR", help="Folder for files; by default output_files.")
@@ -50,18 +50,18 @@ SetOption = Annotated[
 ]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 OldNamesOption = Annotated[
-    bool, Option("--old-names", help="Print the names of before the last release in JSON, CSV and Parquet.")
+    bool, Option("--old-names", help="In JSON, CSV and Parquet, print the names from before the last release.")
 ]
 _old_names: ContextVar[bool] = ContextVar("old_names", default=False)
 
 
 def print_old_names(wanted: bool) -> None:
-    """Whether `as_json` and `printed_name` tell names as they were before the last release."""
+    """Sets whether `as_json` and `printed_name` use the names from before the last release."""
     _old_names.set(wanted)
 
 
 def tell_former_names(*texts: str) -> None:
-    """Says once, beside the output, which names of what was typed have new ones."""
+    """Says once, on stderr, which of the typed names have new names."""
     from amped.base.aliases import aliases
 
     tell_notices(aliases().told(re.findall(r"\w+", " ".join(texts))))
@@ -75,7 +75,7 @@ def as_json(data: Any, **how: Any) -> str:
 
 
 def printed_name(name: str) -> str:
-    """A name as a header of CSV or Parquet has it."""
+    """A name as it stands in the header of CSV or Parquet."""
     from amped.base.aliases import aliases
 
     return str(aliases().before(name)) if _old_names.get() else name
@@ -124,7 +124,7 @@ def read(
 
 
 def bundled(**readers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a verb the options of each reader; the verb takes what a reader makes of them as the argument of that name."""
+    """Gives a verb the options of each reader; the result of a reader becomes the verb's argument of the same name."""
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
         shared = {name: _parameters(reader) for name, reader in readers.items()}
@@ -176,7 +176,7 @@ def overrides(settings: list[str]) -> dict[str, object]:
 
 
 def _is_layout(name: str) -> bool:
-    """Whether the value of a name lists the layers of stages, which is one text."""
+    """Whether the value of a name is a layout: one text that lists the layers of the stages."""
     from amped.base.aliases import aliases
     from amped.configuring.values import TEXTS
     from amped.theory.catalogue import catalogue
@@ -186,18 +186,18 @@ def _is_layout(name: str) -> bool:
 
 
 def tell(text: str) -> None:
-    """Says something beside the output."""
+    """Prints a text on stderr."""
     typer.echo(text, err=True)
 
 
 def tell_notices(notices: Iterable[str]) -> None:
-    """Says what the user should know of a config."""
+    """Prints on stderr what the user should know about a config."""
     for notice in notices:
         tell(notice if notice.startswith("warning") else f"note: {notice}")
 
 
 def write(folder: Path | None, *files: tuple[str, str | bytes]) -> list[Path]:
-    """Writes files, each a name and what is in it, all with one date and time (and number, if a run has that) before."""
+    """Writes files (name and content), all with one date and time before the name, and a number if that file exists."""
     from amped.base.files import free_stamp, output_file, write_atomically
 
     folder = folder or DEFAULT_FOLDER
@@ -206,7 +206,7 @@ def write(folder: Path | None, *files: tuple[str, str | bytes]) -> list[Path]:
 
 
 def write_and_tell(folder: Path | None, *files: tuple[str, str | bytes]) -> None:
-    """The same, and says where they are."""
+    """Writes files as `write` does, and says where they are."""
     for path in write(folder, *files):
         tell(f"written to {path}")
 
@@ -217,7 +217,7 @@ def show_json(data: Any, **how: Any) -> None:
 
 
 def show(renderable: RenderableType) -> None:
-    """Prints for people: colors and the terminal's width there, plain text of a fixed width elsewhere."""
+    """Prints for people: in color and as wide as the terminal, or else as plain text of a fixed width."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -228,7 +228,7 @@ def show(renderable: RenderableType) -> None:
 
 
 def plain(renderable: RenderableType) -> str:
-    """The same as plain text, without blanks at the ends of lines."""
+    """A renderable as plain text, without blanks at the ends of lines."""
     from rich.console import Console
 
     stream = io.StringIO()
@@ -237,12 +237,12 @@ def plain(renderable: RenderableType) -> str:
 
 
 def names(listed: str | None) -> tuple[str, ...]:
-    """`A,B` as names."""
+    """The names in a text `A,B`."""
     return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
 
 
 def only(**asked: bool) -> str:
-    """Which of several options is asked for, or none.
+    """The one option that is set, or an empty text.
 
     Raises:
         ConfigError: if more than one is.
@@ -254,7 +254,7 @@ def only(**asked: bool) -> str:
 
 
 def refuse_existing(path: Path | None, option: str) -> None:
-    """Nothing is overwritten.
+    """Refuses a file that exists: amped overwrites nothing.
 
     Raises:
         ConfigError: if the file exists.
@@ -264,10 +264,10 @@ def refuse_existing(path: Path | None, option: str) -> None:
 
 
 def refuse_unwritable(path: Path, option: str) -> None:
-    """A file that will take long to make can be written where it is to lie.
+    """Refuses a file that cannot be written, before the long work that makes its content.
 
     Raises:
-        ConfigError: if the nearest folder that there is takes no file, or is none.
+        ConfigError: if the nearest existing folder above it takes no file, or is not a folder.
     """
     nearest = next((folder for folder in path.absolute().parents if folder.exists()), path.parent)
     if not nearest.is_dir():

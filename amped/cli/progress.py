@@ -1,4 +1,4 @@
-"""The bar that long work shows."""
+"""The progress bar of long work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(what: str, done: str | ProgressColumn) -> Iterator[tuple[Progress, TaskID]]:
-    """A bar on stderr where that is a terminal, and nothing elsewhere: what is done, how much, `told`, the time left."""
+    """A bar on stderr if that is a terminal, else nothing.
+
+    It shows what is done, how much of it, the text `told`, and the time left.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TimeRemainingColumn
 

@@ -33,10 +33,10 @@ def recommend(
     lookup_tables: options.TablesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Recommend the fewest accelerators, or the cheapest system, that train a network in time or for the money.
+    """Recommend the fewest accelerators, or the cheapest system, that train a network by a deadline or within a budget.
 
-    Sizes of the machine are tried from the least that could do it at its peak; of each the best mapping counts, as
-    `amped explore` finds it.
+    It tries sizes of the machine, from the smallest that could do it at its peak rate. For each size the best mapping
+    counts, as `amped explore` finds it.
 
     Example: amped recommend --model "Llama 3 8B" --deadline "30 days"
     """
@@ -58,7 +58,7 @@ def _show(
     words: list[str],
     as_json: bool,
 ) -> None:
-    """Seeks what each system needs, and prints it."""
+    """Searches for what each system needs, and prints it."""
     from amped.configuring.scenario import read_scenario
     from amped.drafting.recommendation import recommended
 
@@ -75,10 +75,10 @@ def _show(
 
 
 def _read(text: str | None, unit: str, option: str) -> float | None:
-    """A time or an amount of money; of money "2 million USD" and "$2 million" too.
+    """A time or an amount of money; money may also be written as "2 million USD" or "$2 million".
 
     Raises:
-        ConfigError: for what is none, or nothing.
+        ConfigError: for another text, or for zero.
     """
     from amped.base.errors import ConfigError, UnitError
     from amped.base.units import parse

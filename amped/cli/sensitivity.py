@@ -1,4 +1,4 @@
-"""`amped sensitivity`: which parameters a result hangs on."""
+"""`amped sensitivity`: which parameters a result depends on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KINDS_HELP = "Vary only these: mapping, system, accelerator (all three by defaul
 OfOption = Annotated[str, Option("--of", metavar="RESULT", help="Any quantity that is a number.")]
 KindOption = Annotated[list[str] | None, Option("--kind", metavar="KIND", help=KINDS_HELP)]
 StepOption = Annotated[
-    float, Option("--step", metavar="SHARE", help="How much less and more of each continuous parameter.")
+    float, Option("--step", metavar="SHARE", help="Share by which continuous parameters are varied, down and up.")
 ]
 TopOption = Annotated[int, Option("--top", min=1, max=1000, metavar="K", help="How many to show; --json has all.")]
 
@@ -28,10 +28,11 @@ def sensitivity(
     plot: Annotated[bool, Option("--plot", help="Draw a tornado plot, sensitivity.png.")] = False,
     output_dir: options.OutputOption = None,
 ) -> None:
-    """Tell which parameters a result hangs on: how much it changes with each, all else as it is.
+    """Show which parameters a result depends on: how much it changes with each of them alone.
 
-    Continuous parameters are varied a little down and up, and told as elasticity; counts and degrees take the next values
-    that keep every rule, switches are flipped. A list in the config is tried; its first value is the configuration's.
+    Continuous parameters are varied a little down and up, and their elasticity is shown; counts and degrees take the
+    next values that keep every rule; switches are flipped. A list in the config is tried; its first value is the
+    configuration's own.
 
     Example: amped sensitivity --of training_time --model "Llama 3 70B" --system "DGX H100" --gpus 512 --top 10
     """

@@ -44,10 +44,10 @@ def show(
 
 
 def _rows(name: str, lookup_tables: Path | None) -> list[Row]:
-    """The rows of that name, of whichever tables have one.
+    """The rows of that name, from all tables that have one.
 
     Raises:
-        TableError: if there is none, with the nearest names of all tables.
+        TableError: if no table has one, with the nearest names of all tables.
     """
     from amped.base.errors import TableError, did_you_mean, quoted
     from amped.tables.tables import user_tables
@@ -64,7 +64,7 @@ def _rows(name: str, lookup_tables: Path | None) -> list[Row]:
 
 
 def _measurement(name: str) -> dict[str, str] | None:
-    """The filled cells of the measurement of that name, of the table that comes with amped; None where there is none."""
+    """The filled cells of the measurement of that name in amped's own table; None if there is none."""
     from amped.validation.table import shipped_cells
 
     return next((cells for cells in shipped_cells() if cells["id"] == name), None)

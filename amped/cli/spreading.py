@@ -1,4 +1,4 @@
-"""The options that say where an exploration runs and what it keeps, and the progress bar of it."""
+"""The options that say where an exploration runs and what it keeps, and its progress bar."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from amped.exploration.running import Run, Watch
 
 
-# Shown under the help of the verb.
+# Shown below the help of the verb.
 EXAMPLES = """Several cores or machines give the same answer, to the last bit (mpi and dask are extras: pip install
-'amped[mpi]', 'amped[dask]'); a run that was ended, in whatever way, goes on with --resume:
+'amped[mpi]', 'amped[dask]'). A run that was interrupted, in whatever way, goes on with --resume:
 
     amped explore --space full --workers 8 --resume found.jsonl
 
@@ -35,12 +35,15 @@ EXAMPLES = """Several cores or machines give the same answer, to the last bit (m
 """
 
 
-# What evaluates the parts of the space.
+# The kinds of engines that evaluate the parts of the space.
 ExecutorName = Literal["serial", "processes", "mpi", "dask"]
 
 
 def _chosen(value: ExecutorName | None) -> ExecutorName | None:
-    """With MPI this process may be the one that evaluates: its libraries are told so before they are loaded."""
+    """With MPI, this process may be one that evaluates.
+
+    Its libraries must be limited to one thread before they are loaded.
+    """
     if value == "mpi":
         from amped.exploration.executors import one_thread_each
 
@@ -53,7 +56,8 @@ class Place:
     """Where an exploration runs and what it keeps, as the options say."""
 
     workers: Annotated[
-        int | None, Option("--workers", min=1, metavar="N", help="Processes on this machine; else this one.")
+        int | None,
+        Option("--workers", min=1, metavar="N", help="Processes on this machine; by default, only this one."),
     ] = None
     executor: Annotated[
         ExecutorName | None,
@@ -63,7 +67,7 @@ class Place:
         str | None, Option("--scheduler", metavar="ADDRESS", help="Scheduler for dask, as tcp://HOST:8786.")
     ] = None
     resume: Annotated[
-        Path | None, Option("--resume", metavar="FILE", help="Keep what is finished in FILE, and go on from there.")
+        Path | None, Option("--resume", metavar="FILE", help="Keep finished parts in FILE, and go on from it.")
     ] = None
     shard: Annotated[
         str | None, Option("--shard", metavar="I/N", help="One of N equal shares only, for `amped merge`.")
@@ -72,7 +76,10 @@ class Place:
 
 @contextmanager
 def running(asked: Place, output: Path | None, output_dir: Path | None) -> Iterator[Run | None]:
-    """The run that the options ask for, with its bar; None in a process that another leads. Ctrl-C ends with 130."""
+    """The run that the options describe, with a bar; None in a process that does not lead.
+
+    Ctrl-C ends with code 130.
+    """
     from amped.exploration.executors import Spread, opened
     from amped.exploration.merging import read_shard
     from amped.exploration.running import Run, load
@@ -96,10 +103,10 @@ def running(asked: Place, output: Path | None, output_dir: Path | None) -> Itera
 
 
 def shard_file(share: tuple[int, int], resume: Path | None, output: Path | None, output_dir: Path | None) -> Path:
-    """The file for what a shard finds.
+    """The file for the findings of a shard.
 
     Raises:
-        ConfigError: if two are named, or it exists and is not to be resumed.
+        ConfigError: if two files are named, or if the file exists and --resume does not name it.
     """
     if resume and output:
         raise ConfigError("--shard writes one file, and both --resume and --output name it",
@@ -112,7 +119,7 @@ def shard_file(share: tuple[int, int], resume: Path | None, output: Path | None,
 
 @contextmanager
 def _watched() -> Iterator[Watch]:
-    """A bar with rate and time left, and notes."""
+    """A bar with the rate and the time left, and notes."""
     from amped.exploration.running import Watch
 
     with progress("exploring", "[progress.percentage]{task.percentage:>3.0f}%") as (bar, task):

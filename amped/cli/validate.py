@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Groups = Literal["source", "accelerator", "model", "software"]
 TableOption = Annotated[
     Path | None,
-    Option("--table", metavar="CSV", help="Measurements; those that come with amped unless one is named."),
+    Option("--table", metavar="CSV", help="Measurements; by default, those that come with amped."),
 ]
 ByOption = Annotated[Groups, Option("--by", help="What to group the errors by.")]
 AssumedOption = Annotated[
@@ -57,11 +57,12 @@ def validate(
     output_dir: options.OutputOption = None,
     lookup_tables: options.TablesOption = None,
 ) -> None:
-    """Compare predictions with measurements: every row of a table estimated, and how far off each is.
+    """Compare predictions with measurements: estimate every row of a table, and print how far off each is.
 
-    Compared are the step's time (else tokens per second, else model FLOP/s) and peak memory where it was measured; runs
-    that ran out of memory must be predicted not to fit. A row that cannot be modeled is listed with the reason. A column of
-    your own table is a parameter, a row of a lookup table, or what was measured: --template prints one to begin with.
+    It compares the step's time (else tokens per second, else model FLOP/s), and peak memory if it was measured; a run
+    that ran out of memory must be predicted not to fit. A row that cannot be modeled is listed with the reason. A
+    column of your own table is a parameter, a row of a lookup table, or what was measured: --template prints a table to
+        begin with.
 
     --kernels compares single kernels, library by library, on shapes that nothing was fitted to.
 
@@ -84,14 +85,14 @@ def validate(
 
 
 def _print_template() -> None:
-    """Prints a table to begin with."""
+    """Prints a table to start from."""
     from amped.validation.table import TEMPLATE, shipped_text
 
     typer.echo(shipped_text(TEMPLATE), nl=False)
 
 
 def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
-    """Draws predicted beside measured."""
+    """Draws predicted against measured values."""
     from amped.report.scatter import scatter_plot
 
     options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
@@ -111,7 +112,7 @@ def _print_kernels(folder: Path, as_json: bool, lookup_tables: Path | None) -> N
 
 
 def _print(rows: Sequence[Residual], form: str, by: Groups, assumed: bool, output: Path | None) -> None:
-    """Prints all, or writes it to a file."""
+    """Prints the result, or writes it to a file."""
     if output is not None:
         from amped.base.files import write_atomically
 
@@ -123,13 +124,13 @@ def _print(rows: Sequence[Residual], form: str, by: Groups, assumed: bool, outpu
 
 
 def _form(output: Path | None, **asked: bool) -> str:
-    """How to print: the one that is asked for, else as the file's name ends."""
+    """The form to print: the one that the user asks for, or the one that the file's name ends in."""
     by_suffix = {".json": "json", ".csv": "csv", ".md": "markdown"}
     return options.only(**asked) or by_suffix.get(output.suffix.lower() if output else "", "table")
 
 
 def _table(rows: Sequence[Residual], by: Groups, assumed: bool) -> RenderableType:
-    """All for people."""
+    """The result as tables for people."""
     from amped.report.validating import validation
     from amped.validation.accuracy import By
 
@@ -137,7 +138,7 @@ def _table(rows: Sequence[Residual], by: Groups, assumed: bool) -> RenderableTyp
 
 
 def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str:
-    """All as text."""
+    """The result as text."""
     from amped.report.accuracy import as_csv, as_markdown
     from amped.validation.accuracy import By, summary
 

@@ -23,15 +23,15 @@ OLD_EFFICIENCY = "effective_perf_perc_"
 
 @dataclass(frozen=True)
 class Entry:
-    """One parameter as the config has it: a value, or where to get it.
+    """One parameter of a config: a value, or where to get it.
 
     Attributes:
-        name: canonical name; `written_name` is the one in the file.
+        name: canonical name; `written_name` is the name in the file.
         where: JSON path.
         kind: "value", "calculated" or "table".
-        value: what was written, a list for a sweep.
+        value: the value as it is written; a list is a sweep.
         column: the table column, for kind "table".
-        category: the section it stands in.
+        category: the section of the config that holds it.
     """
 
     name: str
@@ -45,16 +45,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Config:
-    """A config as written, by canonical names.
+    """A config as it is written, by canonical names.
 
     Attributes:
-        label: file or name, for messages.
+        label: the file or the name, for messages.
         entries: parameters by canonical name.
-        lookups: for each category with a lookup_config: table (or None) and row or rows (or None).
-        old_style: whether AMPeD's older names are used, so that unitless bandwidths are bits in a second.
-        equals: entries that must agree with the quantity they are another name of.
+        lookups: for each category with a lookup_config, its table (or None) and its row or rows (or None).
+        old_style: whether AMPeD's older names are used, so that bandwidths without a unit are in bits per second.
+        equals: entries with another name of a quantity, which must agree with it.
         notices: what the user should be told once.
-        problems: what is wrong with the names, for whoever reads on to find more.
+        problems: the problems with names; the caller adds those with values.
     """
 
     label: str
@@ -68,7 +68,7 @@ class Config:
 
 
 def shipped_configs() -> list[str]:
-    """Names of the configs that come with amped."""
+    """The names of the configs that come with amped."""
     return sorted(f.name[:-5] for f in resources.files("amped.configs").iterdir() if f.name.endswith(".json"))
 
 
@@ -78,11 +78,11 @@ def read_config(source: str | Path | Mapping[str, Any], catalogue: Catalogue, al
     Args:
         source: the config.
         catalogue: all quantities, whose names a config may have.
-        all_at_once: leave problems of names to the caller, who finds those of values too.
+        all_at_once: leave problems with names to the caller, who reports them together with those of values.
 
     Raises:
         FileError: for a file that is missing or not JSON.
-        ConfigError: with everything that is wrong, each with its JSON path.
+        ConfigError: with all problems, each with its JSON path.
     """
     raw, label = _raw(source)
     try:
@@ -114,7 +114,7 @@ def _raw(source: object) -> tuple[Any, str]:
 
 
 def _plain(source: Mapping[str, Any]) -> Any:
-    """A mapping as JSON has it: text keys, lists, Python's own numbers."""
+    """A mapping as JSON would have it: text keys, lists, Python's own numbers."""
     try:
         return json.loads(json.dumps(source, default=lambda value: value.item()))
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -158,7 +158,7 @@ def _sound(entry: Entry) -> bool:
 
 
 def _efficiencies(found: list[Entry]) -> Iterator[Entry]:
-    """AMPeD's effective_perf_perc_* as what they are: the matrix efficiency, if they agree on one."""
+    """AMPeD's effective_perf_perc_* entries as the matrix efficiency, if they all have one value."""
     given = [e for e in found if e.written_name.startswith(OLD_EFFICIENCY) and e.kind == "value"]
     values = {e.value for e in given if isinstance(e.value, int | float) and not isinstance(e.value, bool)}
     if len(values) == 1:
@@ -210,7 +210,7 @@ def _has_formula(name: str, catalogue: Catalogue) -> bool:
 
 
 def _clash(first: Entry | None, second: Entry, catalogue: Catalogue) -> list[Problem]:
-    """Two names of one quantity in one config: fine where they say the same."""
+    """Checks two names of one quantity in one config: they must say the same."""
     if first is None:
         return []
     same = first.kind == second.kind and (first.kind != "table" or first.column == second.column)
@@ -228,7 +228,7 @@ def _clash(first: Entry | None, second: Entry, catalogue: Catalogue) -> list[Pro
 
 
 def _name_problems(raw: Mapping[str, Any], catalogue: Catalogue) -> Iterator[Problem]:
-    """Unknown parameter names of a config whose structure is wrong elsewhere, so that all is told at once."""
+    """Unknown parameter names in a config with a wrong structure elsewhere, so that all problems are told at once."""
     for category in CATEGORIES:
         section = raw.get(category)
         names = section.get("parameters") if isinstance(section, dict) else None

@@ -1,6 +1,6 @@
 """The JSON Schema of a config (Draft 2020-12): its structure by hand, its names, units and choices from the catalogue.
 
-`amped schema` prints it; `amped/schema/config.schema.json` is that print, held to it by a test.
+`amped schema` prints it. The file `amped/schema/config.schema.json` holds what it prints, and a test compares both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PARAMETER_KEYS = {
 
 
 def structure() -> dict[str, Any]:
-    """The shape of a config, whatever its parameters are called."""
+    """The shape of a config, without the names of parameters."""
     rows = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}
     lookup = _object({"lookup_table_name": _TEXT, "lookup_table_row": rows})
     parameters = {"type": "object", "additionalProperties": _object(_PARAMETER_KEYS)}
@@ -62,7 +62,7 @@ def config_schema(known: Catalogue) -> dict[str, Any]:
 
 
 def structure_problems(config: object) -> list[Problem]:
-    """What is wrong with the shape of a config, each with its JSON path."""
+    """The problems with the shape of a config, each with its JSON path."""
     return [problem for error in _validator().iter_errors(config) for problem in _told(error)]
 
 
@@ -71,7 +71,7 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(one: Mapping[str, Any]) -> dict[str, Any]:
-    """One value, a list of them to sweep, or null."""
+    """The schema for a value, for a list of values (a sweep), or for null."""
     return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}, {"type": "null"}]} if one else {}
 
 
@@ -95,7 +95,7 @@ def _validator() -> Any:
 
 
 def _told(error: Any) -> Iterator[Problem]:
-    """One complaint of the validator in words that say what to do."""
+    """One complaint of the validator, in words that say what to do."""
     path = ".".join(str(part) for part in error.absolute_path)
     if error.validator == "additionalProperties":
         known = error.schema["properties"]

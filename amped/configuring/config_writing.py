@@ -1,4 +1,4 @@
-"""A config as text that an editor understands."""
+"""Writes a config as text that an editor understands."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def schema_uri() -> str:
-    """Where an editor finds the schema of the installed amped."""
+    """The address of the schema of the installed amped, for an editor."""
     return Path(str(resources.files("amped.schema").joinpath("config.schema.json"))).resolve().as_uri()
 
 
 def as_json(config: dict[str, Any]) -> str:
-    """The config as text, a line for each parameter."""
+    """The config as text, with a line for each parameter."""
 
     def lines(value: Any, depth: int) -> str:
         plain = not isinstance(value, dict) or not value or "value" in value or "lookup_table_row" in value

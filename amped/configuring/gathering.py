@@ -1,4 +1,4 @@
-"""Brings the sources together: the config and what overrides it, then the rows of lookup tables, the strongest first."""
+"""Brings the sources together: the overrides, the config, then the rows of lookup tables, the strongest first."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ TABLE_OF = {NETWORK: MODELS, SYSTEM: SYSTEMS, ACCELERATOR: ACCELERATORS, MAPPING
 ROW_NAMES = {
     "model": NETWORK, "system": SYSTEM, "accelerator": ACCELERATOR, "software": MAPPING, KERNELS: KERNELS,
 }  # fmt: skip
-# What a system's row says of a whole node: of a node with other accelerators, as much as these have of it.
+# What a system's row says about a whole node. A node with other accelerators has proportionally more or less.
 NODE, DOMAIN = "number_of_accelerators_per_node", "scale_up_domain_size"
 OF_A_NODE = ("number_of_network_cards_per_node", "host_memory_capacity", "host_memory_bandwidth")
-# The row of kernel_efficiencies for an accelerator of which nothing is known.
+# The row of kernel_efficiencies for an accelerator that has no row of its own.
 ANY_ACCELERATOR = "default"
 
 
@@ -32,16 +32,16 @@ def build_sources(
     catalogue: Catalogue,
     overrides: Mapping[str, object] | None = None,
 ) -> Sources:
-    """Brings together the config, what overrides it, and the rows it names.
+    """Brings together the config, the overrides, and the rows that they name.
 
     Args:
-        config: the config as written.
+        config: the config as it is written.
         tables: the lookup tables.
         catalogue: all quantities.
         overrides: values by name, and rows under "model", "system", "accelerator" and "software".
 
     Raises:
-        ConfigError, TableError: with everything that is wrong.
+        ConfigError, TableError: with all problems.
     """
     overrides = dict(overrides or {})
     rows = {ROW_NAMES[name]: overrides.pop(name) for name in list(overrides) if name in ROW_NAMES}
@@ -72,7 +72,7 @@ class _Builder:
         self.rowless: set[str] = set()
 
     def override(self, overrides: Mapping[str, object]) -> None:
-        """Values from the command line or a call: they take away every source that they determine."""
+        """Adds the values from the command line or a call; each removes every source that it determines."""
         own: dict[str, Entry] = {}
         self.notices += aliases().told(overrides)
         for written_name, written in overrides.items():
@@ -100,7 +100,7 @@ class _Builder:
         return Problem(f"unknown parameter {quoted(written_name)}{rule}", where, hint)
 
     def look_up_rows(self, overrides: Mapping[str, str]) -> None:
-        """The row of each category: named by the caller, by the config, or, for the accelerator, by the system."""
+        """Finds the row of each category, which the caller, the config or (for the accelerator) the system names."""
         for category in TABLE_OF:
             table, row = self.config.lookups.get(category, (None, None))
             if category in overrides:
@@ -141,7 +141,7 @@ class _Builder:
         self.sources.rows[category] = row
         section = ACCELERATOR if category == KERNELS else category
         dropped = [e for e in self.entries.values() if e.category == section and e.name in row.columns]
-        if overriding and dropped and category != MAPPING:  # software has defaults, of which mappings choose others
+        if overriding and dropped and category != MAPPING:  # a mapping may differ from software's defaults
             for entry in dropped:
                 del self.entries[entry.name]
             names = ", ".join(e.name for e in dropped)
@@ -154,7 +154,7 @@ class _Builder:
             )
 
     def look_up_kernels(self, named: str | None) -> None:
-        """The row of kernel efficiencies: the one named, else the accelerator's own, its generation's, or the default."""
+        """Finds the row of kernel efficiencies: the named one, the accelerator's, its generation's, or the default."""
         entry = self.entries.pop(KERNELS, None)
         if named is not None or entry is not None:
             self._take_named_kernels(named, entry)
@@ -170,7 +170,7 @@ class _Builder:
             )
 
     def _take_named_kernels(self, named: str | None, entry: Entry | None) -> None:
-        """The row that the caller names, else the config's entry."""
+        """Takes the row that the caller names, else the config's entry."""
         if named is not None:
             self._take_row(KERNELS, KERNELS, named, True)
         elif entry is not None:
@@ -186,7 +186,7 @@ class _Builder:
             )
 
     def take_entries(self) -> None:
-        """Everything that the config and the overrides say."""
+        """Takes all values of the config and of the overrides."""
         for name, entry in self.entries.items():
             with collected(self.problems, entry.where):
                 self._take(name, entry)
@@ -224,7 +224,7 @@ class _Builder:
         return row
 
     def fill_from_rows(self) -> None:
-        """What the config leaves out and a row has, unless something given determines it; the software's row comes last."""
+        """Takes from rows the values that nothing given sets or determines; the software's row comes last."""
         taken = self.sources.origins.keys() | self.sources.calculated.keys() | self.sources.sweeps.keys()
         for category, row in sorted(self.sources.rows.items(), key=lambda each: each[0] == MAPPING):
             taken = taken | self.sources.origins.keys() if category == MAPPING else taken
@@ -239,7 +239,7 @@ class _Builder:
                         self.sources.add(column, _looked_up(self.catalogue[column], row, column))
 
     def scale_to_the_node(self) -> None:
-        """A system's row for a node with other accelerators than the row has: the domain of its node, cards and host."""
+        """Scales a system's fast domain, cards and host to a node with another number of accelerators."""
         row, node = self.sources.rows.get(SYSTEM), self.sources.given.get(NODE)
         of_row = row.columns.get(NODE) if row else None
         if not isinstance(of_row, int) or not isinstance(node, float) or node == of_row:
@@ -254,16 +254,19 @@ class _Builder:
                     told.append(name)
         if told:
             self.notices.append(f"system '{row.name if row else ''}' has {of_row} accelerators a node, and this one "
-                                f"{node:g}: {', '.join(told)} as much of the row's")  # fmt: skip
+                                f"{node:g}: {', '.join(told)} scaled accordingly")  # fmt: skip
 
 
 def _domain(domain: float, of_row: int, node: float) -> float:
-    """The fast domain of a node with other accelerators: all of the node where the row's is; one of many nodes stays."""
+    """The fast domain of a node with another number of accelerators.
+
+    A domain that was the row's whole node is the whole node; a domain of several nodes stays.
+    """
     return node if domain == of_row else min(domain, node) if domain < of_row else domain
 
 
 def _words(architecture: object) -> list[str]:
-    """An architecture's name, and its words one by one: "Ampere GA100" is of the generation Ampere."""
+    """An architecture's name, and its words one by one: "Ampere GA100" belongs to the generation Ampere."""
     return [architecture, *architecture.split()] if isinstance(architecture, str) else []
 
 
@@ -272,7 +275,10 @@ def _in_bytes(written: object) -> bool:
 
 
 def _looked_up(quantity: Quantity, row: Row, column: str, where: str = "") -> LookedUp:
-    """The value of a column; what is wrong with it is told at the row, and at the config's path if it names the column."""
+    """The value of a column.
+
+    A problem names the row, and also the path in the config if the config names the column.
+    """
     written = row.column(column)
     try:
         return LookedUp(read_value(quantity, written), written, row, column)

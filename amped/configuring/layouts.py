@@ -1,12 +1,12 @@
-"""Layouts of pipeline stages and patterns of layers: text at the doors, counts inside.
+"""Layouts of pipeline stages and patterns of layers: users write them as text, and formulas take counts.
 
 A layout is written in one of three ways:
 
 - the layers of each stage: `9,10*2,11`;
-- Megatron-LM's: chunks in the order of the network between bars, `E` the embedding, `t` a layer, `m` a module that
+- Megatron-LM's letters: chunks in the order of the network between bars; `E` embedding, `t` layer, `m` a module that
   predicts further tokens, `L` the output head with its loss: `Et*3|(tt|)*29m|L`;
-- counts, as amped itself hands them on: stages between bars, their chunks between commas, in each the layers of every
-  kind and the modules between colons: `3:1:0,0:4:0|0:4:0,0:3:1`.
+- counts, as amped itself uses them: stages between bars, their chunks between commas; in each chunk, between colons,
+  the number of layers of every kind and the number of modules: `3:1:0,0:4:0|0:4:0,0:3:1`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,25 @@ from amped.base.errors import ConfigError, quoted
 
 EMBEDDING, LAYER, PREDICTION, HEAD = "E", "t", "m", "L"
 LETTERS = frozenset((EMBEDDING, LAYER, PREDICTION, HEAD, "|"))
-# Texts that are longer, or stand for more, are refused.
+# Texts that are longer, or that expand to more, are refused.
 MOST_STAGES, MOST_LETTERS, LONGEST = 4096, 100_000, 10_000
 HOW = "the layers of each stage in order, 9,10,10,11 or 9,10*2,11, or in Megatron-LM's letters, Et*3|(tt|)*29m|L"
 
 
 class Layout(str):
-    """What each pipeline stage has, as text; which of the three notations it is in follows from its letters."""
+    """A layout of the layers on pipeline stages, as text.
+
+    The letters in it decide which of the three notations it is in.
+    """
 
     @property
     def in_letters(self) -> bool:
-        """Whether it is in Megatron-LM's notation."""
+        """Whether the layout is in Megatron-LM's notation."""
         return not self.isascii() or any(letter.isalpha() for letter in self)
 
     @property
     def counts(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
-        """For each stage and each of its chunks the layers of every kind, and last the modules; not of letters."""
+        """For each stage and each of its chunks: the layers of every kind, and last the modules. Not for letters."""
         if ":" in self:
             stages = ([chunk.split(":") for chunk in stage.split(",")] for stage in self.split("|"))
             return tuple(tuple(tuple(map(float, chunk)) for chunk in stage) for stage in stages)
@@ -41,20 +44,20 @@ class Layout(str):
 
     @property
     def chunks(self) -> tuple[str, ...]:
-        """The letters of each chunk in the order of the network; of Megatron-LM's notation only."""
+        """The letters of each chunk in the order of the network; only for Megatron-LM's notation."""
         return tuple(_expanded("".join(self.replace(",", "").split())).split("|"))
 
 
 def counted(stages: Sequence[Sequence[Sequence[int]]]) -> Layout:
-    """The layout of some counts: for each stage and chunk the layers of every kind, and last the modules."""
+    """The layout for these counts: for each stage and chunk, the layers of every kind, and last the modules."""
     return Layout("|".join(",".join(":".join(map(str, chunk)) for chunk in stage) for stage in stages))
 
 
 def listed(text: str) -> list[int]:
-    """The numbers of a list in which `10*2` stands for two of 10.
+    """The numbers of a list in which `10*2` stands for 10 twice.
 
     Raises:
-        ValueError: for what is no such list.
+        ValueError: for a text that is not such a list.
     """
     found: list[int] = []
     for part in text.split(","):
@@ -66,10 +69,10 @@ def listed(text: str) -> list[int]:
 
 
 def read_layout(name: str, written: object) -> Layout:
-    """A layout that a user wrote.
+    """The layout that a user wrote.
 
     Raises:
-        ConfigError: for what is none.
+        ConfigError: for a text that is not a layout.
     """
     text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
     try:
@@ -85,14 +88,14 @@ def read_layout(name: str, written: object) -> Layout:
 
 
 def _short(text: str) -> str:
-    """A text that is not too long to be read."""
+    """A text, refused if it is too long to be read."""
     if len(text) > LONGEST:
         raise ValueError(f"it is longer than {LONGEST:,} letters")
     return text
 
 
 def _refuse_letters(layout: Layout) -> None:
-    """Letters that Megatron-LM does not know, or ends of the network in the wrong place."""
+    """Refuses letters that Megatron-LM does not know, and an embedding or output head in the wrong place."""
     every = "".join(layout.chunks)
     if layout.count("|") and len(layout.chunks) > MOST_STAGES:
         raise ValueError("it has too many chunks")
@@ -105,7 +108,7 @@ def _refuse_letters(layout: Layout) -> None:
 
 
 def _expanded(text: str) -> str:
-    """The letters of a text without brackets and repetitions."""
+    """The letters of a text with all brackets and repetitions expanded."""
     found, rest = _sequence(text, 0)
     if rest != len(text):
         raise ValueError("it closes a bracket that it does not open")
@@ -113,7 +116,7 @@ def _expanded(text: str) -> str:
 
 
 def _sequence(text: str, at: int) -> tuple[str, int]:
-    """What stands from a place to the end or the bracket that closes, and where that is."""
+    """The letters from a place to the end or to the closing bracket, and the place where they end."""
     found: list[str] = []
     while at < len(text) and text[at] != ")":
         if text[at] == "(":
@@ -132,7 +135,7 @@ def _sequence(text: str, at: int) -> tuple[str, int]:
 
 
 def _times(text: str, at: int) -> tuple[int, int]:
-    """How often the item before a place is repeated, and where the text goes on."""
+    """How often the item before a place is repeated, and where the text continues."""
     if at >= len(text) or text[at] != "*":
         return 1, at
     end = at + 1
@@ -149,7 +152,7 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-# A dense layer and a mixture, as a list of numbers and as one of Python have them.
+# A dense layer and a mixture layer, in a list of numbers and in a Python list.
 MARKS = {"0": False, "[0]": False, "1": True, "[1]": True}
 
 
@@ -157,7 +160,7 @@ class Pattern(str):
     """Which layers are mixtures of experts: a list of 0 and 1, or n for layers 0, n, 2n and so on."""
 
     def of(self, layers: int) -> list[bool] | None:
-        """For each layer whether it is a mixture; None where the list has another number of layers."""
+        """For each layer, whether it is a mixture; None if the list has another number of layers."""
         if self.isdecimal():
             return [place % int(self) == 0 for place in range(layers)]
         found = list(_marks(self))
@@ -165,10 +168,10 @@ class Pattern(str):
 
 
 def read_pattern(name: str, written: object) -> Pattern:
-    """A pattern that a user wrote.
+    """The pattern that a user wrote.
 
     Raises:
-        ConfigError: for what is none.
+        ConfigError: for a text that is not a pattern.
     """
     text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
     text = text.replace("+", ",")
@@ -193,11 +196,11 @@ def _marks(text: str) -> Iterator[bool]:
 
 
 def written_layout(stages: Sequence[Sequence[Sequence[int]]], at_first: bool = False) -> str:
-    """Counts in words that a user can give back: the layers of each stage, or of several chunks Megatron-LM's letters.
+    """Counts as a text that a user can give: the layers of each stage, or Megatron-LM's letters for several chunks.
 
     Args:
-        stages: for each stage and chunk the layers of every kind, and last the modules.
-        at_first: whether the last chunk is on the first stage, as in a schedule in the form of a V.
+        stages: for each stage and chunk, the layers of every kind, and last the modules.
+        at_first: whether the last chunk is on the first stage, as in V-shaped schedules.
     """
     one = all(len(stage) == 1 for stage in stages)
     modules = sum(chunk[-1] for stage in stages for chunk in stage)
@@ -210,7 +213,7 @@ def written_layout(stages: Sequence[Sequence[Sequence[int]]], at_first: bool = F
 
 
 def _alike(chunks: Sequence[str]) -> Iterator[str]:
-    """Chunks with the bars behind them, equal neighbors in brackets."""
+    """Chunks and the bars after them; equal neighbors are written once, in brackets."""
     for text, same in groupby(chunks):
         number = len([*same])
         yield f"{text}|" if number == 1 else f"({text}|)*{number}"
@@ -221,6 +224,6 @@ def _repeated(letter: str, times: int) -> str:
 
 
 def _runs(parts: Sequence[str], between: str) -> str:
-    """Equal neighbors as one with how often they stand."""
+    """Items in order; equal neighbors are written once, with their number."""
     runs = ((part, len([*same])) for part, same in groupby(parts))
     return between.join(part if times == 1 else f"{part}*{times}" for part, times in runs)

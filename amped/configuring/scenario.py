@@ -1,4 +1,4 @@
-"""One question: a config, what overrides it, the tables and the formulas, brought together."""
+"""One question to amped: a config, the overrides, the tables and the formulas, brought together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ConfigSource = str | Path | Mapping[str, Any] | Config
 
 @dataclass(frozen=True)
 class Question:
-    """What `read_scenario` was given, to ask it again: elsewhere, or with other overrides."""
+    """The arguments of `read_scenario`, so that the question can be asked again elsewhere or with other overrides."""
 
     config: Config
     overrides: Mapping[str, object]
@@ -45,7 +45,7 @@ class Scenario:
 
     @property
     def title(self) -> str:
-        """What stands above its results."""
+        """The title of the results."""
         return self.description or self.label
 
 
@@ -60,11 +60,11 @@ def read_scenario(
     Args:
         config: a file, the name of a shipped config, a mapping, or what `load_config` returned.
         overrides: values by name; rows under "model", "system" and "accelerator".
-        lookup_tables: a folder (or file) of tables to layer over the shipped ones.
-        formulas: a module of marked functions, or the file of one. A file is run as Python code.
+        lookup_tables: a folder (or file) of lookup tables that overrule the shipped ones.
+        formulas: a module of marked functions, or its file. A file is run as Python code.
 
     Raises:
-        AmpedError: with everything that is wrong.
+        AmpedError: with all problems.
     """
     extra = (formula_module(formulas),) if formulas is not None else ()
     known = catalogue(extra)
@@ -81,14 +81,14 @@ def asked_again(question: Question, overrides: Mapping[str, object] | None = Non
     """The scenario of a question, with further overrides.
 
     Raises:
-        AmpedError: with everything that is wrong.
+        AmpedError: with all problems.
     """
     every = {**question.overrides, **(overrides or {})}
     return read_scenario(question.config, every, question.lookup_tables, question.formulas)
 
 
 def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) -> str:
-    """The config's description, or, where rows or values are given beside it, what that makes of it."""
+    """The config's description; if rows or values are given in addition, what they change."""
     given = {name: value for name, value in overrides.items() if value is not None}
     if not given:
         return config.description
@@ -103,10 +103,10 @@ def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) ->
 
 
 def refuse_sweeps(scenario: Scenario, verb: str) -> None:
-    """An estimate is of one configuration.
+    """Refuses lists of values, because an estimate is of one configuration.
 
     Raises:
-        ConfigError: names every list and the verb that takes it.
+        ConfigError: with every list, and the verb that takes it.
     """
     lists = [*scenario.sources.sweeps, *(f"lookup_table_row of {c}" for c in scenario.sources.row_sweeps)]
     if lists:
@@ -117,16 +117,19 @@ def refuse_sweeps(scenario: Scenario, verb: str) -> None:
 
 
 class _AsWritten(SourceFileLoader):
-    """Runs a file as it is now: compiled modules are told apart by the second and the size, which a change may leave alike."""
+    """Runs a file as it is now.
+
+    Python's cache of compiled files misses a change within a second that keeps the size.
+    """
 
     def get_code(self, fullname: str) -> CodeType:
-        """The file, compiled; what was compiled before is not asked."""
+        """The file, compiled now; the cache of compiled files is not used."""
         del fullname
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def formula_module(source: ModuleType | str | Path) -> ModuleType:
-    """A module of the user's own formulas.
+    """A module with the user's own formulas.
 
     Raises:
         FileError: if the file is missing or does not run.
@@ -139,7 +142,7 @@ def formula_module(source: ModuleType | str | Path) -> ModuleType:
     if not path.is_file():
         raise FileError("no such file of formulas", file=str(path))
     name = f"amped_user_formulas_{path.stem}_{abs(hash((str(path.resolve()), read_text(path))))}"
-    if name in sys.modules:  # the same text has been run before
+    if name in sys.modules:  # this text has been run before
         return sys.modules[name]
     if path.suffix != ".py":
         raise FileError("is not a Python file", "name a .py file of marked functions", str(path))

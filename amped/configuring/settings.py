@@ -1,13 +1,13 @@
-"""What a text stands for as the value of a setting: on the command line, and in a cell of a table."""
+"""The value that a text means as a setting, on the command line or in a cell of a table."""
 
 from __future__ import annotations
 
-# No number has more digits; longer texts would only be slow to read.
+# No number has more digits; a longer text would only be slow to read.
 LONGEST_NUMBER = 100
 
 
 def setting(written: str) -> object:
-    """True, false, a whole number or a number where the text is one; else the text itself."""
+    """True, false, a whole number or a number if the text is one; else the text itself."""
     truth = {"true": True, "false": False}.get(written.lower())
     return _number(written) if truth is None else truth
 

@@ -30,32 +30,35 @@ class LookedUp:
 
     @property
     def where(self) -> str:
-        """The row and its table."""
+        """The row and its table, as text."""
         return f"{self.row.table}, row '{self.row.name}'"
 
     def instead(self, value: float, why: str) -> LookedUp:
-        """The same with another value, for a reason."""
+        """A looked-up value with another value in its place, and the reason for it."""
         return replace(self, value=value, written=f"{self.written}, {value:g} {why}")
 
 
 @dataclass(frozen=True, slots=True)
 class Calculated:
-    """A value that the user wants calculated, whatever a row says."""
+    """A value that the user wants calculated, even if a row has it."""
 
     where: str
 
 
 @dataclass
 class Sources:
-    """All sources of a run by name.
+    """The sources of all values of a run, by name.
 
     Attributes:
-        given: numbers, given or looked up; `choices` the same for selectors. The text of a layout is in both.
-        origins: for each of both, where it comes from.
+        given: the numbers that are given or looked up.
+        choices: the choices that are given or looked up. The text of a layout is in both.
+        origins: for each given number and choice, where it comes from.
         calculated: names that must be calculated.
-        sweeps: values of each swept name; `row_sweeps` rows of each swept category.
+        sweeps: the values of each swept name.
+        row_sweeps: the rows of each swept category.
         rows: the row of each category.
-        notices: what the user should be told; `doubts` only if the quantities of the table named are used.
+        notices: what the user should be told.
+        doubts: notices that hold only if the quantities of the named table are used.
     """
 
     given: dict[str, Any] = field(default_factory=dict)
@@ -70,7 +73,7 @@ class Sources:
     equals: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def add(self, name: str, origin: Given | LookedUp) -> None:
-        """Takes a value in."""
+        """Adds a value with its origin."""
         self.origins[name] = origin
         if isinstance(origin.value, str):
             self.choices[name] = str(origin.value)

@@ -1,4 +1,4 @@
-"""One value at the door: from what the user wrote to a bare float64, or to a choice, by the mark of its name."""
+"""Reads one value: from what the user wrote to a bare float64 or to a choice, as the mark of its name says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amped.theory.catalogue import Quantity
 Value = float | str | Layout | Pattern
 RATES = ("Hz", "1/s", "byte/s", "flop/s")
 TEXTS = {"layout": read_layout, "pattern": read_pattern}
-# Beyond this, neighboring whole numbers are the same float64.
+# Above this, neighboring whole numbers have the same float64.
 LARGEST_COUNT = 2.0**53
 
 
@@ -20,12 +20,12 @@ def read_value(quantity: Quantity, written: object, old_style: bool = False) -> 
     """The value of `quantity` that the user wrote as `written`, in its canonical unit.
 
     Args:
-        quantity: what the value is for.
+        quantity: the quantity that gets the value.
         written: a number, text with a unit, a choice, true or false.
-        old_style: AMPeD's older files, in which bandwidths without a byte are bits in a second.
+        old_style: whether the file is in AMPeD's older style, where bandwidths without a byte are in bits per second.
 
     Raises:
-        UnitError, ConfigError: for anything that cannot be such a value.
+        UnitError, ConfigError: for a text or number that cannot be a value of the quantity.
     """
     mark, written = quantity.mark, _unwrapped(written)
     if mark.kind == "records":
@@ -50,7 +50,7 @@ def read_values(quantity: Quantity, written: Sequence[object], old_style: bool =
     """The values of a sweep, each read as `read_value` does.
 
     Raises:
-        ConfigError: for an empty list or a value that stands twice; UnitError for one that is wrong.
+        ConfigError: for an empty list or a repeated value; UnitError for a wrong value.
     """
     if not written:
         raise ConfigError("the list is empty", "a sweep needs at least one value")
@@ -78,7 +78,7 @@ def _boolean(quantity: Quantity, written: object) -> float:
 
 
 def _within(quantity: Quantity, number: float, written: object) -> float:
-    """The number, if it lies in the bounds of the mark; a rate is above 0 and a count is whole, at least 1."""
+    """The number, if it is within the bounds of the mark; a rate must be above 0, and a count whole and at least 1."""
     mark, shown, name = quantity.mark, quoted(written), quantity.name
     if mark.unit == "count" and number > LARGEST_COUNT:
         raise ConfigError(f"{shown} is too large to be counted", f"'{name}' is at most {LARGEST_COUNT:.0f}")
@@ -98,13 +98,13 @@ def _within(quantity: Quantity, number: float, written: object) -> float:
 
 
 def _unwrapped(written: object) -> object:
-    """A number of numpy's as Python's own."""
+    """A numpy number as a Python number."""
     item = getattr(written, "item", None)
     return item() if callable(item) and getattr(written, "size", 0) == 1 else written
 
 
 def _bits(written: object) -> object:
-    """AMPeD's "200 Gb" for a bandwidth, with the second it leaves out."""
+    """AMPeD's "200 Gb" for a bandwidth, with "/s" added."""
     if isinstance(written, str) and written.strip()[-1:] in ("b", "B"):
         return f"{written.strip()}/s"
     return written

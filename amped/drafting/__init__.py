@@ -1,1 +1,1 @@
-"""A new config for `amped init`: what nobody gave is chosen here."""
+"""Drafts a new config for `amped init`, and chooses what nobody gave."""

@@ -19,7 +19,7 @@ from amped.tables.tables import Row, Tables
 from amped.theory.catalogue import Catalogue
 from amped.theory.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
 
-# Size of a global batch where nobody says, in tokens: arXiv 2005.14165 (GPT-3) and arXiv 2407.21783 (Llama 3), about 4 M.
+# The global batch in tokens if nobody gives one: arXiv 2005.14165 (GPT-3) and arXiv 2407.21783 (Llama 3), about 4 M.
 BATCH_TOKENS = 4_000_000
 DRAFTED = ("tensor_parallel_degree", "pipeline_parallel_degree", "microbatch_size")
 MEMORY_CHOICES = [
@@ -42,7 +42,8 @@ MEANINGS = {
 def draft(model: str, system: str, nodes: int, tables: Tables, folder: Path | None = None) -> dict[str, Any]:
     """A minimal config with the fastest mapping that fits.
 
-    Tried are all data, tensor, pipeline and expert degrees, micro-batches, kinds of recomputation, and ZeRO 1 and 3.
+    It tries all data-, tensor-, pipeline- and expert-parallel degrees, micro-batches, kinds of recomputation, and ZeRO
+    1 and 3.
 
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits.
@@ -64,7 +65,7 @@ def draft(model: str, system: str, nodes: int, tables: Tables, folder: Path | No
 
 
 def _choices(model: Row) -> list[dict[str, Any]]:
-    """What the explorer does not search itself: memory choices and, for a mixture, the expert-parallel degree."""
+    """The names that the exploration does not search itself: about memory and, for a mixture, expert degrees."""
     experts = int(model.columns.get("number_of_experts") or 1)
     degrees = [d for d in range(1, min(experts, MOST_EXPERT_SHARES) + 1) if experts % d == 0]
     own: list[dict[str, Any]] = [
@@ -98,12 +99,12 @@ def _config(model: str, system: str, nodes: int, batch: int, mapping: dict[str, 
 
 
 def _named(table: str, row: str) -> dict[str, Any]:
-    """A row of a table, as a category of a config names it."""
+    """A row of a table, in the form in which a category of a config names it."""
     return {"lookup_config": {"lookup_table_name": table, "lookup_table_row": row}}
 
 
 def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = None) -> dict[str, Any]:
-    """The same config with every parameter spelled out, as AMPeD's own are: looked up, calculated, or by value."""
+    """A config with every parameter spelled out as in AMPeD's own configs: looked up, calculated, or as a value."""
     estimation = estimated(read_scenario(config, lookup_tables=folder), Estimation)
     full = deepcopy(config)
     for category in CATEGORIES:
@@ -124,20 +125,20 @@ def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = N
 
 
 def _conditions(catalogue: Catalogue) -> set[str]:
-    """Names whose being given chooses formulas; written out as a value, one would change the plan."""
+    """The names that choose formulas when they are given; such a name, written as a value, would change the plan."""
     marks = [formula.mark for quantity in catalogue.values() for formula in quantity.formulas]
     return {name for mark in marks for name in (*mark.when_given, *mark.when_any_given)}
 
 
 def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
-    """One parameter in full, or None where this configuration does not use it."""
+    """One parameter in full, or None if this configuration does not use it."""
     origin = estimation.scenario.sources.origins.get(name)
     if isinstance(origin, LookedUp) and origin.row.table == KERNELS:
-        return None  # all columns come with the row, which is named by itself
+        return None  # the row is named, and brings all its columns
     if isinstance(origin, LookedUp):
         return _entry(looked_up=True)
     if name == KINDS:
-        return None  # amped finds it by the layers that there are
+        return None  # amped finds it from the layers
     if name in estimation.choices:
         return _entry(estimation.choices[name])
     formula = estimation.plan.by_name.get(name)
@@ -149,12 +150,12 @@ def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
 
 
 def _entry(value: Any = None, calculated: bool = False, looked_up: bool = False) -> dict[str, Any]:
-    """A parameter in AMPeD's style: what it is, or where it comes from."""
+    """A parameter in AMPeD's style: its value, or where it comes from."""
     return {"value": value, "calculated": calculated, "from_lookup_table": looked_up}
 
 
 def _written(value: float, unit: str, bare: str | None) -> Any:
-    """A default as the door reads it back."""
+    """A default in the form that amped reads back."""
     if bare == "bit":
         return value * 8
     return bool(value) if unit == "boolean" else value

@@ -1,4 +1,4 @@
-"""The fewest accelerators of a system that train a network in time, or for the money there is."""
+"""The fewest accelerators of a system that train a network within a time or for an amount of money."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from amped.exploration.running import found_in
 from amped.exploration.search import Search
 from amped.exploration.search_space import wholes
 
-# Sizes of the machine that are tried for each doubling of it, and doublings from the least that could do.
+# How many sizes of the machine are tried for each doubling; and how many doublings, from the smallest possible size.
 SIZES, DOUBLINGS = 16, 8
-# Counted FLOPs take all scores; half of them are the least that a causal network computes.
+# The FLOPs of a model count all attention scores; a causal network computes at least half of them.
 LEAST_COMPUTED = 0.5
-# A mapping that any network has, whatever its memory: one accelerator does all.
+# A mapping that is possible for any network if memory does not matter: one accelerator does all.
 ALONE: dict[str, object] = {
     **dict.fromkeys((*wholes(), "expert_parallel_degree", "virtual_pipeline_stages", "microbatch_size"), 1),
     "number_of_accelerators": 1, "zero_stage": 0,
@@ -30,14 +30,14 @@ ALONE: dict[str, object] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What the training must keep: seconds, dollars, or both."""
+    """The limits of the training: seconds, dollars, or both."""
 
     deadline: float | None
     budget: float | None
 
     @property
     def wishes(self) -> tuple[str, ...]:
-        """The same, as an exploration reads them."""
+        """The limits as wishes of an exploration."""
         own = {"training_time": (self.deadline, "s"), "cost": (self.budget, "dollar")}
         return tuple(f"{name} <= {limit!r} {unit}" for name, (limit, unit) in own.items() if limit is not None)
 
@@ -47,10 +47,10 @@ class Recommendation:
     """What one system needs.
 
     Attributes:
-        system: its row.
-        sizes: numbers of accelerators that were tried, from the least on; none can do it below the first.
-        row: the best mapping of the first size that does it, with every result; none where no size does.
-        settings: what to set to have it.
+        system: the name of its row.
+        sizes: the numbers of accelerators that were tried, in ascending order; no smaller machine can suffice.
+        row: the best mapping of the first size that suffices, with all results; None if no size does.
+        settings: the settings that give this mapping.
         held: what was not searched.
     """
 
@@ -61,15 +61,15 @@ class Recommendation:
     held: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The recommendation as plain data."""
         return {"system": self.system, "sizes": list(self.sizes), "best": self.row, "held": self.held}
 
 
 def recommended(asked: list[Scenario], limits: Limits) -> list[Recommendation]:
-    """What each of several systems needs, the cheapest first; where a price is not known, the fewest accelerators first.
+    """What each system needs, the cheapest first; if a price is unknown, the fewest accelerators first.
 
     Raises:
-        ConfigError: for limits that are none, or a budget where a system has no price.
+        ConfigError: if there is no limit, or if there is a budget and a system without a price.
     """
     if not limits.wishes:
         raise ConfigError("neither a deadline nor a budget is given", 'for example --deadline "30 days"')
@@ -84,7 +84,7 @@ def _order(each: Recommendation, priced: bool) -> tuple[bool, float]:
 
 
 def _of_system(asked: Scenario, limits: Limits) -> Recommendation:
-    """The first size of which some mapping keeps the limits."""
+    """The first size for which some mapping keeps the limits."""
     tried = []
     for size in _sizes(asked, limits):
         tried.append(size)
@@ -102,7 +102,7 @@ def _system(asked: Scenario) -> str:
 
 
 def _sizes(asked: Scenario, limits: Limits) -> Iterator[int]:
-    """Numbers of accelerators in whole nodes, from the least that could do: sixteen for each doubling."""
+    """The numbers of accelerators to try: whole nodes, from the smallest possible size, sixteen for each doubling."""
     single = estimated(asked_again(asked.question, ALONE), Estimation)
     node = int(single["number_of_accelerators_per_node"])
     peak_time = LEAST_COMPUTED * single["training_time"] * single["model_flops_utilization_counting_all_scores"]
@@ -117,7 +117,7 @@ def _sizes(asked: Scenario, limits: Limits) -> Iterator[int]:
 
 
 def _price(single: Estimation) -> float:
-    """Dollars for a second of one accelerator."""
+    """The dollars for one second of one accelerator."""
     if "cost" not in single:
         raise ConfigError(
             "what an accelerator costs is not known", "give its price: --set accelerator_price=2.5 (USD an hour)"
@@ -126,11 +126,11 @@ def _price(single: Estimation) -> float:
 
 
 def _explored(asked: Scenario, size: int, limits: Limits) -> Exploration | None:
-    """The best mapping of a machine of that size that keeps the limits; nothing where no mapping divides."""
+    """The best mapping for this number of accelerators that keeps the limits; None if no mapping's degrees divide."""
     question = asked_again(asked.question, {"number_of_accelerators": size}).question
     search = Search(Request(question, {}, Options(top=1, where=limits.wishes)))
     try:
         candidates = search.candidates
-    except AmpedError:  # no mapping multiplies and divides
+    except AmpedError:  # the degrees of no mapping multiply and divide
         return None
     return answer(search, found_in(search), time.perf_counter()) if candidates else None

@@ -1,7 +1,7 @@
 """The joint axis: tuples of values that must divide or multiply, one row for each valid combination.
 
-A quantity that depends on a few of the joint variables is computed once for each distinct combination of those and
-gathered when it meets others. Which variables it depends on is a bit mask; mask 0 is a quantity of none of them.
+A quantity that depends on a few of the joint variables is computed once for each distinct combination of their values,
+and gathered where it meets other quantities. A bit mask says on which variables it depends; mask 0 is for none of them.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 Index = NDArray[np.integer[Any]]
-# Names with a value for each value 0, 1, 2 … of a column, and that column.
+# Tied names: such a name has one value for each value 0, 1, 2 … of a column. With it, that column.
 Tied = Mapping[str, tuple[str, NDArray[np.float64]]]
-# Above this share of distinct rows, telling them apart costs more than it saves.
+# If the share of distinct rows is above this, finding equal rows costs more than it saves.
 WORTHWHILE = 0.5
-# Rows looked at before all are, and the share of them that must not differ for a closer look.
+# How many rows are looked at first. If more than this share of them differ, the other rows are not looked at.
 SAMPLE, OFTEN = 2048, 0.985
-# A variable that changes at no more than this share of the rows is steady.
+# A variable that changes at no more than this share of the rows is called steady.
 SELDOM = 0.2
 
 
 class JointAxis:
-    """N valid tuples of a few variables, and the distinct combinations of any subset of them.
+    """N valid tuples of a few variables, and the distinct combinations of any subset of these variables.
 
-    Variables that stay the same over many successive rows are looked at once for each such run of rows.
+    A variable that keeps its value over many successive rows is looked at once for each such run of rows.
     """
 
     def __init__(
@@ -35,9 +35,9 @@ class JointAxis:
         worthwhile: float = WORTHWHILE,
         tied: Tied | None = None,
     ) -> None:
-        """Takes one column of N values for each joint variable, and the largest share of rows worth telling apart.
+        """Takes a column of N values for each joint variable, and the largest share of distinct rows worth finding.
 
-        `tied` are names with a value for each value 0, 1, 2 … of a column.
+        A name of `tied` has one value for each value 0, 1, 2 … of a column.
         """
         self.worthwhile = worthwhile
         self.columns = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
@@ -49,14 +49,15 @@ class JointAxis:
         self._lengths = np.diff(self._starts, append=self.size)
         self._codes: dict[int, tuple[Index, int]] = {}
         self._settled: dict[int, int] = {0: 0, self.full: self.full}
-        # For each settled mask: a row of each distinct combination, and each row's (each run's) combination (None: every row).
+        # For each settled mask: one row of each distinct combination, and for each row (of steady variables: each run
+        # of rows) the number of its combination. None stands for every row.
         self._distinct: dict[int, tuple[Index | None, Index | None]] = {self.full: (None, None)}
         self._between: dict[tuple[int, int], Index] = {}
 
     def _followers(self, tied: Tied) -> dict[str, tuple[str, NDArray[np.float64]]]:
-        """The tied names, each behind a column that tells no more rows apart than its values do.
+        """For each tied name: a column that differs only where the name's values differ, and the values by that column.
 
-        Names that differ alike share a column, which is added to the others.
+        Names that differ in the same rows share a column. It is added to the columns of the axis.
         """
         found, alike = {}, dict[tuple[str, bytes], str]()
         for name, (leader, values) in tied.items():
@@ -68,7 +69,7 @@ class JointAxis:
         return found
 
     def settled(self, mask: int) -> int:
-        """The mask to compute with: `mask`, or the full one where telling rows apart would save little."""
+        """The mask to compute with: `mask`, or the full mask if finding equal rows would save little."""
         if mask not in self._settled:
             self._settled[mask] = self.full
             if self._may_save(mask):
@@ -78,12 +79,12 @@ class JointAxis:
         return self._settled[mask]
 
     def length(self, mask: int) -> int:
-        """Rows of a quantity with this mask."""
+        """The number of rows of a quantity with this mask."""
         rows = self._distinct[mask][0] if mask else None
         return 1 if not mask else self.size if rows is None else len(rows)
 
     def column(self, name: str) -> tuple[NDArray[np.float64], int]:
-        """The values of one joint variable, each distinct one once where that saves work, and their mask."""
+        """The values of one joint variable, each distinct value once where this saves work; and their mask."""
         if name in self.tied:
             leader, values = self.tied[name]
             places, mask = self.column(leader)
@@ -93,7 +94,7 @@ class JointAxis:
         return (self.columns[name] if rows is None else self.columns[name][rows]), mask
 
     def index(self, held: int, wanted: int) -> Index:
-        """For each row of `wanted`, the row of `held` that belongs to it."""
+        """For each row of a quantity with mask `wanted`, the row that belongs to it in a quantity with mask `held`."""
         key = (held, wanted)
         if key not in self._between:
             inverse, rows = self._distinct[held][1], self._distinct[wanted][0]
@@ -106,7 +107,7 @@ class JointAxis:
         return self._between[key]
 
     def _run_of(self, rows: Index) -> Index:
-        """The run that each row lies in."""
+        """The run of steady values that each row lies in."""
         return np.searchsorted(self._starts, rows, side="right") - 1
 
     def _runs(self) -> tuple[int, Index]:
@@ -121,7 +122,7 @@ class JointAxis:
         return steady, np.flatnonzero(changes)
 
     def _may_save(self, mask: int) -> bool:
-        """Whether rows spread over the axis repeat one another; where they do not, few would, and finding them is not worth it."""
+        """Whether finding equal rows may be worth it, because a sample spread over the axis has enough of them."""
         if self.size <= SAMPLE or not mask & ~self._steady:
             return True
         few = np.arange(0, self.size, self.size // SAMPLE)
@@ -133,14 +134,14 @@ class JointAxis:
         return len(distinct(*code)[0]) < OFTEN * len(few)
 
     def _find(self, mask: int) -> tuple[Index, Index]:
-        """A row of each distinct combination, and for each of the N rows (each run, of steady variables) which it is."""
+        """One row of each distinct combination; and each row's combination (of steady variables: each run's)."""
         rows, inverse = distinct(*self._code(mask))
         return (rows if mask & ~self._steady else self._starts[rows]), inverse
 
     def _code(self, mask: int) -> tuple[Index, int]:
-        """One integer for each row (each run, of steady variables alone), equal where the variables of the mask are.
+        """One integer for each row (if all variables are steady: each run), equal where the mask's variables are equal.
 
-        With it, how many there can be.
+        The second result is how many different integers there can be.
         """
         if mask not in self._codes:
             low, steady = mask & -mask, mask & self._steady
@@ -156,9 +157,9 @@ class JointAxis:
 
 
 def _combined(one: tuple[Index, int], other: tuple[Index, int]) -> tuple[Index, int]:
-    """The codes of two sets of variables as one code."""
+    """The codes of two sets of variables, combined into one code."""
     (first, space), (second, width) = one, other
-    if width * space > 2**40:  # renumber before the codes outgrow their integers
+    if width * space > 2**40:  # renumber before the codes become too large for their integers
         levels, first = np.unique(first, return_inverse=True)
         space = len(levels)
     fitting: Index = first.astype(np.int32 if width * space < 2**31 else np.int64, copy=False)
@@ -166,15 +167,18 @@ def _combined(one: tuple[Index, int], other: tuple[Index, int]) -> tuple[Index, 
 
 
 def gathered(joint: JointAxis | JointBlock, data: Any, held: int, wanted: int) -> Any:
-    """An array with mask `held`, spread over the rows of mask `wanted` (which contains it).
+    """An array with mask `held`, spread over the rows of mask `wanted` (which contains `held`).
 
-    The rows are there, so nothing is clipped, which is twice as fast as to check.
+    All rows exist, so that mode "clip" clips nothing; it is twice as fast as the mode that checks.
     """
     return data if held in (0, wanted) else data.take(joint.index(held, wanted), axis=-1, mode="clip")
 
 
 def distinct(code: Index, space: int) -> tuple[Index, Index]:
-    """The place of one of each code, and for each which it is; counted through the space of codes where that is small."""
+    """The place of one of each distinct code; and for each code, its number.
+
+    A small space of codes is counted, not sorted.
+    """
     if space > 8 * len(code) + 1024:
         _, rows, inverse = np.unique(code, return_index=True, return_inverse=True)
         return rows, inverse
@@ -187,7 +191,7 @@ def distinct(code: Index, space: int) -> tuple[Index, Index]:
 
 
 def _levels(column: NDArray[np.float64]) -> tuple[Index, int]:
-    """The number of each value among the distinct ones, and how many there are; whole numbers need no sorting."""
+    """For each value, its number among the distinct values; and how many there are. Whole numbers need no sorting."""
     largest = int(column.max(initial=0.0))
     whole: Index = column.astype(np.intp) if 0 <= largest <= 8 * len(column) + 1024 else np.empty(0, dtype=np.intp)
     is_whole = len(whole) and column.min() >= 0 and np.array_equal(whole, column)
@@ -196,17 +200,17 @@ def _levels(column: NDArray[np.float64]) -> tuple[Index, int]:
 
 
 class JointBlock:
-    """Some successive rows of a joint axis: what depends on few variables stays as it is, the rest are those rows."""
+    """Some successive rows of a joint axis: only cells that depend on the full axis are cut to these rows."""
 
     def __init__(self, whole: JointAxis, start: int, stop: int) -> None:
         self.whole, self.rows = whole, slice(start, min(stop, whole.size))
         self.size, self.full, self.settled = self.rows.stop - start, whole.full, whole.settled
 
     def length(self, mask: int) -> int:
-        """Rows of a quantity with this mask."""
+        """The number of rows of a quantity with this mask."""
         return self.size if mask == self.full else self.whole.length(mask)
 
     def index(self, held: int, wanted: int) -> Index:
-        """For each row of `wanted`, the row of `held` that belongs to it."""
+        """For each row of a quantity with mask `wanted`, the row that belongs to it in a quantity with mask `held`."""
         index = self.whole.index(held, wanted)
         return index[self.rows] if wanted == self.full else index

@@ -1,7 +1,7 @@
-"""Evaluates a plan: one configuration, or a joint axis of many beside open axes, with the same formulas.
+"""Evaluates a plan, for one configuration or for a joint axis of many and open axes, with the same formulas.
 
-A scalar run feeds shape-(1,) float64 arrays. In a grid's cells the joint axis is the last, so that the innermost loops are
-long; in what `Results` hands out it is the first, and each open axis follows.
+A scalar run feeds shape-(1,) float64 arrays. Inside a run, the joint axis of an array is the last one, so that the
+innermost loops are long. In the arrays that `Results` returns, it is the first one, and the open axes follow.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from amped.theory.stage_records import Share
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-# Arrays by name: the values of variables.
+# Arrays by name: the values of the variables.
 Columns = Mapping[str, Array]
 Joint = JointAxis | JointBlock
-# The axis of a scalar run: one row, which has no variables.
+# The joint axis of a scalar run: one row and no variables.
 NO_TUPLES = JointAxis({})
 
 
 class Results(Mapping[str, Array]):
-    """The values of a run by name; an array with an axis for the joint tuples and one for each open axis."""
+    """The values of a run by name: arrays with one axis for the joint tuples and one for each open axis."""
 
     def __init__(self, plan: Plan, joint: Joint, shape: tuple[int, ...]) -> None:
         self.plan, self.joint, self.shape = plan, joint, shape
@@ -41,11 +41,11 @@ class Results(Mapping[str, Array]):
         self.sound = False  # whether every number is known to be finite
 
     def __getitem__(self, name: str) -> Array:
-        """The value over all joint tuples; axes it does not depend on have length 1."""
+        """The value over all joint tuples; an open axis that the value does not depend on has length 1."""
         return np.moveaxis(self.spread(name), -1, 0)
 
     def spread(self, name: str) -> Array:
-        """The same with the joint axis last, as it lies in memory."""
+        """The value over all joint tuples, with the joint axis last, as it lies in memory."""
         data, mask = self.cells[name]
         return gathered(self.joint, data, mask, self.joint.full)  # type: ignore[no-any-return]
 
@@ -63,7 +63,7 @@ class Results(Mapping[str, Array]):
         return float(self.cells[name][0].item())
 
     def records(self, name: str) -> tuple[Any, ...]:
-        """The records of a scalar run, their arrays as floats."""
+        """The records of a scalar run, with floats in place of their arrays."""
         data, _ = self.cells[name]
         return tuple(record.mapped(lambda v: float(np.asarray(v).reshape(-1)[0])) for record in data)
 
@@ -85,8 +85,8 @@ def run(
         plan: the formulas, in order.
         values: the numbers of the sources that are not swept.
         joint: valid tuples of the variables that must divide or multiply.
-        axes: values of each other swept variable, one open axis each.
-        keep: the names to keep; all where None. In a grid the others are let go after their last use.
+        axes: the values of each other swept variable, which gets an open axis of its own.
+        keep: the names to keep (None keeps all). The other names are dropped after their last use.
 
     Raises:
         EvaluationError: if a formula fails.
@@ -98,10 +98,12 @@ def run(
 
 
 def run_each(plans: Sequence[Plan], given: Sequence[Mapping[str, Any]]) -> list[Results]:
-    """Evaluates several configurations in one go, whose plans have the same structure: bit for bit what `run` gives of each.
+    """Evaluates several configurations at once, whose plans have one structure.
+
+    Each result is bit for bit that of `run`.
 
     Raises:
-        EvaluationError: if a formula fails, for whichever of them.
+        EvaluationError: if a formula fails for any of the configurations.
     """
     plan, values = plans[0].opened, [{**own.defaults, **each} for own, each in zip(plans, given, strict=True)]
     varied = [n for n in plan.leaves if not isinstance(values[0][n], Layout) and len({each[n] for each in values}) > 1]
@@ -113,14 +115,14 @@ def run_each(plans: Sequence[Plan], given: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _alone(plan: Plan, whole: Results, place: int, sound: bool) -> Results:
-    """The results of one tuple of a joint axis, as a scalar run has them."""
+    """The results of one tuple of a joint axis, in the form of a scalar run."""
     found = Results(plan, NO_TUPLES, (1,))
     found.cells, found.sound = _Cut(whole, place), sound
     return found
 
 
 class _Cut(dict[str, tuple[Any, int]]):
-    """The cells of a run, each cut to one tuple when it is asked for."""
+    """The cells of a run, each cut to one tuple at the time when somebody asks for it."""
 
     def __init__(self, whole: Results, place: int) -> None:
         super().__init__(whole.cells)
@@ -143,9 +145,9 @@ def run_in_blocks(
     keep: frozenset[str],
     rows: int,
 ) -> Iterator[Results]:
-    """Evaluates the plan block by block of the joint axis: what depends on few of its variables is computed once.
+    """Evaluates the plan block by block of the joint axis; what depends on few of its variables is computed once.
 
-    Args: as of `run`; `rows` are those of a block.
+    The arguments are those of `run`; `rows` is the number of rows of a block.
 
     Raises:
         EvaluationError: if a formula fails.
@@ -167,14 +169,14 @@ def run_in_blocks(
 
 
 def _of_leaves(plan: Plan, values: Mapping[str, Any], joint: JointAxis, axes: Columns) -> Results:
-    """A run that has its sources and nothing else yet."""
+    """A run that holds its sources and nothing else yet."""
     results = Results(plan, joint, (joint.size, *map(len, axes.values())))
     results.cells.update({name: _leaf(name, values, joint, axes) for name in plan.leaves})
     return results
 
 
 def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Any, int]], most: int) -> dict[str, Formula]:
-    """The formulas for which each row is on its own and that have more cells than `most`."""
+    """The formulas with full joint axis and more than `most` cells, and all formulas that need these."""
     masks = {name: mask for name, (_, mask) in leaves.items()}
     shapes = {name: () if isinstance(data, tuple) else data.shape[:-1] for name, (data, _) in leaves.items()}
     late: dict[str, Formula] = {}
@@ -188,18 +190,21 @@ def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Any, int
 
 
 def _union(masks: Iterable[int]) -> int:
-    """The variables of any of some masks."""
+    """The mask of all variables that stand in any of the masks."""
     return reduce(or_, masks, 0)
 
 
 def _rows(cell: tuple[Any, int], block: JointBlock) -> tuple[Any, int]:
-    """A cell of the whole axis, cut to the rows of a block where it has one for each."""
+    """A cell of the whole axis; if it has a value for each row, it is cut to the rows of a block."""
     data, mask = cell
     return (_each(data, block.whole.size, lambda v: v[..., block.rows]), mask) if mask == block.full else cell
 
 
 def _each(data: Any, rows: int, change: Callable[[Any], Any]) -> Any:
-    """A quantity's array, or each array of its records, changed; a field without so many rows depends on none of them."""
+    """A quantity's array, or each array of its records, changed.
+
+    An array without that many rows does not depend on them.
+    """
 
     def changed(value: Any) -> Any:
         has_rows = isinstance(value, np.ndarray) and value.ndim and value.shape[-1] == rows
@@ -209,7 +214,7 @@ def _each(data: Any, rows: int, change: Callable[[Any], Any]) -> Any:
 
 
 def _take(formulas: Iterable[Formula], results: Results, last_uses: Iterable[Collection[str]]) -> None:
-    """Evaluates formulas in their order, and lets go of names after their last use."""
+    """Evaluates formulas in their order, and drops names after their last use."""
     cells = results.cells
     with np.errstate(all="ignore"):
         for formula, unneeded in zip(formulas, last_uses, strict=True):
@@ -219,10 +224,10 @@ def _take(formulas: Iterable[Formula], results: Results, last_uses: Iterable[Col
 
 
 def check_finite(results: Results) -> None:
-    """Refuses a scalar run with a result that is no number.
+    """Refuses a scalar run that has a result which is not a finite number.
 
     Raises:
-        EvaluationError: names the first formula at fault and the values it was given.
+        EvaluationError: with the first formula at fault and the values that it was given.
     """
     for name, formula in () if results.sound else results.plan.by_name.items():
         for what, data in _numbers(name, results.cells[name][0]):
@@ -233,7 +238,7 @@ def check_finite(results: Results) -> None:
 
 
 def _numbers(name: str, data: Any) -> Iterator[tuple[str, Array]]:
-    """What a formula gave: its numbers, or the times of each of its records."""
+    """The numbers that a formula gave, or the time of each of its records."""
     if isinstance(data, np.ndarray):
         yield f"'{name}'", data
     elif data and isinstance(data[0], Duration):
@@ -254,7 +259,7 @@ def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Columns)
 
 
 def _share(name: str, chunks: Sequence[Sequence[float]], extent: list[int]) -> Share:
-    """What a layout lists for a stage, as arrays."""
+    """The layers that a layout lists for a stage, as arrays."""
     return Share(name, tuple(tuple(np.full(extent, layers) for layers in chunk) for chunk in chunks))
 
 
@@ -265,7 +270,7 @@ def _evaluated(formula: Formula, cells: dict[str, Any], joint: Joint, dimensions
         mask |= held
     mask = joint.settled(mask)
     values = [_spread(data, held, mask, joint) if held else data for data, held in arguments]
-    if mask and isinstance(joint, JointBlock):  # where all that is left needs every row: spread once
+    if mask and isinstance(joint, JointBlock):  # every later formula needs all rows
         cells.update(
             (name, (v, mask)) for name, v, (_, h) in zip(formula.arguments, values, arguments, strict=True) if h
         )
@@ -280,7 +285,7 @@ def _evaluated(formula: Formula, cells: dict[str, Any], joint: Joint, dimensions
 
 
 def _array(result: Any, mask: int, joint: Joint, dimensions: int) -> tuple[Array, int]:
-    """What a formula returned as an array of the run's dimensions, and the mask of the rows it really has."""
+    """A formula's result as an array with the dimensions of the run, and the mask of its rows."""
     array, rows = np.asarray(result, dtype=np.float64), joint.length(mask)
     if array.ndim == 0:
         return array.reshape((1,) * dimensions), 0
@@ -290,14 +295,14 @@ def _array(result: Any, mask: int, joint: Joint, dimensions: int) -> tuple[Array
 
 
 def _spread(data: Any, held: int, wanted: int, joint: Joint) -> Any:
-    """A quantity's array, or each array of its records, gathered over the rows wanted."""
+    """A quantity's array, or each array of its records, gathered over the wanted rows."""
     if held in (0, wanted):
         return data
     return _each(data, joint.length(held), lambda v: gathered(joint, v, held, wanted))
 
 
 def _last_uses(formulas: Sequence[Formula], keep: Collection[str]) -> list[set[str]]:
-    """For each formula, the names that no later one needs and nobody keeps."""
+    """For each formula, the names that no later formula needs and that are not to be kept."""
     needed, found = set(keep), []
     for formula in reversed(formulas):
         found.append({formula.name, *formula.arguments} - needed)
@@ -306,7 +311,7 @@ def _last_uses(formulas: Sequence[Formula], keep: Collection[str]) -> list[set[s
 
 
 def _arguments(formula: Formula, cells: Mapping[str, Any]) -> str:
-    """`name = value` of each argument, for a message."""
+    """`name = value` for each argument, for a message."""
     shown = []
     for name in formula.arguments:
         data = cells[name][0]

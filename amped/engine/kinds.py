@@ -1,4 +1,4 @@
-"""Quantities of one kind of layers: the formula of X with what depends on the kind taken from a network of that kind."""
+"""Formulas for one kind of layer: the formula of X as it is in a network that has only layers of this kind."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SHARES = "bottleneck_layer_shares"
 
 
 class Kinds:
-    """Finds the formula of a name, which may ask for one kind of layers.
+    """Finds the formula of a name; the name may ask for one kind of layer.
 
     Attributes:
-        kinds: the kinds of layers, each with the quantities that say so and their formulas.
+        kinds: the kinds of layers; for each, the quantities that depend on it directly, and their formulas.
     """
 
     def __init__(self, catalogue: Catalogue, given: frozenset[str], choices: Mapping[str, str]) -> None:
@@ -40,12 +40,12 @@ class Kinds:
         return self._if(name, base, asked.removeprefix(IF))
 
     def _of_each(self, name: str, base: str) -> Formula:
-        """The records of every kind."""
+        """The records of a name for every kind, joined."""
         each = tuple(f"{base}__{IF}{kind}" for kind in self.kinds) or (base,)
         return Formula(name, "", _joined, each, Mark("records"), "kinds_of_layers")
 
     def _if(self, name: str, base: str, kind: str) -> Formula | None:
-        """The formula of a network all of whose layers are of a kind."""
+        """The formula of a name in a network where all layers are of one kind."""
         if root := self.kinds[kind].get(base):
             return Formula(name, "", root, ("layers",), self.catalogue[base].mark, "kinds_of_layers")
         formula = self.catalogue[base].chosen(self.given, self.choices)
@@ -55,7 +55,7 @@ class Kinds:
         return replace(formula, name=name, arguments=arguments)
 
     def _of_the_step(self, formula: Formula | None) -> Formula | None:
-        """A formula of the step reads quantities per layer as those of the bottleneck stage."""
+        """A formula of the step where quantities per layer are those of the bottleneck stage."""
         if formula is None or not self.kinds or not formula.page.startswith(OF_THE_STEP):
             return formula
         arguments = tuple(

@@ -1,7 +1,7 @@
-"""From names to numbers: which formula gives each quantity, in what order, and what came out.
+"""From names to numbers: which formula gives each quantity, in what order, and with what result.
 
 `plan` chooses the structure once, before any number is computed; `Plan.run` evaluates it for one configuration or for
-a joint axis of many beside any number of open axes, with the same formulas.
+a joint axis of many and any number of open axes, with the same formulas.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from amped.configuring.sources import Sources
 from amped.engine.kinds import Kinds
 from amped.theory.catalogue import Catalogue, Formula, Quantity
 
-# Plans that are remembered; one is some tens of kilobytes.
+# How many plans are remembered; a plan takes some tens of kilobytes.
 MOST_PLANS = 256
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The formulas that lead from sources to targets.
+    """The formulas that lead from the sources to the targets.
 
     Attributes:
-        by_name: the chosen formula of each quantity, in the order of evaluation: each after those it needs.
+        by_name: the chosen formula of each quantity, in the order of evaluation: each after all it needs.
         leaves: the sources that are used, by name.
         targets: what was asked for and can be computed.
         lacking: optional targets that cannot be computed, with the inputs they lack.
@@ -47,25 +47,25 @@ class Plan:
 
     @cached_property
     def opened(self) -> Plan:
-        """The same plan with defaults as sources: one for all configurations that differ in what is given alone."""
+        """The plan with its defaults as sources: one plan for all configurations that differ only in what is given."""
         computed = {name: formula for name, formula in self.by_name.items() if name not in self.defaults}
         return replace(self, by_name=computed, leaves=(*self.leaves, *self.defaults))
 
     @cached_property
     def structure(self) -> Hashable:
-        """What two plans have in common that compute the same from the same sources."""
+        """A key, equal for two plans that compute the same quantities in the same way from the same sources."""
         computed = ((name, f.function, f.arguments) for name, f in self.opened.by_name.items())
         return frozenset(self.opened.leaves), frozenset(computed)
 
 
 class _Walk:
-    """From names to the formulas that give them, down to the sources.
+    """The search from names to the formulas that give them, down to the sources.
 
     Attributes:
         formulas: the formula of each name that has one.
         leaves: the names that are given.
         lacking: for each name that cannot be computed, the inputs that nobody gives.
-        needed_by: every name, and the one that first needed it; none for what was asked for.
+        needed_by: for each name, the name that first needed it; an empty text for a name that was asked for.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class _Walk:
             waiting += [(argument, name) for argument in reversed(formula.arguments) if argument not in self.needed_by]
 
     def ordered(self) -> dict[str, Formula]:
-        """The formulas of what can be computed, each after those it needs; what the others lack is noted.
+        """The formulas of all that can be computed, each after those it needs; for the others, `lacking` is filled.
 
-        Those that need nothing, as defaults, come first, in the order in which they are met.
+        Formulas that need nothing, such as defaults, come first, in the order in which they are found.
 
         Raises:
-            ResolveError: for a cycle, with its chain.
+            ResolveError: for formulas that need each other, with their chain.
         """
         found = {}
         for name in self._order():
@@ -111,9 +111,11 @@ class _Walk:
         return found
 
     def _order(self) -> Iterator[str]:
-        """The names of all formulas, rank by rank: a rank needs the ranks before it alone. Source: Kahn, CACM 5(11), 1962.
+        """The names of all formulas, rank by rank: a rank needs only the ranks before it.
 
-        Python's own `graphlib` gives this order in several times the time, as it looks for a cycle whether or not there is one.
+        Source: Kahn, CACM 5(11), 1962.
+
+        Python's `graphlib` takes several times as long for this order, because it always looks for a cycle.
         """
         names = sorted(self.formulas, key=lambda name: bool(self.formulas[name].arguments))
         users: dict[str, list[str]] = {}
@@ -136,7 +138,7 @@ class _Walk:
             raise self._circle({name: self.formulas[name].arguments for name in names})
 
     def _circle(self, graph: Mapping[str, Sequence[str]]) -> ResolveError:
-        """What to say of formulas that need each other: the chain, from the name that was needed first."""
+        """The error for formulas that need each other: their chain, from the name that was needed first."""
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
@@ -146,7 +148,7 @@ class _Walk:
         return ResolveError(f"these need each other: {told}", advice="give the value of one of them")
 
     def chain(self, name: str) -> str:
-        """Who needed a name, who needed that one, and so on, in words."""
+        """In words: which name needed this one, which name needed that one, and so on."""
         needers = []
         while name := self.needed_by[name]:
             needers.append(name)
@@ -158,9 +160,9 @@ def plan(catalogue: Catalogue, targets: Iterable[str], sources: Sources, optiona
 
     Args:
         catalogue: the formulas.
-        targets: names that must be computed; rules without an alternative for these choices are left out.
-        sources: what is given, looked up, or must be calculated.
-        optional: names that are computed if their inputs are there.
+        targets: names that must be computed; a rule that has no formula for the choices is left out.
+        sources: the values that are given or looked up, and the names that must be calculated.
+        optional: names that are computed if their inputs are known.
 
     Raises:
         ResolveError: an unknown target, inputs that nobody gives (all at once), or a cycle with its chain.
@@ -175,7 +177,10 @@ def _planned(
     catalogue: Catalogue, targets: tuple[str, ...], given: frozenset[str], chosen: tuple[tuple[str, str], ...],
     optional: tuple[str, ...],
 ) -> Plan:  # fmt: skip
-    """The plan of `plan`: it depends on which names are given and on no value, so that like questions share it."""
+    """The plan for `plan`.
+
+    It depends on which names are given, not on their values, so that similar questions share it.
+    """
     choices = dict(chosen)
     unknown = [name for name in targets if name not in catalogue]
     if unknown:
@@ -199,7 +204,7 @@ def _planned(
 
 
 def chosen_values(catalogue: Catalogue, sources: Sources) -> dict[str, str]:
-    """The value of each selector: the one given, else the default that applies."""
+    """The value of each selector: the given one, or else the default that applies."""
     given = frozenset(sources.given)
     values = {name: text for name, text in sources.choices.items() if name not in catalogue.selectors}
     for name in catalogue.selectors:
@@ -212,7 +217,7 @@ def chosen_values(catalogue: Catalogue, sources: Sources) -> dict[str, str]:
 
 
 def _missing(quantity: Quantity, needed: str, formula: Formula | None, choices: Mapping[str, str]) -> Problem:
-    """The problem of an input that nobody gives: who needed it, and where to give it."""
+    """The problem of an input that nobody gives: which name needs it, and where to give it."""
     name = quantity.name
     if formula is None and quantity.formulas and all(f.mark.choice for f in quantity.formulas):
         selector = quantity.formulas[0].mark.choice or ""

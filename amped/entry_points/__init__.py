@@ -1,1 +1,1 @@
-"""AMPeD's entry points, `python -m amped.main` and so on: this folder is on the path of the package `amped`."""
+"""AMPeD's entry points, `python -m amped.main` and so on: the package `amped` has this folder on its path."""

@@ -1,5 +1,5 @@
-"""One estimate: its results, the rules it must keep, where each value comes from, and how sure it is.
+"""One estimate: its results, the rules that it must keep, the origin of each value, and how sure it is.
 
-Here are also the table of operators, the compute graph, the executed timeline, the comparison of two configs, and the check of
-tables. All answers are data; `report` prints them.
+This room also has the table of operators, the compute graph, the executed timeline, the comparison of two configs, and
+the check of tables. All answers are data; `report` prints them.
 """

@@ -1,8 +1,8 @@
-"""The balanced layout: layers dealt out to stages in their order, so that the stage that takes longest takes least.
+"""The balanced layout: layers go to stages in their order, so that the longest stage is as short as possible.
 
-With one chunk a stage the answer is exact, by dynamic programming. With several, layers are dealt out to the stages
-that have least to do, and boundaries are moved as long as that makes the longest stage shorter, or all stages more
-alike. A stage that would not fit in memory is not taken while there is another way.
+With one chunk for each stage the answer is exact, by dynamic programming. With several chunks, each layer goes to the
+stage that has the least to do; then layers are moved as long as this makes the longest stage shorter, or all stages
+more alike. A layout with a stage that does not fit in memory is taken only if there is no other.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from itertools import accumulate
 
 import numpy as np
 
-# Whether the stage at a place has room for the layers of some ranges, each from a layer to before another.
+# Whether a stage, given by its place, has room for some ranges of layers (from a layer to before another one).
 Room = Callable[[int, Sequence[tuple[int, int]]], bool]
-# Moves of a boundary that are tried at most.
+# The most moves of a layer from chunk to chunk.
 MOST_MOVES = 400
 
 
 @dataclass(frozen=True)
 class Row:
-    """Layers in their order, and the ends of the network beside them.
+    """The layers in order, and the two ends of the network.
 
     Attributes:
-        times: seconds of each layer, modules that predict further tokens after them.
-        first, last: seconds of the embedding on the first stage, and of the output head on the stage of the last chunk.
-        fits: which stages have room for which layers.
+        times: the seconds of each layer.
+        first, last: seconds of the embedding on the first stage, and of the output head (with modules that predict
+            further tokens) on the stage of the last chunk.
+        fits: tells which stages have room for which layers.
     """
 
     times: Sequence[float]
@@ -36,11 +37,11 @@ class Row:
 
 
 def balanced(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
-    """How many layers each chunk has, in the order of the network.
+    """The number of layers of each chunk, in the order of the network.
 
     Args:
         row: the layers.
-        stages: pipeline stages.
+        stages: the number of pipeline stages.
         homes: the stage of each chunk, in the order of the network.
     """
     if len(homes) == stages:
@@ -52,17 +53,17 @@ def balanced(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
 
 
 def _even(layers: int, chunks: int) -> list[int]:
-    """As many layers for each chunk, as far as that goes."""
+    """The layers divided evenly over the chunks, as far as this is possible."""
     return [layers // chunks + (chunk < layers % chunks) for chunk in range(chunks)]
 
 
 def _dealt(row: Row, stages: int, fits: Room) -> list[int]:
-    """The layers of each stage for which the longest is shortest, and among those the squares least; none: nothing fits.
+    """The layers of each stage, with the shortest longest stage, and among those with the least sum of squares.
 
-    Stage by stage the best way to place so many layers is kept.
+    Stage by stage, it keeps the best way to place each number of layers. The list is empty if nothing fits.
     """
     done, layers = np.array([0.0, *accumulate(row.times)]), len(row.times)
-    spans = done[None, :] - done[:, None]  # from a layer to before another
+    spans = done[None, :] - done[:, None]  # seconds from a layer to before another
     spans[np.tril_indices(layers + 1, -1)] = np.inf
     ends = [row.first * (s == 0) + row.last * (s == stages - 1) for s in range(stages)]
     allowed = [_allowed(layers, stage, fits) for stage in range(stages)]
@@ -87,7 +88,7 @@ def _dealt(row: Row, stages: int, fits: Room) -> list[int]:
 
 
 def _allowed(layers: int, stage: int, fits: Room) -> np.ndarray:
-    """From which layer to before which other a stage has room; more layers never need less."""
+    """Which ranges of layers (from, to before) a stage has room for; a longer range never needs less memory."""
     found = np.zeros((layers + 1, layers + 1), dtype=bool)
     stop = 0
     for start in range(layers + 1):
@@ -99,7 +100,7 @@ def _allowed(layers: int, stage: int, fits: Room) -> np.ndarray:
 
 
 def _longest(spans: np.ndarray, ends: Sequence[float], allowed: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """For each stage and number of layers placed by then, the least that the longest stage can take."""
+    """For each stage and each number of layers placed up to it, the shortest possible longest stage."""
     best = np.full(len(spans), np.inf)
     best[0] = 0.0
     found = []
@@ -110,7 +111,7 @@ def _longest(spans: np.ndarray, ends: Sequence[float], allowed: Sequence[np.ndar
 
 
 def _dealt_to_chunks(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
-    """Layers of each chunk: each next one to the stage that has least to do, there to its shortest chunk."""
+    """The layers of each chunk: each layer goes to the stage with the least work, and there to its shortest chunk."""
     mean = sum(row.times) / max(len(row.times), 1)
     load, counts = np.zeros(stages), [0] * len(homes)
     load[homes[0]] += row.first
@@ -126,7 +127,7 @@ def _dealt_to_chunks(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
 
 
 def _moved(row: Row, stages: int, homes: Sequence[int], counts: list[int]) -> list[int]:
-    """The layers of each chunk after every move that makes things better."""
+    """The layers of each chunk after all moves that improve the layout."""
     best = _cost(row, stages, homes, counts)
     for _ in range(MOST_MOVES):
         tried = ((_cost(row, stages, homes, moved), moved) for moved in _moves(homes, counts))
@@ -138,7 +139,7 @@ def _moved(row: Row, stages: int, homes: Sequence[int], counts: list[int]) -> li
 
 
 def _moves(homes: Sequence[int], counts: Sequence[int]) -> Iterator[list[int]]:
-    """Every way to take a layer from one chunk and give it to another of another stage."""
+    """Every way to move one layer from a chunk to a chunk of another stage."""
     for one, count in enumerate(counts):
         for other in range(len(counts)) if count else ():
             if homes[one] != homes[other]:
@@ -148,7 +149,7 @@ def _moves(homes: Sequence[int], counts: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _cost(row: Row, stages: int, homes: Sequence[int], counts: Sequence[int]) -> tuple[int, float, float, float]:
-    """Stages that do not fit, the longest stage, the squares of all, and how unlike chunks are: less is better."""
+    """The cost of a layout: stages that do not fit, the longest stage, sums of squares over stages and chunks."""
     bounds = [0, *accumulate(counts)]
     done = [0.0, *accumulate(row.times)]
     load = [0.0] * stages

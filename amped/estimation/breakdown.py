@@ -9,19 +9,19 @@ from amped.estimation.estimation import Estimation
 from amped.theory.records import CONTRACTIONS, Collective, Kernels, Operator
 from amped.theory.roofline.kernels import traffic_time, work_time
 
-# Parts of a step that have operators, in the order in which they run forward.
+# The parts of a step that have operators, in the order of the forward pass.
 PARTS = ("embedding", "layer", "output_head")
-# The equations of the book, whose lines are bare.
+# The equations of the theory, which have no type annotations.
 WORK_TIME: Callable[[Operator, Kernels], float] = work_time
 TRAFFIC_TIME: Callable[[Operator, Kernels], float] = traffic_time
 
 
 @dataclass(frozen=True)
 class OperatorLine:
-    """One operator in one pass on one accelerator; work, traffic and time are those of all its calls in a step.
+    """One operator in one pass on one accelerator; work, traffic and time are sums over all its calls in a step.
 
-    `bound` is compute, memory or launch; None of the numbers counts what is recomputed. `peak_fraction` is the share of
-    the matrix peak; `memory_use_efficiency` the share of the peak bandwidth that compulsory traffic has (MUE).
+    `bound` is compute, memory or launch. No number includes recomputation. `peak_fraction` is the share of the matrix
+    peak; `memory_use_efficiency` (MUE) is the share of the peak bandwidth that compulsory traffic uses.
     """
 
     name: str
@@ -42,19 +42,19 @@ class OperatorLine:
 
     @property
     def intensity(self) -> float:
-        """Flops for each byte."""
+        """Flops per byte."""
         return self.flops / self.bytes if self.bytes else 0.0
 
 
 def gemm_lines(estimation: Estimation) -> list[OperatorLine]:
-    """All matrix products of a step; recomputed ones are not listed again, their time is `recomputation_time`."""
+    """All matrix products of a step. Recomputed products are not listed again; their time is `recomputation_time`."""
     return [line for line in step_lines(estimation) if line.kind in CONTRACTIONS]
 
 
 def layer_lines(estimation: Estimation) -> list[OperatorLine]:
-    """All operators of one layer for one micro-batch in the order in which they run forward, each with its gradients.
+    """All operators of one layer for one micro-batch, in the order of the forward pass, each with its gradients.
 
-    What runs backward alone stands at the end.
+    Operators that run only in the backward pass are at the end.
     """
     order = list(forward_pass(estimation))
     lines = _lines(estimation, "layer", 1.0)
@@ -62,14 +62,16 @@ def layer_lines(estimation: Estimation) -> list[OperatorLine]:
 
 
 def step_lines(estimation: Estimation) -> list[OperatorLine]:
-    """All operators of a step but the optimizer's, each on a stage that has it."""
+    """All operators of a step without those of the optimizer, each on a stage that has it."""
     return [line for part in PARTS for line in _lines(estimation, part, _calls(estimation, part))]
 
 
 def forward_pass(e: Estimation) -> dict[str, tuple[str, ...]]:
-    """What each operator and collective of the forward pass waits for, in an order in which they run.
+    """For each operator and collective of the forward pass, what it waits for; in an order in which they can run.
 
-    Those are listed too that a network does not have, or has backward alone: they hand on what they wait for.
+    Operators that the network does not have, or has only in the backward pass, are listed too: what waits for them,
+        waits
+    for what they wait for.
     """
     every = [o for part in PARTS for o in e.results.records(f"{part}_operators")]
     operators = [o for o in every if o.phase == "forward" or o.after]
@@ -88,7 +90,7 @@ def forward_pass(e: Estimation) -> dict[str, tuple[str, ...]]:
 
 
 def collectives(e: Estimation) -> Iterator[tuple[Collective, float]]:
-    """The collectives of the forward pass, each with the time of a call; the closed form has no such times."""
+    """The collectives of the forward pass, each with the time of a call; in the closed form, times are zero."""
     for name in (name for name in e.results.cells if name.endswith("_collectives")):
         records: tuple[Collective, ...] = e.results.records(name)
         timed = name.replace("collectives", "durations")
@@ -97,12 +99,12 @@ def collectives(e: Estimation) -> Iterator[tuple[Collective, float]]:
 
 
 def node_of(collective: Collective) -> str:
-    """The name of a collective among what waits and is waited for."""
+    """The name of a collective as a node of the graph."""
     return f"{collective.name} {collective.kind}"
 
 
 def _calls(e: Estimation, part: str) -> float:
-    """Times that an accelerator runs a layer, or that of an end stage the embedding or head, forward in a step."""
+    """How often in a step an accelerator runs a layer forward or, on an end stage, the embedding or the output head."""
     closed = _is_closed(e)
     if part == "layer":
         return e["layer_passes"] if closed else e["bottleneck_stage_layer_passes"]
@@ -110,7 +112,7 @@ def _calls(e: Estimation, part: str) -> float:
 
 
 def _is_closed(e: Estimation) -> bool:
-    """Whether AMPeD's closed form gives the times, which are those of products only."""
+    """Whether AMPeD's closed form gives the times; then only products have times."""
     return e.choices["performance_model"] == "amped"
 
 
@@ -136,7 +138,7 @@ def _line(e: Estimation, o: Operator, time: float, calls: float, whole: float, b
 
 
 def _bound(o: Operator, rates: Kernels) -> str:
-    """What a call of an operator waits for most: its launch, its traffic or its work."""
+    """What limits a call of an operator most: its launch, its traffic or its work."""
     work, traffic = WORK_TIME(o, rates), TRAFFIC_TIME(o, rates)
     if rates.overhead > max(work, traffic):
         return "launch"

@@ -1,4 +1,4 @@
-"""Two configurations side by side: what differs in what goes in, and in what comes out."""
+"""Two configurations side by side: which inputs differ, and which results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, STEP_PARTS, Estimation
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
-# Inputs whose change makes another experiment, not another way to run the same one.
+# Inputs whose change makes another experiment, and not another way to run the same one.
 EXPERIMENT = (
     "batch_size", "context", "tokens_to_train", "weight_precision", "activation_precision",
     "gradient_precision", "optimizer_state_precision", "matrix_precision", "optimizer", "dropout",
@@ -23,8 +23,8 @@ class Difference:
     Attributes:
         name: canonical name, or the name of a category's row.
         kind: "experiment", "model", "mapping", "system", "accelerator", "formulas" or "result".
-        unit: canonical unit; "choice" for text.
-        one, other: the two values; None where a configuration does not have it.
+        unit: the canonical unit; "choice" for a text.
+        one, other: the two values; None if a configuration does not have the quantity.
     """
 
     name: str
@@ -35,21 +35,21 @@ class Difference:
 
     @property
     def ratio(self) -> float | None:
-        """The other to the one, where both are numbers and the one is not zero."""
+        """The other value divided by the one, if both are numbers and the one is not zero."""
         if isinstance(self.one, float) and isinstance(self.other, float) and self.one:
             return self.other / self.one
         return None
 
     @property
     def change(self) -> float:
-        """The other less the one; nothing where they are no numbers."""
+        """The other value minus the one; None if they are not numbers."""
         if isinstance(self.one, float) and isinstance(self.other, float):
             return self.other - self.one
         return 0.0
 
 
 def inputs_that_differ(one: Estimation, other: Estimation) -> list[Difference]:
-    """Inputs with different values: given, looked up or by default, and what choices and degrees follow from them."""
+    """The inputs with different values: given, looked up, default, or following from choices and degrees."""
     return [d for d in _inputs(one, other) if d.one != d.other]
 
 
@@ -61,7 +61,7 @@ def results(one: Estimation, other: Estimation) -> list[Difference]:
 
 
 def step_parts(one: Estimation, other: Estimation) -> list[Difference]:
-    """The parts whose plain sum is the step's time, of both, the one that changes most first; none that both lack."""
+    """The parts of both step times, the one that changes most first, without parts that both lack."""
     parts = [d for d in results(one, other) if d.name in STEP_PARTS and (d.one or d.other)]
     return sorted(parts, key=lambda d: -abs(d.change))
 
@@ -81,7 +81,7 @@ def _inputs(one: Estimation, other: Estimation) -> Iterator[Difference]:
 
 
 def kind_of_input(name: str, category: str | None) -> str:
-    """Whose input it is: the model's, the mapping's, the system's, the accelerator's, the experiment's, or a formula's."""
+    """The kind of an input: model, mapping, system, accelerator, experiment, or formulas."""
     return "experiment" if name in EXPERIMENT else KINDS.get(category or "", "formulas")
 
 

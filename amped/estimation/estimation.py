@@ -1,4 +1,4 @@
-"""The estimate of one configuration: every result of the contract, and how it came to be."""
+"""The estimate of one configuration: all its results, and the formulas behind them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MAPPING_ECHO = (
     *(f"{place}_node_{kind}_parallel_degree" for kind in PARALLELISMS for place in ("intra", "inter")),
     "scale_up_domain_size", "number_of_used_fast_domain_places",
 )  # fmt: skip
-# For reports: lists of operators and collectives, and what they are compared with.
+# Details for reports: lists of operators and collectives, and what they are compared with.
 DETAILS = (
     "matrix_peak_flop_rate", "memory_capacity", "memory_bandwidth", "model_flops_per_accelerator",
     "hardware_flops_per_accelerator", "context_collectives", "tensor_collectives", "expert_collectives",
@@ -69,7 +69,7 @@ DETAILS = (
     "embedding_activation_bytes", "output_head_activation_bytes", "communication_rounds", "layers", "kind_activations",
     "microbatches_per_flush", "pipeline_flushes_per_step",
 )  # fmt: skip
-# What one performance model has beside.
+# Details that only one performance model has.
 MODEL_DETAILS = {
     "operators": ("layer_durations", "embedding_durations", "output_head_durations", "optimizer_operators",
                   "optimizer_durations", "bottleneck_stage_layer_passes", "bottleneck_stage_embedding_passes", "bottleneck_stage_output_head_passes",
@@ -114,7 +114,7 @@ class Estimation:
         return self.results.number(name)
 
     def _advice(self, name: str) -> str:
-        """Where to look for a result that there is not."""
+        """Where to look for a result that does not exist."""
         if name in aliases().records:
             return f"amped explain {aliases().records[name]} tells it"
         return did_you_mean(name, [*self.results, *self.choices])
@@ -140,7 +140,7 @@ class Estimation:
 
     @property
     def unread(self) -> Iterator[str]:
-        """Values just given that no formula of this plan reads, by name."""
+        """By name, the values that the user set and that no formula of this plan reads."""
         origins, cells = self.scenario.sources.origins, self.results.cells
         others = {name: o for name, o in origins.items() if name not in cells and name not in self.choices}
         given_now = [name for name, o in others.items() if isinstance(o, Given) and o.where.startswith("--set")]
@@ -150,12 +150,12 @@ class Estimation:
 
     @property
     def uses_kernels(self) -> bool:
-        """Whether the time comes from kernels, and so from a row of kernel efficiencies."""
+        """Whether times come from kernels, and therefore from a row of kernel efficiencies."""
         return "kernel_rates" in self
 
     @cached_property
     def defaults(self) -> dict[str, Formula]:
-        """The coefficients that nobody gave: those with a default and a source that is not plain definition."""
+        """The coefficients that nobody gave: they have a default, and their source is not only a definition."""
         used = {name: formula for name, formula in self.plan.by_name.items() if formula.mark.kind == "parameter"}
         return {
             name: formula
@@ -167,7 +167,7 @@ class Estimation:
 
     @property
     def ground(self) -> Ground:
-        """What the error of this estimate depends on."""
+        """The properties of the configuration that the error of this estimate depends on."""
         rows, fraction = self.scenario.sources.rows, self.choices["matrix_precision"]
         accelerator, software = rows.get(ACCELERATOR), rows.get(MAPPING)
         architecture = str(accelerator.columns.get("architecture") or "") if accelerator else ""
@@ -187,7 +187,7 @@ class Estimation:
         return replace(found, beyond=(*found.beyond, *own))
 
     def to_dict(self) -> dict[str, float | bool | str]:
-        """Name to number, boolean or text: the results, the choices and the mapping, in SI units."""
+        """All results, choices and degrees by name, as numbers in SI units, booleans or texts."""
         shown: dict[str, float | bool | str] = {name: self._plain(name) for name in RESULTS}
         for name in OPTIONAL_RESULTS:
             lacking = self.plan.lacking.get(name)
@@ -201,7 +201,7 @@ class Estimation:
         )
 
     def _uncertainty(self) -> dict[str, float | bool | str]:
-        """The band of the step's time, what it is taken from, and where the configuration lies beyond that."""
+        """The error band of the step's time, its runs, and where the configuration is outside of them."""
         band = self.error_band
         if band is None:
             told = "unknown: the closed form is not validated"
@@ -214,13 +214,13 @@ class Estimation:
         }  # fmt: skip
 
     def _told(self) -> dict[str, float | bool | str]:
-        """What the numbers lean on, and whose memory it is, in words."""
+        """In words: the row of kernel efficiencies, the defaults in use, and the stage whose memory is reported."""
         kernels = {KERNELS: self.scenario.sources.rows[KERNELS].name} if self.uses_kernels else {}
         return {**kernels, "defaults_leaned_on": ", ".join(self.defaults), "fullest_stage": self.fullest_stage}
 
     @property
     def fullest_stage(self) -> str:
-        """The pipeline stage that needs most memory: first, middle or last."""
+        """The pipeline stage that needs the most memory: first, middle or last."""
         stages, place = len(self.results.records("pipeline_stages")), self["fullest_stage_index"]
         return "last" if place == stages - 1 else "middle" if place else "first"
 
@@ -234,7 +234,8 @@ def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
 
     Raises:
         ConfigError: for a list where one value is needed.
-        ResolveError: for missing inputs; MappingError for a mapping that cannot run; EvaluationError for no number.
+        ResolveError: for missing inputs; MappingError for a mapping that cannot run; EvaluationError for a result that
+            is not a finite number.
     """
     with _told_of(scenario):
         scenario = with_layout(scenario)
@@ -243,13 +244,13 @@ def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
 
 
 def _placed(scenario: Scenario, results: Results, kind: type[Kind]) -> Kind:
-    """The estimate with as many places of the fast domain filled as is fastest."""
+    """The estimate with the number of filled places in the fast domain that is fastest."""
     fewer = refilled(scenario, results)
     return kind(scenario, results) if fewer is None else kind(fewer, _checked(fewer, _planned(fewer)))
 
 
 def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind | AmpedError]:
-    """Estimates several configurations, those of one structure in one go; a refusal stands where one is refused."""
+    """Estimates several configurations, those of one structure together; a refused one has its error in its place."""
     found: dict[int, Kind | AmpedError] = {}
     asked: dict[int, tuple[Scenario, Plan]] = {}
     alike: dict[Hashable, list[int]] = {}
@@ -273,13 +274,16 @@ def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind
 
 
 def _structure(scenario: Scenario, chosen: Plan) -> Hashable:
-    """What configurations must have in common to be evaluated in one go."""
+    """A key that is equal for configurations that can be evaluated together."""
     texts = [(name, value) for name in chosen.leaves if isinstance(value := scenario.sources.given[name], str)]
     return chosen.structure, tuple(texts)
 
 
 def _together(asked: Sequence[tuple[Scenario, Plan]]) -> Sequence[Results | None]:
-    """The results of configurations of one structure; none where a formula fails for one, so that each is run alone."""
+    """The results of configurations of one structure.
+
+    If a formula fails for one, all are None and are run one by one.
+    """
     try:
         return run_each([chosen for _, chosen in asked], [scenario.sources.given for scenario, _ in asked])
     except EvaluationError:
@@ -288,7 +292,7 @@ def _together(asked: Sequence[tuple[Scenario, Plan]]) -> Sequence[Results | None
 
 @contextmanager
 def _told_of(scenario: Scenario) -> Iterator[None]:
-    """Says of a refusal which config it is about."""
+    """Adds the name of the config to an error."""
     try:
         yield
     except AmpedError as error:
@@ -314,7 +318,7 @@ def _planned(scenario: Scenario) -> Plan:
 
 
 def _checked(scenario: Scenario, chosen: Plan, found: Results | None = None) -> Results:
-    """The results of a plan, run here unless they were found before; no broken rule, and no result that is no number."""
+    """The results of a plan, run here unless they are known; refuses broken rules and results that are not finite."""
     with _told_of(scenario):
         results = run(chosen, scenario.sources.given) if found is None else found
         problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
@@ -325,7 +329,7 @@ def _checked(scenario: Scenario, chosen: Plan, found: Results | None = None) -> 
 
 
 def _disagreements(scenario: Scenario, results: Results) -> Iterator[Problem]:
-    """AMPeD's names that must have the value of another."""
+    """Reports AMPeD's names whose value differs from that of the quantity that they name."""
     for name, (value, where) in scenario.sources.equals.items():
         if name not in results.cells:
             raise ConfigError(f"'{name}' is not computed here", file=scenario.label)

@@ -1,4 +1,7 @@
-"""The step of an estimate, executed pass by pass: per-stage times and bytes from the formulas, order from the schedule."""
+"""The step of an estimate, executed pass by pass.
+
+The times and bytes are those of formulas, the order is the schedule's.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,23 @@ from amped.theory.schedules.orders import SCHEDULES
 from amped.theory.schedules.timeline import Timeline, Work, executed
 from amped.theory.stage_records import on
 
-# Layers of each kind, for each stage and each of its chunks.
+# The layers of each kind, for each stage and each of its chunks.
 Layers = Sequence[Sequence[Sequence[float]]]
-# Passes of a step that are executed in reasonable time, some seconds for a million.
+# The most passes of a step that are executed; a million take some seconds.
 MOST_PASSES = 3_000_000
 
 
 @dataclass(frozen=True)
 class ExecutedStep:
-    """A step as it ran, and what follows when its last pass is done.
+    """An executed step, and what follows after its last pass.
 
     Attributes:
-        timeline: the passes and hand-overs of every stage, until the pipeline is emptied.
-        flushes: how often that is in a step.
-        sizes: bytes that a micro-batch keeps, for each chunk of each stage.
-        reduction_time: seconds of data-parallel communication that nothing hides, behind the last pass.
-        optimizer_time: seconds of the optimizer's step after it.
-        estimated_time: the step time of the closed form.
+        timeline: the passes and transfers of every stage, until the pipeline is empty.
+        flushes: how often the pipeline is emptied in a step.
+        sizes: the bytes that a micro-batch keeps, for each chunk of each stage.
+        reduction_time: seconds of exposed data-parallel communication, after the last pass.
+        optimizer_time: seconds of the optimizer after that.
+        estimated_time: the step time of the estimate's equations.
     """
 
     timeline: Timeline
@@ -39,12 +42,12 @@ class ExecutedStep:
 
     @property
     def step_time(self) -> float:
-        """Seconds of the step as it ran."""
+        """The seconds of the executed step."""
         return self.timeline.makespan * self.flushes + self.reduction_time + self.optimizer_time
 
     @property
     def deviation(self) -> float:
-        """How much longer the step ran than the closed form has it, as a share of that."""
+        """How much longer the executed step takes than the estimate says, as a share of the estimate."""
         return self.step_time / self.estimated_time - 1
 
 
@@ -52,7 +55,7 @@ def executed_step(e: Estimation) -> ExecutedStep:
     """Executes the step of an estimate.
 
     Raises:
-        MappingError: for a step of too many passes.
+        MappingError: for a step with too many passes.
     """
     stages, microbatches = int(e["pipeline_parallel_degree"]), int(e["microbatches_per_flush"])
     chunks, flushes = int(e["chunks_per_stage"]), int(e["pipeline_flushes_per_step"])
@@ -74,7 +77,7 @@ def executed_step(e: Estimation) -> ExecutedStep:
 
 
 def _layers(e: Estimation, stages: int, chunks: int) -> Layers:
-    """Layers of each kind in each chunk of each stage."""
+    """The layers of each kind in each chunk of each stage."""
     if "pipeline_layout" in e.results.cells:
         return [share.chunks for share in e.results.records("pipeline_layout")]
     ends = [e["first_stage_layers"], *[e["middle_stage_layers"]] * (stages - 2), e["last_stage_layers"]]
@@ -82,13 +85,13 @@ def _layers(e: Estimation, stages: int, chunks: int) -> Layers:
 
 
 def _ends(e: Estimation, layers: Layers, chunks: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Stage and chunk of the embedding, and of the output head."""
+    """The stage and chunk of the embedding, and those of the output head."""
     at_first = SCHEDULES[e.choices["pipeline_schedule"]].first_has_the_output_head
     return (0, 0), (0 if at_first else len(layers) - 1, chunks - 1)
 
 
 def _work(e: Estimation, layers: Layers, chunks: int) -> list[list[Work]]:
-    """Times of the operators of each chunk of each stage."""
+    """The times of the operators of each chunk of each stage."""
     times, (first, last) = e.results.records("pass_times"), _ends(e, layers, chunks)
     return [
         [
@@ -105,7 +108,7 @@ def _work(e: Estimation, layers: Layers, chunks: int) -> list[list[Work]]:
 
 
 def _even_work(e: Estimation, stages: int, chunks: int) -> list[list[Work]]:
-    """Times of AMPeD's closed form, in which all stages are alike."""
+    """The times of AMPeD's closed form, where all stages are alike."""
     share = 1 / (e["number_of_microbatches_per_minibatch"] * chunks)
     waited = sum(e[f"exposed_{kind}_communication_time"] for kind in ("tensor", "context", "expert"))
     forward = e["compute_forward_time"] + waited / e["communication_rounds"]
@@ -114,7 +117,7 @@ def _even_work(e: Estimation, stages: int, chunks: int) -> list[list[Work]]:
 
 
 def _sizes(e: Estimation, layers: Layers, chunks: int) -> list[list[float]]:
-    """Bytes that a micro-batch keeps in each chunk of each stage."""
+    """The bytes that a micro-batch keeps in each chunk of each stage."""
     first, last = _ends(e, layers, chunks)
     embedded, head = e["embedding_activation_bytes"], e["output_head_activation_bytes"]
     kept = [kind.bytes for kind in e.results.records("kind_activations")]

@@ -1,4 +1,4 @@
-"""How a value came to be: the tree of formulas, table rows, given values and defaults behind it."""
+"""The tree of formulas, table rows, given values and defaults behind a value."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from amped.estimation.rules import broken_rules
 
 @dataclass(frozen=True)
 class Explanation:
-    """One quantity: its value, where it comes from, and what it was computed from.
+    """One quantity: its value, its origin, and what it was computed from.
 
     Attributes:
         origin: "given", "table row", "calculated", "default" or "records".
         where: JSON path, table row, or the formula's name and arguments.
-        because: why this alternative, where there were several.
-        repeated: it is explained further up.
-        rows: the records, each with its fields, of the one that is asked for.
-        equation: the lines of the equation in the formula's docstring, where it has one.
+        because: why this alternative was chosen, if there are several.
+        repeated: whether it is explained further up in the tree.
+        rows: for the name that is asked for, its records, each with its fields.
+        equation: the lines of the equation in the docstring of the formula, if it has one.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Explanation:
     equation: str = ""
 
     def __str__(self) -> str:
-        """The first levels as lines; rich and the command line show all of it."""
+        """The first levels of the tree as lines; rich and the command line show all levels."""
         return "\n".join(self._lines(depth=2))
 
     def _lines(self, depth: int) -> Iterator[str]:
@@ -55,7 +55,7 @@ class Explanation:
             yield from (f"  {line}" for line in part._lines(depth - 1))
 
     def walk(self) -> Iterator[Explanation]:
-        """This and everything below it."""
+        """This quantity and everything below it."""
         yield self
         for part in self.parts:
             yield from part.walk()
@@ -91,7 +91,7 @@ def explained(scenario: Scenario, name: str) -> Explanation:
 
 
 def _rows(results: Results, name: str) -> tuple[dict[str, float | str], ...]:
-    """Records as their fields by name."""
+    """Records as dictionaries of their fields."""
     return tuple({field.name: getattr(r, field.name) for field in fields(r)} for r in results.records(name))
 
 

@@ -1,4 +1,4 @@
-"""The compute graph of the forward pass of one layer between the two ends: operators and collectives, and what waits for what."""
+"""The compute graph of the forward pass of a layer between the network's ends: operators and collectives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from amped.theory.records import CONTRACTIONS
 
 @dataclass(frozen=True)
 class Node:
-    """One operation of the forward pass, by kind of operator or of collective, once for a micro-batch.
+    """One operation of the forward pass, an operator or a collective, once for a micro-batch.
 
-    `time` is that of one call; `critical` nodes are those on the longest path.
+    `time` is the time of one call; a `critical` node is on the longest path.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Node:
 
 
 def compute_graph(estimation: Estimation) -> list[Node]:
-    """The forward pass of one layer and both ends, in an order in which it can run."""
+    """The forward pass of one layer and both ends of the network, in an order in which it can run."""
     present, known = dict(_operators(estimation)) | dict(_collectives(estimation)), forward_pass(estimation)
     waits = _nearest({n: dict.fromkeys(_before(n, known, present)) for n in known if n in present})
     critical = _longest(waits, {n: present[n][3] for n in waits})
@@ -56,7 +56,7 @@ def _shape(line: OperatorLine) -> str:
 
 
 def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float, float]]]:
-    """The collectives of the forward pass; some records count those of all passes."""
+    """The collectives of the forward pass; some records count the calls of all passes."""
     for c, time in collectives(estimation):
         if c.group.degree > 1 and c.count > 0:
             detail = f"{c.volume / 1e6:.4g} MB among {c.intra:g} x {c.inter:g}"
@@ -64,7 +64,7 @@ def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, 
 
 
 def _before(name: str, known: Mapping[str, tuple[str, ...]], present: Mapping[str, Any]) -> Iterator[str]:
-    """What a node waits for; where the network has none of it, what that waits for."""
+    """What a node waits for; if the network does not have this, what that would wait for."""
     for before in known[name]:
         if before in present:
             yield before
@@ -73,7 +73,7 @@ def _before(name: str, known: Mapping[str, tuple[str, ...]], present: Mapping[st
 
 
 def _nearest(waits: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """Of the nodes waited for, those that no other of them waits for already; nodes come in an order in which they run."""
+    """Of the nodes that are waited for, those that no other one waits for; nodes are in a possible order."""
     behind: dict[str, set[str]] = {}
     for name, direct in waits.items():
         behind[name] = set().union(direct, *(behind[before] for before in direct))
@@ -82,7 +82,7 @@ def _nearest(waits: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
 
 
 def _longest(waits: Mapping[str, tuple[str, ...]], times: Mapping[str, float]) -> set[str]:
-    """The nodes of the path that takes longest; nodes come in an order in which they run."""
+    """The nodes of the path that takes longest; nodes are in an order in which they can run."""
     ends: dict[str, float] = {}
     for name, direct in waits.items():
         ends[name] = times[name] + max((ends[before] for before in direct), default=0.0)

@@ -1,8 +1,8 @@
-"""The layout of a pipeline before anything is planned: which layers, of which kind, each chunk of each stage has.
+"""The layout of a pipeline, found before anything is planned: how many layers of which kind each chunk has.
 
-What is given is kept: a layout, or a first and a last stage of their own. Layers that divide are shared out evenly.
-Others get the balanced layout: the longest stage as short as it can be, as far as memory allows. A network whose layers
-are all alike, and that divide, needs no layout.
+What the user gives is kept: a layout, or the layers of the first and the last stage. If the layers divide, each chunk
+gets equally many. Otherwise the layout is the balanced one: the longest stage is as short as memory allows. A network
+needs no layout if its layers are all alike and divide.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STAGES, CHUNKS, MIXTURES = "pipeline_parallel_degree", "virtual_pipeline_stages"
 ENDS = ("number_of_first_stage_layers", "number_of_last_stage_layers")
 MODULES = "multi_token_prediction_layers"
 NUMBERS = ("layers", STAGES, CHUNKS, MIXTURES, MODULES)
-# What a trial of the layout gives, by which the balanced one is found.
+# The results of a trial layout from which the balanced layout is found.
 TIMES = ("kind_times", "embedding_time", "output_head_time")
 BYTES = (
     "pipeline_stages", "stage_microbatches_in_flight", "parameter_groups", "kind_parameters", "embedding_parameters",
@@ -41,10 +41,10 @@ Counts = list[list[list[int]]]
 
 
 def laid_out(known: Catalogue, sources: Sources) -> Sources:
-    """The sources with the layout of the stages in them, where there is one.
+    """The sources with the layout of the stages in them, if the pipeline needs one.
 
     Raises:
-        MappingError: for a layout or a pattern that does not add up, or kinds of layers that a user chose.
+        MappingError: for a layout or a pattern with wrong sums, or if the user chose the kinds of layers.
     """
     if (chosen := sources.origins.get(KINDS)) is not None:
         raise MappingError(Problem(f"'{KINDS}' cannot be given: amped finds it", chosen.where, "leave it out"))
@@ -58,7 +58,7 @@ def laid_out(known: Catalogue, sources: Sources) -> Sources:
 
 
 def without_own_layout(sources: Sources) -> Sources:
-    """The sources without a layout that amped found; a given one stays."""
+    """The sources without a layout that amped found; a given layout stays."""
     if LAYOUT in sources.origins:
         return sources
     given, choices = (
@@ -68,7 +68,7 @@ def without_own_layout(sources: Sources) -> Sources:
 
 
 def _numbers(known: Catalogue, sources: Sources) -> Mapping[str, int] | None:
-    """Layers, stages and chunks; None where they are not known, or no whole numbers, which the estimate tells."""
+    """The numbers of layers, stages and chunks; None if they are unknown or not whole, which the estimate reports."""
     try:
         results = run(plan(known, NUMBERS, sources), sources.given)
     except ResolveError:
@@ -85,18 +85,18 @@ def _is_unlike(sources: Sources, choices: Mapping[str, str], numbers: Mapping[st
 
 
 def _is_uneven(sources: Sources, numbers: Mapping[str, int]) -> bool:
-    """Whether a layout is given, or is needed because the layers of some stage do not divide into its chunks."""
+    """Whether a layout is given, or needed because the layers of some stage do not divide into its chunks."""
     ends = [int(sources.given[name]) for name in ENDS if name in sources.given]
     if not ends or numbers[STAGES] < 2:
         return sources.given.get(LAYOUT) is not None or numbers["layers"] % (numbers[STAGES] * numbers[CHUNKS]) > 0
     between, others = numbers["layers"] - sum(ends), numbers[STAGES] - len(ends)
     if min(*ends, between) < 0 or between % max(others, 1) or (not others and between):
-        return False  # a rule tells what is wrong with them
+        return False  # a rule reports what is wrong with them
     return any(layers % numbers[CHUNKS] for layers in (*ends, between // max(others, 1)))
 
 
 def _patterned(sources: Sources, numbers: Mapping[str, int]) -> Sources:
-    """The sources with as many mixtures as the pattern has."""
+    """The sources with the number of mixture layers that the pattern has."""
     pattern = sources.choices.get(PATTERN)
     if pattern is None:
         return sources
@@ -109,7 +109,7 @@ def _patterned(sources: Sources, numbers: Mapping[str, int]) -> Sources:
 
 @dataclass(frozen=True)
 class _Pipeline:
-    """A pipeline to lay out."""
+    """A pipeline that gets a layout."""
 
     known: Catalogue
     sources: Sources
@@ -119,7 +119,7 @@ class _Pipeline:
     def laid_out(self) -> Sources:
         """The sources with the layout."""
         if self.wanted is not None and self._contradicts(self.wanted):
-            return self.sources  # a rule says what is wrong with it
+            return self.sources  # a rule reports what is wrong with it
         counts = self._counts(self._per_chunk())
         return self._with(counts)
 
@@ -133,7 +133,7 @@ class _Pipeline:
 
     @cached_property
     def wanted(self) -> Layout | None:
-        """The layout that is given."""
+        """The layout that the user gives."""
         text = self.sources.given.get(LAYOUT)
         return None if text is None else Layout(text)
 
@@ -147,7 +147,7 @@ class _Pipeline:
 
     @cached_property
     def chunks(self) -> int:
-        """Chunks of a stage: as the letters list them, else as given."""
+        """The number of chunks of a stage: as the letters list them, else as it is given."""
         if self.wanted is not None and self.wanted.in_letters:
             return max(len(self.wanted.chunks) // self.stages, 1)
         alone = self.stages == self.numbers[CHUNKS] == 1
@@ -155,14 +155,17 @@ class _Pipeline:
 
     @cached_property
     def homes(self) -> list[tuple[int, int]]:
-        """Stage and chunk of each chunk in the order of the network."""
+        """The stage of each chunk and its number there, in the order of the network."""
         pipe = Pipe(self.stages, 1, self.chunks)
         places = {self.schedule.place(pipe, c, s): (s, c) for s in range(self.stages) for c in range(self.chunks)}
         return [places[place] for place in range(len(places))]
 
     @cached_property
     def marks(self) -> list[bool]:
-        """For each layer whether it is a mixture; unless a pattern says so, dense ones come first or every n-th is."""
+        """For each layer whether it is a mixture.
+
+        Without a pattern, every n-th layer is one, or the dense layers come first.
+        """
         layers, mixtures = self.numbers["layers"], int(self.sources.given.get(MIXTURES, self.numbers[MIXTURES]))
         pattern = self.sources.choices.get(PATTERN)
         if pattern is not None:
@@ -177,7 +180,7 @@ class _Pipeline:
         return self.choices["feedforward_kind"] == "mixture" and 0 < sum(self.marks) < len(self.marks)
 
     def _contradicts(self, layout: Layout) -> bool:
-        """Whether a given layout lists other stages or layers than there are; of letters that is told here."""
+        """Whether a given layout lists other stages or layers than there are; for letters, this is an error here."""
         if not layout.in_letters:
             return len(layout.counts) != self.stages or sum(sum(s[0]) for s in layout.counts) != self.numbers["layers"]
         told = [*self._disagreements(layout)]
@@ -188,7 +191,7 @@ class _Pipeline:
         return False
 
     def _disagreements(self, layout: Layout) -> Iterator[str]:
-        """What letters list otherwise than the network and the pipeline have it."""
+        """Where the letters of a layout differ from the network and the pipeline."""
         chunks, every = layout.chunks, "".join(layout.chunks)
         own = self.sources.given.get(CHUNKS)
         if len(chunks) % self.stages or (own is not None and len(chunks) != own * self.stages):
@@ -199,7 +202,7 @@ class _Pipeline:
                 yield f"it lists {every.count(letter)} {letter}, and {name} = {self.numbers[name]}"
 
     def _per_chunk(self) -> list[tuple[int, int]]:
-        """Layers and modules of each chunk in the order of the network."""
+        """The layers and modules of each chunk, in the order of the network."""
         if self.wanted is not None and self.wanted.in_letters:
             return [(chunk.count(LAYER), chunk.count(PREDICTION)) for chunk in self.wanted.chunks]
         layers, places = self.numbers["layers"], self.stages * self.chunks
@@ -213,7 +216,7 @@ class _Pipeline:
         return [(n, (place == places - 1) * self.numbers[MODULES]) for place, n in enumerate(counts)]
 
     def _per_stage(self) -> list[int] | None:
-        """Layers of each stage, where they are given."""
+        """The layers of each stage, if they are given."""
         if self.wanted is not None:
             return [int(sum(stage[0])) for stage in self.wanted.counts]
         first, last = (self.sources.given.get(name) for name in ENDS)
@@ -226,12 +229,12 @@ class _Pipeline:
         return [*([int(first)] if first is not None else []), *between, *([int(last)] if last is not None else [])]
 
     def _in_chunks(self, layers: Sequence[int]) -> list[list[int]]:
-        """Layers of each chunk of each stage: fewer where the ends of the network stand too."""
+        """The layers of each chunk of each stage; chunks with an end of the network get fewer."""
         found = [_dealt(own, self.chunks) for own in layers]
         return [found[0][::-1], *found[1:]] if self.stages > 1 else found
 
     def _counts(self, chunks: Sequence[tuple[int, int]]) -> Counts:
-        """For each stage and chunk the layers of every kind, and the modules."""
+        """For each stage and chunk, the number of layers of every kind, and of modules."""
         found: Counts = [[[] for _ in range(self.chunks)] for _ in range(self.stages)]
         bounds = [0, *accumulate(layers for layers, _ in chunks)]
         for (stage, chunk), start, stop, (_, modules) in zip(self.homes, bounds, bounds[1:], chunks, strict=False):
@@ -240,22 +243,22 @@ class _Pipeline:
         return found
 
     def _balanced(self) -> list[int]:
-        """Layers of each chunk of the balanced layout: by the times and the bytes of a trial that is nearly even."""
+        """The layers of each chunk in the balanced layout, by times and bytes of a trial that is nearly even."""
         places = len(self.homes)
         trial = self._with(self._counts([(n, 0) for n in _dealt(self.numbers["layers"], places)]))
         kinds = [int(self.unlike and mixture) for mixture in self.marks]
         try:
             row = self._timed(trial, kinds)
-        except ResolveError:  # the closed form has no times by kind: layers count alike
+        except ResolveError:  # the closed form has no times by kind: all layers count alike
             row = Row([1.0] * len(kinds), 0.0, 0.0)
         return balanced(row, self.stages, [stage for stage, _ in self.homes])
 
     def _timed(self, trial: Sources, kinds: Sequence[int]) -> Row:
-        """Times of the layers and the ends, and which stages have room."""
+        """The times of the layers and of the ends, and which stages have room for which layers."""
         results = run(plan(self.known, (*TIMES, *BYTES), trial), trial.given)
         whole = [t.forward + t.input_gradient + t.weight_gradient for t in results.records("kind_times")]
         ends = results.number("embedding_time"), results.number("output_head_time")
-        more = self.numbers[MODULES] * whole[-1]  # modules stand beside the head
+        more = self.numbers[MODULES] * whole[-1]  # modules are beside the output head
         values: dict[str, Any] = {
             n: results.records(n) if n in _of_records(self.known) else results.number(n) for n in BYTES
         }
@@ -278,5 +281,5 @@ def _of_records(known: Catalogue) -> frozenset[str]:
 
 
 def _dealt(number: int, parts: int) -> list[int]:
-    """A number in so many parts, nearly equal."""
+    """A number split into nearly equal parts."""
     return [number // parts + (part < number % parts) for part in range(parts)]

@@ -1,4 +1,4 @@
-"""Fewer places of the fast domain, where that is faster: what an estimate tries beside the fullest placement."""
+"""Placements that fill fewer places of the fast domain, which an estimate tries because they may be faster."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ PLACED = tuple(f"intra_node_{kind}_parallel_degree" for kind in PARALLELISMS)
 
 
 def may_leave_places(accelerators: int) -> bool:
-    """Whether degrees that multiply to so many may be placed better in fewer places: those of powers of two nest."""
+    """Whether fewer places may place degrees with this product better; degrees that are powers of two always nest."""
     return accelerators & (accelerators - 1) > 0
 
 
 def fillings(accelerators: int, usable: float) -> tuple[int, ...]:
-    """The numbers of places that are tried: a placement fills a number that divides the run's accelerators."""
+    """The numbers of places that are tried: the divisors of the run's number of accelerators."""
     found = tuple(d for d in divisors(accelerators) if d <= usable)
     return found if may_leave_places(accelerators) else found[-1:]
 
 
 def refilled(scenario: Scenario, results: Results) -> Scenario | None:
-    """The scenario with as many places filled as is fastest; None where all that a run may use are."""
+    """The scenario with the number of filled places that is fastest; None if that is the usual, largest one."""
     accelerators = int(results.number("number_of_accelerators"))
     if FILLED in scenario.sources.given or not may_leave_places(accelerators):
         return None
@@ -51,21 +51,21 @@ def _rules(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _filling(scenario: Scenario, places: float) -> Sources:
-    """The sources with so many places filled."""
+    """The sources with this number of filled places."""
     own = scenario.sources
     chosen = Given(places, places, "the fastest way to fill a fast domain")
     return replace(own, given=own.given | {FILLED: places}, origins=own.origins | {FILLED: chosen})
 
 
 def _asked(scenario: Scenario, names: tuple[str, ...], places: Array) -> Results:
-    """Some quantities for each number of places to fill."""
+    """Some quantities for each number of filled places."""
     sources = scenario.sources
     chosen = plan(scenario.catalogue, names, sources)
     return run(chosen, sources.given, JointAxis({FILLED: places}, worthwhile=0.0), keep=frozenset(names))
 
 
 def _distinct(scenario: Scenario, places: Array, full: tuple[float, ...]) -> Array:
-    """Of some numbers of places those that differ in what lies inside the domain, from each other and from the fullest."""
+    """The numbers of places whose degrees inside the domain differ from one another and from the fullest placement."""
     found = _asked(scenario, PLACED, places)
     inside = zip(*(found.whole(name).tolist() for name in PLACED), strict=True)
     first = dict(reversed([*zip(inside, places.tolist(), strict=True)]))

@@ -1,4 +1,4 @@
-"""What would make a configuration fit: small changes of the mapping, each tried, the smallest that works told."""
+"""What would make a configuration fit in memory: changes of the mapping are tried, and the smallest is given."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TARGETS = ("fits_in_memory", "step_time")
 
 
 def smallest_change(estimation: Estimation) -> str:
-    """The smallest change that makes the configuration fit, in words, or that none of those tried does.
+    """In words: the smallest change that makes the configuration fit, or that no change that was tried does.
 
-    Tried are changes of one parameter, then of two, then larger degrees with all that saves memory; of the changes of
-    one size the fastest is told. What is not changed stays as it is; data parallelism gives way to larger degrees.
+    It tries changes of one parameter, then of two, then larger degrees with all that saves memory; of changes of one
+    size it gives the fastest. All else stays, but the data-parallel degree gets smaller if other degrees get larger.
     """
     for changes in _changes(estimation):
         times = [(time, change) for change in changes if (time := _time_if_it_fits(estimation, change)) is not None]
@@ -36,7 +36,7 @@ def smallest_change(estimation: Estimation) -> str:
 
 
 def _changes(e: Estimation) -> Iterator[list[Change]]:
-    """Changes of one parameter, of two, and then ever larger degrees."""
+    """The changes of one parameter, those of two, and then those with ever larger degrees."""
     largest = min(e["largest_microbatch_size"], e["microbatch_size"] - 1)
     size = next((b for b in range(int(largest), 0, -1) if e["minibatch_size"] % b == 0), None)
     smaller: list[Change] = [{"microbatch_size": float(size)}] if size else []
@@ -46,7 +46,7 @@ def _changes(e: Estimation) -> Iterator[list[Change]]:
     ]
     sharding: list[Change] = [{"zero_stage": float(stage)} for stage in range(int(e["zero_stage"]) + 1, len(SHARDINGS))]
     switches: list[Change] = [{name: 1.0} for name in SWITCHES if name in e and not e[name]]
-    share = float(e["fits_in_host_memory"])  # all, or where the host is full nothing
+    share = float(e["fits_in_host_memory"])  # all, or nothing if the host is full
     offloading: list[Change] = [{name: share} for name in OFFLOADS if e[name] != share]
     single = [*smaller, *recomputing, *sharding, *switches, *offloading]
     yield [*single, *_larger(e, 2, {})]
@@ -65,7 +65,7 @@ def _larger(e: Estimation, factor: int, others: Change) -> list[Change]:
 
 
 def _time_if_it_fits(e: Estimation, change: Change) -> float | None:
-    """The step time with the change, None where it breaks a rule or does not fit."""
+    """The step time with the change; None if it breaks a rule or does not fit."""
     known = e.scenario.catalogue
     try:
         sources = laid_out(known, without_own_layout(_changed(e, change)))
@@ -77,7 +77,7 @@ def _time_if_it_fits(e: Estimation, change: Change) -> float | None:
 
 
 def _changed(e: Estimation, change: Change) -> Sources:
-    """The sources with the change in them, on as many accelerators as before."""
+    """The sources with the change, on the same number of accelerators."""
     own, known = e.scenario.sources, e.scenario.catalogue
     dropped = {name for changed in change for name in known[changed].replaces}
     if any(name.endswith("_parallel_degree") for name in change):

@@ -1,4 +1,4 @@
-"""The rules a mapping breaks, and the nearest values that would keep them: found by asking the same formulas."""
+"""The rules that a mapping breaks, and the nearest values that would keep them; the formulas of the rules find both."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from amped.estimation.laying_out import without_own_layout
 from amped.theory.catalogue import Formula
 from amped.theory.quantity import Mark
 
-# Whole numbers tried on either side of a calculated one.
+# How many whole numbers are tried on either side of a value.
 NEIGHBORHOOD = 8192
 CONSEQUENCES = ("data_parallel_degree", "minibatch_size", "tensor_parallel_rows", "tensor_parallel_columns",
                 "expert_tensor_parallel_degree")  # fmt: skip
-# The rule that tells of each of them itself.
+# For a calculated value that is not whole: the rule that reports it.
 TELLS = {"tensor_parallel_rows": "the_grid_has_the_tensor_degree",
          "tensor_parallel_columns": "the_grid_has_the_tensor_degree"}  # fmt: skip
-# Above this, neighboring whole numbers are no longer told apart.
+# Above this, neighboring whole numbers have the same float64.
 LARGEST_WHOLE = 2.0**52
 
 
 def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
-    """The rules that the mapping breaks, each with its values and the nearest that keep it.
+    """The rules that the mapping breaks, each with its values and the nearest values that keep it.
 
-    A layout that amped found is left out of what is tried: it would be another.
+    A layout that amped itself found is removed first, because it would be another one for other values.
     """
     scenario = replace(scenario, sources=without_own_layout(scenario.sources))
     for name in scenario.catalogue.constraints:
@@ -39,9 +39,9 @@ def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
             continue
         values = {argument: results.number(argument) for argument in formula.arguments if argument in results}
         if not all(np.isfinite(value) for value in values.values()):
-            continue  # the check for numbers that are none tells where that comes from
+            continue  # `check_finite` reports values that are not finite
         if any(values.get(part, 1.0) % 1 and TELLS.get(part) != name for part in CONSEQUENCES):
-            continue  # what does not divide is told by itself
+            continue  # another rule reports what does not divide
         listed = ", ".join(f"{argument} = {value:.10g}" for argument, value in values.items())
         adjusted = _adjusted(formula, scenario)
         told = f"{listed}: {formula.text['summary']}"
@@ -50,7 +50,7 @@ def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
 
 
 def _adjusted(formula: Formula, scenario: Scenario) -> str:
-    """The name to advise on: the one the rule constrains, the given one that stands for it, or the one just set."""
+    """The name to advise on: the one that the rule constrains, the given name that replaces it, or the one just set."""
     adjusted, given = formula.mark.constrains or "", scenario.sources.origins
     twins = sorted(scenario.catalogue[adjusted].replaces & set(formula.arguments))
     set_now = [name for name in (adjusted, *twins, *formula.arguments) if _is_set(scenario, name)]
@@ -58,13 +58,13 @@ def _adjusted(formula: Formula, scenario: Scenario) -> str:
 
 
 def _is_set(scenario: Scenario, name: str) -> bool:
-    """Whether the user has just given the value, beside the config."""
+    """Whether the user set the value in addition to the config."""
     origin = scenario.sources.origins.get(name)
     return isinstance(origin, Given) and origin.where.startswith("--set")
 
 
 def _where(scenario: Scenario, adjusted: str, formula: Formula) -> str:
-    """Where the name to change was given, else one that determines it, else another of the rule."""
+    """Where the name to change was given, else a name that determines it, else another name of the rule."""
     origins, catalogue = scenario.sources.origins, scenario.catalogue
     near = [adjusted, *sorted(catalogue[adjusted].replaces)]
     near += ["pipeline_layout"] * any(
@@ -75,7 +75,7 @@ def _where(scenario: Scenario, adjusted: str, formula: Formula) -> str:
 
 
 def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> str:
-    """The nearest whole values of `adjusted` that keep every rule, else this one; of a choice the others."""
+    """The nearest whole values of `adjusted` that keep every rule, else this rule; for a choice, the other choices."""
     if scenario.catalogue[adjusted].is_selector:
         others = [c for c in scenario.catalogue[adjusted].mark.choices if c != results.plan.choices[adjusted]]
         return f"rule {rule}; choose another {adjusted}: {' or '.join(others)}"
@@ -94,7 +94,7 @@ def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> s
 
 
 def _even_layout(formula: Formula, results: Results) -> str:
-    """For a rule about what a layout lists: the layout nearest to even that has all stages and layers."""
+    """For a rule about a listed layout: the most even layout with all stages and layers, as a text."""
     if not any(argument.startswith("number_of_listed_") for argument in formula.arguments):
         return ""
     stages, layers = (int(results.number(name)) for name in ("pipeline_parallel_degree", "layers"))
@@ -106,7 +106,7 @@ def _even_layout(formula: Formula, results: Results) -> str:
 
 
 def _near(mark: Mark, value: float) -> Array:
-    """The whole values to try around one; the other of two for a flag, all and nothing of a share."""
+    """The whole values to try around a value; for a flag or a share, zero and one."""
     if mark.unit == "boolean" or mark.or_boolean:
         return np.array([0.0, 1.0])
     least = 1.0 if mark.at_least is None else mark.at_least
@@ -114,7 +114,7 @@ def _near(mark: Mark, value: float) -> Array:
 
 
 def _keeping(scenario: Scenario, rules: list[str], adjusted: str, whole: Array) -> Array:
-    """Those of the whole values of `adjusted` with which the rules hold, all that follows from it following."""
+    """The whole values of `adjusted` that keep the rules; all that depends on `adjusted` changes with it."""
     sources = replace(scenario.sources, given=scenario.sources.given | {adjusted: 1.0})
     try:
         chosen = plan(scenario.catalogue, rules, sources)

@@ -1,4 +1,4 @@
-"""Every stage of the pipeline by itself: its layers, what an accelerator of it holds, and how long it works and waits."""
+"""Every stage of the pipeline: its layers, the memory of one of its accelerators, and how long it works and waits."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ class StageLine:
     """One stage.
 
     Attributes:
-        stage: its place, from 0.
-        layers: how many of each kind; of a network of one kind under "layers".
-        ends: the ends of the network that it has: embedding, output head.
-        parameters: those of the network that lie on it, before sharding; a tied embedding counts where it is first.
-        weight_bytes, gradient_bytes, optimizer_state_bytes, activation_bytes, temporary_bytes: of one accelerator.
-        busy_time, idle_time: seconds of a step in which it runs its passes, and in which it waits for other stages.
+        stage: the place of the stage, from 0.
+        layers: the number of layers of each kind; if there is only one kind, it is called "layers".
+        ends: the ends of the network on this stage: embedding, output head.
+        parameters: the network's parameters on this stage, before sharding; a tied embedding counts on its first stage.
+        weight_bytes, gradient_bytes, optimizer_state_bytes, activation_bytes, temporary_bytes: the memory of one
+            accelerator, by use.
+        busy_time, idle_time: seconds of a step in which the stage runs its passes, and in which it waits for others.
     """
 
     stage: int
@@ -44,13 +45,13 @@ class StageLine:
 
     @property
     def bytes(self) -> float:
-        """All that an accelerator of the stage holds."""
+        """All bytes in the memory of an accelerator of the stage."""
         states = self.weight_bytes + self.gradient_bytes + self.optimizer_state_bytes
         return states + self.activation_bytes + self.temporary_bytes
 
 
 def stage_lines(e: Estimation) -> list[StageLine]:
-    """The stages of an estimate, in their order."""
+    """The stages of an estimate, in order."""
     number = int(e["pipeline_parallel_degree"])
     records = {name: e.results.records(name) for name in RECORDS}
     listed = len(records["pipeline_stages"])
@@ -61,7 +62,7 @@ def stage_lines(e: Estimation) -> list[StageLine]:
 
 
 def _times(e: Estimation, stages: tuple[Stage, ...]) -> list[tuple[float, float]]:
-    """Busy and idle time of each stage; of the closed form all are alike."""
+    """The busy time and the idle time of each stage; in the closed form all stages are alike."""
     idle = e["pipeline_bubble_time"]
     if "whole_pass_times" not in e.results.cells:
         waited = idle + e["optimizer_time"] + e["exposed_data_communication_time"]
@@ -88,7 +89,7 @@ def _line(
 
 
 def _layers(e: Estimation, stage: Any) -> dict[str, float]:
-    """Layers of each kind, and modules that predict further tokens where there are any."""
+    """The number of layers of each kind, and of modules that predict further tokens if there are any."""
     names = tuple(KINDS[e.choices["kinds_of_layers"]]) or ("layers",)
     modules = stage.kinds[-1] if len(stage.kinds) > len(names) else had(stage.has_output_head, e[f"{MODULES}_layers"])
     found = dict(zip(names, map(float, stage.kinds), strict=False))
@@ -96,7 +97,7 @@ def _layers(e: Estimation, stage: Any) -> dict[str, float]:
 
 
 def _ends(stage: Any) -> Iterator[str]:
-    """The ends of the network that a stage has."""
+    """The ends of the network on a stage."""
     if had(stage.has_embedding, 1.0):
         yield "embedding"
     if had(stage.has_output_head, 1.0):

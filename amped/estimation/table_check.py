@@ -1,4 +1,4 @@
-"""Checks lookup tables: units, peaks, bandwidths, parameter counts, aliases; every problem with its row and column."""
+"""Checks lookup tables: units, peaks, bandwidths, parameter counts, aliases. Every problem has its row and column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from amped.theory.catalogue import Catalogue
 
 PEAK_TOLERANCE = 0.03
 FLOPS_PER_MAC = 2
-# Columns that name a row, and the table that it is a row of.
+# Columns that name a row, and the table of that row.
 NAMED_ROWS = {
     ACCELERATORS: {KERNELS: KERNELS},
     SYSTEMS: {"accelerator": ACCELERATORS, "scale_up_link": LINKS, "scale_out_link": LINKS},
@@ -28,7 +28,7 @@ NAMED_ROWS = {
 
 
 def table_problems(tables: Tables, known: Catalogue, shipped_too: bool = True) -> Iterator[Problem]:
-    """Everything that is wrong with the rows of all tables, or of all but the shipped ones."""
+    """The problems with the rows of all tables, or of all tables but the shipped ones."""
     checks: dict[str, Callable[[Row], Iterator[Problem]]] = {
         ACCELERATORS: _peak_problems, MODELS: partial(_count_problems, known),
         SYSTEMS: partial(_two_way_problems, tables), KERNELS: partial(_missing_coefficients, tables, known),
@@ -53,7 +53,7 @@ def _where(row: Row, column: str) -> str:
 
 
 def _alias_problems(table: str, rows: list[Row]) -> Iterator[Problem]:
-    """Two rows that go by one name."""
+    """Reports two rows that share a name."""
     owners: dict[str, list[str]] = {}
     for row in rows:
         for name in {plain(n) for n in (row.name, *row.aliases)}:
@@ -68,7 +68,7 @@ def _alias_problems(table: str, rows: list[Row]) -> Iterator[Problem]:
 
 
 def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
-    """Unknown columns, values of the wrong kind, bare numbers where a unit belongs, doubts about nothing."""
+    """Reports unknown columns, values of a wrong kind, numbers without their unit, and doubts about no column."""
     kinds = columns(row.table)
     cells = {column: value for column, value in row.columns.items() if value is not None}
     yield from row_problems(row.table, {row.name: cells}, kinds)
@@ -92,7 +92,7 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
         where = _where(row, "unverified" if told == "doubted" else "fitted")
         yield from (Problem(f"'{c}' is {told} and not there", where) for c in names if c not in row.columns)
     if row.fitted and not row.columns.get("fitted_on"):
-        yield Problem("nobody says on what", _where(row, "fitted"), "name the measurements in 'fitted_on'")
+        yield Problem("is fitted, to unknown data", _where(row, "fitted"), "name the measurements in 'fitted_on'")
     if not row.sources:
         yield Problem("the row has no source", _where(row, "sources"), "say where its facts come from")
 
@@ -106,7 +106,7 @@ def _number(row: Row, column: str, unit: str) -> float | None:
 
 
 def _named_row_problems(row: Row, tables: Tables) -> Iterator[Problem]:
-    """Rows of other tables that a row names are there."""
+    """Reports names of rows that other tables do not have."""
     for column, table in NAMED_ROWS.get(row.table, {}).items():
         named = row.columns.get(column)
         if isinstance(named, str):
@@ -117,14 +117,17 @@ def _named_row_problems(row: Row, tables: Tables) -> Iterator[Problem]:
 
 
 def _missing_coefficients(tables: Tables, known: Catalogue, row: Row) -> Iterator[Problem]:
-    """A row has every coefficient that the last of the shipped rows has."""
+    """Reports coefficients that the last of the shipped rows has and the row lacks."""
     for column in tables.row(KERNELS, ANY_ACCELERATOR).columns:
         if column in known and row.columns.get(column) is None:
             yield Problem("is missing", _where(row, column), f"extend a row that has it, '{ANY_ACCELERATOR}' for one")
 
 
 def _peak_problems(row: Row) -> Iterator[Problem]:
-    """A dense peak is clock · cores · units · MACs · 2 with 16 bits; what is twice that, or four times with 8, is sparse."""
+    """Reports peaks with sparsity. A dense peak in 16 bits is clock · cores · units · MACs · 2.
+
+    Twice that, or four times that in 8 bits, is sparse.
+    """
     parts = [_number(row, "frequency", "Hz")]
     parts += [_number(row, c, "1") for c in ("number_of_cores", "functional_units_per_core", "mac_per_cycle_per_unit")]
     product = float(FLOPS_PER_MAC)
@@ -153,7 +156,7 @@ def _wrong_peak(row: Row, column: str, ratio: float, units: float) -> Problem:
 
 
 def _two_way_problems(tables: Tables, row: Row) -> Iterator[Problem]:
-    """Bandwidths of a system that are twice what the link, or else the accelerator, has per direction."""
+    """Reports bandwidths of a system that are twice those of its link or accelerator, which count one direction."""
     inside = [(LINKS, "scale_up_link", "bandwidth"), (ACCELERATORS, "accelerator", "scale_up_bandwidth")]
     across = [(LINKS, "scale_out_link", "bandwidth")]
     for column, places in (("inter_accelerator_bandwidth", inside), ("bandwidth_per_network_card", across)):
@@ -168,7 +171,7 @@ def _two_way_problems(tables: Tables, row: Row) -> Iterator[Problem]:
 
 
 def _count_problems(known: Catalogue, row: Row) -> Iterator[Problem]:
-    """The parameter count that the row states is the one its shape has."""
+    """Reports a parameter count that differs from the one of the network's shape."""
     stated, sources = row.columns.get("parameters_computed"), Sources()
     if stated is None:
         return
@@ -177,7 +180,7 @@ def _count_problems(known: Catalogue, row: Row) -> Iterator[Problem]:
             if value is not None and column in known and known[column].mark.kind != "records":
                 sources.add(column, LookedUp(read_value(known[column], value), value, row, column))
     except AmpedError:
-        return  # told with its cell
+        return  # the problem is reported for its cell
     try:
         counted = run(plan(known, ("number_of_parameters",), sources), sources.given).number("number_of_parameters")
     except AmpedError as error:

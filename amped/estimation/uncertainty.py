@@ -1,9 +1,9 @@
-"""How far an estimate may be off: the errors of validated runs of the nearest class, and where an estimate leaves them.
+"""How far an estimate may be off: the errors of validated runs like it, and in which respects it is unlike all of them.
 
-The errors come from `validation_residuals.csv`, which `amped validate --residuals` writes: nothing is estimated again. The
-band is that of split conformal prediction: of n errors in order of size, the one that holds 80 % of runs to come if they
-are like those, which is the ceil(0.8 (n + 1))-th. A class with too few runs for that gives way to the next wider one.
-The band is wider for an accelerator without runs, and for what no run has.
+The errors come from `validation_residuals.csv`, which `amped validate --residuals` writes; nothing is estimated again.
+The band is that of split conformal prediction: of n errors in ascending order, the ceil(0.8 (n + 1))-th. It holds 80 %
+of future runs if these are like the validated ones. If a class has too few runs, the next wider class is used. The band
+is wider for an accelerator without runs, and for each property that no run has.
 Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005), section 2.2; Lei et al., J. Am. Stat.
 Assoc. 113 (2018), section 2 (split conformal).
 """
@@ -23,11 +23,11 @@ from amped.base.files import shipped_text
 FILE = "validation_residuals.csv"
 COVERED = 0.8
 LARGE = 128
-# What each thing that no validated run has widens the band by. Leaving each source out in turn, 0.8 of its runs then lie
-# in the band that the others say.
+# The factor by which each property that no validated run has widens the band. With it, if each source is left out in
+# turn, 0.8 of its runs lie within the band that the other sources give.
 WIDENED = 1.1
 DENSE, MIXTURE = "dense", "mixture of experts"
-# Classes from the nearest to the widest: what runs of one have in common.
+# Classes of runs, from the nearest to the widest, each by the properties that its runs share.
 NEAREST = (
     ("accelerator", "software", "experts", "scale"), ("accelerator", "software", "experts"), ("accelerator", "software"),
     ("accelerator", "experts", "scale"), ("accelerator", "experts"), ("accelerator",),
@@ -37,12 +37,14 @@ NEAREST = (
 
 @dataclass(frozen=True)
 class Ground:
-    """What errors depend on, of one configuration.
+    """The properties of a configuration that its error depends on.
 
     Attributes:
-        accelerator, software: rows of their tables, empty where there is none; `generation` the accelerator's.
-        precision: of matrix products.
-        number_of_nodes: servers; `number_of_accelerators` on all of them.
+        accelerator, software: the names of the rows, empty if there is none.
+        generation: the generation of the accelerator.
+        precision: the precision of matrix products.
+        number_of_nodes: the number of servers.
+        number_of_accelerators: the number of accelerators on all servers.
     """
 
     accelerator: str
@@ -57,12 +59,12 @@ class Ground:
 
     @property
     def experts(self) -> str:
-        """Dense or a mixture of experts."""
+        """Whether the network is dense or a mixture of experts, in words."""
         return MIXTURE if self.number_of_experts > 1 else DENSE
 
     @property
     def scale(self) -> str:
-        """One node, several, or very many accelerators."""
+        """One node, several nodes, or very many accelerators, in words."""
         if self.number_of_accelerators > LARGE:
             return f"over {LARGE} accelerators"
         return "one node" if self.number_of_nodes <= 1 else "several nodes"
@@ -70,7 +72,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class Validated:
-    """One validated run: its error of the step's time, predicted / measured - 1, and whether its inputs are known."""
+    """One validated run: its error of the step's time (predicted / measured - 1) and how well its inputs are known."""
 
     id: str
     confidence: str
@@ -83,9 +85,10 @@ class ErrorBand:
     """How far a step's time may be off.
 
     Attributes:
-        error_fraction: the time is between step_time / (1 + e) and step_time * (1 + e) in four runs of five.
-        runs: how many validated runs say so; `alike` what they have in common, from the nearest class with enough.
-        beyond: where the configuration lies beyond what was validated.
+        error_fraction: e; in four runs of five, the time is between step_time / (1 + e) and step_time * (1 + e).
+        runs: the number of validated runs that the band comes from.
+        alike: what these runs have in common; they are the nearest class with enough runs.
+        beyond: in which respects the configuration is outside of what was validated.
     """
 
     error_fraction: float
@@ -122,10 +125,10 @@ def _numbers(run: Validated) -> dict[str, Any]:
 
 
 def error_band(ground: Ground, runs: Sequence[Validated] | None = None) -> ErrorBand:
-    """The band of one configuration, from the runs whose inputs are known.
+    """The error band of one configuration, from the runs whose inputs are known well.
 
-    It never shrinks with ignorance: on an accelerator without runs it is no narrower than on any that has some, and each
-    thing that no validated run has widens it.
+    Less knowledge never makes it narrower: for an accelerator without runs it is at least as wide as for any other, and
+    each property that no validated run has widens it.
     """
     known = [run for run in (validated() if runs is None else runs) if run.confidence != "low"]
     beyond = tuple(_beyond(ground, known))
@@ -140,7 +143,7 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None) -> Error
 
 
 def _widest_of_accelerators(known: Sequence[Validated]) -> float:
-    """The widest band, as a logarithm, of any accelerator with runs enough to have one of its own."""
+    """The widest band (as a logarithm) of all accelerators that have enough runs for a band of their own."""
     by_name: dict[str, list[float]] = {}
     for run in known:
         by_name.setdefault(run.ground.accelerator, []).append(abs(math.log(1 + run.error_fraction)))
@@ -148,13 +151,16 @@ def _widest_of_accelerators(known: Sequence[Validated]) -> float:
 
 
 def conformal_quantile(sizes: Sequence[float], covered: float = COVERED) -> float | None:
-    """The size that holds a share of what is to come; None where there are too few to say. Source: the head of this file."""
+    """The size that is larger than a share of all future errors; None if there are too few.
+
+    Source: see the module's head.
+    """
     place = math.ceil(covered * (len(sizes) + 1))
     return sorted(sizes)[place - 1] if place <= len(sizes) else None
 
 
 def _beyond(ground: Ground, known: Sequence[Validated]) -> Iterator[str]:
-    """What of a configuration no validated run has, of its accelerator or else of its generation or of any."""
+    """The properties that no validated run has, on the same accelerator, else of its generation, else at all."""
     kin = [r.ground for r in known if r.ground.accelerator == ground.accelerator]
     if not kin:
         yield f"no run on {ground.accelerator or 'this accelerator'} was validated"

@@ -1,1 +1,1 @@
-"""The design space: valid mappings on a joint axis, evaluated in blocks, ranked, on one process or on many."""
+"""The search of the design space: valid mappings on a joint axis, evaluated block by block and ranked."""

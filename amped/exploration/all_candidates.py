@@ -1,7 +1,7 @@
-"""Every candidate as columns, block by block, on the way to a file of all of them.
+"""Every candidate as columns, block by block, on its way to a file.
 
-Where other processes evaluate, each writes its part to a file, and who leads takes them in order. So the rows are those
-of one process, in its order and in its blocks, and no process holds more than a block of them.
+If other processes evaluate, each writes its parts to files, and the leading process reads these in order. The rows and
+blocks are therefore those of a run in one process, and no process holds more than one block.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ FEASIBLE, FITS = "feasible", "fits_in_memory"
 
 
 class Keep(Protocol):
-    """Whoever takes every candidate in, block by block, in the process that evaluates, in the order of the space."""
+    """Takes every candidate, block by block, in the order of the space."""
 
     def start(self, kinds: Mapping[str, type]) -> None:
-        """The names of the columns, and whether each has numbers, texts or truths."""
+        """Takes the names of the columns, and whether each holds numbers, texts or booleans."""
 
     def take(self, columns: Mapping[str, Column]) -> None:
-        """The candidates of a block; all columns are of one length, and a name may be missing."""
+        """Takes the candidates of a block. All columns have one length, and a column may be missing."""
 
 
 class Written:
-    """Takes the candidates of one part in, in the process that evaluates it."""
+    """Writes the candidates of one part to a file, in the process that evaluates it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
 
     def start(self, kinds: Mapping[str, type]) -> None:
-        """Who leads knows the columns."""
+        """Does nothing: the leading process knows the columns."""
 
     def take(self, columns: Mapping[str, Column]) -> None:
         """Writes a block."""
@@ -48,7 +48,7 @@ class Written:
 
 @contextmanager
 def written(folder: str, part: int) -> Iterator[Written]:
-    """The file of a part; of one that is evaluated again it begins anew.
+    """The file of a part; if the part is evaluated again, the file begins anew.
 
     Raises:
         FileError: if it cannot be written.
@@ -60,14 +60,17 @@ def written(folder: str, part: int) -> Iterator[Written]:
 
 
 class Spool:
-    """Hands the candidates of finished parts on, in the order of the parts."""
+    """Passes the candidates of finished parts on, in the order of the parts."""
 
     def __init__(self, folder: str, keep: Keep, parts: Iterable[int]) -> None:
         self.folder, self._keep = folder, keep
         self._waiting, self._finished = deque(parts), set[int]()
 
     def finished(self, part: int) -> None:
-        """A part is evaluated: it is handed on, with those that waited for it, as soon as all before it are."""
+        """Takes note of a finished part.
+
+        It is passed on as soon as all parts before it are, with those that waited for it.
+        """
         self._finished.add(part)
         while self._waiting and self._waiting[0] in self._finished:
             path = _file(Path(self.folder), self._waiting.popleft())
@@ -79,10 +82,10 @@ class Spool:
 
 @contextmanager
 def spool(beside: Path | None, keep: Keep, parts: Iterable[int]) -> Iterator[Spool]:
-    """A spool in a folder of its own, which goes with it.
+    """A spool in a temporary folder of its own.
 
     Raises:
-        FileError: if there can be none.
+        FileError: if the folder cannot be made.
     """
     with refusals_told("written", beside or Path(tempfile.gettempdir()), "choose another --output"):
         if beside is not None:

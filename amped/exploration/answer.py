@@ -1,4 +1,4 @@
-"""The answer of an exploration: counts, the best with every result, and what stood in the way of better ones."""
+"""The answer of an exploration: counts, the best candidates with all results, and what prevents better ones."""
 
 from __future__ import annotations
 
@@ -30,32 +30,35 @@ from amped.exploration.search import COLUMNS, Branch, Search
 from amped.exploration.search_space import WHERE_NOTHING_FITS, wholes_of
 
 GIGABYTE = 1e9
-# Candidates above which it is asked whether that is meant.
+# Above this number of candidates, an exploration needs --yes.
 MOST = 20_000_000_000
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """What an exploration found.
+    """The result of an exploration.
 
     Attributes:
-        candidates: mappings whose degrees multiply and divide, times the swept values; of each, step and training time
-            with their parts, throughput, utilization and memory were computed.
-        feasible: those that keep every rule and wish, and fit in memory.
-        removed: for each rule how many candidates break it; under fits_in_memory how many keep every rule and do not fit;
-            under each wish how many of those that fit break it.
-        elapsed_time: seconds.
-        best: the best feasible candidates, every swept parameter and result by name; if there is none, those that lack
-            least memory, each with `missing_memory_bytes`; if memory is not what they lack, the best others.
-        swept: names of the columns that were swept, `units` their canonical units.
-        groups: the best of each group, where groups were asked for, by the group's values as JSON.
-        front: the Pareto front, where one was asked for.
-        nearest: what would beat the best and lacks least memory for it, or else only breaks a wish; if none is feasible,
-            what lacks least memory.
-        objective: what was ranked by; `more` whether more of it is better.
-        histogram: how the feasible candidates lie by the objective: where each bin begins and ends, and how many it has.
-        simple: of the candidates nearly as fast as the best those than which none is as simple and as fast, the simplest
-            first, each with `number_of_mechanisms`.
+        candidates: the number of mappings whose degrees multiply and divide as they must, times the swept values. For
+            each, step and training time with their parts, throughput, utilization and memory were computed.
+        feasible: the number of candidates that keep every rule and wish, and fit in memory.
+        removed: for each rule, how many candidates break it; for fits_in_memory, how many keep every rule and do not
+            fit; for each wish, how many of those that fit break it.
+        elapsed_time: the seconds that the exploration took.
+        best: the best feasible candidates, with every swept parameter and result by name. If there is none, the
+            candidates that lack the least memory, with `missing_memory_bytes`; if they lack no memory, the best of the
+            others.
+        swept: the names of the columns that were swept.
+        units: the canonical units of these columns.
+        groups: the best candidates of each group, by the group's values as JSON, if the user asked for groups.
+        front: the Pareto front, if the user asked for one.
+        nearest: the candidate that would beat the best one and lacks the least memory for it, or else that only breaks
+            a wish; if none is feasible, the candidate that lacks the least memory.
+        objective: the quantity that ranks.
+        more: whether more of the objective is better.
+        histogram: the bins of the objective: where each begins and ends, and how many feasible candidates it has.
+        simple: candidates that are nearly as fast as the best, and for which no other is as simple and as fast; the
+            simplest first, each with `number_of_mechanisms`.
         held: what was not searched, in words.
     """
 
@@ -79,12 +82,12 @@ class Exploration:
 
     @cached_property
     def needs(self) -> str:
-        """What the nearest would need, in words: sought when it is asked for."""
+        """What the nearest candidate would need, in words; it is computed when somebody asks for it."""
         return what_it_needs(self.search, self.nearest) if self.search and self.nearest else ""
 
     @cached_property
     def error_fraction(self) -> float:
-        """The band of the best, and no more than what is looked at: how far its time may be off; zero if that is not known."""
+        """The error band of the best candidate, at most the one in which ties are searched; zero if it is unknown."""
         if self.search is None or not self.simple:
             return 0.0
         asked = asked_again(self.search.scenario.question, settings(self.search, self.best[0]))
@@ -93,7 +96,7 @@ class Exploration:
 
     @cached_property
     def ties(self) -> list[Row]:
-        """Simpler candidates that are as fast as the best within its band, the simplest first."""
+        """Simpler candidates that are as fast as the best one within its error band, the simplest first."""
         most = self.best[0][self.objective] * (1 + self.error_fraction) if self.simple else 0.0
         return [row for row in self.simple if row[self.objective] <= most and row != self.simple[-1]]
 
@@ -103,7 +106,7 @@ class Exploration:
         return list(dict.fromkeys(n for row in self.best for n in row)) or [*self.swept, *COLUMNS]
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The exploration as plain data."""
         told = {"candidates": self.candidates, "feasible": self.feasible, "removed": self.removed,
                 "elapsed_time": self.elapsed_time, "best": self.best, "ties": self.ties, "held": self.held}  # fmt: skip
         fronted = self.search is not None and bool(self.search.front)
@@ -115,17 +118,17 @@ def explored(
 ) -> Exploration:
     """Evaluates every valid mapping of the scenario, part by part.
 
-    Where nothing fits in memory the space is searched that has offload and recomputation of single modules too.
+    If nothing fits in memory, a larger space is searched, with offload and recomputation of single modules.
 
     Args:
-        scenario: the config; its degrees and micro-batch are searched, with what the space has; all else is kept.
+        scenario: the config; its degrees, its micro-batch and the names of the space are searched, all else is kept.
         options: what is searched, and how it is ranked.
-        vary: further swept names, over the lists of the config.
-        run: who evaluates the parts, what is kept of them, and who is told.
+        vary: further swept names, in addition to the lists of the config.
+        run: what evaluates the parts, what is kept of them, and what shows the progress.
 
     Raises:
-        ConfigError: for a sweep that cannot be, or if no mapping multiplies and divides.
-        EvaluationError: for a result that is no number.
+        ConfigError: for an impossible sweep, or if the degrees of no mapping multiply and divide as they must.
+        EvaluationError: for a result that is not a finite number.
     """
     started = time.perf_counter()
     search = searched(scenario, options, vary)
@@ -142,10 +145,10 @@ def explored(
 
 
 def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None) -> Search:
-    """The space to explore; arguments as of `explored`.
+    """The space to explore; the arguments are those of `explored`.
 
     Raises:
-        ConfigError: for a sweep that cannot be, an empty space, or one that takes very long where that is not meant.
+        ConfigError: for an impossible sweep, for an empty space, or for a very large one without `yes`.
     """
     search = Search(Request(scenario.question, _as_tuples(vary or {}), options))
     if search.candidates > MOST and not options.yes:
@@ -154,7 +157,7 @@ def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[o
 
 
 def kinds_of_every(search: Search) -> dict[str, type]:
-    """The columns that a search hands out: swept values, results, and whether all is kept."""
+    """The columns that a search writes for every candidate: swept values, results, whether it fits and is feasible."""
     outer = {name: value for branch in search.branches for name, value in branch.family.cases[0].outer.items()}
     kinds: dict[str, type] = {name: type(outer.get(name, 0.0)) for name in search.swept}
     kinds |= dict.fromkeys(wholes_of(kinds), float)
@@ -163,7 +166,7 @@ def kinds_of_every(search: Search) -> dict[str, type]:
 
 
 def _too_many(search: Search) -> str:
-    """The size of a space, and the time it would take by that of its first part."""
+    """The size of a space, and the time that it would take, estimated from its first part."""
     started, part = time.perf_counter(), next(search.listed())
     search.evaluate(part)
     hours = search.candidates / part.candidates * (time.perf_counter() - started) / 3600
@@ -175,7 +178,7 @@ def _as_tuples(vary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def answer(search: Search, found: Found, started: float) -> Exploration:
-    """What was found in all parts of a search, with every result of the rows that are told."""
+    """The result of all parts of a search, with all results for the rows that are shown."""
     groups = {group: list(found.best[group]) for group in sorted(found.best, key=_in_order)}
     best = groups.pop(ALL, None)
     if best is None:
@@ -202,18 +205,18 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
 
 
 def _held(search: Search) -> str:
-    """What was not searched: as the space says, and what the user set."""
+    """What was not searched, in words: what the space leaves out, and what the user set."""
     own = [*search.sweeps.held, *sorted(name for name in search.sweeps.settled if name not in search.sweeps.beside)]
     return f"{search.space.held}; set: {', '.join(own)}" if own else search.space.held
 
 
 def _in_order(group: str) -> list[tuple[bool, Any]]:
-    """Groups by the values of their names, numbers before texts."""
+    """The key that sorts groups by their values, numbers before texts."""
     return [(isinstance(value, str), value) for value in json.loads(group or "[]")]
 
 
 def _completed(search: Search, ranked: Sequence[Ranked]) -> dict[tuple[int, int], Row]:
-    """By part and cell the rows with every result, computed for all of a branch at once by the same formulas."""
+    """For each part and cell, the row with all results. The rows of a branch are computed together."""
     branch_of = {part.number: part.branch for part in search.parts}
     rows: dict[tuple[int, int], Row] = {}
     for number, branch in enumerate(search.branches):
@@ -247,7 +250,7 @@ def what_it_needs(search: Search, row: Row) -> str:
 
 
 def settings(search: Search, row: Row) -> dict[str, object]:
-    """What to set in the config to have the candidate of a row alone."""
+    """The settings of a config that give the candidate of a row."""
     return {name: row[name] for name in search.swept if name in row}
 
 
@@ -256,7 +259,7 @@ def _memory(search: Search, row: Row) -> Iterator[str]:
         return
     try:
         e = estimated(asked_again(search.scenario.question, settings(search, row)), Estimation)
-    except AmpedError:  # a mapping that only an exploration can say
+    except AmpedError:  # a mapping that no config can describe
         yield "needs more memory"
         return
     lacking = e["memory_per_accelerator_bytes"] - e["available_memory_bytes"]

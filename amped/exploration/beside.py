@@ -1,6 +1,7 @@
-"""Degrees that only some networks and strategies have: those of experts, and the columns of a grid.
+"""Degrees that only some networks and strategies have: those of experts, and the columns of a tensor-parallel grid.
 
-They multiply to nothing, but divide: the experts of a layer, a tensor-parallel group. What divides depends on the row.
+They are not factors of the machine's size; they divide the experts of a layer or a tensor-parallel group. Which values
+divide depends on the row.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from amped.theory.parallelisms import divisors
 
 
 class Needs(Protocol):
-    """A case, as far as it is read here."""
+    """The properties of a case that this file reads."""
 
     @property
     def accelerators(self) -> int:
-        """That train."""
+        """The number of accelerators that train."""
 
     @property
     def experts(self) -> int:
-        """Routed experts of a layer."""
+        """The number of routed experts of a layer."""
 
 
 def searched_beside(experts: int, one_dimension: bool, sweeps: Swept) -> tuple[str, ...]:
-    """Which of these degrees a network of so many experts needs and nobody settles; a grid only has columns to choose."""
+    """The degrees to search for a network with this many experts, without those that the user settles."""
     mixture = experts > 1 or "number_of_experts" in sweeps.axes
     needed = {COLUMNS_OF_GRID: not one_dimension, EXPERT_TENSOR: mixture, EXPERTS: mixture}
     return tuple(name for name, is_needed in needed.items() if is_needed and name not in sweeps.settled)
@@ -38,10 +39,10 @@ def searched_beside(experts: int, one_dimension: bool, sweeps: Swept) -> tuple[s
 def values_beside(
     name: str, cases: Sequence[Needs], case: NDArray[np.intp], columns: Columns, every: bool
 ) -> tuple[NDArray[np.intp], list[Array]]:
-    """The list of values that each row tries, and the lists.
+    """The lists of values, and which list each row tries.
 
-    Tried are expert degrees that divide the experts, expert tensor degrees of one or as many as the rows of the
-    tensor-parallel group (with `every` all that divide them), and columns that divide the group.
+    It tries expert degrees that divide the experts; expert tensor degrees of one and of all rows of the tensor-parallel
+    group (with `every`, all that divide these rows); and columns that divide the group.
     """
     if name == EXPERTS:
         return case, [_divisors(each.experts) for each in cases]
@@ -55,7 +56,7 @@ def values_beside(
 
 
 def most_values(name: str, case: Needs) -> int:
-    """Values of a name that a row of a case tries at most."""
+    """The largest number of values of a name that a row of a case tries."""
     return len(divisors(case.experts if name == EXPERTS else case.accelerators))
 
 

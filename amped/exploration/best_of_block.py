@@ -1,4 +1,7 @@
-"""What is kept of a block of candidates: counts, the best of each group, the front; a few arrays, no loop over candidates."""
+"""What is kept of a block of candidates: counts, the best of each group, the fronts.
+
+It takes array operations, no loops.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +33,18 @@ from amped.exploration.results import (
 from amped.exploration.search_space import wholes_of
 
 MEMORY, AVAILABLE = "memory_per_accelerator_bytes", "available_memory_bytes"
-# Objectives of which a candidate may be as good as another within the band of an estimate.
+# With one of these objectives, candidates within the error band of an estimate count as equally good.
 TIMES = ("training_time", "step_time")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is kept, and by what.
+    """What is kept of the candidates, and how they are ranked.
 
     Attributes:
-        rules: that a mapping must keep; `dividing` the others, whose breaking makes it no candidate.
-        told: columns of a kept row.
+        rules: the rules that a feasible candidate keeps.
+        dividing: the other rules; a tuple that breaks one is not a candidate.
+        told: the columns of a kept row.
         front: the two objectives of a Pareto front, or none.
     """
 
@@ -54,7 +58,7 @@ class Wanted:
 
 
 class Keeper:
-    """What was kept so far of one part; any time is good enough at first."""
+    """What is kept of one part so far. At first, every candidate is good enough."""
 
     def __init__(self, wanted: Wanted, cells: Cells, keep: Keep | None) -> None:
         self.wanted, self.cells, self.keep = wanted, cells, keep
@@ -71,7 +75,7 @@ class Keeper:
         self.least = np.inf
 
     def take(self, results: Results, first: int) -> None:
-        """Takes in a block whose joint rows are counted from `first`."""
+        """Adds a block, whose first joint row has the number `first`."""
         block, wanted = Block(results, self.wanted, self.cells, first), self.wanted
         self.candidates += block.candidates
         self.removed.update(block.removed)
@@ -119,7 +123,7 @@ class Keeper:
 
 
 class Block:
-    """One block, the joint axis last: the masks of its cells, and the cells as rows."""
+    """One block, with the joint axis last: the masks of its cells, and the cells as rows."""
 
     def __init__(self, results: Results, wanted: Wanted, cells: Cells, first: int) -> None:
         self.results, self.wanted, self.cells, self.first = results, wanted, cells, first
@@ -144,7 +148,7 @@ class Block:
         return self.cells.group(slice(self.first, self.first + self.shape[-1]), self.shape)
 
     def best(self, good: Mask, group: Places | None) -> Iterable[tuple[int, Ranked]]:
-        """The best few of the good cells, of each group where there are some, and the group of each."""
+        """The best few of the good cells, for each group, each with its group."""
         cells = np.flatnonzero(good)
         if not len(cells):
             return ()
@@ -154,9 +158,9 @@ class Block:
         return zip(own[order].tolist(), self._ranked(cells[order], values[order], memory[order]), strict=True)
 
     def fronted(self, front: Ranking, cells: Places, one: Array, other: Array) -> Ranking:
-        """A front of two values with some cells of this block: what a known one is as good as goes first.
+        """A front of two values, extended by some cells of this block; at equal values, known candidates stay.
 
-        The first value is that of each of the cells, or of all cells of the block.
+        The array of the first value has an entry for each of the cells, or for all cells of the block.
         """
         x, y = one if one.shape == cells.shape else one.reshape(-1)[cells], other.reshape(-1)[cells]
         if front:
@@ -170,13 +174,13 @@ class Block:
         return front_of([*front, *self._ranked(cells[order], x[order], y[order])])
 
     def mechanisms(self, cells: Places) -> Array:
-        """How many mechanisms the cells use."""
+        """The number of mechanisms that each cell uses."""
         beside, row = np.divmod(cells, self.shape[-1])
         found: Array = self.cells.mechanisms_beside[beside] + self.cells.mechanisms[row + self.first]
         return found
 
     def lacking(self, most: float) -> Iterable[Ranked]:
-        """The best few of those that only lack memory, by what they lack up to a bound."""
+        """The best few of the cells that only lack memory, ranked by the missing memory, which is at most `most`."""
         limits = [
             w.value for w in self.wanted.wishes if w.name == MEMORY and w.comparison in ("<", "<=") and not w.other
         ]
@@ -187,7 +191,10 @@ class Block:
         yield from self._ranked(cells[order], missing[cells[order]], self.objective.reshape(-1)[cells[order]])
 
     def every(self) -> dict[str, Column]:
-        """Every candidate, the joint axis running fastest: swept values, results, and whether all is kept."""
+        """Every candidate; the joint axis runs fastest.
+
+        It has the swept values, the results, whether it fits and is feasible.
+        """
         beside, row = np.divmod(np.arange(self.size), self.shape[-1])
         found = self.cells.columns(row + self.first, beside)
         found |= {whole: found[one] * found[other] for whole, (one, other) in wholes_of(found).items()}
@@ -197,7 +204,10 @@ class Block:
         return found if valid.all() else {name: column[valid] for name, column in found.items()}
 
     def _ranked(self, cells: Places, x: Array, y: Array) -> Iterable[Ranked]:
-        """The cells as rows, ranked by two values; a cell's number counts joint rows, and within them open cells."""
+        """The cells as rows, ranked by two values.
+
+        The cells are numbered along the joint rows, and for each row its open cells.
+        """
         if not len(cells):
             return
         beside, row = np.divmod(cells, self.shape[-1])
@@ -219,26 +229,26 @@ class Block:
         return wish.holds(self.results.spread)
 
     def values(self, objective: Objective) -> Array:
-        """The objective, smaller where it is better."""
+        """The objective of each cell, with a sign that makes it smaller for better candidates."""
         return np.broadcast_to(objective.sign * self.results.spread(objective.name), self.shape)
 
     def whole(self, name: str) -> Array:
-        """A result of each cell."""
+        """A result of each cell, in the shape of the block."""
         return np.broadcast_to(self.results.spread(name), self.shape)
 
     def flat(self, name: str) -> Array:
-        """The same in a row."""
+        """A result of each cell, as one row."""
         return self.whole(name).reshape(-1)
 
     def count(self, mask: Mask) -> int:
-        """How many cells a mask has."""
+        """The number of cells that a mask selects."""
         return int(np.count_nonzero(mask)) * (self.size // mask.size)
 
     def _all(self, masks: Iterable[Mask]) -> Mask:
         return reduce(and_, masks, np.ones((1,) * len(self.shape), dtype=bool))
 
     def _lose(self, name: str, among: Mask, holds: Mask) -> Mask:
-        """Counts those among others that a mask removes."""
+        """Counts the cells of `among` that do not hold, under a name."""
         if not holds.all():
             broken = self.count(among & ~holds)
             if broken:
@@ -246,10 +256,10 @@ class Block:
         return holds
 
     def _check(self, keeps: Mask) -> None:
-        """Refuses results that are no numbers where every rule is kept.
+        """Refuses results that are not finite numbers, for cells that keep every rule.
 
         Raises:
-            EvaluationError: names the first result at fault.
+            EvaluationError: with the first result at fault.
         """
         for name in self.wanted.told:
             data, _ = self.results.cells[name]

@@ -1,4 +1,4 @@
-"""A candidate as a config of its own, complete: `amped estimate` of it gives the same numbers, to the last digit."""
+"""A candidate as a complete config; `amped estimate` gives exactly its numbers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from amped.theory.quantity import CATEGORIES
 
 
 def names_of_winners(count: int) -> list[str]:
-    """Names of the files, in order: best-01.json and so on."""
+    """The names of the files, in order: best-01.json and so on."""
     width = max(2, len(str(count)))
     return [f"best-{rank:0{width}}.json" for rank in range(1, count + 1)]
 
 
 def refuse_taken(folder: Path) -> None:
-    """Winners are not mixed with those of another exploration.
+    """Refuses a folder that holds winners of another exploration.
 
     Raises:
-        ConfigError: if the folder has some, or is none.
+        ConfigError: if the folder has some, or if it is not a folder.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file, not a folder", "choose another --save-best")
@@ -43,7 +43,7 @@ def refuse_taken(folder: Path) -> None:
 
 
 def save_best(asked: Scenario, found: Exploration, folder: Path) -> list[Path]:
-    """Writes each of the best as a config that runs; each is read again and estimated before it is written.
+    """Writes each of the best candidates as a config; before it is written, it is read again and estimated.
 
     Raises:
         FileError: if one cannot be written.
@@ -72,13 +72,13 @@ def _check(asked: Scenario, config: dict[str, Any], row: Row) -> None:
 
 
 def saved_config(asked: Scenario, row: Row, swept: Sequence[str], description: str) -> dict[str, Any]:
-    """The config of one row: what is swept as the row has it, all else as it was asked.
+    """The config of one row: swept names have the row's values, all else stays as it was asked.
 
     Args:
         asked: what was explored.
         row: a row of the answer.
         swept: the names that the row gives; the other names of it are results.
-        description: what the config says of itself.
+        description: the config's description of itself.
     """
     question = asked.question
     own = read_scenario(question.config, _given(asked, row, swept), question.lookup_tables, question.formulas)
@@ -91,7 +91,7 @@ def saved_config(asked: Scenario, row: Row, swept: Sequence[str], description: s
 
 
 def _given(asked: Scenario, row: Row, swept: Sequence[str]) -> dict[str, object]:
-    """What overrides the config: all that did, but what is swept or searched as the row has it."""
+    """The overrides for a row's config: its swept values, and former overrides of names that were not searched."""
     known, named = asked.catalogue, aliases().canonical
     own = {name: row[name] for name in swept if name in row}
     gone = {*own, *SEARCHED, *(other for name in own if name in known for other in known[name].replaces)}
@@ -106,7 +106,7 @@ def _section(own: Scenario, category: str) -> dict[str, Any]:
 
 
 def _entries(own: Scenario) -> dict[str, dict[str, object]]:
-    """Every parameter that does not come with a row of itself; the mapping of the row takes the place of the config's."""
+    """Every parameter that does not come with a row; the row's mapping replaces that of the config."""
     written, sources = own.question.config.entries, own.sources
     gone = {"performance_model", *(set(SEARCHED) - own.question.overrides.keys())}
     found: dict[str, dict[str, object]] = {}
@@ -123,14 +123,14 @@ def _entries(own: Scenario) -> dict[str, dict[str, object]]:
 
 
 def _category(own: Scenario, name: str) -> str:
-    """The section in which the config has a parameter; else that in which it is listed."""
+    """The section where the config has a parameter; else the section where the catalogue lists it."""
     entry = own.question.config.entries.get(name)
     listed = own.catalogue[name].category if name in own.catalogue else None
     return (entry.category if entry is not None else "") or listed or CATEGORIES[-1 if name == KERNELS else 1]
 
 
 def as_written(quantity: Quantity, value: Value, written: object) -> object:
-    """What reads as exactly that value: as it was written, as a plain number, or as a number with its unit."""
+    """What a config reads as exactly that value: the text that was written, a plain number, or one with its unit."""
     unit, bare = quantity.mark.unit, quantity.mark.bare
     if isinstance(value, str):
         return value

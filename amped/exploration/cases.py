@@ -1,4 +1,7 @@
-"""The outer loop: a case for each combination of rows, choices and machines; those of one structure run together."""
+"""The outer loop: a case for each combination of rows, choices and machines.
+
+Cases of one structure are run together.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,13 @@ class Case:
     """One combination of the outer loop.
 
     Attributes:
-        outer: its rows, choices and machine numbers by name.
-        sources: everything that is neither searched nor swept.
-        accelerators, domain: what the mappings fill.
-        context_degrees: that are tried.
-        batches: the global batches.
+        outer: the rows, choices and numbers of the machine that the case is made of, by name.
+        sources: all values that are neither searched nor swept.
+        accelerators, domain: the number of accelerators, and the size of the fast domain, that mappings fill.
+        context_degrees: the context-parallel degrees that are tried.
+        batches: the global batch sizes.
         experts: routed experts of a layer; 1 in a dense network.
-        searched: names that this network or strategy needs and that nobody gave.
+        searched: the names that this network or strategy needs and that nobody gives.
     """
 
     outer: Mapping[str, Value]
@@ -54,15 +57,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Family:
-    """Cases that differ in numbers only: one plan, and one joint axis on which `case` is a variable.
+    """Cases that differ only in numbers: they have one plan, and one joint axis on which `case` is a variable.
 
     Attributes:
-        kinds: the parallelisms that are placed; `every` as in `Space.every_placement`.
-        sources: of the first case; `given` names everything that is given, joint and open variables too.
-        tied: names whose value differs from case to case, with the values.
-        beside: further variables of the joint axis: those that are listed, with their values, and those that some case
-            needs, whose values depend on the row.
-        stages: of the pipeline, where a layout lists them; else 0.
+        kinds: the parallelisms that are placed.
+        every: as `Space.every_placement`.
+        sources: the sources of the first case; its `given` also has the names of joint and open variables.
+        tied: the names whose value depends on the case, with the values.
+        beside: further variables of the joint axis: those that are listed, with their values; and those that some case
+            needs, without values, because these depend on the row.
+        stages: the number of pipeline stages if a layout lists them, else 0.
     """
 
     cases: tuple[Case, ...]
@@ -86,27 +90,27 @@ class Family:
 
     @property
     def placed(self) -> tuple[str, ...]:
-        """The degrees, and how many places of a fast domain they fill where that is searched."""
+        """The degrees, and (if that is searched) the number of filled places of a fast domain."""
         return (*self.degrees, *((FILLED,) if self.fills else ()))
 
     @property
     def fills(self) -> bool:
-        """Whether some case may be faster with places of its fast domain left empty."""
+        """Whether some case may be faster if places of its fast domain stay empty."""
         given = FILLED in self.cases[0].sources.given
         return not (self.every or given) and any(may_leave_places(case.accelerators) for case in self.cases)
 
     @property
     def told(self) -> tuple[str, ...]:
-        """Those that describe a mapping, in the order in which they are told."""
+        """The names that describe a mapping, in the order in which they are shown."""
         degrees = parts(self.kinds) if self.every else self.placed
         return (*degrees, MICROBATCH, BATCH, *((CHUNKS,) if self.chunks else ()), *self.beside)
 
 
 def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
-    """All cases, those of one structure together.
+    """All cases, grouped by structure.
 
     Raises:
-        AmpedError: for rows that are not there, a machine whose size is not known, no batch size.
+        AmpedError: for rows that do not exist, a machine of unknown size, or a missing batch size.
     """
     every = space.every_placement or bool(set(parts()) & set(sweeps.listed))
     found: dict[object, list[Case]] = {}
@@ -120,7 +124,7 @@ def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
 def _by_layout(
     scenario: Scenario, cases: list[Case], sweeps: Swept, space: Space, every: bool, seen: Seen
 ) -> Iterator[Family]:
-    """The cases whose layers divide evenly together, and each layout of each case by itself."""
+    """One family of the cases whose layers divide evenly, and one family for each layout of each case."""
     known, even, laid = scenario.catalogue, list[Case](), list[tuple[Case, Laid]]()
     for case in cases:
         machine = (case.accelerators, case.domain, case.experts)
@@ -136,7 +140,7 @@ def _by_layout(
 
 
 def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:
-    nodes = {name: values for name, values in sweeps.machines.items() if name == NODE}  # each has a domain of its own
+    nodes = {name: values for name, values in sweeps.machines.items() if name == NODE}  # each has its own fast domain
     outer: dict[str, tuple[object, ...]] = {**sweeps.rows, **sweeps.choices, **nodes}
     sizes = {name: values for name, values in sweeps.machines.items() if name not in nodes}
     numbers = dict(zip(sizes, np.array(list(product(*sizes.values())), dtype=np.float64).T, strict=False))
@@ -150,7 +154,7 @@ def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:
 def _cases_of(
     asked: Scenario, own: Mapping[str, Value], numbers: Columns, sweeps: Swept, space: Space
 ) -> Iterator[Case]:
-    """The cases of all machines, whose sizes are computed together."""
+    """The cases of all machines; the sizes of the machines are computed together."""
     known = asked.catalogue
     replaced = {other for name in numbers for other in known[name].replaces}
     given = {n: v for n, v in asked.sources.given.items() if n not in replaced} | dict.fromkeys(numbers, 0.0)
@@ -199,7 +203,7 @@ def _family(cases: tuple[Case, ...], sweeps: Swept, space: Space, every: bool) -
 
 
 def _chunks(cases: tuple[Case, ...], sweeps: Swept) -> tuple[float, ...]:
-    """Chunks that may divide the layers of a stage: whatever divides the layers."""
+    """The numbers of chunks that may divide the layers of a stage: all divisors of the number of layers."""
     layers = {case.sources.given["layers"] for case in cases if "layers" in case.sources.given}
     layers |= set(sweeps.axes.get("layers", ()))
     return tuple(float(d) for d in sorted({d for number in layers for d in divisors(int(number))}))

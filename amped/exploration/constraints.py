@@ -1,4 +1,7 @@
-"""Wishes of the user: `memory_per_accelerator_bytes < 70 GB and tensor_parallel_degree <= 8`. Parsed, never evaluated."""
+"""Wishes of the user, such as `memory_per_accelerator_bytes < 70 GB and tensor_parallel_degree <= 8`.
+
+They are parsed, never evaluated as code.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from amped.theory.catalogue import Catalogue
 
 COMPARISONS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater,
                "==": np.equal, "!=": np.not_equal}  # fmt: skip
-# What makes a comparison that of its sides exchanged.
+# For each comparison, the one that means the same with its sides exchanged.
 TURNED = str.maketrans("<>", "><")
 _WISH = re.compile(r"\s*([^<>=!]*[^<>=!\s])\s*(<=|>=|==|!=|=|<|>)\s*([^<>=!\s][^<>=!]*?)\s*")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -27,7 +30,7 @@ LONGEST = 1000
 
 @dataclass(frozen=True)
 class Wish:
-    """One comparison of a quantity with a value in its canonical unit, with another quantity, or of a choice with a text."""
+    """One comparison: of a quantity with a value in canonical units or another quantity, or of a choice with a text."""
 
     name: str
     comparison: str
@@ -37,16 +40,16 @@ class Wish:
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """The names of the numbers that it compares."""
+        """The names of the numbers that the wish compares."""
         return () if isinstance(self.value, str) else tuple(name for name in (self.name, self.other) if name)
 
     def holds(self, of: Callable[[str], Any]) -> Mask:
-        """Where it is fulfilled; `of` gives the values of a quantity."""
+        """Where the wish is fulfilled; `of` gives the values of a quantity."""
         holds: Mask = COMPARISONS[self.comparison](of(self.name), of(self.other) if self.other else self.value)
         return holds
 
     def chosen(self, choice: str) -> bool:
-        """Whether a choice fulfills it."""
+        """Whether a choice fulfills the wish."""
         return (choice == self.value) == (self.comparison == "==")
 
 
@@ -54,7 +57,7 @@ def read_wishes(texts: Iterable[str], catalogue: Catalogue) -> tuple[Wish, ...]:
     """The comparisons of all texts.
 
     Raises:
-        ConfigError: for another form, unknown names, values of another unit, wishes that contradict: all at once.
+        ConfigError: for texts of another form, unknown names, wrong units and contradictory wishes, all at once.
     """
     found: list[Wish] = []
     problems: list[Problem] = []
@@ -114,9 +117,12 @@ def _value(catalogue: Catalogue, name: str, comparison: str, text: str) -> float
 
 
 def _contradict(wishes: list[Wish]) -> bool:
-    """Whether no value fulfills all: none of those compared with, none between two neighbors, none beyond."""
+    """Whether no value fulfills all wishes.
+
+    It tries the values in the wishes, one between each two neighbors, and one on either side of all.
+    """
     if isinstance(wishes[0].value, str):
-        options = {str(w.value) for w in wishes} | {""}  # the empty text stands for every other choice
+        options = {str(w.value) for w in wishes} | {""}  # the empty text stands for all other choices
         return not any(all(w.chosen(o) for w in wishes) for o in options)
     ends = np.unique([float(w.value) for w in wishes])
     tried = np.concatenate([ends, (ends[1:] + ends[:-1]) / 2, [-np.inf, np.inf]])

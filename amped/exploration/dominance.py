@@ -1,8 +1,8 @@
-"""Values of a policy that are not tried, as another value is shown to be as good in every candidate.
+"""Values of a policy that are not tried, because another value is shown to be as good in every candidate.
 
-A step is a sum of times, of which each message is hidden behind no more computation than there is. So it never gets
-shorter where a kernel takes longer; nor does memory get smaller where a layer keeps more. Of two values of a policy, one
-with which no pass of a layer takes longer and no layer keeps more therefore leads to no slower and no larger step.
+A step is a sum of times, where computation hides at most its own time of messages. A step therefore never gets shorter
+if a kernel takes longer, and memory never gets smaller if a layer keeps more. If with one of two values no pass of a
+layer takes longer and no layer keeps more, this value makes a step neither slower nor larger.
 Source: definition; `tests/exploration/test_twin.py` compares both values of many mappings.
 """
 
@@ -21,27 +21,27 @@ from amped.exploration.constraints import Wish
 from amped.exploration.objectives import Objective
 from amped.theory.catalogue import Catalogue
 
-# Policies that change attention alone: what is below is all that follows from them in a layer.
+# Policies that change only attention. RESPECTS lists all that follows from them in a layer.
 COMPARED = ("flash_attention",)
 RESPECTS = (
     "forward_time_per_layer", "input_gradient_time_per_layer", "weight_gradient_time_per_layer",
     "recomputation_time_per_layer", "attention_core_forward_time_per_layer", "attention_core_gradient_time_per_layer",
     "kept_activation_bytes_per_layer", "recomputed_layer_bytes", "working_gradient_bytes",
 )  # fmt: skip
-# Policies that only hide messages: of what is hidden, `overlap_slowdown_fraction` (at most all of it) is lost again.
+# Policies that only hide messages. Of the hidden time, `overlap_slowdown_fraction` (at most all of it) is lost again.
 HIDING = {
     "overlap_data_communication": {
         "overlapped_gradient_communication_time", "overlapped_weight_communication_time",
         "hidden_data_communication_time", "exposed_data_communication_time",
     },
 }  # fmt: skip
-# What only grows with these, and what only shrinks.
+# Results that can only grow with longer times and more bytes, and results that can only shrink.
 GROW = ("training_time", "step_time", "cost", "memory_per_accelerator_bytes")
 SHRINK = ("tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "model_flops_utilization")
 
 
 class Dominance:
-    """Which policies have values that need not be tried, for what is asked for."""
+    """For what the user asks: which policies have values that need not be tried."""
 
     def __init__(
         self,
@@ -58,13 +58,13 @@ class Dominance:
             self._asked += [(name, -sign if name == wish.other else sign) for name in wish.quantities]
 
     def _better_where_less(self, policy: str) -> bool:
-        """Whether all that is asked for and follows from a policy is better where times and bytes are less."""
+        """Whether all that is asked for and depends on a policy gets better with less time and fewer bytes."""
         signs, following = {**dict.fromkeys(GROW, 1.0), **dict.fromkeys(SHRINK, -1.0)}, _following(self.chosen, policy)
         return all(signs.get(name) == sign or name not in following for name, sign in self._asked)
 
     @cached_property
     def hiding(self) -> tuple[str, ...]:
-        """The policies that only hide messages: on, no step is longer."""
+        """The policies that only hide messages; if one is on, no step is longer."""
         step = _following(self.chosen, "step_time")
         return tuple(
             policy for policy, hidden in HIDING.items()
@@ -73,12 +73,12 @@ class Dominance:
 
     @cached_property
     def compared(self) -> tuple[str, ...]:
-        """The policies of which a layer's times and bytes tell whether one value is as good as another."""
+        """The policies for which the times and bytes of a layer decide whether one value is as good as another."""
         known = self.chosen.by_name.keys() >= set(RESPECTS)
         return tuple(policy for policy in COMPARED if known and self._better_where_less(policy))
 
     def as_good(self, rows: Columns, axes: Columns, policy: str) -> Mask:
-        """The rows in which the last value of a policy is as good as each other in every respect."""
+        """The rows in which the last value of a policy is in every respect as good as each other value."""
         chosen, place = plan(self.catalogue, RESPECTS, self.family.sources), [*axes].index(policy)
         joint = JointAxis(rows, tied=self.family.tied)
         results = run(chosen, self.family.sources.given, joint, axes, frozenset(RESPECTS))
@@ -91,7 +91,7 @@ class Dominance:
 
 
 def _following(chosen: Plan, name: str) -> set[str]:
-    """A name, and the quantities that follow from it."""
+    """A name, and the quantities that depend on it."""
     found = {name}
     for each, formula in chosen.by_name.items():
         if not found.isdisjoint(formula.arguments):

@@ -1,6 +1,6 @@
-"""What evaluates the parts of an exploration: this process, processes beside it, MPI, or dask; one answer from all.
+"""What evaluates the parts of an exploration: this process, several processes, MPI, or dask; the answer is the same.
 
-Each is a `concurrent.futures.Executor`. What they need beyond amped is imported here, when it is asked for.
+Each is a `concurrent.futures.Executor`. The libraries that they need are imported here, and only when they are used.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from typing import Any
 from amped.base.errors import ConfigError
 from amped.base.extras import from_extra
 
-# Read when a numeric library is loaded: as many workers as cores, each with as many threads, would fight for them.
+# Numeric libraries read these variables when they are loaded. Several workers with several threads each would compete.
 THREADS = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
      "VECLIB_MAXIMUM_THREADS"), "1",
 )  # fmt: skip
-# Seconds that a scheduler has to answer, and to have a worker.
+# How many seconds a scheduler has to answer, and to have a worker.
 PATIENCE = 10
 
 
 def _nothing() -> None:
-    """What a process does first where nobody says what."""
+    """The default for the first work of a process: nothing."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Where the parts are evaluated.
+    """Where the parts of an exploration are evaluated.
 
     Attributes:
-        executor: a name of `ENGINES`; nothing is `processes` where several workers are asked for, else `serial`.
-        workers: how many processes, for `processes`.
+        executor: a name of `ENGINES`; an empty text means `processes` for several workers, else `serial`.
+        workers: the number of processes, for `processes`.
         scheduler: the address of the scheduler, for `dask`.
-        warm_up: what each process of `processes` does first, while the space is laid out here.
+        warm_up: what each process of `processes` does first, while this process prepares the space.
     """
 
     executor: str = ""
@@ -53,13 +53,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class Engine:
-    """An executor that is ready.
+    """An executor that is ready for work.
 
     Attributes:
-        executor: takes the parts.
-        window: how many parts it is given at once.
-        elsewhere: whether it evaluates in another process, which has to ask the same again.
-        lost: what its futures raise when it has lost a part for good; a `BrokenExecutor` it repairs at the next submit.
+        executor: evaluates the parts.
+        window: how many parts it gets at once.
+        elsewhere: whether it evaluates in another process, which must read the question again.
+        lost: the errors of its futures if a part is lost for good. After a `BrokenExecutor` it repairs itself at the
+            next submit.
     """
 
     executor: Executor
@@ -72,7 +73,7 @@ class Serial(Executor):
     """Evaluates in this process, at once."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """A future that is done."""
+        """A future that is already done."""
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -82,13 +83,13 @@ class Serial(Executor):
 
 
 class Renewed(Executor):
-    """Another executor, made anew when one of its workers has died."""
+    """Wraps another executor, and makes it anew when one of its workers has died."""
 
     def __init__(self, new: Callable[[], Executor]) -> None:
         self._new, self._own = new, new()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """A future of the executor that works now."""
+        """A future of the current executor."""
         with _without_interrupt():  # a submit may start workers
             try:
                 return self._own.submit(fn, *args, **kwargs)
@@ -98,39 +99,39 @@ class Renewed(Executor):
                 return self._own.submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the executor that works now."""
+        """Ends the current executor."""
         self._own.shutdown(wait=wait, cancel_futures=cancel_futures)
 
 
 @contextmanager
 def serial(_: Spread) -> Iterator[Engine]:
-    """This process."""
+    """An engine that evaluates in this process."""
     yield Engine(Serial(), 1, elsewhere=False)
 
 
 @contextmanager
 def processes(asked: Spread) -> Iterator[Engine]:
-    """Processes on this machine, started afresh (spawn): nothing is inherited that could make them differ."""
+    """An engine of processes on this machine. They are started afresh (spawn), so that they inherit no differences."""
     number = asked.workers or os.cpu_count() or 1
-    pools: Any = importlib.import_module("concurrent.futures.process")  # it takes a while, and most runs need none
+    pools: Any = importlib.import_module("concurrent.futures.process")  # slow, and rarely needed
     context, before = multiprocessing.get_context("spawn"), set(multiprocessing.active_children())
     with _environment(THREADS):
         pool = Renewed(lambda: pools.ProcessPoolExecutor(number, context, _follow_parent))
         try:
-            for _ in range(number):  # they load while the space is laid out here
+            for _ in range(number):  # they load while this process prepares the space
                 pool.submit(asked.warm_up)
             yield Engine(pool, 2 * number, elsewhere=True)
             pool.shutdown()
         except BaseException:
             for child in set(multiprocessing.active_children()) - before:
-                child.terminate()  # what it evaluates is wanted no more
-            pool.shutdown(cancel_futures=True)  # and waits: Python's own exit writes to a pool that is still closing
+                child.terminate()  # nobody needs its results any more
+            pool.shutdown(cancel_futures=True)  # this waits; Python's exit would write to a closing pool
             raise
 
 
 @contextmanager
 def _without_interrupt() -> Iterator[None]:
-    """Ctrl-C waits, and processes started meanwhile never hear it: not even before they can say so themselves."""
+    """Makes Ctrl-C wait, and hides it from processes that are started meanwhile, from their first moment on."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -142,7 +143,7 @@ def _without_interrupt() -> Iterator[None]:
 
 
 def _follow_parent() -> None:
-    """A worker leaves Ctrl-C to its parent, and ends with it: a parent that is killed can not tell it to."""
+    """Lets a worker ignore Ctrl-C, and end with its parent: a parent that is killed cannot tell it to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -156,7 +157,10 @@ def _end_after(parent: BaseProcess) -> None:
 
 @contextmanager
 def mpi(_: Spread) -> Iterator[Engine | None]:
-    """The processes that `mpirun` started: the first leads and gets an engine, the others evaluate and get None."""
+    """An engine of the processes that `mpirun` started.
+
+    The first one leads and gets it; the others evaluate and get None.
+    """
     futures = from_extra("mpi4py.futures", "mpi", "--executor mpi")
     try:
         world = importlib.import_module("mpi4py.MPI").COMM_WORLD
@@ -179,7 +183,7 @@ def mpi(_: Spread) -> Iterator[Engine | None]:
 
 @contextmanager
 def dask(asked: Spread) -> Iterator[Engine]:
-    """The workers of a dask scheduler, which have amped installed."""
+    """An engine of the workers of a dask scheduler; amped must be installed there."""
     distributed = from_extra("distributed", "dask", "--executor dask")
     if not asked.scheduler:
         raise ConfigError("--executor dask has no scheduler", "give its address: --scheduler tcp://HOST:8786")
@@ -203,14 +207,14 @@ def _slots(client: Any, address: str) -> int:
 
 
 def _client(distributed: Any, address: str) -> Any:
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what goes wrong is told as our own errors
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # errors are reported as amped's own errors
     try:
         importlib.import_module("distributed.comm").get_address_host_port(address)
     except ValueError as error:
         raise ConfigError(f"--scheduler {address!r} is no address: {error}", "for example tcp://HOST:8786") from None
     try:
         return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
-    except OSError:  # a time-out is one
+    except OSError:  # a time-out is an OSError
         raise ConfigError(f"no dask scheduler answers at {address} within {PATIENCE} s",
                           "start one (dask scheduler), or mend --scheduler: tcp://HOST:PORT") from None  # fmt: skip
 
@@ -221,10 +225,12 @@ ENGINES: dict[str, Callable[[Spread], AbstractContextManager[Engine | None]]] = 
 
 
 def opened(asked: Spread) -> AbstractContextManager[Engine | None]:
-    """The engine that is asked for; None in a process that another leads, once that one has finished.
+    """The engine that the options ask for.
+
+    A process that does not lead gets None, after the leading process has finished.
 
     Raises:
-        ConfigError: for options that do not go together; when it is entered, if the engine cannot be had.
+        ConfigError: for options that do not go together; on entry, if the engine cannot be started.
     """
     name = asked.executor or ("processes" if (asked.workers or 1) > 1 else "serial")
     if asked.workers and name in ("mpi", "dask"):
@@ -238,14 +244,14 @@ def opened(asked: Spread) -> AbstractContextManager[Engine | None]:
 
 
 def one_thread_each() -> None:
-    """Holds the numeric libraries of this process to one thread; before they are loaded."""
+    """Limits the numeric libraries of this process to one thread; it must run before they are loaded."""
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
 
 
 @contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Variables that processes started meanwhile find set."""
+    """Sets environment variables for processes that are started meanwhile."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

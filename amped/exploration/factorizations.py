@@ -12,7 +12,7 @@ from amped.theory.parallelisms import divisors
 
 @lru_cache(maxsize=1024)
 def splits(number: int, factors: int) -> Array:
-    """All ordered ways to write a number as a product of so many: a row for each."""
+    """All ordered ways to write a number as a product of this many factors, a row for each."""
     if factors == 1:
         return np.array([[float(number)]])
     rows = [np.insert(splits(number // d, factors - 1), 0, d, axis=1) for d in divisors(number)]
@@ -20,10 +20,9 @@ def splits(number: int, factors: int) -> Array:
 
 
 def fullest(accelerators: int, places: int) -> tuple[int, ...]:
-    """How many of a machine's accelerators mappings may place in one domain: the divisors of the machine that fit.
+    """How many of a machine's accelerators a mapping may place in one domain: the largest divisors that fit.
 
-    Those are left out to which another share of the machine could be added: a domain that is left emptier than it need
-    be wins nothing.
+    A divisor is left out if it divides a larger one that fits: a domain with empty places gains nothing.
     """
     fitting = [d for d in divisors(accelerators) if d <= places]
     return tuple(d for d in fitting if not any(other % d == 0 for other in fitting if other > d))
@@ -31,5 +30,5 @@ def fullest(accelerators: int, places: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def sizes(share: int, largest: float) -> Array:
-    """The micro-batch sizes that divide a replica's share, as a column."""
+    """The micro-batch sizes that divide a replica's share of the batch, as a column."""
     return np.array([d for d in divisors(share) if d <= largest], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The cells of a part: their swept values, and the group of each. Each combination of some swept values has its own best."""
+"""The cells of a part, their swept values, and their groups: each combination of some swept values has its own best."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class OfCases:
-    """A column of which all rows of a case have the same value: the value of each case, and the case of each row."""
+    """A column that is constant within each case: the value of each case, and the case of each row."""
 
     values: Column
     case: Places
@@ -33,10 +33,11 @@ class OfCases:
 
 
 class Cells:
-    """The cells of a part: joint rows, and beside each row a cell for each combination of the open axes.
+    """The cells of a part: for each joint row, one cell for each combination of the open axes.
 
     Attributes:
-        groups: their names; the group of a cell is the sum of that of its row and that of its open cell.
+        groups: the names of the groups; the index of a cell's group is the sum of two indices, its row's and its open
+            cell's.
     """
 
     def __init__(
@@ -51,10 +52,11 @@ class Cells:
     ) -> None:
         """Takes the columns of joint rows, the case of each row, and the open axes.
 
-        `mechanisms` is how many of them each row uses. `each` are names of open axes or of the columns `grouping`, whose values make the groups.
+        `mechanisms` is the number of mechanisms that each row uses. `each` has names of open axes or of columns in
+        `grouping`; their values make the groups.
 
         Raises:
-            ConfigError: for groups by what is not swept.
+            ConfigError: for groups by a name that is not swept.
         """
         unknown = [name for name in each if name not in grouping and name not in axes]
         if unknown:
@@ -71,21 +73,21 @@ class Cells:
         self.groups = [json.dumps([value[name] for name in each]) if each else ALL for value in values]
 
     def _open(self, places: Places) -> dict[str, Column]:
-        """The values of the open axes in cells of theirs."""
+        """The values of the open axes in some open cells."""
         where = np.unravel_index(places, self.grid) if self.grid else ()
         return {name: axis[at] for (name, axis), at in zip(self.axes.items(), where, strict=True)}
 
     def columns(self, rows: Places, places: Places) -> dict[str, Column]:
-        """The swept values of cells, each by its joint row and its place among the open cells."""
+        """The swept values of cells, each given by its joint row and its place among the open cells."""
         return {name: column[rows] for name, column in self.rows.items()} | self._open(places)
 
     def group(self, rows: slice, shape: tuple[int, ...]) -> Places:
-        """The group of each cell of some joint rows, which are the last axis."""
+        """The group of each cell of some joint rows; the rows are the last axis."""
         return self.of_open.reshape(*shape[:-1], 1) + self.of_rows[rows]
 
 
 def _distinct(columns: list[Any], size: int) -> tuple[list[tuple[Any, ...]], Places]:
-    """The distinct combinations of a few columns, and which each row has."""
+    """The distinct combinations of a few columns, and the combination of each row."""
     if not columns:
         return [()], np.zeros(size, dtype=np.intp)
     levels, codes = [], []

@@ -1,7 +1,7 @@
-"""How many values lie in each of many narrow bins: added up block by block, the same whoever adds first.
+"""Counts values in many narrow bins; the counts of blocks can be added in any order.
 
-A bin is what the first sixteen bits of a number tell: its sign, its power of two, and a sixteenth of that octave. So bins
-need no range to be known before, each is as wide as three to six per cent of its values, and there are few at any size.
+The first sixteen bits of a number decide its bin: its sign, its power of two, and a sixteenth of that octave. Therefore
+no range must be known in advance, each bin is as wide as three to six percent of its values, and there are few bins.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ BITS_LEFT, BINS = np.uint64(48), 1 << 16
 
 
 def counted(values: Array) -> NDArray[np.int64]:
-    """How many of the values lie in each of the bins."""
-    positive_zeros = np.ascontiguousarray(values) + 0.0  # the two zeros of floating point are one value
+    """How many of the values lie in each bin."""
+    positive_zeros = np.ascontiguousarray(values) + 0.0  # the two floating-point zeros become one value
     places = positive_zeros.view(np.uint64) >> BITS_LEFT
     return np.bincount(places.astype(np.intp), minlength=BINS)
 
 
 def bins(counts: Mapping[int, int]) -> list[tuple[float, float, int]]:
-    """The bins that have values, from the least on: where each begins and ends, and how many it has."""
+    """The bins that have values, in ascending order: where each begins and ends, and how many values it has."""
     return sorted((*_edges(place), count) for place, count in counts.items())
 
 

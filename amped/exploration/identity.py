@@ -1,4 +1,4 @@
-"""What determines the answer of an exploration, as plain data: two with the same identity have the same findings."""
+"""What determines the findings of an exploration, as plain data; equal identities have equal findings."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from amped.configuring.scenario import Question
 from amped.exploration.request import Options, Request
 from amped.tables.table_files import table_files, user_folders
 
-# Rooms that show and compare, and options that only ask whether it is meant.
+# Rooms that only show and compare, and options that only confirm the user's intention.
 NOT_OF_THE_ANSWER = ("cli", "report", "schema", "validation")
 NOT_OF_THE_IDENTITY = ("yes",)
 
 
 def identity(request: Request) -> dict[str, Any]:
-    """Versions, the code, and everything that was asked, files by a digest of what is in them."""
+    """The versions, the code, and everything that was asked; files are represented by a digest of their content."""
     question, config = request.question, request.question.config
     folders = user_folders(Path(question.lookup_tables) if question.lookup_tables else None)
     files = [(place, file) for place, folder in enumerate(folders) for file in table_files(folder)]
@@ -50,12 +50,12 @@ def identity(request: Request) -> dict[str, Any]:
 
 
 def fingerprint(request: Request) -> str:
-    """The identity in a few letters."""
+    """A short text for the identity."""
     return digest(json.dumps(identity(request), sort_keys=True).encode())
 
 
 def told(request: Request) -> dict[str, Any]:
-    """What makes no difference to the findings, and is needed to ask again and to tell the answer."""
+    """What does not change the findings, but is needed to ask the question again and to show the answer."""
     config, tables = request.question.config, request.question.lookup_tables
     folder = str(Path(tables).resolve()) if tables else None
     return {"label": config.label, "description": config.description, "notices": [*config.notices],
@@ -63,7 +63,7 @@ def told(request: Request) -> dict[str, Any]:
 
 
 def request_of(known: Mapping[str, Any], beside: Mapping[str, Any], formulas: Path | None) -> Request:
-    """The request whose `identity` and `told` these are; formulas are code, and only run where the caller names them."""
+    """The request with this `identity` and this `told`. Formulas are code, which runs only if the caller names it."""
     lookups = {category: (table, row) for category, (table, row) in known["lookups"].items()}
     entries = {name: Entry(**entry) for name, entry in known["config"].items()}
     equals = tuple(Entry(**entry) for entry in known["equals"].values())
@@ -75,10 +75,10 @@ def request_of(known: Mapping[str, Any], beside: Mapping[str, Any], formulas: Pa
 
 
 def portable(request: Request) -> Request:
-    """The same request for another process, which may run in another folder.
+    """The request in a form for another process, which may run in another folder.
 
     Raises:
-        ConfigError: for formulas that live in this process only.
+        ConfigError: for formulas that exist only in this process.
     """
     _digest_of_formulas(request.question)
     tables, formulas = (
@@ -89,7 +89,7 @@ def portable(request: Request) -> Request:
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """`place: what there, what here`, for each place in which two nested mappings differ."""
+    """A text `place: what there, what here` for each place in which two nested mappings differ."""
     one, other = dict(_flat(there)), dict(_flat(here))
     names = [*one, *(name for name in other if name not in one)]
     return [
@@ -113,7 +113,7 @@ def _flat(nested: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
 
 @lru_cache(maxsize=1)
 def code() -> str:
-    """A digest of the code and the tables that findings come from: whoever edits a formula gets other findings."""
+    """A digest of the code and the tables that findings depend on, so that an edited formula gives other findings."""
     package, tables = Path(__file__).resolve().parent.parent, Path(str(resources.files("amped.lookup_tables")))
     files = [
         (path.relative_to(package).as_posix(), path)
@@ -126,7 +126,7 @@ def code() -> str:
 
 
 def digest(content: bytes) -> str:
-    """Few letters that no other content has."""
+    """A short text that practically no other content has."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
@@ -140,7 +140,7 @@ def _digest_of_formulas(question: Question) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value as it comes back from JSON."""
+    """The value in the form that JSON gives back."""
     return json.loads(json.dumps(value, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)))
 
 

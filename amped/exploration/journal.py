@@ -1,7 +1,7 @@
-"""The file of findings: what is asked in its first line, then a line for each part that is finished.
+"""The file of findings: its first line holds the request, and each further line a finished part.
 
-Lines are only ever added, so that a process that is killed leaves all it has finished, and at most a torn last line.
-A checkpoint is such a file, and so is what a shard leaves to be merged.
+Lines are only added. A process that is killed therefore leaves all that it finished, and at most an incomplete last
+line. A checkpoint is such a file, and so is the result of a shard, which is merged later.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from amped.exploration.request import Request
 from amped.exploration.results import Found
 
 FORMAT = "amped findings 1"
-# Seconds between two waits for the disk: a power cut may cost so much, a killed process nothing.
+# Seconds between two waits for the disk. A power cut may lose the parts of so many seconds, a killed process none.
 SYNC_INTERVAL = 1.0
 MOST_DIFFERENCES = 12
 
 
 @dataclass
 class Findings:
-    """What a file holds: its first line, what was found in each part, and where the last whole line ends."""
+    """The content of a file: its first line, the finding of each part, and where the last whole line ends."""
 
     header: Mapping[str, Any]
     found: dict[int, Found] = field(default_factory=dict)
@@ -40,16 +40,16 @@ class Findings:
 
 
 def header(request: Request, parts: int, shard: tuple[int, int]) -> dict[str, Any]:
-    """The first line."""
+    """The first line of a file of findings."""
     scope = {"parts": parts, "shard": f"{shard[0]}/{shard[1]}"}
     return {"format": FORMAT, "asked": plain(identity(request)) | scope, "told": told(request)}
 
 
 def read_findings(path: Path) -> Findings:
-    """What a file of findings holds.
+    """Reads a file of findings.
 
     Raises:
-        FileError: if it cannot be read, is no such file, or is damaged before its last line.
+        FileError: if the file cannot be read, is not a file of findings, or is damaged before its last line.
     """
     with refusals_told("read", path), path.open("rb") as stream:
         return _read(stream, str(path))
@@ -78,7 +78,7 @@ def _read(stream: IO[bytes], file: str) -> Findings:
 
 
 def _line(line: bytes) -> Any:
-    """The JSON of a whole line; None for a torn one."""
+    """The JSON of a whole line; None for an incomplete one."""
     try:
         return json.loads(line) if line.endswith(b"\n") else None
     except ValueError:
@@ -106,7 +106,7 @@ class Journal:
         self.write({"part": part, "seconds": seconds, "found": found.to_dict()})
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Adds a line, whole or not at all."""
+        """Adds a line, as a whole or not at all."""
         line = _written(entry)
         with refusals_told("written", self.path, "what was finished before is in it: make room, then --resume it"):
             try:
@@ -122,17 +122,17 @@ class Journal:
         self._end += len(line)
 
     def sync(self) -> None:
-        """Waits until the disk has it."""
+        """Waits until the lines are on the disk."""
         os.fsync(self._stream.fileno())
         self._synced = time.monotonic()
 
 
 @contextmanager
 def journal(path: Path, top: Mapping[str, Any]) -> Iterator[Journal]:
-    """The file of findings, made with this first line or continued.
+    """Opens the file of findings, which is new and gets this first line, or is continued.
 
     Raises:
-        FileError: if it cannot be written, another run writes to it, or it answers something else.
+        FileError: if it cannot be written, if another run writes to it, or if it belongs to another request.
     """
     with refusals_told("written", path, "choose another file"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -163,10 +163,10 @@ def _continued(stream: IO[bytes], path: Path, top: Mapping[str, Any]) -> Journal
 
 
 def refuse_other(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -> None:
-    """Findings of another question are not mixed in.
+    """Refuses to mix findings of different requests.
 
     Raises:
-        FileError: with what differs.
+        FileError: with all that differs.
     """
     unequal = differences(there, here)
     if unequal:
@@ -177,7 +177,7 @@ def refuse_other(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) 
 
 
 def _lock(stream: IO[bytes], path: Path) -> None:
-    """Keeps other runs off, where the system can."""
+    """Keeps other runs from writing, if the system can do this."""
     try:
         import fcntl
     except ImportError:

@@ -1,7 +1,8 @@
-"""Pipelines whose stages are unlike: a family for each number of stages and chunks, with the layout that an estimate takes.
+"""Pipelines whose stages differ: a family for each number of stages and chunks, with the layout that an estimate takes.
 
-A layout is structure: its stages are gone through pass by pass, and its length is that of the records made of it. So it is
-found before a plan, for one mapping of each number of stages and chunks, and all mappings of the family have it.
+A layout is structure: the schedule goes through its stages pass by pass, and the number of stage records depends on it.
+It is therefore chosen before the plan, for one mapping of each number of stages and chunks; all mappings of the family
+have it.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from amped.exploration.sweep_axes import EXPERTS, Swept
 from amped.theory.catalogue import Catalogue
 from amped.theory.parallelisms import divisors
 
-# Layouts that were found, by what they were found for.
+# Layouts that were found, by the sources that they were found for.
 Seen = dict[str, Sources]
 RECOMPUTATION = "activation_recomputation"
 STAGES = "pipeline_parallel_degree"
-# Stages of a layout, and chunks of all of them together, above which none is searched: passes are gone through one by one.
+# Layouts with more stages, or more chunks in total, are not searched: the schedule goes through all passes one by one.
 MOST_SEARCHED_STAGES, MOST_SEARCHED_CHUNKS = 16, 32
-# The embedding and the output head stand for a layer each.
+# The embedding and the output head count as one layer each.
 SLOTS = 2
 
 
 @dataclass(frozen=True)
 class Laid:
-    """A layout: the stages and chunks that it has, the sources with it in them, and its text."""
+    """A layout: its number of stages and chunks, the sources that contain it, and its text."""
 
     stages: int
     chunks: int
@@ -42,9 +43,10 @@ class Laid:
 def layouts(
     known: Catalogue, sources: Sources, machine: tuple[int, int, int], sweeps: Swept, space: Space, seen: Seen
 ) -> tuple[list[Laid], bool]:
-    """The layouts that are searched, and whether mappings without one are; the machine is its size, domain and experts.
+    """The layouts that are searched, and whether mappings without a layout are searched, too.
 
-    `seen` remembers them for sources that differ in recomputation alone: a layout is found with full recomputation.
+    `machine` is the number of accelerators, the size of the fast domain and the number of experts. `seen` remembers
+    layouts for sources that differ only in recomputation, because a layout is chosen with full recomputation.
     """
     accelerators = machine[0]
     found, even = [], False
@@ -57,7 +59,7 @@ def layouts(
                 continue
             try:
                 laid = _laid_out(known, _example(sources, stages, chunks, machine), seen)
-            except MappingError:  # a layout that is given and has other stages
+            except MappingError:  # the config gives a layout with another number of stages
                 continue
             if LAYOUT not in laid.given:
                 even = True
@@ -70,7 +72,7 @@ def layouts(
 
 
 def _are_alike(sources: Sources, experts: int) -> bool:
-    """Whether all layers are alike and nobody says which stage has which: then those that divide need no layout."""
+    """Whether all layers are alike and the user gives no layout; then numbers of stages that divide need no layout."""
     given = sources.given
     return experts == 1 and "layers" in given and PATTERN not in sources.choices and not given.keys() & {LAYOUT, *ENDS}
 
@@ -84,7 +86,7 @@ def _laid_out(known: Catalogue, example: Sources, seen: Seen) -> Sources:
 
 
 def _chunks(stages: int, sources: Sources, sweeps: Swept, space: Space) -> Iterator[int]:
-    """Chunks of a stage that are tried: powers of two, unless they are listed."""
+    """The numbers of chunks of a stage that are tried: powers of two, or those that are listed."""
     listed = sweeps.listed.get(CHUNKS)
     if stages > MOST_SEARCHED_STAGES and LAYOUT not in sources.given:
         yield from ()
@@ -101,7 +103,7 @@ def _given_chunks(sources: Sources, stages: int) -> float:
 
 
 def _example(sources: Sources, stages: int, chunks: int, machine: tuple[int, int, int]) -> Sources:
-    """The sources of one mapping with so many stages and chunks, by which layers are balanced."""
+    """The sources of one mapping with this number of stages and chunks, for which the layers are balanced."""
     accelerators, domain, experts = machine
     places = accelerators // stages
     own: dict[str, Value] = {

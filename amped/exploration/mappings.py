@@ -1,9 +1,9 @@
-"""The valid mappings of a family, as columns: degrees that multiply to the machine, and what divides.
+"""The valid mappings of a family, as columns: the degrees multiply to the machine, and all that must divide divides.
 
-Divisibility comes before anything else: which tuples keep the rules is asked of the rules' own formulas.
+Divisibility is checked first; the formulas of the rules say which tuples keep them.
 
-A unit is what one case places across domains in one way, or in a few ways inside the fast domain; a chunk is a run of
-units, so that the space is never held whole. Each step multiplies the rows by one more variable and drops those that
+A unit is one case with a few ways to split the degrees inside the fast domain. A chunk is several units in a row, so
+that the space is never in memory as a whole. Each step multiplies the rows by one more variable and drops those that
 break a rule.
 """
 
@@ -29,16 +29,16 @@ from amped.exploration.sweep_axes import BESIDE, MICROBATCHES, SEARCHED, Swept
 from amped.theory.catalogue import Catalogue
 from amped.theory.parallelisms import PLACED as KINDS
 
-# Rows that one chunk starts from, before the micro-batches and the rules.
+# The number of rows of a chunk, before micro-batches and rules.
 CHUNK_ROWS = 32_768
-# The number of a case, and the ways to split its fast domain: a row each.
+# The number of a case, and some ways to split its fast domain, one in each row.
 Unit = tuple[int, Array | None]
-# Rules on these say that degrees multiply and that things divide: what breaks one is no candidate.
+# A rule that constrains one of these says that degrees multiply or divide. A tuple that breaks it is not a candidate.
 DIVIDES = frozenset((*SEARCHED, *BESIDE, BATCH, CHUNKS))
 
 
 class Sieve:
-    """The rules of a family that say what divides, each asked as soon as its variables are there."""
+    """The rules of a family about divisibility; each is checked as soon as the columns that it needs are known."""
 
     def __init__(self, catalogue: Catalogue, family: Family, axes: Columns) -> None:
         self.catalogue, self.family, self.axes = catalogue, family, axes
@@ -51,11 +51,11 @@ class Sieve:
         self._plans: dict[tuple[str, ...], Plan] = {}
 
     def late(self) -> tuple[str, ...]:
-        """The rules that are left for the evaluation."""
+        """The rules that are checked later, in the evaluation."""
         return tuple(name for name in self.needs if name not in self.early)
 
     def keeps(self, columns: Columns, before: Iterable[str]) -> Mask:
-        """Which rows keep the rules that can be asked now and could not with the columns there were before."""
+        """Which rows keep the rules that can be checked now, and could not be checked with the columns before."""
         held, known = set(before), columns.keys() | {CASE}
         ready = tuple(n for n in self.early if self.needs[n] <= known and not (held and self.needs[n] <= held | {CASE}))
         keeps = np.ones(len(columns[CASE]), dtype=bool)
@@ -69,12 +69,12 @@ class Sieve:
         return keeps
 
     def drop(self, name: str, rows: Mask) -> None:
-        """Counts rows that something drops, to tell why a space is empty."""
+        """Counts the rows that a rule drops, for the message about an empty space."""
         if rows.any():
             self.dropped[name] += int(np.count_nonzero(rows))
 
     def kept_values(self, columns: Columns, name: str) -> Array:
-        """The values of an axis with which some row keeps the rules that depend on that axis alone."""
+        """The values of an axis for which at least one row keeps the rules that depend on no other axis."""
         values = self.axes[name]
         rules = tuple(
             n for n, needed in self.needs.items() if name in needed and not (needed & self.axes.keys()) - {name}
@@ -87,12 +87,12 @@ class Sieve:
         return kept
 
     def values(self, names: tuple[str, ...], columns: Columns) -> list[Array]:
-        """The values of some quantities for rows."""
+        """The values of some quantities for each row."""
         results = self._asked(names, columns, {})
         return [np.broadcast_to(results.spread(name), columns[CASE].shape) for name in names]
 
     def _asked(self, rules: tuple[str, ...], columns: Columns, axes: Columns) -> Results:
-        """What the formulas of some rules say of rows, beside an open axis."""
+        """The results of some rules for each row and, if there is one, along an open axis."""
         if rules not in self._plans:
             self._plans[rules] = plan(self.catalogue, rules, self.family.sources)
         joint = JointAxis(columns, tied=self.family.tied)
@@ -107,7 +107,7 @@ class Mappings:
 
     @cached_property
     def chunks(self) -> list[list[Unit]]:
-        """The units of each chunk: each case with some ways to split its fast domain, or where formulas place, each case."""
+        """The units of each chunk: cases, with ways to split their fast domain unless formulas place the degrees."""
         found: list[list[Unit]] = []
         rows = CHUNK_ROWS
         for number, case in enumerate(self.family.cases):
@@ -120,7 +120,7 @@ class Mappings:
         return found
 
     def columns(self, chunk: int) -> Columns:
-        """The mappings of a chunk."""
+        """The mappings of a chunk, by column."""
         units, family = self.chunks[chunk], self.family
         found = [self._degrees(family.cases[case], inner) for case, inner in units]
         degrees = dict(zip(family.degrees, np.ascontiguousarray(np.concatenate(found, axis=1)), strict=True))
@@ -135,7 +135,7 @@ class Mappings:
         return self._counted(self._times(columns, MICROBATCH, which, self._sizes(shares)))
 
     def _values(self, name: str, listed: Sequence[float], columns: Columns) -> tuple[NDArray[np.intp], list[Array]]:
-        """Which list of values each row has for one more variable, and the lists."""
+        """For one more variable: which list of values each row takes, and the lists."""
         if listed:
             return np.zeros(len(columns[CASE]), dtype=np.intp), [np.array(listed, dtype=np.float64)]
         every = self.space.every_placement
@@ -152,12 +152,12 @@ class Mappings:
             yield from (inner[start : start + step] for start in range(0, len(inner), step))
 
     def _most_rows(self, case: Case, inner: Array | None) -> int:
-        """Rows of a unit before any rule is asked."""
+        """The largest number of rows of a unit, before any rule is checked."""
         inside, ways = (1, 1) if inner is None else (int(np.prod(inner[0])), len(inner))
         return ways * len(splits(case.accelerators // inside, len(self.family.kinds))) * self._beside(case)
 
     def _beside(self, case: Case) -> int:
-        """Values that each way to place the degrees is tried with."""
+        """With how many values of other variables each placement of the degrees is tried."""
         chunks = len(self.family.chunks) or 1
         listed = prod(len(values) for values in self.family.beside.values() if values)
         return len(case.batches) * chunks * listed * prod(most_values(name, case) for name in case.searched)
@@ -178,7 +178,7 @@ class Mappings:
         return found
 
     def _filled(self, columns: Columns) -> Columns:
-        """Each row with each way to fill fewer places of its fast domain that places the degrees otherwise."""
+        """Each row with each number of filled places in the fast domain that leads to another placement."""
         if not self.family.fills:
             return columns
         cases = [np.array(fillings(case.accelerators, case.domain), np.float64) for case in self.family.cases]
@@ -188,7 +188,7 @@ class Mappings:
         return of_rows(grown, np.sort(np.unique(told, axis=1, return_index=True)[1]))
 
     def _times(self, columns: Columns, name: str, which: NDArray[np.intp], values: list[Array]) -> Columns:
-        """Each row with each value of one more variable, of the list which it has, less what breaks a rule."""
+        """Each row with each value of one more variable, from its own list; rows that break a rule are dropped."""
         lengths = np.array([len(each) for each in values], dtype=np.intp)
         counts = lengths[which]
         rows = np.repeat(np.arange(len(which)), counts)
@@ -208,13 +208,13 @@ class Mappings:
         return columns if keeps.all() else of_rows(columns, keeps)
 
     def _sizes(self, shares: Array) -> list[Array]:
-        """The micro-batches that divide each share of the batch, or of them those listed."""
+        """The micro-batch sizes that divide each share of the batch."""
         unlimited = MICROBATCH in self.sweeps.listed or MICROBATCHES in self.sweeps.listed
         largest = float("inf") if unlimited else self.space.largest_microbatch
         return [sizes(int(share), largest) if share == int(share) else np.empty(0) for share in shares]
 
     def _counted(self, columns: Columns) -> Columns:
-        """The rows whose number of micro-batches is one of those listed."""
+        """The rows whose number of micro-batches is listed, if it is."""
         if MICROBATCHES not in self.sweeps.listed:
             return columns
         number = columns[BATCH] / columns["data_parallel_degree"] / columns[MICROBATCH]
@@ -222,12 +222,12 @@ class Mappings:
 
 
 def of_rows(columns: Columns, rows: slice | Mask | NDArray[np.intp]) -> dict[str, Array]:
-    """Some rows of columns."""
+    """Some rows of the columns."""
     return {name: column[rows] for name, column in columns.items()}
 
 
 def _needs(rules: Plan, family: Family, variables: set[str]) -> dict[str, set[str]]:
-    """For each rule, the variables that it follows from."""
+    """For each rule, the variables that it depends on."""
     needs: dict[str, set[str]] = {}
     for leaf in rules.leaves:
         needs[leaf] = {CASE} if leaf in family.tied else {leaf} & variables

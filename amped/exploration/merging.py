@@ -1,4 +1,4 @@
-"""Findings of several runs of one exploration, put together: what a job array leaves behind."""
+"""Joins the findings of several runs of one exploration, such as those of a job array."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOST_MISSING = 10
 
 
 def read_shard(text: str) -> tuple[int, int]:
-    """`3/16` as which of how many.
+    """The two numbers of a text such as `3/16`: which shard, of how many.
 
     Raises:
-        ConfigError: for text of another form, or a share that is not there.
+        ConfigError: for a text of another form, or a shard that does not exist.
     """
     share, slash, shares = text.partition("/")
     if not (slash and share.isdecimal() and shares.isdecimal() and 1 <= int(share) <= int(shares)):
@@ -28,15 +28,15 @@ def read_shard(text: str) -> tuple[int, int]:
 
 
 def put_together(paths: Sequence[Path], formulas: Path | None = None) -> tuple[Search, Found, float]:
-    """The search that files of findings are of, what is in all of its parts, and the seconds they took together.
+    """The search that the files are about, the findings of all its parts, and the seconds that they took together.
 
     Args:
         paths: the files, in any order.
-        formulas: the user's own formulas, where there were any: they are code, which no file of findings may name.
+        formulas: the user's own formulas, if there were any: they are code, and a file of findings may not name code.
 
     Raises:
-        FileError: for files of different explorations, or of other code or tables than those here; ConfigError if a
-            part is in none of them.
+        FileError: for files of different explorations, or made with other code or tables than this amped has.
+        ConfigError: if a part is in none of the files.
     """
     files = {path: read_findings(path) for path in paths}
     first, *others = files
@@ -57,12 +57,12 @@ def put_together(paths: Sequence[Path], formulas: Path | None = None) -> tuple[S
 
 
 def _whole(top: Mapping[str, Any]) -> dict[str, object]:
-    """What a first line says was asked, without the shard, in which shards differ."""
+    """The question in the first line of a file, without the shard, in which files may differ."""
     return {name: value for name, value in top["asked"].items() if name != "shard"}
 
 
 def _union(files: dict[Path, Findings]) -> dict[int, Found]:
-    """Every part that is in one of the files."""
+    """Every part that is in at least one of the files."""
     found: dict[int, Found] = {}
     for path, file in files.items():
         for number, own in file.found.items():

@@ -1,4 +1,4 @@
-"""What is best: a quantity, and whether more or less of it is better."""
+"""The objective: a quantity, and whether more or less of it is better."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from amped.theory.catalogue import Catalogue
 
 SHORT = {"memory": "memory_per_accelerator_bytes", "time": "training_time", "mfu": "model_flops_utilization",
          "hfu": "hardware_flops_utilization", "throughput": "tokens_per_second_per_accelerator"}  # fmt: skip
-# What a name ends in (before any `_per_`) of which more is better.
+# The endings of names (before any `_per_`) of which more is better.
 _MORE = re.compile(r"(utilization|efficiency|flop_rate|bandwidth|goodput_fraction|largest_microbatch_size|capacity)")
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A quantity to rank by; `sign` times its value is smaller where it is better."""
+    """A quantity to rank by; `sign` times its value is smaller for better candidates."""
 
     name: str
     sign: float
 
 
 def read_objective(written: str, largest: bool | None, catalogue: Catalogue) -> Objective:
-    """The objective of that name; the sense of the name unless it is said.
+    """The objective with that name; the name decides what is better, unless `largest` does.
 
     Raises:
-        ConfigError: for a name that is no quantity.
+        ConfigError: for a name that is not a quantity.
     """
     name = quantity_named(written)
     names = [
@@ -40,11 +40,11 @@ def read_objective(written: str, largest: bool | None, catalogue: Catalogue) -> 
 
 
 def quantity_named(written: str) -> str:
-    """The canonical name of a quantity that may be written short, as memory."""
+    """The canonical name of a quantity, which may be written in a short form such as "memory"."""
     return SHORT.get(written.casefold(), aliases().canonical(written))
 
 
 def more_is_better(name: str) -> bool:
-    """What the name means: throughput, utilization and rates are better where they are larger."""
+    """Whether the name is one of which more is better: throughput, utilization, rates."""
     stem = name.split("_per_")[0]
     return name.startswith("tokens_per_second") or bool(_MORE.search(stem)) or "flops_utilization" in name

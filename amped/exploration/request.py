@@ -1,4 +1,4 @@
-"""What is asked of an exploration: plain data, enough to ask it again in another process."""
+"""The request of an exploration, as plain data that another process can ask again."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Options:
     """How an exploration searches and ranks.
 
     Attributes:
-        top: how many of the best are kept (of each group).
-        space: which names are searched beside what is swept: a name of `space.SPACES`.
+        top: how many of the best candidates (of each group) are kept.
+        space: which names are searched besides those that are swept: a name of `search_space.SPACES`.
         where: wishes, each a comparison or several joined by "and".
         objective: the quantity to rank by.
-        largest: whether the largest is the best; where None, what the objective's name means.
-        pareto: two quantities whose front is kept beside.
-        each: swept names; each combination of their values has its own best.
-        yes: whether a space that takes very long is explored all the same.
+        largest: whether the largest value is the best; if None, the objective's name decides.
+        pareto: two quantities whose Pareto front is kept, too.
+        each: swept names; each combination of their values has its own best candidates.
+        yes: whether a very large space is explored, too.
     """
 
     top: int = 10
@@ -35,11 +35,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Request:
-    """An exploration, as it was asked; it can be pickled where `question.formulas` is a file or nothing.
+    """The request of an exploration. It can be pickled if `question.formulas` is a file or None.
 
     Attributes:
-        question: the config, what overrides it, tables and formulas.
-        vary: further sweeps, name to values as written.
+        question: the config, the overrides, the tables and the formulas.
+        vary: further sweeps: for each name, its values as they are written.
     """
 
     question: Question

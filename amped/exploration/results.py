@@ -1,6 +1,6 @@
-"""What was found in some parts of a space, small and plain, and how two findings become one.
+"""The finding of some parts of a space, as small plain data; and how two findings become one.
 
-Merging is associative and does not mind the order: whoever evaluates which parts, and when, the answer is the same.
+Merging is associative and commutative: the answer does not depend on who evaluates which part, and when.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
 
-# Names to numbers, booleans, rows and choices.
+# A row of a candidate: its numbers, booleans, table rows and choices by name.
 Row = dict[str, Any]
 ALL = ""
 RANKINGS = ("unfit", "near", "lacking", "simple", "front")
-# How much slower than the best a candidate may be to be looked at as a tie; the band of an estimate is narrower, or cut here.
+# How much slower than the best one a candidate may be to count as a tie; the error band is cut to this.
 NEARLY = 1.5
 
 
 class Ranked(NamedTuple):
-    """A candidate, as it is ranked: by the objective, the memory, and its place, which no other has.
+    """A candidate with the values that rank it: its objective, its memory, and its place, which is unique.
 
     Attributes:
-        objective: smaller where it is better; of a Pareto front the first of its two, and `memory` the other.
-        part, cell: its place in the space.
-        case: its case in the family of its part.
-        row: what is told of it.
+        objective, memory: both are smaller for better candidates. On a Pareto front, they are its two objectives.
+        part, cell: the candidate's place in the space.
+        case: the number of its case in its family.
+        row: the values that are shown for it.
     """
 
     objective: float
@@ -41,22 +41,22 @@ Ranking = tuple[Ranked, ...]
 
 @dataclass(frozen=True)
 class Found:
-    """What was found in some parts.
+    """The finding of some parts.
 
     Attributes:
-        top: how many of the best are kept.
-        candidates: mappings whose degrees multiply and divide, times the swept values.
-        feasible: those that keep every rule and wish, and fit in memory.
-        removed: for each rule, wish and fits_in_memory how many candidates break it.
-        best: the best feasible candidates of each group, the best first; one group `ALL` unless more are asked for.
-        unfit: the best of those that keep every rule of the mapping but do not fit or break a wish.
-        near: of those that only lack memory and would beat every feasible one, those than which none is as good and as small.
-        lacking: where none is feasible, those of `unfit` that only lack memory and lack least of it; their `objective` is
-            what is missing, in bytes.
-        simple: of the feasible candidates that are nearly as fast as the best those than which none is as simple and as
-            fast; their `objective` is the number of mechanisms that they use, their `memory` the true objective.
-        front: the feasible candidates than which none is as good in both objectives.
-        histogram: how many feasible candidates lie in each bin of the objective, by `histogram.py`.
+        top: how many of the best candidates are kept.
+        candidates: the number of mappings whose degrees multiply and divide as they must, times the swept values.
+        feasible: the number of candidates that keep every rule and wish, and fit in memory.
+        removed: for each rule, each wish and fits_in_memory, how many candidates break it.
+        best: the best feasible candidates of each group, in order of rank; without groups, there is one group `ALL`.
+        unfit: the best of the candidates that keep every rule of the mapping, but do not fit or break a wish.
+        near: the Pareto front of objective and memory of those that only lack memory and would beat every feasible one.
+        lacking: if none is feasible, those that only lack memory, and lack the least of it; their `objective` is the
+            missing memory in bytes.
+        simple: the Pareto front of simplicity and speed of those that are nearly as fast as the best; their `objective`
+            is the number of mechanisms that they use, and their `memory` is the true objective.
+        front: the feasible candidates for which no other is as good in both objectives.
+        histogram: how many feasible candidates lie in each bin of the objective (`histogram.py`).
     """
 
     top: int
@@ -72,12 +72,12 @@ class Found:
     histogram: Mapping[int, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data for JSON, which loses no bit of a float."""
+        """The finding as plain data for JSON, which keeps all bits of a float."""
         return dict(vars(self))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Found:
-        """What JSON made of it."""
+        """The finding from the plain data that JSON gives."""
         lists = {name: _ranked(plain[name]) for name in RANKINGS}
         best = {group: _ranked(ranked) for group, ranked in plain["best"].items()}
         histogram = {int(place): count for place, count in plain["histogram"].items()}
@@ -87,7 +87,7 @@ class Found:
 
 
 def merged(one: Found, other: Found) -> Found:
-    """What was found in the parts of both."""
+    """The finding of the parts of both."""
     best = {**one.best, **{g: best_of([*one.best.get(g, ()), *own], one.top) for g, own in other.best.items()}}
     return Found(
         one.top,
@@ -105,17 +105,17 @@ def merged(one: Found, other: Found) -> Found:
 
 
 def all_of(parts: Mapping[int, Found], top: int) -> Found:
-    """What was found in several parts, in their order."""
+    """The finding of several parts, merged in order."""
     return reduce(merged, (parts[number] for number in sorted(parts)), Found(top))
 
 
 def best_of(ranked: Iterable[Ranked], top: int) -> Ranking:
-    """The best few; ties go to the smaller memory, then to the earlier candidate."""
+    """The best few candidates; ties go to the smaller memory, then to the earlier candidate."""
     return tuple(sorted(ranked)[:top])
 
 
 def front_of(ranked: Iterable[Ranked]) -> Ranking:
-    """Those than which no other is as good in objective and memory, one of each pair of values."""
+    """The candidates for which no other is as good in objective and memory; one of each pair of values."""
     front: list[Ranked] = []
     for each in sorted(ranked):
         if not front or each.memory < front[-1].memory:
@@ -124,13 +124,13 @@ def front_of(ranked: Iterable[Ranked]) -> Ranking:
 
 
 def better_than(best: Mapping[str, Ranking], ranked: Iterable[Ranked]) -> Ranking:
-    """Those that beat the best of every group."""
+    """The candidates that beat the best of every group."""
     least = min((kept[0].objective for kept in best.values() if kept), default=float("inf"))
     return tuple(each for each in ranked if each.objective < least)
 
 
 def nearly_as_good(best: Mapping[str, Ranking], simple: Iterable[Ranked]) -> Ranking:
-    """Those of the simple candidates that are nearly as good as the best of all."""
+    """The simple candidates that are nearly as good as the best of all groups."""
     least = min((kept[0].objective for kept in best.values() if kept), default=float("inf"))
     return tuple(each for each in simple if each.memory <= NEARLY * least)
 

@@ -1,4 +1,4 @@
-"""Gives the parts of a search to an executor, takes what they found in any order, and loses nothing on the way."""
+"""Gives the parts of a search to an executor, takes their findings in any order, and loses none of them."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from amped.exploration.journal import header, journal
 from amped.exploration.results import Found, all_of, merged
 from amped.exploration.search import Part, Search
 
-# How often a worker may die over a part before the part is given up.
+# How often a worker may die while it evaluates a part, before the part is given up.
 TRIES = 3
 Evaluated = tuple[Found, float]
 
 
 class Watch:
-    """Who is told how a run goes; this one keeps it to itself."""
+    """Is told how a run goes; this class ignores it."""
 
     def began(self, done: int, candidates: int) -> None:
-        """So many candidates of so many were done before."""
+        """The run begins; `done` of `candidates` were evaluated before."""
 
     def advanced(self, candidates: int) -> None:
-        """So many more are done."""
+        """So many more candidates are evaluated."""
 
     def note(self, text: str) -> None:
-        """Something happened that is no error."""
+        """Something happened that is not an error."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """How parts are evaluated.
+    """How and where parts are evaluated.
 
     Attributes:
-        engine: evaluates them.
-        findings: the file that keeps what is finished, or goes on from it.
-        shard: which of how many equal shares of the parts, counted from 1.
-        watch: is told how it goes.
-        keep: shown every candidate, in their order, where nothing was found before.
-        beside: the folder in which other processes leave candidates for `keep`; all must reach it.
+        engine: the engine that evaluates them.
+        findings: the file that keeps the finished parts, and from which a run goes on.
+        shard: the number of the shard, counted from 1, and how many equal shards there are.
+        watch: the object that is told how the run goes.
+        keep: the object that gets every candidate, in order, if no findings exist from before.
+        beside: the folder where other processes leave candidates for `keep`; all processes must reach it.
     """
 
     engine: Engine = field(default_factory=lambda: Engine(Serial(), 1, elsewhere=False))
@@ -60,15 +60,15 @@ class Run:
     beside: Path | None = None
 
 
-# In this process, and nothing is kept.
+# A run in this process that keeps nothing.
 ALONE = Run()
 
 
 def found_in(search: Search, run: Run = ALONE) -> Found:
-    """What is in the parts of a search: the same to the last bit, whoever evaluates them, in any order.
+    """The finding of all parts of a search: equal to the last bit, whoever evaluates the parts, and in any order.
 
     Raises:
-        EvaluationError: for a result that is no number, or a part over which workers keep dying.
+        EvaluationError: for a result that is not a finite number, or a part over which workers keep dying.
         FileError: for findings that cannot be written or are of another exploration.
     """
     share, shares = run.shard
@@ -95,7 +95,7 @@ def found_in(search: Search, run: Run = ALONE) -> Found:
 def _evaluated(
     search: Search, run: Run, parts: Iterable[Part], spooled: Spool | None
 ) -> Iterable[tuple[Part, Evaluated]]:
-    """Each part with what is in it, as they are finished."""
+    """Each part with its finding, in the order in which they are finished."""
     evaluate, engine = _task(search, run, spooled), run.engine
     waiting, flying, deaths = deque(parts), dict[Future[Evaluated], Part](), Counter[int]()
     while waiting or flying:
@@ -143,11 +143,14 @@ def _timed(search: Search, keep: Keep | None, part: Part) -> Evaluated:
 
 
 def load() -> None:
-    """What a worker does ahead of its first part: nothing, but to call it is to import all that a part needs."""
+    """The first work of a worker: nothing. But the call imports all that a part needs."""
 
 
 class _Searches(threading.local):
-    """The search that a thread of a worker evaluates parts of: it remembers mappings, so threads do not share one."""
+    """The search that a thread of a worker evaluates parts of.
+
+    It remembers mappings, so that threads do not share one.
+    """
 
     asked: bytes = b""
     search: Search
@@ -157,12 +160,12 @@ _searches = _Searches()
 
 
 def evaluated(pickled: bytes, wanted: str, part: Part, folder: str = "") -> Evaluated:
-    """One part of a pickled request: what an executor sends to another process, where the search stays.
+    """The finding of one part of a pickled request; an executor calls this in another process, which keeps the search.
 
-    Its candidates are written to the folder, where one is named.
+    If a folder is named, the candidates of the part are written to it.
 
     Raises:
-        ConfigError: if what is asked means something else here: another version, other tables or formulas.
+        ConfigError: if the request means something else here, because of another version, other tables or formulas.
     """
     if _searches.asked != pickled:
         request = pickle.loads(pickled)

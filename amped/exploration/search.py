@@ -1,4 +1,4 @@
-"""An exploration as a list of independent parts, each evaluated in blocks: what any executor runs, in any order."""
+"""An exploration as a list of independent parts, evaluated in blocks; any executor may take them in any order."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from amped.exploration.search_space import IDLE_WITHOUT, space_of, wholes
 from amped.exploration.simplicity import mechanisms_of_rows
 from amped.exploration.sweep_axes import swept
 
-# Cells of one evaluation: most arrays lack some of the axes, so that they lie in the cache all the same. Cells of a
-# part. Share of rows worth telling apart.
+# The cells of one evaluation (most arrays lack some of the axes, so that they fit in the cache), the cells of a part,
+# and the share of distinct rows up to which finding equal rows is worth it.
 BLOCK_CELLS, PART_CELLS, WORTHWHILE = 65_536, 1_048_576, 0.3
-# Mappings that are remembered from the listing of the parts to their evaluation.
+# How many mappings are remembered between the listing of the parts and their evaluation.
 REMEMBERED_ROWS = 262_144
-# What is computed of every candidate.
+# The quantities that are computed for every candidate.
 COLUMNS = (
     "training_time", "step_time", *STEP_PARTS, "tokens_per_second_per_accelerator", "model_flops_utilization",
     "hardware_flop_rate_per_accelerator", MEMORY, FITS,
@@ -46,14 +46,14 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of the space that is evaluated on its own, as plain numbers.
+    """A piece of the space that is evaluated on its own; it holds only plain numbers.
 
     Attributes:
-        number: place in the list of parts, from 0.
-        branch: which cases; chunk: which of its mappings.
-        region: which rows of the chunk, by the degrees that are 1; start, stop: which of these rows.
-        slices: for each open axis, which of its values.
-        candidates: how many cells there are.
+        number: the place in the list of parts, from 0.
+        branch, chunk: the number of the branch, and of the chunk of its mappings.
+        region, start, stop: the number of the chunk's region, and the range of its rows.
+        slices: for each open axis, the range of its values.
+        candidates: the number of cells.
     """
 
     number: int
@@ -68,7 +68,7 @@ class Part:
 
 @dataclass(frozen=True)
 class _Region:
-    """Rows that try the same values of every axis: where a degree is 1, what it switches is not tried."""
+    """Rows that try the same values of every axis. If a degree is 1, a policy that only acts on it has one value."""
 
     columns: Columns
     axes: Columns
@@ -83,9 +83,9 @@ class Branch:
     """The cases of one structure, and how they are searched.
 
     Attributes:
-        plan: the formulas of what is computed of every candidate.
-        axes: the open axes; of policies those that the formulas use.
-        wanted: what is kept.
+        plan: the formulas that are computed for every candidate.
+        axes: the open axes; a policy is one only if the formulas use it.
+        wanted: what is kept of the candidates.
         dominance: which values of policies need not be tried.
     """
 
@@ -100,14 +100,14 @@ class Branch:
 class Search:
     """The space of a request as a list of independent parts, and the evaluation of each.
 
-    What two processes make of the same request has the same parts, and each part the same finding.
+    In two processes, equal requests have equal parts, and equal parts have equal findings.
     """
 
     def __init__(self, request: Request) -> None:
-        """Reads what is asked.
+        """Reads the request.
 
         Raises:
-            AmpedError: for what cannot be asked.
+            AmpedError: for an impossible request.
         """
         options = request.options
         if not isinstance(options.top, int) or options.top < 1:
@@ -123,7 +123,7 @@ class Search:
         self._known: dict[tuple[int, int], list[_Region]] = {}
 
     def _branch(self, family: Family) -> Branch:
-        """How a family is searched; policies of the space that its formulas do not use are not."""
+        """How a family is searched. Policies of the space that its formulas do not use are left out."""
         known, options, space = self.catalogue, self.request.options, self.space
         axes = {name: np.array(values, dtype=np.float64) for name, values in self.sweeps.axes.items()}
         sieve = Sieve(known, family, axes)
@@ -145,26 +145,26 @@ class Search:
 
     @cached_property
     def swept(self) -> tuple[str, ...]:
-        """The names of all columns that are swept, as they are told."""
+        """The names of all columns that are swept, in the order in which they are shown."""
         own = [name for branch in self.branches for name in (*branch.family.told, *branch.family.cases[0].outer)]
         axes = [name for branch in self.branches for name in branch.axes]
         return tuple(dict.fromkeys((*own, *axes)))
 
     @cached_property
     def parts(self) -> list[Part]:
-        """Every part, in order; their candidates in order are those of the space.
+        """Every part, in order; the candidates of all parts, in this order, are those of the space.
 
         Raises:
-            ConfigError: if no mapping multiplies and divides.
+            ConfigError: if the degrees of no mapping multiply and divide as they must.
         """
         return list(self.listed()) if self.candidates else []
 
     @cached_property
     def candidates(self) -> int:
-        """How many cells the parts have, counted without listing them.
+        """The number of cells of all parts, counted without listing the parts.
 
         Raises:
-            ConfigError: if no mapping multiplies and divides.
+            ConfigError: if the degrees of no mapping multiply and divide as they must.
         """
         found = sum(
             region.rows * prod(len(axis) for axis in region.axes.values())
@@ -173,11 +173,13 @@ class Search:
             for region in self._regions(number, chunk)
         )
         if not found:
-            raise ConfigError("the space is empty: no mapping multiplies and divides", self._why_empty())
+            raise ConfigError(
+                "the space is empty: the degrees of no mapping multiply and divide as they must", self._why_empty()
+            )
         return found
 
     def listed(self) -> Iterator[Part]:
-        """The parts as they come, without counting the candidates of the whole space before."""
+        """The parts one by one, without counting the candidates of the whole space first."""
         numbers = count()
         for number, branch in enumerate(self.branches):
             for chunk in range(len(branch.mappings.chunks)):
@@ -191,7 +193,10 @@ class Search:
                             yield Part(next(numbers), number, chunk, place, start, stop, slices, size)
 
     def _most_cells(self, region: _Region) -> int:
-        """Open cells of one part: where they are groups of their own, so few that all mappings of a group lie in it."""
+        """The number of open cells of one part.
+
+        If open axes make groups, it is so small that each group lies in one part.
+        """
         return max(1, PART_CELLS // region.rows) if set(self.request.options.each) & region.axes.keys() else PART_CELLS
 
     def _why_empty(self) -> str:
@@ -201,7 +206,10 @@ class Search:
         return (rules or "the batch must divide by a data-parallel degree") + held
 
     def _regions(self, branch: int, chunk: int) -> list[_Region]:
-        """The rows of a chunk, by which of the degrees that switch a policy are 1; the latest are remembered."""
+        """The regions of a chunk: its rows, grouped by which degrees that a policy acts on are 1.
+
+        The latest are remembered.
+        """
         wanted = (branch, chunk)
         if wanted not in self._known:
             regions = list(self._split(self.branches[branch], chunk))
@@ -228,7 +236,7 @@ class Search:
                 yield from self._pruned(branch, _Region(rows, values))
 
     def _pruned(self, branch: Branch, region: _Region) -> Iterator[_Region]:
-        """A region; where values are shown to be no better, in two: the rows in which they are not tried, and the others."""
+        """A region, or two: the rows where a value of a policy is shown to be unnecessary, and the other rows."""
         open_axes = {name for name in self.sweeps.policies & region.axes.keys() if len(region.axes[name]) > 1}
         compared = sorted(open_axes & {*branch.dominance.compared}) if self.space.pruned else []
         if not compared:
@@ -242,10 +250,10 @@ class Search:
             yield _Region(of_rows(region.columns, ~good), region.axes)
 
     def evaluate(self, part: Part, keep: Keep | None = None) -> Found:
-        """What is in one part; every candidate of it is shown to `keep`.
+        """The finding of one part; `keep` sees every candidate of it.
 
         Raises:
-            EvaluationError: for a result that is no number.
+            EvaluationError: for a result that is not a finite number.
         """
         branch = self.branches[part.branch]
         family, chosen = branch.family, branch.plan
@@ -261,7 +269,7 @@ class Search:
         return keeper.found()
 
     def _cells(self, part: int, family: Family, columns: Columns, axes: Columns) -> Cells:
-        """The cells of a part; they may be grouped by whole degrees too where their parts are told."""
+        """The cells of a part. Groups may also be of whole degrees, where rows hold these by their two factors."""
         rows: dict[str, Any] = {name: columns[name] for name in family.told}
         case = columns[CASE].astype(np.intp)
         for name in family.cases[0].outer:
@@ -272,7 +280,7 @@ class Search:
 
 
 def _slices(axes: Columns, most: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """The open axes in pieces of which no product has more cells than that: the first are cut first."""
+    """The open axes in pieces. No combination of pieces has more cells than `most`; the first axes are cut first."""
     lengths, pieces = [len(axis) for axis in axes.values()], []
     for place, length in enumerate(lengths):
         step = min(length, max(1, most // prod(lengths[place + 1 :])))

@@ -1,4 +1,4 @@
-"""Which names an exploration searches, and with which values, where nobody lists others."""
+"""Which names an exploration searches by itself, and with which values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ RECOMPUTATION = ("none", "selective", "full")
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched beside the degrees and the micro-batch.
+    """What is searched besides the degrees and the micro-batch.
 
     Attributes:
-        every_placement: whether each way to lay the degrees over the fast domain is a mapping of its own; else the
-            formulas of `placement.py` lay them.
-        largest_microbatch: above which none is tried.
-        largest_context: context-parallel degree above which none is tried; 0 where only those given or listed are.
+        every_placement: whether each placement of the degrees in the fast domain is a mapping of its own; else the
+            formulas of `placement.py` place them.
+        largest_microbatch: the largest micro-batch that is tried.
+        largest_context: the largest context-parallel degree that is tried; 0 if only given or listed degrees are.
         chunks: whether virtual pipeline stages are searched.
-        networks: whether the degrees are searched that only some networks and strategies have: those of experts, and the
-            columns of a grid.
+        networks: whether degrees that only some networks and strategies have are searched: those of experts, and the
+            columns of a tensor-parallel grid.
         policies: further names and their values.
-        pruned: whether values of policies are left out that are shown to be no better (`dominance.py`).
+        pruned: whether values of policies that are shown to be no better are left out (`dominance.py`).
         held: what is not searched, in words.
     """
 
@@ -44,9 +44,9 @@ POLICIES = {
     "activation_recomputation": RECOMPUTATION, "zero_stage": tuple(map(float, range(len(SHARDINGS)))),
     "sequence_parallel": SWITCH, "flash_attention": SWITCH,
 }  # fmt: skip
-# Shares of what may be offloaded.
+# The shares of activations or states that may be offloaded.
 SHARES = (0.0, 0.5, 1.0)
-# The space that is searched where nothing fits in another.
+# The space that is searched if nothing fits in another one.
 WHERE_NOTHING_FITS = {"default": "memory"}
 # What several spaces leave out, in words.
 LIMITS = ("micro-batch and context degree above 16; layouts but the balanced one of up to 16 stages and 32 chunks, where "
@@ -66,7 +66,7 @@ SPACES = {
     "degrees": Space(True, float("inf"), 0, False, False, {}, False,
         "everything but the degrees of data, tensor and pipeline parallelism, their placement and the micro-batch"),
 }  # fmt: skip
-# Policies that change nothing where a degree is 1: only their first value is tried there.
+# Policies that change nothing if this degree is 1; then only their first value is tried.
 IDLE_WITHOUT = {
     "sequence_parallel": "tensor_parallel_degree", "overlap_tensor_communication": "tensor_parallel_degree",
     "overlap_pipeline_communication": "pipeline_parallel_degree",
@@ -74,30 +74,30 @@ IDLE_WITHOUT = {
 
 
 def wholes(kinds: tuple[str, ...] = PLACED) -> tuple[str, ...]:
-    """The degrees."""
+    """The names of the degrees."""
     return tuple(f"{kind}_parallel_degree" for kind in kinds)
 
 
 def parts(kinds: tuple[str, ...] = PLACED) -> tuple[str, ...]:
-    """Their parts inside the node and across nodes."""
+    """The names of the degrees inside the node and across nodes."""
     return tuple(f"{place}_node_{kind}_parallel_degree" for kind in kinds for place in ("intra", "inter"))
 
 
 def wholes_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """The degrees of which both parts are among the names, and these parts."""
+    """The degrees whose two parts are both among the names, with these parts."""
     found = {whole: (f"intra_node_{whole}", f"inter_node_{whole}") for whole in wholes((*PLACED, "expert"))}
     return {whole: two for whole, two in found.items() if {*two} <= {*names}}
 
 
-# Context parallelism is searched and told only where its degree is not 1.
+# Context parallelism is searched and shown only if its degree is not 1.
 PARTS = parts(PLACED[:3])
 
 
 def space_of(name: str) -> Space:
-    """The space of that name.
+    """The space with that name.
 
     Raises:
-        ConfigError: for another name.
+        ConfigError: for an unknown name.
     """
     if name not in SPACES:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What an exploration sweeps, each name in its place: outer loop, joint axis, or an axis of its own."""
+"""What an exploration sweeps, each name in its place: in the outer loop, on the joint axis, or on an own axis."""
 
 from __future__ import annotations
 
@@ -17,44 +17,46 @@ from amped.theory.catalogue import Catalogue
 
 MICROBATCHES = "number_of_microbatches_per_minibatch"
 SEARCHED = (*wholes(), *parts(), MICROBATCH, MICROBATCHES)
-# What says how large the machine is and where its fast domains end.
+# The names that say how large the machine is, and how large its fast domains.
 MACHINE = ("number_of_accelerators", "scale_up_domain_size", "number_of_nodes", "number_of_accelerators_per_node")
-# What else must divide, and so lies on the joint axis where it is listed.
+# Other names that must divide something, so that they lie on the joint axis if they are listed.
 BESIDE = (
     "expert_parallel_degree", "intra_node_expert_parallel_degree", "inter_node_expert_parallel_degree",
     "expert_tensor_parallel_degree", "tensor_parallel_rows", "tensor_parallel_columns",
     "intra_node_tensor_parallel_rows",
 )  # fmt: skip
-# Those that some networks and strategies need, and that are searched there: each depends on those before it.
+# Names that only some networks and strategies need, and that are searched for these. Each depends on the names before.
 COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS = (
     "tensor_parallel_columns",
     "expert_tensor_parallel_degree",
     "expert_parallel_degree",
 )
-# Whose value, where it is set or listed, leaves nothing of them to search.
+# For each of these names: the names that leave nothing to search for it if one of them is set or listed.
 SETTLES = {
     COLUMNS_OF_GRID: (COLUMNS_OF_GRID, "tensor_parallel_rows"), EXPERT_TENSOR: (EXPERT_TENSOR,),
     EXPERTS: (EXPERTS, "intra_node_expert_parallel_degree", "inter_node_expert_parallel_degree"),
 }  # fmt: skip
-# Where the names lie that have a place of their own.
+# The place of each name that does not have an axis of its own.
 PLACES = {
     **dict.fromkeys(MACHINE, "machines"), **dict.fromkeys((*SEARCHED, CHUNKS, BATCH), "listed"),
     **dict.fromkeys(BESIDE, "beside"),
 }  # fmt: skip
-# The values of some names.
+# Values by name.
 Values = dict[str, tuple[float, ...]]
 
 
 @dataclass
 class Swept:
-    """The names that have more than one value, by where they lie.
+    """The names that have more than one value, grouped by the place where they are varied.
 
     Attributes:
-        rows, choices: the outer loop, as written; machines: numbers of it.
-        listed: values to which what is searched is restricted, held ones among them.
-        beside: further names on the joint axis; axes: those with an axis of their own.
-        policies: the axes that nobody listed and the space has of itself.
-        settled: of what some networks need, the names that the user sets or sweeps.
+        rows, choices: what the outer loop goes through, as it is written.
+        machines: numbers that the outer loop goes through.
+        listed: for names that are searched, the only values that are allowed; this includes values that are set.
+        beside: further names on the joint axis.
+        axes: names with an axis of their own.
+        policies: the axes that come from the space and not from the user.
+        settled: the names that only some networks need and that the user sets or sweeps.
         written: the names that the user sweeps, in order.
     """
 
@@ -76,16 +78,16 @@ class Swept:
 
     @property
     def by_user(self) -> dict[str, tuple[object, ...]]:
-        """What the user sweeps, and its values: not what the space searches of itself."""
+        """The names and values that the user sweeps, without those that the space adds."""
         every = {**self.rows, **self.choices, **self.machines, **self.listed, **self.beside, **self.axes}
         return {name: every[name] for name in self.written if name in every}
 
 
 def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept:
-    """What the scenario, further sweeps and the space sweep.
+    """All sweeps: those of the scenario, the further ones, and those of the space.
 
     Raises:
-        ConfigError: for sweeps that cannot be, all at once.
+        ConfigError: for impossible sweeps, all at once.
     """
     found, own = Swept(), scenario.sources
     listed, problems = _read(scenario.catalogue, vary)
@@ -117,7 +119,7 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
 
 
 def _read(known: Catalogue, vary: Mapping[str, object]) -> tuple[dict[str, tuple[Any, ...]], list[Problem]]:
-    """The further sweeps by canonical name, and what is wrong with them."""
+    """The further sweeps by canonical name, and the problems with them."""
     sweeps: dict[str, tuple[Any, ...]] = {}
     problems: list[Problem] = []
     names = [*(n for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains), *ROW_NAMES]
@@ -142,7 +144,7 @@ def _rows(values: list[Any] | tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def _twice(scenario: Scenario, listed: Mapping[str, Any]) -> Iterator[Problem]:
-    """Names that are set and swept at once."""
+    """A problem for each name that is set and swept at the same time."""
     given = {aliases().canonical(name) for name, value in scenario.question.overrides.items() if value is not None}
     for name in listed:
         if name in given:
@@ -150,6 +152,6 @@ def _twice(scenario: Scenario, listed: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _is_set(scenario: Scenario, name: str) -> bool:
-    """Whether the caller set the value, and so wants it held."""
+    """Whether the caller set the value, so that it must be held."""
     origin = scenario.sources.origins.get(name)
     return isinstance(origin, Given) and origin.where.startswith("--set")

@@ -1,4 +1,7 @@
-"""Sweeps: `batch_size=512:4096:x2` and the like, from text to lists of values. Text is parsed, never evaluated."""
+"""The syntax of sweeps, such as `batch_size=512:4096:x2`: from text to lists of values.
+
+Text is parsed, never evaluated.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ _RANGE = re.compile(r"([^:]+):([^:]+):(x?)([^:]+?)(?::([A-Za-z/]+))?")
 
 
 def parse_vary(texts: Iterable[str]) -> dict[str, list[object]]:
-    """`NAME=A,B,C`, `NAME=LOW:HIGH:STEP` or `NAME=LOW:HIGH:xFACTOR`, each with `:UNIT` behind if wanted.
+    """`NAME=A,B,C`, `NAME=LOW:HIGH:STEP` or `NAME=LOW:HIGH:xFACTOR`, each with an optional `:UNIT` at the end.
 
     Raises:
-        ConfigError: for text of another form, an empty range, a step or factor that leads nowhere.
+        ConfigError: for a text of another form, an empty range, or a step or factor that never reaches the end.
     """
     found: dict[str, list[object]] = {}
     for text in texts:
@@ -35,7 +38,7 @@ def _listed(values: str) -> list[object]:
 
 
 def _number(text: str, unit: str) -> object:
-    """A bare number as a number; anything else as text, for the door of values to read."""
+    """A bare number as a number; any other text unchanged, for the reader of values."""
     if unit:
         return f"{text} {unit}"
     try:

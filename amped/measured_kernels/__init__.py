@@ -1,1 +1,1 @@
-"""Tables of measured kernels: read, predicted by the equations of estimates, and set beside them."""
+"""Tables of measured kernels: they are read, and compared with predictions by the equations of estimates."""

@@ -1,7 +1,7 @@
-"""How good the laws of single kernels are: predicted beside measured, for each accelerator, kind, precision and library.
+"""The errors of the laws of single kernels, for each accelerator, kind of kernel, precision and library.
 
-What ran a kernel is an input: each library has one scale and one fixed time, which four shapes of five tell. The errors are
-those of the fifth shape, which nothing has seen.
+The library that ran a kernel is an input: each library has one scale and one fixed time, fitted to four shapes of five.
+The errors are those of the fifth shape, which no fit has seen.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from amped.measured_kernels.table_reading import Array, MeasuredKernels
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables, system_with, user_tables
 
-# A benchmark of kernels is short: clocks have not fallen, and nothing waits for another accelerator.
+# A benchmark of kernels is short, so that the clock has not fallen; and no accelerator waits for another one.
 SHORT_RUN = {"training_clock_fraction": 1.0, "clock_spread_fraction": 0.0, "number_of_accelerators": 1.0}
-# Fixed times that are tried, as shares of the shortest measured time: beside the work none, and up to nearly all of it; as
-# the least that a call takes about as long as it.
+# The fixed times that are tried, as shares of the shortest measured time. BESIDE: a time in addition to the work, from
+# zero to nearly all of it. FLOORS: a least time of a call, from all of it to somewhat more.
 BESIDE, FLOORS = np.concatenate([[0.0], np.linspace(0.03, 0.98, 39)]), np.linspace(1.0, 1.2, 9)
-# Of a mean over all accelerators, what stands in the place of their names.
+# The text that stands for the accelerator's name in a mean over all accelerators.
 EVERY = "all"
-# A kernel that stands in where a library has none for the accelerator: it is listed, and not scored.
+# Kernels that replace one that a library does not have for the accelerator: they are listed, but not scored.
 FALLBACKS = ("TritonFp8BlockScaledMMKernel",)
 
 
@@ -39,12 +39,12 @@ class KernelErrors:
 
     Attributes:
         accelerator, kind, precision, library: what was run.
-        rows, kept_out: measurements, and those of them that nothing was fitted to.
-        scale, fixed_time: what the library takes of the law's time, and seconds beside it.
-        fixed_time_is_least: whether the fixed time is the least that a call takes, and does not come beside the work.
-        mean_absolute_error_fraction, mean_signed_error_fraction: of the rows kept out, with scale and fixed time.
-        law_alone_error_fraction: mean absolute error of the rows kept out without either.
-        scored: whether the library counts; a fallback does not.
+        rows, kept_out: the number of measurements, and how many of them no fit has seen.
+        scale, fixed_time: the factor on the law's time that the library needs, and its fixed time in seconds.
+        fixed_time_is_least: whether the fixed time is the least time of a call; else it is added to the work.
+        mean_absolute_error_fraction, mean_signed_error_fraction: errors of the rows kept out, with both.
+        law_alone_error_fraction: mean absolute error of the rows kept out, without scale and fixed time.
+        scored: whether the library counts in means; a fallback does not.
         reason: why there is no prediction.
     """
 
@@ -64,7 +64,7 @@ class KernelErrors:
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The errors as JSON has them."""
+        """The errors as plain data for JSON."""
         return asdict(self)
 
 
@@ -93,7 +93,7 @@ def _errors(own: MeasuredKernels, tables: Tables, lookup_tables: Path | None) ->
 
 
 def predicted(own: MeasuredKernels, of: Predictor) -> Array:
-    """Seconds of each kernel by the law alone."""
+    """The seconds of each kernel by the law alone."""
     return np.broadcast_to(np.asarray(own.kind.time(own.columns, of), dtype=np.float64), own.times.shape)
 
 
@@ -104,17 +104,17 @@ def machine(
     lookup_tables: Path | None = None,
     coefficients: Mapping[str, float] | None = None,
 ) -> Predictor:
-    """What predicts the kernels of an accelerator, by the formulas and tables of estimates.
+    """The rates that predict the kernels of an accelerator, from the formulas and tables of estimates.
 
     Args:
-        accelerator: as tables of kernels name it.
-        precision: of what is multiplied, as they name it.
+        accelerator: the name in the tables of kernels.
+        precision: the format of the factors, by its name in the tables of kernels.
         tables: the lookup tables.
-        lookup_tables: the folder of the user's own.
-        coefficients: values in the place of those of the tables, in their canonical units.
+        lookup_tables: the folder of the user's own tables.
+        coefficients: values that replace those of the tables, in their canonical units.
 
     Raises:
-        AmpedError: for an accelerator without a row, or a precision that it has no units for.
+        AmpedError: for an accelerator without a row, or a precision that it cannot multiply in.
     """
     if precision not in PRECISIONS:
         raise ConfigError(f"{quoted(precision)} is no precision of kernels", f"it is one of {', '.join(PRECISIONS)}")
@@ -131,11 +131,11 @@ def machine(
 
 @dataclass(frozen=True)
 class Library:
-    """What a library takes of the law's time: so much of it, and a fixed time.
+    """How long a library takes, compared with the law: a factor, and a fixed time.
 
     Attributes:
-        waits: whether the fixed time is the least that a call takes, as its host keeps the accelerator waiting; else it comes
-            beside the work.
+        waits: whether the fixed time is the least time of a call, as the accelerator waits for the host; else it is
+            added to the work.
     """
 
     scale: float
@@ -143,18 +143,20 @@ class Library:
     waits: bool = False
 
     def time(self, law: Array) -> Array:
-        """Seconds of kernels that take so long by the law."""
+        """The seconds that the library takes for kernels with these times by the law."""
         return np.maximum(self.scale * law, self.fixed) if self.waits else self.scale * law + self.fixed
 
     def error(self, law: Array, measured: Array) -> float:
-        """Mean absolute logarithm of predicted over measured."""
+        """The mean absolute logarithm of predicted over measured times."""
         return float(np.mean(np.abs(np.log(self.time(law) / measured))))
 
 
 def library(law: Array, measured: Array, scale: float | None = None) -> Library:
-    """The scale, where none is given, and the fixed time with the least mean absolute logarithm of predicted over measured.
+    """Fits the fixed time and, if none is given, the scale of a library.
 
-    For each of some fixed times the scale is the median of what is left.
+    The fit has the least mean absolute logarithm of predicted over measured times.
+
+    For each of some fixed times, the scale is the median ratio of the remaining time to the law's time.
     """
     least = float(measured.min())
     found = [_beside(law, measured, share * least, scale) for share in BESIDE]
@@ -173,7 +175,7 @@ def _waiting(law: Array, measured: Array, fixed: float, scale: float | None) -> 
 
 
 def by_kind(found: Sequence[KernelErrors]) -> Iterator[tuple[str, str, str, int, float]]:
-    """Kind, precision, accelerator, rows kept out that count, and their mean error; that over all accelerators first."""
+    """Kind, precision, accelerator, number of rows kept out, and their mean error; that of all accelerators first."""
     told = [e for e in found if e.scored and e.mean_absolute_error_fraction is not None]
     for kind, precision in dict.fromkeys((e.kind, e.precision) for e in told):
         own = [e for e in told if (e.kind, e.precision) == (kind, precision)]

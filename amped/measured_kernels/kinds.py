@@ -1,7 +1,7 @@
 """Kinds of measured kernels: what the rows of a table mean, and how the book of equations predicts them.
 
-A kernel becomes the operators that an estimate has for it, and is timed by the same equations with the same coefficients, at
-the clock of short runs.
+A kernel becomes the operators that an estimate has for it. Their time comes from the equations and coefficients of
+estimates, at the clock of short runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from amped.theory.roofline.kernels import kernel_time
 Array = NDArray[np.float64]
 Columns = Mapping[str, Any]
 MICRO, TERA = 1e-6, 1e12
-# Bytes of an entry of a product's operands, and the settings of amped that say so, by the names of tables.
+# The precisions by their names in the tables: bytes of an entry of a product's factors, and the settings of amped.
 PRECISIONS: Mapping[str, tuple[float, Mapping[str, object]]] = {
     "bfloat16": (2.0, {"matrix_precision": "bf16"}),
     "float16": (2.0, {"matrix_precision": "fp16"}),
@@ -35,13 +35,13 @@ WIDE, FULL = 2.0, 4.0
 
 @dataclass(frozen=True)
 class Predictor:
-    """What predicts the kernels of one accelerator in one precision.
+    """All that predicts the kernels of one accelerator in one precision.
 
     Attributes:
-        rates: of single kernels.
-        entry: bytes of an entry of a product's operands.
-        frequency: cycles of a core in a second.
-        network: what collectives take, where a system is known that is built with the accelerator.
+        rates: the rates of single kernels.
+        entry: bytes of an entry of a product's factors.
+        frequency: cycles of a core per second.
+        network: the links for collectives, if a system with the accelerator is known.
     """
 
     rates: Kernels
@@ -52,13 +52,16 @@ class Predictor:
 
 @dataclass(frozen=True)
 class KernelKind:
-    """Kernels of one kind.
+    """One kind of kernel: its columns in a table, and how its time is read and predicted.
 
     Attributes:
-        shape: the columns that say what was run; `library` those that say what ran it; `measured` those of its time.
-        seconds: the measured time; `time` the predicted one.
-        precision: of a table without such a column.
-        is_compared: which rows are; of collectives those whose payload, and not their latency, is measured.
+        shape: the columns that say what was run.
+        library: the columns that say what ran it.
+        measured: the columns with its time.
+        seconds: gives the measured time.
+        time: gives the predicted time.
+        precision: the precision of a table that has no such column.
+        is_compared: tells which rows are compared; of collectives, only those that measure more than the latency.
     """
 
     shape: tuple[str, ...]
@@ -79,7 +82,7 @@ def kernel(kind: str, phase: str, sides: tuple[Any, Any, Any, Any], work: Traffi
 
 
 def product_time(c: Columns, machine: Predictor) -> Any:
-    """The time of C = A·B, the product in 16 bit."""
+    """The time of a product C = A·B, with C in 16 bits."""
     m, n, k = (_floats(c[name]) for name in "mnk")
     work = Traffic(2 * m * n * k, (m * k + k * n) * machine.entry, m * n * WIDE)
     return kernel("contraction", "forward", (m, n, k, 1.0), work, machine) + quantizing_time(c, machine)
@@ -87,11 +90,11 @@ def product_time(c: Columns, machine: Predictor) -> Any:
 
 @dataclass(frozen=True)
 class Quantizer:
-    """What a library takes to bring the rows of A to a narrow format before it multiplies, in cycles of a core.
+    """How long a library takes to convert the rows of A to a narrow format before the product, in cycles of a core.
 
     Attributes:
-        of_entry, of_row: of each entry, and of each row, whose largest entry is looked for first.
-        of_depth: of each entry of one row, which one block of threads goes through.
+        of_entry, of_row: cycles for each entry, and for each row, whose largest entry must be found first.
+        of_depth: cycles for each entry of a single row, which one block of threads reads in order.
     """
 
     of_entry: float
@@ -99,8 +102,8 @@ class Quantizer:
     of_depth: float
 
 
-# Fitted to four fifths of the shapes of each, on all accelerators at once. A block of threads reads a row, looks for its
-# largest entry, and writes it. Source, from memory: vllm-project/vllm, csrc/quantization; NVIDIA/TensorRT-LLM,
+# Fitted to four fifths of each library's shapes, on all accelerators at once. A block of threads reads a row, finds its
+# largest entry, and writes the row. Source, from memory: vllm-project/vllm, csrc/quantization; NVIDIA/TensorRT-LLM,
 # cpp/tensorrt_llm/kernels/quantization.cuh.
 QUANTIZERS = {
     ("TRTLLM", "fp8"): Quantizer(0.354, 9.54, 0.163), ("VLLM", "fp8"): Quantizer(0.395, 1430.0, 1.37),
@@ -110,7 +113,7 @@ QUANTIZERS = {
 
 
 def quantizing_time(c: Columns, machine: Predictor) -> Any:
-    """The time in which a library brings A to a narrow format; none in 16 bit, or where nothing is known of the library."""
+    """The time in which a library converts A to a narrow format; zero in 16 bits, or for a library without a fit."""
     q = QUANTIZERS.get((str(c["software"][0]).partition(" ")[0], str(c["precision"][0])))
     if q is None:
         return 0.0
@@ -120,7 +123,7 @@ def quantizing_time(c: Columns, machine: Predictor) -> Any:
 
 
 def layout_time(c: Columns, machine: Predictor) -> Any:
-    """The same of a product that may be added up in full precision, as a weight's gradient is."""
+    """The time of a product whose result may be accumulated in full precision, as a weight's gradient is."""
     m, n, k = (_floats(c[name]) for name in "mnk")
     adds, full = _are(c["accumulate"], "True"), _are(c["out_dtype"], "fp32")
     read = (m * k + k * n) * WIDE + adds * m * n * FULL
@@ -129,7 +132,7 @@ def layout_time(c: Columns, machine: Predictor) -> Any:
 
 
 def grouped_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a product with a weight for each group of rows, in one of its three passes."""
+    """The time of a product with another weight for each group of rows, in one of its three passes."""
     rows, n, k, groups = (_floats(c[name]) for name in ("M", "N", "K", "ng"))
     backward = _are(c["stage"], "bwd_grad_w")
     work = Traffic(2 * groups * rows * n * k, (rows * k + k * n) * groups * WIDE, rows * n * groups * WIDE)
@@ -141,7 +144,7 @@ def grouped_time(c: Columns, machine: Predictor) -> Any:
 
 
 def share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
-    """The measured time of kernels whose table has the share of the peak that they reach."""
+    """The measured time of kernels whose table says which share of the peak they reach."""
     return lambda c: flops(c) / (c["fraction_of_peak"] * c["peak_tflops"] * TERA)
 
 
@@ -151,7 +154,7 @@ def share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
 def attention(
     rows: Any, keys: Any, widths: tuple[Any, Any], pairs: Any, entries: Any, phase: str, machine: Predictor
 ) -> Any:
-    """The time of a fused attention: `pairs` are the scores that are computed, `entries` those of its tensors."""
+    """The time of a fused attention; `pairs` counts the computed scores, `entries` the entries of its tensors."""
     forward = Traffic(2 * pairs * (widths[0] + widths[1]), entries * WIDE, rows * widths[1] * WIDE)
     work = forward if phase == "forward" else (forward * 2)._replace(flops=forward.flops * FUSED_BACKWARD_PRODUCTS)
     made: Operator = operator("attention", "fused_attention", phase, (rows, keys, 0.0, 1.0), work)
@@ -159,7 +162,7 @@ def attention(
 
 
 def attention_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a causal attention over a prompt, perhaps within a window."""
+    """The time of a causal attention over a prompt, which may have a window."""
     batch, tokens, heads, width = (_floats(c[name]) for name in ("batch", "tokens", "heads", "head_dimension"))
     window = np.where(c["window"] > 0, np.minimum(c["window"], tokens), tokens)
     pairs = batch * heads * (tokens * window - window**2 / 2)
@@ -169,7 +172,7 @@ def attention_time(c: Columns, machine: Predictor) -> Any:
 
 
 def peak_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
-    """The time of a causal attention in one of its passes."""
+    """A function for the time of a causal attention in one of its passes."""
 
     def time(c: Columns, machine: Predictor) -> Any:
         batch, tokens, heads = (_floats(c[name]) for name in ("batch", "seq_len", "head_num"))
@@ -182,19 +185,19 @@ def peak_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
 
 
 def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
-    """Operations of an attention in one of its passes, as its table counts them: those of all scores."""
+    """A function for the operations of an attention pass, counted as in its table: those of all scores."""
     return lambda c: (
         products * c["batch"] * c["head_num"] * _floats(c["seq_len"]) ** 2 * (c["qk_head_dim"] + c["v_head_dim"])
     )
 
 
-# Widths of the heads of a latent attention over a prompt: queries and keys, values.
+# The head widths of a latent attention over a prompt: of queries and keys, and of values.
 # Source: arXiv 2412.19437, section 4.2 (128 and 64 with rotary positions, 128).
 LATENT_WIDTHS = (192.0, 128.0)
 
 
 def latent_attention_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a causal latent attention over a prompt, whose keys and values are expanded."""
+    """The time of a causal latent attention over a prompt, with expanded keys and values."""
     rows, tokens = _floats(c["batch"] * c["heads"] * c["tokens"]), _floats(c["tokens"])
     entries = rows * (2 * LATENT_WIDTHS[0] + LATENT_WIDTHS[1])
     return attention(rows, tokens, LATENT_WIDTHS, rows * tokens / 2, entries, "forward", machine)
@@ -202,7 +205,7 @@ def latent_attention_time(c: Columns, machine: Predictor) -> Any:
 
 # --- mixtures of experts ---------------------------------------------------------------------------------------------
 
-# The largest load of an expert, in tokens, of those that a power law draws from: so much of all tokens.
+# The largest load of an expert that the power law allows, as a share of all tokens.
 # Source: ai-dynamo/aiconfigurator, collector (power-law distribution of tokens over experts).
 LARGEST_LOAD = 0.8
 
@@ -213,9 +216,9 @@ def power_moment(power: float, exponent: float, largest: Any) -> Any:
 
 
 def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any:
-    """Load of the fullest of some ranks over the mean, where the loads of experts are those of a power law.
+    """The load of the fullest of some ranks over the mean load, if the loads of experts follow a power law.
 
-    The largest of n sums lies near √(2·ln n) deviations above the mean. Source: Gumbel, Statistics of Extremes (1958).
+    The largest of n sums lies about √(2·ln n) deviations above the mean. Source: Gumbel, Statistics of Extremes (1958).
     """
     largest = np.maximum(LARGEST_LOAD * tokens, 2.0)
     none, one, two = (power_moment(power, exponent, largest) for power in (0, 1, 2))
@@ -224,9 +227,9 @@ def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any
 
 
 def experts_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a mixture's layer on its fullest rank: tokens sorted, both grouped products, activated, added up.
+    """The time of a mixture layer on its fullest rank: tokens sorted, two grouped products, activation, outputs added.
 
-    `tokens` of the table are those of all ranks, before routing.
+    The column `tokens` counts the tokens of all ranks, before routing.
     """
     tokens, width, experts, ranks = (
         _floats(c[name]) for name in ("tokens", "dimensionality", "number_of_experts", "expert_degree")
@@ -258,7 +261,7 @@ def _grouped(rows: Any, n: Any, k: Any, groups: Any, machine: Predictor) -> Any:
 
 COLLECTIVES = {"alltoall": "all_to_all"}
 BYTES = {"half": 2.0, "int8": 1.0}
-# Payloads of fewer bytes take as long as their latency.
+# A payload with fewer bytes measures only the latency.
 SMALLEST_PAYLOAD = 2.0**20
 
 
@@ -267,7 +270,7 @@ def _sizes_of(c: Columns) -> Array:
 
 
 def collective_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a collective inside a node; `elements` are those of the whole payload."""
+    """The time of a collective inside a node; the column `elements` counts those of the whole payload."""
     if machine.network is None:
         raise ConfigError("no system is built with this accelerator", "its links are not known")
     sizes = _sizes_of(c)

@@ -1,6 +1,7 @@
-"""Tables of measured kernels, as they stand in a folder: which kernels each holds, and what they measured.
+"""Reads the tables of measured kernels in a folder: which kernels each table holds, and what was measured.
 
-A table is a file that is named after its kind, with a row for each shape that was run: parquet, or comma-separated values.
+A table is a file (Parquet or comma-separated values) with the name of its kind. It has a row for each shape that was
+run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from amped.measured_kernels.kinds import KINDS, KernelKind
 
 Array = NDArray[np.float64]
 ENDINGS = {".parquet": ("pyarrow.parquet", "read_table"), ".csv": ("pyarrow.csv", "read_csv")}
-# Columns that hold words, and the one that may hold 0.
+# The columns that hold words, and the column that may hold 0.
 TEXTS = (
     "software",
     "kernel",
@@ -34,7 +35,7 @@ TEXTS = (
     "element",
 )
 WINDOW = "window"
-# One shape of so many is kept out of every fit.
+# One shape of this many is kept out of every fit.
 PARTS = 5
 
 
@@ -43,10 +44,11 @@ class MeasuredKernels:
     """Measured kernels of one kind, precision and library on one accelerator.
 
     Attributes:
-        kind: what they compute, which says how they are predicted.
-        accelerator, precision, library: what ran them: `library` is the software and its kernel.
-        columns: the shape of each, by the columns of the table.
-        times: measured, in seconds; `kept_out` of each whether fits may not see it.
+        kind: what the kernels compute; it decides how they are predicted.
+        accelerator, precision, library: what ran the kernels; `library` is the software and its kernel.
+        columns: the shapes of the kernels, by the columns of the table.
+        times: the measured times in seconds.
+        kept_out: for each kernel, whether fits may not see it.
     """
 
     kind: KernelKind
@@ -62,11 +64,11 @@ class MeasuredKernels:
 
 
 def read_kernels(folder: Path) -> list[MeasuredKernels]:
-    """All kernels of the tables in a folder; files that are named after no kind of kernel are left.
+    """All kernels of the tables in a folder; files with other names than those of kinds are ignored.
 
     Raises:
         FileError: for a folder without a table, or a table without a column that its kind needs.
-        ConfigError: where pyarrow is not installed.
+        ConfigError: if pyarrow is not installed.
     """
     if not folder.is_dir():
         raise FileError("is no folder", "name the folder of the tables", file=str(folder))
@@ -78,7 +80,7 @@ def read_kernels(folder: Path) -> list[MeasuredKernels]:
 
 
 def _read(path: Path, kind: KernelKind) -> Iterator[MeasuredKernels]:
-    """The kernels of one table, by what ran them."""
+    """The kernels of one table, grouped by what ran them."""
     columns = _columns(path)
     missing = [name for name in (*kind.shape, *kind.measured, "accelerator") if name not in columns]
     if missing:
@@ -104,7 +106,7 @@ def _read(path: Path, kind: KernelKind) -> Iterator[MeasuredKernels]:
 
 
 def _wrong(name: str, column: Any) -> Iterator[Problem]:
-    """The first entry of a column of numbers that is no number above 0; a window may be 0."""
+    """The first entry of a column of numbers that is not a number above 0; a window may be 0."""
     if name in TEXTS:
         return
     if np.issubdtype(column.dtype, np.number):
@@ -141,10 +143,10 @@ def is_kept_out(shape: str) -> bool:
 
 
 def chosen(kernels: Sequence[MeasuredKernels], accelerator: str | None) -> list[MeasuredKernels]:
-    """Those of one accelerator; all without one.
+    """The kernels of one accelerator, or all kernels if none is named.
 
     Raises:
-        ConfigError: where there are none.
+        ConfigError: if there are no such kernels.
     """
     found = [each for each in kernels if accelerator in (None, each.accelerator)]
     if not found:

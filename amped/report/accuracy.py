@@ -12,7 +12,7 @@ from amped.report.validating import grouped, memory_verdicts, overall, signed, v
 from amped.validation.accuracy import By
 from amped.validation.residuals import Residual
 
-# The largest errors are named one by one; so much of a reason is told.
+# How many of the largest errors are listed, and how many characters of a reason are shown.
 WORST, LONGEST = 6, 160
 
 
@@ -32,7 +32,7 @@ def _line(r: Residual) -> dict[str, Any]:
 
 
 def as_markdown(rows: Sequence[Residual]) -> str:
-    """The errors in a few numbers, by source, the largest ones, and every miss: a section of a README."""
+    """The errors in a few numbers and by source, the largest errors, and every miss: a section of a README."""
     told = "; ".join(memory_verdicts(rows))
     verdicts = f"{told[:1].upper()}{told[1:]}."
     by_source = markdown(*grouped(rows, By.SOURCE))

@@ -1,4 +1,4 @@
-"""Values on the axes of a plot: in the order of their size, in a unit that fits, with few digits."""
+"""Values on the axes of a plot: in order of size, in a unit that fits, with few digits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amped.exploration.results import Row
 from amped.report import human
 from amped.theory.catalogue import catalogue
 
-# For each unit the sizes in which it is told, the largest first.
+# For each unit, the sizes in which a value can be shown, the largest first.
 _TOLD = {
     "s": ((human.YEAR, "years"), (human.DAY, "days"), (human.HOUR, "hours"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
     "byte": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1.0, "B")),
@@ -20,30 +20,30 @@ _TOLD = {
     "byte/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1.0, "B/s")),
 }
 MOST_TICKS = 14
-# Values that a title tells one by one.
+# How many values a title lists one by one.
 MOST_TOLD = 4
 
 
 def unit_of(name: str) -> str:
-    """The canonical unit of a name; nothing for rows."""
+    """The canonical unit of a name; empty for the name of a row."""
     return catalogue()[name].mark.unit if name in catalogue() else ""
 
 
 def axis_label(name: str) -> str:
-    """A name in words."""
+    """A name as words."""
     return name.removesuffix("_bytes").replace("_", " ")
 
 
 def scale(name: str, values: Iterable[float]) -> tuple[float, str]:
-    """By what to divide values of a quantity so that the largest is easily read, and what to write on the axis."""
+    """The number to divide values by, so that the largest is easy to read; and the label of the axis."""
     sizes, largest = _TOLD.get(unit_of(name), ()), max(map(abs, values), default=0.0)
-    least = 2.0 if unit_of(name) == "s" else 1.0  # 30 hours, not 1.2 days
+    least = 2.0 if unit_of(name) == "s" else 1.0  # so that 30 hours are not shown as 1.2 days
     size, unit = next((each for each in sizes if largest >= least * each[0]), sizes[-1] if sizes else (1.0, ""))
     return size, f"{axis_label(name)} ({unit})" if unit else axis_label(name)
 
 
 def told(name: str, value: Any) -> str:
-    """A value of a swept name for a tick or a legend."""
+    """A value of a swept name as text for a tick or a legend."""
     is_count = unit_of(name) == "count" and not isinstance(value, str)
     return f"{value:,.0f}" if is_count else human.value(value, unit_of(name))
 
@@ -55,30 +55,30 @@ def words(names: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def title(asked: Scenario, swept: Mapping[str, Sequence[Any]]) -> str:
-    """What was explored: the config's own words, or, where more than that is swept, what is swept and what else is kept."""
+    """What was explored: the title of the config; if more is swept, what is swept and what stays fixed."""
     config = asked.title
     what = "; ".join(f"{axis_label(name)} {_several(name, values)}" for name, values in swept.items())
     return f"{what}\nall else as in: {config}" if swept else config
 
 
 def _several(name: str, values: Sequence[Any]) -> str:
-    """A few values, or the first and the last of many."""
+    """A few values one by one; of many, the first and the last."""
     few = [told(name, value) for value in values]
     return ", ".join(few) if len(few) <= MOST_TOLD else f"{few[0]} … {few[-1]}"
 
 
 def in_order(value: Any) -> tuple[bool, Any]:
-    """By what values are sorted: numbers before texts."""
+    """The sort key of a value: numbers before texts."""
     return isinstance(value, str), value
 
 
 def by_values(groups: Iterable[Sequence[Row]], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    """The rows of each group under the values that it is of, in the order of those values."""
+    """The rows of each group under the values that they share, in the order of those values."""
     found = {tuple(rows[0][name] for name in names): list(rows) for rows in groups if rows}
     return dict(sorted(found.items(), key=lambda item: [*map(in_order, item[0])]))
 
 
 def ticks(axis: Any, labels: Sequence[str], **how: Any) -> None:
-    """Puts labels at 0, 1, 2 …; where there are many, at some of them."""
+    """Puts labels at 0, 1, 2 …; if there are many, only at some of them."""
     step = -(-len(labels) // MOST_TICKS)
     axis.set_ticks(range(0, len(labels), step), labels[::step], **how)

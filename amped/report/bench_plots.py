@@ -1,4 +1,4 @@
-"""Kernels predicted against measured, each record a mark; and the rungs of a ladder."""
+"""Plots of measured kernels: predicted against measured times, and the rungs of a ladder."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from amped.report.plots import HUES, MARKS, as_image, marks, measured_and_predicted, new_figure
 
-# Characters of a title's line that stand above the axes.
+# How many characters of a title fit in a line above the axes.
 TITLE_WIDTH = 90
 
 
 def kernel_scatter(points: Sequence[Any], title: str, suffix: str = "png") -> bytes:
-    """Predicted against measured on logarithmic axes, with lines of equal error; noisy records are hollow.
+    """Predicted against measured times on logarithmic axes, with lines of equal error; noisy records are hollow.
 
     Args:
         points: records of kernels (`amped.kernels.comparing.Point`), colored by their family.
-        title: what was measured, and with what it is predicted.
+        title: what was measured, and what predicts it.
         suffix: png or svg.
     """
     figure = new_figure(8.0, 7.0)
@@ -32,7 +32,7 @@ def kernel_scatter(points: Sequence[Any], title: str, suffix: str = "png") -> by
 
 
 def ladder_bars(rungs: Sequence[dict[str, Any]], title: str, suffix: str = "png") -> bytes:
-    """Measured and predicted time of each rung of a ladder."""
+    """The measured and the predicted time of each rung of a ladder."""
     figure = new_figure(8.0, 0.5 * len(rungs) + 1.6)
     panel = figure.add_subplot()
     for aside, key, color, label in ((-0.2, "ms", HUES[0], "measured"), (0.2, "predicted_ms", HUES[2], "predicted")):

@@ -1,4 +1,4 @@
-"""What was fitted to measured kernels, and how predictions compare with them, as tables."""
+"""Tables of measured kernels: what was fitted to them, and how predictions compare with them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amped.report import human
 from amped.report.tables import table
 from amped.theory.catalogue import catalogue
 
-# Columns of text, and those that may be broken, in tables of errors by part.
+# In tables of errors by part: the columns of text, and those whose text may be wrapped.
 PARTS = (("part",), ("family",))
 
 
@@ -26,7 +26,7 @@ def calibration(
     layouts: Mapping[str, float],
     network: Mapping[str, Any] | None = None,
 ) -> Iterator[RenderableType]:
-    """The coefficients of a machine, their errors by family and stratum, and what was not fitted."""
+    """The coefficients of a machine, their errors by family and stratum, and the kernels that were not fitted."""
     yield Text(f"Coefficients of {machine}", style="bold")
     known = catalogue()
     yield table(("coefficient", "value"), [(name, human.value(v, known[name].mark.unit)) for name, v in values.items()])
@@ -45,12 +45,12 @@ def calibration(
 
 
 def _part(stratum: Any) -> tuple[str, str, str]:
-    """A part of the records; the first of a family has its name before."""
+    """The cells that name a part of the records; the family is named only on its first line."""
     return stratum.family if stratum.name == "all" else "", stratum.name, f"{stratum.count}"
 
 
 def _links(network: Mapping[str, Any]) -> Table:
-    """What each kind of collective reaches between processes."""
+    """The rate and the latency that each kind of collective reaches between processes."""
     heads = (f"{network['ranks']} processes, {network['backend']}", "rate", "of the fastest", "latency of a step")
     rows = (
         (kind, human.value(rate, "byte/s"), human.percent(rate / network["bandwidth"]),
@@ -62,7 +62,7 @@ def _links(network: Mapping[str, Any]) -> Table:
 
 @group()
 def comparison(families: Sequence[Any], worst: Sequence[Any], left_out: Sequence[str]) -> Iterator[RenderableType]:
-    """Errors by family, the worst records, and what was not compared."""
+    """Errors by family, the worst records, and the records that were not compared."""
     errors = (
         (*_part(f), f"{f.mape:.1%}", f"{f.bias:+.1%}", f"{f.p90:.1%}", f"{f.largest:.1%}", f"{f.time_weighted:.1%}",
          "" if f.r_squared is None else f"{f.r_squared:.3f}")
@@ -81,7 +81,7 @@ def comparison(families: Sequence[Any], worst: Sequence[Any], left_out: Sequence
 
 @group()
 def drift(families: Mapping[str, tuple[float, int]], names: tuple[str, str]) -> Iterator[RenderableType]:
-    """How much slower the second run is than the first, by family."""
+    """How much slower the second run is than the first one, by family."""
     rows = ((family, f"{count}", f"{ratio:.3f}") for family, (ratio, count) in families.items())
     yield table(("family", "records", f"{names[1]} / {names[0]}"), rows, wrapped=("family",))
     yield Text("geometric mean of times; 1 is no drift")
@@ -89,7 +89,7 @@ def drift(families: Mapping[str, tuple[float, int]], names: tuple[str, str]) -> 
 
 @group()
 def ladder(rungs: Sequence[Mapping[str, Any]], title: str) -> Iterator[RenderableType]:
-    """The rungs of a ladder: measured, predicted, error, rate, memory, and how far each is off the first."""
+    """The rungs of a ladder: measured and predicted time, error, rate, memory, and difference from the first rung."""
     heads = ("rung", "ms", "median", "predicted", "error", "TFLOP/s", "memory", "off", "gradients")
     yield Text(title, style="bold")
     yield table(heads, (_rung(r) for r in rungs if r["ms"] is not None), wrapped=("rung",))
@@ -117,7 +117,7 @@ def step(
     losses: Sequence[float],
     memory: Mapping[str, float | None],
 ) -> Iterator[RenderableType]:
-    """A real step beside its estimate."""
+    """A real training step beside its estimate."""
     yield Text(name, style="bold")
     yield Text(", ".join(f"{human.label(n)} {v}" for n, v in network.items()))
     units = {"step_time": "s", "memory_bytes": "byte"}
@@ -132,7 +132,7 @@ def step(
 
 
 def _process(memory: Mapping[str, float | None]) -> str:
-    """What a process takes beside its tensors; nothing where it was not measured, as on GPUs."""
+    """The memory of a process besides its tensors; an empty text where it was not measured, as on GPUs."""
     loaded, grown, tensors = (memory[part] or 0.0 for part in ("loaded", "process", "tensors"))
     if not loaded or not tensors:
         return ""

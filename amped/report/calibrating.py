@@ -1,4 +1,4 @@
-"""A calibration as a table: each coefficient before and after, and the errors of what was fitted and of what was left out."""
+"""A table of a calibration: each coefficient before and after, and the errors of the rows in the fit and left out."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from amped.calibration.written import as_written
 from amped.report import human
 from amped.report.tables import table
 
-# A coefficient that goes further than this from what was known makes up for something else.
+# A coefficient that moves by more than this many standard deviations probably makes up for something else.
 FAR = 2.0
 
 
 @group()
 def calibration(c: Calibration) -> Iterator[RenderableType]:
-    """What came of one accelerator."""
+    """The result of the calibration of one accelerator."""
     yield Text(f"{c.accelerator.name}, extending row '{c.base.name}'", style="bold")
     heads = ("coefficient", "before", "fitted", "lowest", "highest", "moved")
     yield table(heads, (_line(c, known) for known in c.coefficients))
@@ -30,14 +30,14 @@ def calibration(c: Calibration) -> Iterator[RenderableType]:
 
 
 def _line(c: Calibration, known: Coefficient) -> tuple[str, ...]:
-    """A coefficient before and after, within its bounds."""
+    """A coefficient before and after the fit, and its bounds."""
     numbers = (c.before[known.name], c.values[known.name], known.lowest, known.highest)
     written = (as_written(known.name, number) for number in numbers)
     return known.name, *(human.digits(n) if isinstance(n, float) else n for n in written), f"{moved(c, known):+.1f}"
 
 
 def moved(c: Calibration, known: Coefficient) -> float:
-    """How far a coefficient went, in standard deviations of what was known of it."""
+    """How far a coefficient moved, in standard deviations of what was known about it before."""
     return (c.values[known.name] - c.before[known.name]) / known.doubt
 
 
@@ -45,14 +45,14 @@ def _told(c: Calibration) -> Iterator[str]:
     yield (f"mean absolute error of the step's time over {len(c.used)} rows: {human.percent(c.error_before)} before, "
            f"{human.percent(c.error_after)} after")  # fmt: skip
     yield _left_out(c)
-    yield f"{len(c.values)} of at most {MOST_OF_AN_ACCELERATOR} numbers fitted; not told by these rows: {', '.join(c.unseen) or 'none'}"
+    yield f"{len(c.values)} of at most {MOST_OF_AN_ACCELERATOR} numbers fitted; these rows do not tell: {', '.join(c.unseen) or 'none'}"
     yield from (f"not fitted to {name}: {reason}" for name, reason in c.left_out.items())
     yield from warnings(c)
 
 
 def _left_out(c: Calibration) -> str:
     if c.error_left_out is None:
-        return "leaving one network out: all rows are of one network, so nothing tells how it is for another"
+        return "leaving one network out: all rows are of one network, so that the error for another one is unknown"
     return (
         f"leaving one network out: {human.percent(c.error_left_out)}, {c.loss or 0.0:.2f} times the error of the fit "
         f"({c.sizes} networks)"
@@ -60,12 +60,12 @@ def _left_out(c: Calibration) -> str:
 
 
 def warnings(c: Calibration) -> Iterator[str]:
-    """What speaks against trusting a fit."""
+    """The reasons not to trust a fit."""
     if c.loss is not None and c.loss > MOST_LOSS:
         yield f"warning: more than {MOST_LOSS} times: what was fitted does not hold well for other networks"
     far = [known.name for known in c.coefficients if abs(moved(c, known)) > FAR]
     if far:
-        yield (f"warning: moved by more than {FAR:g} standard deviations of what was known, so perhaps making up for "
+        yield (f"warning: moved by more than {FAR:g} standard deviations of what was known; these may make up for "
                f"something else: {', '.join(far)}")  # fmt: skip
     if c.at_bound:
         yield f"warning: held by its bound: {', '.join(c.at_bound)}"
@@ -73,7 +73,7 @@ def warnings(c: Calibration) -> Iterator[str]:
 
 @group()
 def kernel_fits(found: Sequence[KernelFit]) -> Iterator[RenderableType]:
-    """What kernels told: each family's coefficients, and how well they predict the shapes that were kept out."""
+    """What measured kernels give: each family's coefficients, and how well they predict shapes outside of the fit."""
     for fit in found:
         yield Text(f"{', '.join(fit.accelerators)}, {fit.family}", style="bold")
         yield table(

@@ -1,4 +1,4 @@
-"""Coefficients as a table, and how many of each row were fitted."""
+"""A table of coefficients, and how many numbers of each row were fitted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from amped.report import human
 from amped.report.tables import table
 
 LEGEND = (
-    "bounds: of a fit where marked with *, else of what is accepted. fitted: of how many rows, of those that have it. "
-    "selected by: whose row has it."
+    "bounds: the bounds of a fit if marked with *, else those of accepted values. fitted: in how many of the rows that "
+    "have it, it was fitted. selected by: what decides which row it comes from."
 )
 
 
 @group()
 def listed(every: Sequence[Listed], counted: Sequence[Counted]) -> Iterator[RenderableType]:
-    """One line a coefficient; below, the rows with fitted numbers."""
+    """One line for each coefficient; below, the rows with fitted numbers."""
     heads = ("coefficient", "bounds", "values", "fitted", "selected by")
     yield table(heads, map(_line, every), ("bounds", "values", "selected by"), ("selected by",))
     yield Text(f"\n{LEGEND}\n", style="dim")
@@ -54,5 +54,5 @@ def _span(values: Sequence[float], unit: str) -> str:
 
 
 def _short(value: float, unit: str) -> str:
-    """A value for a column: two or three digits."""
+    """A value for a column, with two or three digits."""
     return f"{value:.3g}" if unit == "1" else human.scaled(value, {"byte": "B"}.get(unit, unit), 2)

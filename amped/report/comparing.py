@@ -18,7 +18,7 @@ ORDER = ("experiment", "model", "mapping", "system", "accelerator", "formulas")
 
 @group()
 def comparison(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
-    """What differs in input, by kind; the parts of a step, what changes most first; all other results with their ratio."""
+    """The inputs that differ, by category; the parts of a step, largest change first; ratios of the other results."""
     changed = inputs_that_differ(one, other)
     for letter, e in (("A", one), ("B", other)):
         yield Text(f"{letter}  {e.scenario.title}", style="bold")
@@ -39,7 +39,7 @@ def comparison(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
 
 
 def _pace(one: float, other: float) -> str:
-    """How much faster or slower a step of the other is."""
+    """In words: how much faster or slower a step of the other configuration is."""
     if one == other:
         return "A step takes as long in both."
     faster = other < one

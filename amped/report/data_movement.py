@@ -1,4 +1,4 @@
-"""Tables of what a layer computes and moves."""
+"""Tables of the arithmetic and the data movement of a layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.table import Table
 
 from amped.report.tables import table
 
-# A key of operators, its head, and how a value is written.
+# A key of an operator's record, the head of its column, and how a value is written.
 Column = tuple[str, str, Callable[[Any], str]]
 
 
@@ -36,13 +36,13 @@ TIMED: tuple[Column, ...] = (
 
 
 def movement(lines: list[dict[str, Any]]) -> Table:
-    """What each operator computes and moves; without times, also the least time it could take."""
+    """What each operator computes and moves; if no times were measured, also the least time that it can take."""
     timed = any("time_us" in line for line in lines)
     return _operators(lines, (*NAMED, *MOVED) if timed else (*NAMED, *MOVED, *TIMED))
 
 
 def efficiency(lines: list[dict[str, Any]]) -> Table | None:
-    """How near each operator's time is to the least one, where there are times."""
+    """How near each operator's measured time is to its least time; None if no times were measured."""
     return _operators(lines, (*NAMED, *TIMED)) if any("time_us" in line for line in lines) else None
 
 
@@ -54,7 +54,7 @@ def _operators(lines: list[dict[str, Any]], columns: tuple[Column, ...]) -> Tabl
 
 
 def class_totals(told: dict[str, Any]) -> Table:
-    """Sums by class with their shares, then the layer's."""
+    """Sums over each class of operators with their shares, then the sums over the layer."""
     every = told["total"]
     rows = [
         (name, f"{part['operators']}", f"{part['flop'] / 1e9:.2f}", f"{100 * part['flop'] / every['flop']:.3f}",
@@ -65,6 +65,6 @@ def class_totals(told: dict[str, Any]) -> Table:
 
 
 def saved_by_fusion(told: dict[str, Any]) -> str:
-    """What fusion removes, in a sentence."""
+    """How much data movement fusion removes, in a sentence."""
     removed, of_rest = (100 * told[f"fusion_saves_fraction{of}"] for of in ("", "_of_fused_kernels"))
     return f"Fusion removes {removed:.1f} % of all words, {of_rest:.1f} % of those that no contraction moves."

@@ -17,7 +17,7 @@ BROKEN = ("parameter", "note")
 
 @group()
 def sensitivity_tables(found: Sensitivity, top: int) -> Iterator[RenderableType]:
-    """Elasticities, changes by neighboring values and switches, and what changes nothing; the largest `top` of each."""
+    """Elasticities, changes by neighbors and switches, and parameters without effect; the largest `top` of each."""
     fits = "" if found.fits_in_memory else " (does not fit in memory)"
     yield Text(f"{found.title}\n{found.of}  {human.value(found.value, found.unit)}{fits}\n", style="bold")
     for title, heads, effects, lines in (
@@ -40,7 +40,7 @@ def sensitivity_tables(found: Sensitivity, top: int) -> Iterator[RenderableType]
 
 
 def change(found: Sensitivity, effect: Effect, trial: Trial) -> str:
-    """The change with a trial: a percentage, or the difference where the result is zero."""
+    """The change of the result in a trial: a percentage, or the difference if the result is zero."""
     if trial.result is None:
         return "-"
     size = effect.change(trial)
@@ -49,7 +49,7 @@ def change(found: Sensitivity, effect: Effect, trial: Trial) -> str:
 
 
 def _percent(share: float) -> str:
-    """A percentage; of a small one two digits."""
+    """A percentage; a small one has two significant digits."""
     return human.percent(share) if share >= 0.01 or share == 0 else f"{share * 100:.2g} %"
 
 
@@ -75,7 +75,7 @@ def _changes(found: Sensitivity, e: Effect) -> Iterator[tuple[str, ...]]:
 
 
 def _shape(e: Effect) -> str:
-    """Whether the elasticity holds on both sides, and what the value takes the place of."""
+    """A remark: whether the elasticity holds on both sides, or which other values this parameter replaces."""
     if e.replaces:
         return f"in place of {', '.join(e.replaces)}"
     if e.jumps:
@@ -92,7 +92,7 @@ def _side(e: Effect, trial: Trial) -> str:
 
 
 def _fit(found: Sensitivity, trial: Trial, where: str) -> str:
-    """Whether memory suffices where it did not, or no more."""
+    """A remark if a trial fits in memory and the configuration does not, or the other way round."""
     if trial.result is None or trial.fits_in_memory == found.fits_in_memory:
         return ""
     return f"fits{where}" if trial.fits_in_memory else f"does not fit{where}"
@@ -100,7 +100,7 @@ def _fit(found: Sensitivity, trial: Trial, where: str) -> str:
 
 def _footnotes(found: Sensitivity) -> Iterator[str]:
     step = f"{found.step * 100:g} %"
-    yield f"differences of {step} down and up; degrees change on the same machine: data parallelism gives way"
+    yield f"differences of {step} down and up; degrees change on the same machine: the data-parallel degree adapts"
     if found.without_effect:
         yield f"no effect: {len(found.without_effect)} parameters (--json names them)"
     if found.stuck:

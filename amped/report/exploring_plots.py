@@ -1,4 +1,4 @@
-"""Plots of an exploration; `figure` draws the one that is wanted, and its axes hold the numbers of the rows."""
+"""Plots of an exploration; `figure` draws the one that is chosen, and its axes hold the numbers of the rows."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from amped.report.axes_values import axis_label, by_values, in_order, scale, tic
 from amped.report.plot_choice import Drawing
 from amped.report.plots import COLORS, LABEL_BOX, grid, log_ticks, look, new_figure
 
-# Okabe and Ito's palette, which people who see few colors tell apart; yellow is too light for a line.
+# Okabe and Ito's palette, which color-blind people can tell apart; its yellow is too light for a line.
 LINE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS, DASHES = "osD^vP*X", ("-", "--", "-.", ":")
-# Bands that can lie over one another, and how far apart bars stand where there are more lines.
+# How many bands may overlap; if there are more lines, bars are drawn, this factor apart.
 MOST_BANDS, ASIDE = 3, 1.045
 MOST_LINES, MOST_BARS, MOST_NUMBERS = 12, 40, 150
 TIME, STEP, MEMORY, SIZE = "training_time", "step_time", "memory_per_accelerator_bytes", "number_of_accelerators"
 DEGREES = ("data", "tensor", "pipeline")
-# Times that differ by more than this are drawn on a logarithmic axis.
+# If times differ by more than this factor, their axis is logarithmic.
 WIDE = 10.0
 LEGEND: dict[str, Any] = {"loc": "outside lower center", "fontsize": 9, "frameon": False}
 
 
 @dataclass(frozen=True)
 class Style:
-    """How one line of several looks."""
+    """The look of one of several lines."""
 
     place: int
     lines: int
@@ -40,22 +40,22 @@ class Style:
 
     @property
     def color(self) -> str:
-        """Its color."""
+        """The color of the line."""
         return LINE_COLORS[self.place % len(LINE_COLORS)]
 
 
 def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Row], objective: str, title: str) -> Any:
-    """The plot that is wanted.
+    """The plot that is chosen.
 
     Args:
         drawing: its kind, and what it is drawn along.
-        groups: the best rows of each combination of values, the best first.
+        groups: the best rows of each combination of values, each group in order of rank.
         front: the rows of the Pareto front.
-        objective: what the rows are ranked by.
+        objective: the quantity by which the rows are ranked.
         title: what was explored.
 
     Raises:
-        ConfigError: if there is nothing to draw, or too much of it.
+        ConfigError: if there is nothing to draw, or too much.
     """
     own = by_values(groups, drawing.names) if drawing.names else {}
     if not (own or (drawing.front and front)):
@@ -74,7 +74,7 @@ def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Ro
 
 
 def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objective: str) -> tuple[Any, str]:
-    """Time and memory against the number of accelerators: the best, and the spread of the best few, a line a system."""
+    """Time and memory against the number of accelerators: the best and the spread of the best few, a line a system."""
     lines = list(dict.fromkeys(values[1:] for values in own))
     if len(lines) > MOST_LINES:
         raise ConfigError(f"{len(lines)} lines are more than can be told apart", "name what to compare with --along")
@@ -106,7 +106,7 @@ def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objecti
 
 
 def _band(panel: Any, groups: Sequence[Sequence[Row]], name: str, size: float, style: Style) -> None:
-    """The best and the spread of one line: a band, or bars beside one another where bands would hide one another."""
+    """The best and the spread of one line, as a band; or as bars side by side if too many bands would overlap."""
     x = [rows[0][SIZE] for rows in groups]
     values = [[row[name] / size for row in rows] for rows in groups]
     low, best, high = [min(v) for v in values], [v[0] for v in values], [max(v) for v in values]
@@ -120,7 +120,7 @@ def _band(panel: Any, groups: Sequence[Sequence[Row]], name: str, size: float, s
 
 
 def _ideal(panel: Any, best: Sequence[Row], size: float) -> None:
-    """The time of the best of the smallest machine, shared out among more accelerators."""
+    """The ideal line: the time of the smallest machine's best candidate, divided by the growth in accelerators."""
     first = min(best, key=lambda row: (row[SIZE], row[TIME]))
     ends = [first[SIZE], max(row[SIZE] for row in best)]
     times = [first[TIME] * first[SIZE] / end / size for end in ends]
@@ -130,7 +130,7 @@ def _ideal(panel: Any, best: Sequence[Row], size: float) -> None:
 
 
 def parts(best: dict[Any, Row], name: str, objective: str) -> tuple[Any, str]:
-    """The parts of a step of the best of each value: the time above, the shares below."""
+    """The parts of a step of the best candidate of each value: times above, shares below."""
     if len(best) > MOST_BARS:
         raise ConfigError(f"{len(best)} bars are too many to read", f"sweep {name} in larger steps")
     rows, many = list(best.values()), len(best) > 8
@@ -160,12 +160,12 @@ def parts(best: dict[Any, Row], name: str, objective: str) -> tuple[Any, str]:
 
 
 def _degrees(row: Row) -> str:
-    """How the machine is split."""
+    """How the machine is divided: the degrees of parallelism."""
     return " x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in DEGREES)
 
 
 def _stack(panel: Any, rows: Sequence[Row], size: Any) -> None:
-    """The parts of each step on top of one another, divided by `size`."""
+    """The parts of each step as stacked bars, divided by `size`."""
     below = np.zeros(len(rows))
     for part in STEP_PARTS:
         heights = np.array([row[part] for row in rows]) / size
@@ -175,7 +175,7 @@ def _stack(panel: Any, rows: Sequence[Row], size: Any) -> None:
 
 
 def heatmap(best: dict[tuple[Any, Any], float], names: tuple[str, str], objective: str) -> tuple[Any, str]:
-    """The best of each pair of values as a color; the best of all has a star."""
+    """The best value for each pair of swept values as a color; a star marks the best of all."""
     columns, rows = (sorted({pair[side] for pair in best}, key=in_order) for side in (0, 1))
     size, label = scale(objective, best.values())
     values = np.full((len(rows), len(columns)), np.nan)
@@ -200,7 +200,7 @@ def heatmap(best: dict[tuple[Any, Any], float], names: tuple[str, str], objectiv
 
 
 def _numbers(panel: Any, shown: Any, values: Any, first: tuple[int, int]) -> None:
-    """The value in each cell where there is room, and a star in the best."""
+    """The value in each cell where there is room, and a star in the best cell."""
     numbered = values.size <= MOST_NUMBERS
     for (y, x), value in np.ndenumerate(values):
         best = (y, x) == first
@@ -212,7 +212,7 @@ def _numbers(panel: Any, shown: Any, values: Any, first: tuple[int, int]) -> Non
 
 
 def pareto(front: Sequence[Row], names: tuple[str, str]) -> tuple[Any, str]:
-    """The candidates than which none is as good in both quantities."""
+    """The candidates for which no other candidate is as good in both quantities."""
     rows = sorted(front, key=lambda row: (row[names[0]], row[names[1]]))
     drawn = new_figure(7.5, 5.4)
     panel = drawn.subplots()
@@ -231,10 +231,10 @@ def pareto(front: Sequence[Row], names: tuple[str, str]) -> tuple[Any, str]:
 
 
 def distribution(bins: Sequence[tuple[float, float, int]], objective: str, best: float, title: str) -> Any:
-    """How many feasible candidates have a value of the objective in each bin; a line where the best is.
+    """How many feasible candidates have an objective in each bin; a vertical line marks the best.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if no candidate is feasible.
     """
     if not bins:
         raise ConfigError("there is nothing to plot: no candidate is feasible", "see which rule removes them")

@@ -1,4 +1,4 @@
-"""The compute graph for reading and for Graphviz."""
+"""The compute graph as text and as a file for Graphviz."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amped.theory.records import CONTRACTIONS
 
 
 def as_dot(nodes: list[Node]) -> str:
-    """The graph for Graphviz."""
+    """The graph as a file for Graphviz."""
     lines = [
         f'  "{n.name}" [shape={_shape(n)}{", penwidth=2, color=red" if n.critical else ""}, '
         f'label="{n.name}\\n{n.kind} {n.detail}\\n{n.count:g} calls of {human.value(n.time, "s")}"];'
@@ -24,7 +24,7 @@ def as_dot(nodes: list[Node]) -> str:
 
 
 def as_text(nodes: list[Node]) -> str:
-    """The graph for reading: a line for each operation, what it waits for, and * on the longest path."""
+    """The graph as text: a line for each operation with what it waits for, and * if it is on the longest path."""
     width, detail = max(len(n.name) for n in nodes), max(len(n.detail) for n in nodes)
     lines = [
         f"{'*' if n.critical else ' '} {n.name:{width}}  {n.kind:19}  {n.detail:{detail}}  {n.count:>8g} calls of "

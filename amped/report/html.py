@@ -1,4 +1,4 @@
-"""Anything rich can render, as HTML for notebooks."""
+"""Anything that rich can render, as HTML for notebooks."""
 
 from __future__ import annotations
 

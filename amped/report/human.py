@@ -12,7 +12,7 @@ JOULES_PER_WATT_HOUR = 3600.0
 
 
 def digits(number: float, significant: int = 4) -> str:
-    """A number with a few significant digits and no exponent where it is readable without."""
+    """A number with a few significant digits, and without an exponent if it is readable without one."""
     if number == 0 or not math.isfinite(number):
         return f"{number:g}"
     if 1e-4 <= abs(number) < 1e7:
@@ -25,11 +25,11 @@ def scaled(number: float, unit: str, significant: int = 4) -> str:
     """A number with the SI prefix that leaves one to three digits before the point."""
     steps = _STEPS if abs(number) >= 1 or number == 0 else _SMALL
     size, prefix = next((step for step in steps if abs(number) >= step[0] * (1 - 1e-12)), steps[-1])
-    return f"{digits(number / size + 0.0, significant)} {prefix}{unit}".rstrip()  # no minus before a zero
+    return f"{digits(number / size + 0.0, significant)} {prefix}{unit}".rstrip()  # + 0.0: no minus before a zero
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit people would say: 30.0 s, 5.2 hours, 33.1 days, 2.4 years."""
+    """Seconds in the unit that people would use: 30.0 s, 5.2 hours, 33.1 days, 2.4 years."""
     for size, name in ((YEAR, "years"), (DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes")):
         if seconds >= 2 * size:
             return f"{digits(seconds / size, 3)} {name}"
@@ -44,7 +44,7 @@ def count(number: float) -> str:
     return digits(number, 6)
 
 
-# How numbers of a unit are told, where not with a prefix before the unit itself.
+# How numbers of a unit are shown, if not with an SI prefix before the unit itself.
 _TOLD: dict[str, Callable[[float], str]] = {
     "boolean": lambda number: "yes" if number else "no",
     "s": duration,
@@ -59,14 +59,14 @@ _NAMES = {"byte": "B", "byte/s": "B/s", "flop": "FLOP", "flop/s": "FLOP/s"}
 
 
 def value(number: float | str, unit: str) -> str:
-    """A quantity in its canonical unit, made readable; a text as it is."""
+    """A quantity in its canonical unit, as readable text; a text stays unchanged."""
     if isinstance(number, str):
         return number
     return _TOLD[unit](number) if unit in _TOLD else scaled(number, _NAMES.get(unit, unit))
 
 
 def percent(fraction: float) -> str:
-    """A share as a percentage."""
+    """A fraction as a percentage."""
     return f"{fraction * 100:.1f} %"
 
 

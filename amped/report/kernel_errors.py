@@ -1,4 +1,4 @@
-"""Errors of the laws of single kernels, as tables: by accelerator, and library by library."""
+"""Tables of the errors of the laws of single kernels, by accelerator and library by library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONVENTION = (
 
 @group()
 def library_by_library(found: Sequence[KernelErrors]) -> Iterator[RenderableType]:
-    """Library by library, then the error of each accelerator and precision; what could not be predicted between them."""
+    """The errors by library, then by accelerator and precision; and what could not be predicted between them."""
     for kind, precision in dict.fromkeys((e.kind, e.precision) for e in found if not e.reason):
         own = [e for e in found if not e.reason and (e.kind, e.precision) == (kind, precision)]
         yield Text(f"{kind} {precision}", style="bold")

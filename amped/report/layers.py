@@ -19,7 +19,7 @@ MEANINGS = "% peak: flops as a share of the matrix peak. MUE: compulsory bytes a
 
 @group()
 def layer_table(e: Estimation) -> Iterator[RenderableType]:
-    """One layer, one micro-batch, one accelerator: each operator forward, and the gradients of each backward."""
+    """One layer, one micro-batch, one accelerator: each operator of the forward pass, and its gradients."""
     yield from heading(e)
     lines = layer_lines(e)
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_footer=True)

@@ -1,4 +1,4 @@
-"""Tables of layouts: how much they matter, which are chosen, what a layer takes with them."""
+"""Tables of tensor layouts: how much they matter, which are chosen, and how long a layer takes with them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amped.report.tables import table
 
 
 def spread(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """For each operator: how many layouts, the best, the median and the worst time, and how many are near the best."""
+    """For each operator: the number of layouts; the best, median and worst time; how many layouts are near the best."""
     times: dict[str, list[float]] = {}
     copies: Counter[str] = Counter()
     for row in rows:
@@ -38,7 +38,7 @@ def plan_lines(layouts: Mapping[str, str]) -> Table:
 
 
 def plan_summary(strategy: str, predicted: float | None, bound: float | None, gap: float | None) -> str:
-    """What a plan is predicted to take, in a sentence."""
+    """The time that a plan is predicted to take, in a sentence."""
     if predicted is None or bound is None or gap is None:
         return f"strategy {strategy}; nothing measured"
     return (
@@ -48,7 +48,7 @@ def plan_summary(strategy: str, predicted: float | None, bound: float | None, ga
 
 
 def runs_table(runs: Iterable[Mapping[str, Any]], published: Mapping[str, float | None]) -> Table:
-    """What each layer took; the published times of the same layer on a V100 below."""
+    """How long each layer took; below, the published times of the same layer on a V100."""
     told = [("n.a." if time is None else f"{time:.2f}", f"published, V100, fp16: {n}") for n, time in published.items()]
     lines = [*map(_run, runs), *((name, "", "", time) for time, name in told)]
     return table(("layer", "forward ms", "backward ms", "both ms", "calls", "largest error"), lines)
@@ -63,7 +63,7 @@ def _run(run: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def predicted_and_measured(predicted: float, measured: float, where: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """The sum of isolated operators against the layer itself, in a sentence."""
+    """The sum of the isolated operators' times against the time of the layer itself, in a sentence."""
     same = all(where.get(key) == here.get(key) for key in ("device", "dtype", "dropout"))
     of = "" if same else f" (predicted for {where.get('device')}, {where.get('dtype')}, dropout {where.get('dropout')})"
     part = 100 * (predicted / measured - 1)

@@ -1,4 +1,4 @@
-"""What memory-saving techniques save and cost where they were measured, as tables for people and for a page."""
+"""Tables of what memory-saving techniques save and cost in a measurement, for a terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tables = tuple[tuple[Sequence[str], list[list[str]]], ...]
 
 @group()
 def memory_tables(bench: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """Where it was measured, both tables, and what they say."""
+    """Where it was measured, both tables, and what they mean."""
     yield Text(f"{_where(bench)}\n", style="bold")
     for heads, rows in _tables(bench):
         yield table(heads, rows, wrapped=heads)
@@ -26,13 +26,13 @@ def memory_tables(bench: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def memory_markdown(bench: Mapping[str, Any]) -> str:
-    """The same as Markdown."""
+    """The tables and their meaning as Markdown."""
     tables = (f"{markdown(heads, rows, '---:')}\n" for heads, rows in _tables(bench))
     return "\n".join([_where(bench), "", *tables, *(f"- {reading}" for reading in readings(bench))]) + "\n"
 
 
 def _tables(bench: Mapping[str, Any]) -> Tables:
-    """Heads and lines of what each technique saves, and of what each layer keeps."""
+    """The heads and the lines of two tables: what each technique saves, and what each layer keeps."""
     sizes, width = bench["sizes"], {"float32": 4}.get(bench["dtype"], 2)
     stream = sizes["batch"] * sizes["sequence"] * sizes["hidden"] * width
     techniques = [
@@ -47,7 +47,7 @@ def _tables(bench: Mapping[str, Any]) -> Tables:
 
 
 def readings(bench: Mapping[str, Any]) -> list[str]:
-    """What the measurements say, in sentences; nothing that they do not."""
+    """What the measurements mean, in sentences."""
     by = {row["name"]: row for row in (*bench["techniques"], *bench["variants"])}
     in_place, again = by["in_place_activation"], by["activation_function_recomputation"]
     beaten = again["saved_bytes"] >= in_place["saved_bytes"] and again["step_time"] <= in_place["step_time"]

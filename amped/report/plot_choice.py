@@ -1,4 +1,4 @@
-"""Which plot of an exploration is drawn, and of which swept names it needs the best of each value."""
+"""Which plot of an exploration is drawn, and for which swept names it needs the best candidate of each value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amped.base.errors import ConfigError
 
 KINDS = ("scaling", "parts", "heatmap", "pareto", "histogram")
 AUTO = "auto"
-# What says how large the machine is, the plainest first.
+# The names that say how large the machine is, the most direct one first.
 SIZES = ("number_of_accelerators", "number_of_nodes")
 ALWAYS_SEARCHED = ("tensor_parallel_degree", "pipeline_parallel_degree")
 FRONT = ("training_time", "memory_per_accelerator_bytes")
@@ -21,7 +21,8 @@ class Drawing:
 
     Attributes:
         kind: one of `KINDS`.
-        names: the swept names; each combination of their values needs its own best. None for a front or a histogram.
+        names: the swept names; each combination of their values needs its best candidate. Fronts and histograms have
+            none.
         front: the two quantities of a front.
     """
 
@@ -31,7 +32,7 @@ class Drawing:
 
 
 def drawing(kind: str, swept: Sequence[str], along: Sequence[str], front: tuple[str, str] | None) -> Drawing:
-    """The plot that is asked for, or, for "auto", the one that shows what was swept.
+    """The plot that the user asks for; for "auto", the one that shows what was swept.
 
     Args:
         kind: one of `KINDS`, or "auto".

@@ -1,4 +1,4 @@
-"""Plots of an estimate; matplotlib is imported only here and only when one is drawn."""
+"""Plots of an estimate; matplotlib is imported only here, and only when a plot is drawn."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from amped.estimation.estimation import STEP_PARTS, Estimation
 from amped.report import human
 from amped.report.summary import kind_of
 
-# Sources, families, systems: as many as can be told apart. Lines of equal error, and how they are dashed.
+# Hues and marks for sources, families or systems: as many as a reader can tell apart.
+# ERRORS: the errors for which a line is drawn, and how it is dashed.
 HUES = ("#1f5a99", "#c0392b", "#f2b134", "#2e8b57", "#7b4fa3", "#7fb3d5", "#e377c2", "#777777", "#8c564b", "#17becf")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
 ERRORS = ((0.10, "--"), (0.25, ":"))
-# Distinct in hue and, printed gray, in lightness; hatches tell parts of one kind apart.
+# These colors differ in hue and, printed in gray, in lightness; hatches separate parts of one kind.
 COLORS = {"compute": "#1f5a99", "recomputation": "#7fb3d5", "communication": "#f2b134", "bubble": "#c0392b"}
 SMALLEST_SLICE = 0.01
 SMALLEST_LABEL = 5.0
@@ -38,12 +39,12 @@ def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
 
 
 def look(part: str) -> dict[str, Any]:
-    """How the bar of a part of a step is drawn."""
+    """The color and the hatch of the bar of a part of a step."""
     return {"color": COLORS[kind_of(part)], "hatch": HATCHES[part], **EDGE}
 
 
 def pie_charts(e: Estimation, suffix: str) -> bytes:
-    """Where the time goes, as AMPeD draws it: all parts of a step, and the communication by parallelism."""
+    """Pie charts as AMPeD draws them: all parts of a step, and the communication by parallelism."""
     figure = new_figure(12, 4.4)
     axes = figure.subplots(1, 2)
     _pie(axes[0], {name: e[name] for name in STEP_PARTS}, "one step: " + human.duration(e["step_time"]))
@@ -55,7 +56,7 @@ def pie_charts(e: Estimation, suffix: str) -> bytes:
 
 
 def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
-    """Shares above a hundredth as slices, the smaller together; hatches tell slices apart in gray."""
+    """Shares above one percent as slices, the smaller ones as one slice; hatches separate them when printed in gray."""
     whole = sum(parts.values())
     slices = [(human.label(name).removeprefix("exposed "), part, COLORS[kind_of(name)], HATCHES[name])
               for name, part in parts.items() if part > SMALLEST_SLICE * whole]  # fmt: skip
@@ -96,35 +97,35 @@ def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
 
 
 def panels(width: float, heights: list[float]) -> tuple[Any, list[Any]]:
-    """An empty figure, and its panels one below the other."""
+    """An empty figure, and its panels from top to bottom."""
     figure = new_figure(width, sum(heights))
     return figure, list(figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure that no window knows of, in inches."""
+    """An empty figure of a size in inches, which is not shown in a window."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def image(figure: Any, suffix: str, **how: Any) -> bytes:
-    """The figure as an image file, cut to what is drawn; `how` goes to `savefig`."""
+    """The figure as an image file, cropped to what is drawn; `how` goes to `savefig`."""
     buffer = io.BytesIO()
-    figure.draw_without_rendering()  # ticks settle in the first drawing, and the second is the same as any later
+    figure.draw_without_rendering()  # the first drawing settles the ticks; the second drawing is then always the same
     figure.savefig(buffer, format=suffix, dpi=150, **{"bbox_inches": "tight"} | how)
     return buffer.getvalue()
 
 
 def as_image(figure: Any, suffix: str = "png") -> bytes:
-    """The whole figure as an image file."""
+    """The figure as an image file, not cropped."""
     return image(figure, suffix, bbox_inches=None)
 
 
 def measured_and_predicted(
     panel: Any, points: Iterable[tuple[float, float]], room: tuple[float, float], what: str
 ) -> None:
-    """Logarithmic axes with lines of equal error, for points that lie within them."""
+    """Sets up logarithmic axes around the points, with lines of equal error."""
     both = [value for point in points for value in point]
     ends = [room[0] * min(both), room[1] * max(both)]
     panel.plot(ends, ends, color="black", linewidth=0.8)
@@ -137,7 +138,7 @@ def measured_and_predicted(
 
 
 def marks(panel: Any, points: Iterable[tuple[str, bool, float, float]], styles: Mapping[str, tuple[str, str]]) -> None:
-    """Points in the style of their name, which is in the legend once; hollow those that are not to be trusted."""
+    """Draws points in the style of their name, each name once in the legend; points that are not trusted are hollow."""
     seen = set()
     for number, (name, trusted, x, y) in enumerate(points):
         color, shape = styles[name]
@@ -147,14 +148,14 @@ def marks(panel: Any, points: Iterable[tuple[str, bool, float, float]], styles: 
 
 
 def grid(*panels: Any, axis: str = "both") -> None:
-    """Pale lines behind what is drawn."""
+    """Draws pale grid lines behind the data."""
     for panel in panels:
         panel.grid(True, axis=axis, color="0.88", linewidth=0.7)
         panel.set_axisbelow(True)
 
 
 def log_ticks(axis: Any) -> None:
-    """Plain numbers at 1, 2 and 5 of each decade."""
+    """Puts plain numbers at 1, 2 and 5 of each decade."""
     from matplotlib.ticker import LogLocator
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
@@ -163,6 +164,6 @@ def log_ticks(axis: Any) -> None:
 
 
 def nothing(panel: Any, told: str, **how: Any) -> None:
-    """Says that a panel is empty, and why."""
+    """Says in an empty panel why it is empty."""
     panel.text(0.5, 0.5, told, ha="center", **how)
     panel.set_axis_off()

@@ -15,21 +15,21 @@ from amped.report import human
 from amped.report.axes_values import unit_of
 from amped.theory.parallelisms import PLACED as PLACED_KINDS
 
-# Columns that stand in the table under a short head, and so not again among what is swept.
+# Columns that the table always has, under a short head; they are not shown again among the swept names.
 SHORT = {"activation_recomputation": "recompute", "zero_stage": "ZeRO", "sequence_parallel": "seq. par.",
          "virtual_pipeline_stages": "chunks", "expert_parallel_degree": "experts",
          "expert_tensor_parallel_degree": "expert tensor", "tensor_parallel_columns": "columns",
          "flash_attention": "fused"}  # fmt: skip
 PLACED = {*parts(), *wholes(), "microbatch_size", "batch_size"}
 MOST_TIES = 3
-# What a page, a mail or a narrow terminal takes.
+# The width of a page, a mail or a narrow terminal, in characters.
 PAGE = 98
 SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
 
 
 @group()
 def ranking(found: Exploration) -> Iterator[RenderableType]:
-    """The best mappings, one a line, how many candidates each rule removed, and what stood in the way."""
+    """The best mappings, one on each line; how many candidates each rule removed; what prevents a better mapping."""
     yield Text("\n".join((*_headline(found), "")))
     if not found.best:
         yield Text("No candidate keeps every rule.", style="bold red")
@@ -66,7 +66,7 @@ def _headline(found: Exploration) -> Iterator[str]:
 
 
 def in_the_way(found: Exploration, row: Row) -> str:
-    """The best that is not feasible, and what it would need."""
+    """The best candidate that is not feasible, and what it would need."""
     told = f"{_words(found.objective)} {human.value(row[found.objective], unit_of(found.objective) or '1')}"
     mapping = ", ".join(f"{kind} {row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
     place = "Better, but not feasible" if found.feasible else "The nearest"
@@ -74,13 +74,13 @@ def in_the_way(found: Exploration, row: Row) -> str:
 
 
 def _tied(found: Exploration) -> str:
-    """What is as fast as the best as far as can be told, and simpler."""
+    """The heading of mappings that are simpler, and as fast as the best one within the error band."""
     return (f"Ties: within ± {human.percent(found.error_fraction)}, the band of the best, these simpler mappings are as fast; "
             "the simplest first:")  # fmt: skip
 
 
 def _tables(found: Exploration, rows: list[Row]) -> Iterator[RenderableType]:
-    """Rows as tables, and what is alike in all of them."""
+    """Rows as tables, and the swept values that all of them share."""
     swept = [name for name in found.swept if name not in PLACED and name not in SHOWN]
     alike = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     own = [found.objective] if found.objective not in SHOWN else []
@@ -93,7 +93,7 @@ def _tables(found: Exploration, rows: list[Row]) -> Iterator[RenderableType]:
 
 
 def _columns(rows: list[Row]) -> dict[str, list[str]]:
-    """What every ranking has, by heads; the batch where there are several, context parallelism where there is any."""
+    """The columns of every ranking, by head; the batch size if there are several, context parallelism if it is used."""
     context = any(row.get("context_parallel_degree", 1) != 1 for row in rows)
     several = len({row["batch_size"] for row in rows}) > 1
     lacking = [row["missing_memory_bytes"] for row in rows if "missing_memory_bytes" in row]
@@ -110,12 +110,12 @@ def _columns(rows: list[Row]) -> dict[str, list[str]]:
 
 
 def _placed(row: Row, kind: str) -> str:
-    """A degree inside the node and across nodes."""
+    """A degree of parallelism as inside the node x across nodes."""
     return f"{row[f'intra_node_{kind}_parallel_degree']:g}x{row[f'inter_node_{kind}_parallel_degree']:g}"
 
 
 def _fitting(columns: list[tuple[str, list[str]]], rows: int) -> Iterator[Table]:
-    """The columns as a table; what a page has no room for follows in further tables, each with the rank before it."""
+    """The columns as a table; columns for which a page has no room follow in further tables, which repeat the rank."""
     while columns:
         taken, room = [("rank", [str(rank) for rank in range(1, rows + 1)])], PAGE - 6
         while columns and (len(taken) == 1 or _width(columns[0]) < room):
@@ -129,12 +129,12 @@ def _fitting(columns: list[tuple[str, list[str]]], rows: int) -> Iterator[Table]
 
 
 def _width(column: tuple[str, list[str]]) -> int:
-    """The room that a column needs: that of its widest cell, or of the longest word of its head."""
+    """The width that a column needs: that of its widest cell, or of the longest word of its head."""
     return max(map(len, [*column[0].split(), *column[1]]))
 
 
 def _told(found: Exploration, row: Row, name: str) -> str:
-    """A value of a row; a dash where its formulas do not use the name."""
+    """A value of a row; a dash if its formulas do not use the name."""
     return human.value(row[name], found.units.get(name, unit_of(name) or "1")) if name in row else "-"
 
 

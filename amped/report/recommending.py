@@ -1,4 +1,4 @@
-"""What is recommended, as one screen."""
+"""A recommendation, as one screen."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "mapping
 def recommendation(
     title: str, limits: Limits, found: Sequence[Recommendation], words: Sequence[str]
 ) -> Iterator[RenderableType]:
-    """The fewest accelerators of each system, the cheapest first, and the command that tells more of the first.
+    """The fewest accelerators of each system, the cheapest system first, and a command that tells more about the first.
 
-    `words` are what an estimate of the question needs beside the mapping.
+    `words` are the options that an estimate of the question needs besides the mapping.
     """
     asked = [f"in {human.duration(limits.deadline)}"] if limits.deadline else []
     asked += [f"for {human.value(limits.budget, 'dollar')}"] if limits.budget else []
@@ -51,21 +51,21 @@ def _line(each: Recommendation) -> list[str]:
 
 
 def _none(each: Recommendation) -> str:
-    """Why a system is left out."""
+    """The reason why a system is left out."""
     if not each.sizes:
         return "even at its peak it costs more than the budget"
     return f"none of {len(each.sizes)} sizes from {each.sizes[0]:,} to {each.sizes[-1]:,} accelerators does"
 
 
 def _tried(each: Recommendation) -> str:
-    """Which sizes were tried."""
+    """Which sizes were tried, in a sentence."""
     sizes = each.sizes
     return (f"{len(sizes)} sizes were tried, in whole nodes from {sizes[0]:,} accelerators on, 16 to 32 for each doubling; "
             "fewer could not do it at their peak rate")  # fmt: skip
 
 
 def _settings(each: Recommendation, words: Sequence[str]) -> str:
-    """What to set to have the mapping, as options; not what is among the words."""
+    """The options that set the mapping; settings that `words` already hold are left out."""
     known = {word.partition("=")[0].strip() for word in words}
     plain = {
         name: f"{v:g}" if isinstance(v, float) else str(v) for name, v in each.settings.items() if name not in known

@@ -34,7 +34,7 @@ def glossary(known: Catalogue) -> str:
 
 
 def equations(known: Catalogue) -> str:
-    """Every formula by topic, as it is computed, with its source and where it departs from it, as Markdown."""
+    """Every formula by topic as Markdown: its code, its source, and where it departs from the source."""
     about = "Every formula by topic, as it is computed; made by `amped parameters --equations`."
     lines = ["# Equations", "", about, ""]
     pages: dict[str, list[Formula]] = {}
@@ -51,7 +51,7 @@ def equations(known: Catalogue) -> str:
 
 
 def _helpers(module: ModuleType | None) -> Iterator[FunctionType]:
-    """The functions of a page that its formulas share: equations too, but not quantities of their own."""
+    """The functions of a page that its formulas share; these hold equations, but are not quantities."""
     for function in vars(module).values():
         own = isinstance(function, FunctionType) and function.__module__ == getattr(module, "__name__", "")
         if own and mark_of(function) is None and function.__name__ != "<lambda>":
@@ -59,7 +59,7 @@ def _helpers(module: ModuleType | None) -> Iterator[FunctionType]:
 
 
 def _helper(function: FunctionType) -> list[str]:
-    """One shared function: what it is, and its code."""
+    """One shared function: its description and its code."""
     arguments = ", ".join(inspect.signature(function).parameters)
     return _section(function, f"({arguments})", [" ".join((inspect.getdoc(function) or "").split())])
 
@@ -71,7 +71,7 @@ def table(known: Catalogue) -> Table:
 
 
 def entries(known: Catalogue) -> list[dict[str, Any]]:
-    """The glossary for machines: units as `amped explain` has them, the meaning with its source."""
+    """The glossary for machines: units as in `amped explain`, and the meaning with its source."""
     return [{"name": q.name, "category": q.category, "unit": q.mark.unit, "choices": list(q.mark.choices),
              "default": _default(q), "meaning": _meaning(q)} for q in _shown(known)]  # fmt: skip
 
@@ -102,7 +102,7 @@ def _meaning(quantity: Quantity) -> str:
 
 
 def _equation(formula: Formula) -> list[str]:
-    """One formula: name, unit, code without its docstring, source."""
+    """One formula: its name, its unit, its code without the docstring, and its source."""
     text, unit = formula.text, formula.mark.unit or "records"
     when = [f"Used when {formula.because}."] if formula.because else []
     differs = [f"*Differs:* {text['differs']}", ""] if text["differs"] else []
@@ -112,13 +112,13 @@ def _equation(formula: Formula) -> list[str]:
 
 
 def _section(function: Callable[..., Any], arguments: str, about: list[str]) -> list[str]:
-    """The name of a function, what is said of it, and its code."""
+    """The name of a function, its description, and its code."""
     head = [line for text in (f"### {function.__name__}{arguments}", *about) for line in (text, "")]
     return [*head, "```python", *_body(function), "```", ""]
 
 
 def _body(function: Callable[..., Any]) -> list[str]:
-    """The lines of the function after its docstring; what it depends on where it has no lines."""
+    """The lines of the function after its docstring; if it has no lines, what it depends on."""
     if (row := getattr(function, "__amped_body__", None)) is not None:
         return [row or MUST_BE_GIVEN]
     text = inspect.getsource(function)

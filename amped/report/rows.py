@@ -15,7 +15,7 @@ from amped.theory.catalogue import catalogue
 
 @group()
 def shown_row(row: Row) -> Iterator[RenderableType]:
-    """Values as written, units of bare numbers, doubts, and where it all comes from."""
+    """The values as they are written, units of bare numbers, doubts, and the sources of the row."""
     also = f"  (also {', '.join(row.aliases)})" if row.aliases else ""
     yield Text.assemble((row.name, "bold"), f"{also}\n{LISTED.get(row.table, row.table)}, {row.file}")
     if extends := row.columns.get("extends"):
@@ -38,7 +38,7 @@ def shown_row(row: Row) -> Iterator[RenderableType]:
 
 
 def _value(column: str, value: object) -> str:
-    """The value as written; with the unit of its parameter where it is a bare number."""
+    """The value as it is written; a bare number gets the unit of its parameter."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

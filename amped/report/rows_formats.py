@@ -1,4 +1,7 @@
-"""Rows as files for machines: CSV and Parquet, whole or block by block; pyarrow is imported only here and only when used."""
+"""Rows as files for machines: CSV and Parquet, whole or block by block.
+
+pyarrow is imported only here, when it is used.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ import numpy as np
 from amped.base.extras import from_extra
 from amped.exploration.all_candidates import Column
 
-# Rows that are gathered before they are written as a row group: enough to compress well, little enough to lie in memory.
+# How many rows are collected before they are written as a row group: enough to compress well, few enough for memory.
 GROUP_ROWS = 131_072
-# A name as the header has it.
+# A function that gives the name of a column as it stands in the header.
 Named = Callable[[str], str]
 
 
 def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]], named: Named = str) -> str:
-    """Rows as CSV: a header of names, then a line each; numbers in SI units, to the last bit."""
+    """Rows as CSV: a header with the names, then one line for each row; numbers in SI units, with all their digits."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(named, names))
@@ -31,7 +34,7 @@ def as_parquet(names: Sequence[str], rows: Sequence[Mapping[str, Any]], named: N
     """Rows as a Parquet file.
 
     Raises:
-        ConfigError: where pyarrow is not installed.
+        ConfigError: if pyarrow is not installed.
     """
     arrow = pyarrow()
     table = arrow.table({named(name): [row.get(name) for row in rows] for name in names})
@@ -41,17 +44,17 @@ def as_parquet(names: Sequence[str], rows: Sequence[Mapping[str, Any]], named: N
 
 
 def pyarrow() -> Any:
-    """What writes Parquet.
+    """The library that writes Parquet.
 
     Raises:
-        ConfigError: where it is not installed.
+        ConfigError: if pyarrow is not installed.
     """
     arrow, _ = (from_extra(name, "parquet", "Parquet", "use --format csv") for name in ("pyarrow", "pyarrow.parquet"))
     return arrow
 
 
 class CsvStream:
-    """Writes every candidate as a line of CSV, as the blocks come."""
+    """Writes every candidate as a line of CSV, block by block."""
 
     def __init__(self, stream: IO[bytes], named: Named = str) -> None:
         self.stream, self.named = stream, named
@@ -63,17 +66,20 @@ class CsvStream:
         self.stream.write(f"{','.join(map(self.named, self.names))}\n".encode())
 
     def take(self, columns: Mapping[str, Column]) -> None:
-        """Writes the rows of a block; what a block has not is left empty."""
+        """Writes the rows of a block; a column that the block does not have stays empty."""
         rows = len(next(iter(columns.values())))
         texts = (_texts(columns[name]) if name in columns else [""] * rows for name in self.names)
         self.stream.write("".join(f"{','.join(line)}\n" for line in zip(*texts, strict=True)).encode())
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Does nothing: all rows are written already."""
 
 
 def _texts(column: Column) -> list[str]:
-    """The cells of a column as CSV has them: each distinct value is written once, as most columns have few."""
+    """The cells of a column as text for CSV.
+
+    Each distinct value is formatted once, because most columns have few of them.
+    """
     values, place = np.unique(column, return_inverse=True)
     written = np.array([_cell(value) for value in values.tolist()], dtype=object)
     return written[place].tolist()  # type: ignore[no-any-return]
@@ -85,7 +91,7 @@ def _cell(value: object) -> str:
 
 
 class ParquetStream:
-    """Writes every candidate into row groups of a Parquet file, each when enough blocks have come."""
+    """Writes every candidate to a Parquet file, in row groups of several blocks."""
 
     def __init__(self, stream: IO[bytes], named: Named = str) -> None:
         self.arrow = pyarrow()
@@ -95,14 +101,14 @@ class ParquetStream:
         self.rows = 0
 
     def start(self, kinds: Mapping[str, type]) -> None:
-        """Fixes the schema: doubles, texts and booleans."""
+        """Fixes the schema: each column holds doubles, texts or booleans."""
         types = {float: self.arrow.float64(), str: self.arrow.string(), bool: self.arrow.bool_()}
         self.names = list(kinds)
         self.schema = self.arrow.schema([(self.named(name), types[kind]) for name, kind in kinds.items()])
         self.writer = self.arrow.parquet.ParquetWriter(self.stream, self.schema)
 
     def take(self, columns: Mapping[str, Column]) -> None:
-        """Holds a block, and writes what is held when it is enough."""
+        """Keeps a block, and writes the kept blocks when there are enough of them."""
         rows = len(next(iter(columns.values())))
         cells = zip(self.names, self.schema.types, strict=True)
         arrays = [self._array(columns.get(name), kind, rows) for name, kind in cells]
@@ -112,7 +118,7 @@ class ParquetStream:
             self._write()
 
     def close(self) -> None:
-        """Writes what is left, and the file's end."""
+        """Writes the blocks that are left, and the end of the file."""
         if self.writer is not None:
             self._write()
             self.writer.close()

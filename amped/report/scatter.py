@@ -1,4 +1,4 @@
-"""Measured against predicted, each row a point."""
+"""A plot of predicted against measured values, one point for each row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amped.report import plots
 from amped.validation.accuracy import accuracy, of_memory, of_time
 from amped.validation.residuals import Residual
 
-# Sources that a legend may list inside a panel; more stand beside it.
+# How many sources a legend may list inside a panel; a longer legend stands beside the panel.
 MOST_INSIDE = 16
 GIGA = 1e9
 WIDTH, LARGE, SMALL = 8.6, 6.0, 2.8
@@ -17,7 +17,7 @@ Point = tuple[Residual, float, float]
 
 
 def scatter_plot(rows: Sequence[Residual], suffix: str = "png") -> bytes:
-    """Times of a step, measured against predicted; their errors; and the same for memory where it was measured."""
+    """Predicted against measured times of a step, their errors, and both for memory if it was measured."""
     times: list[Point] = [(r, *r.times) for r in of_time(rows) if r.times]
     memory: list[Point] = [
         (r, r.measured / GIGA, r.predicted / GIGA) for r in of_memory(rows) if r.measured and r.predicted
@@ -56,7 +56,7 @@ def _styles(rows: Sequence[Residual]) -> dict[str, tuple[str, str]]:
 
 
 def _levels(panel: Any) -> None:
-    """Lines of equal error where the errors themselves are drawn, which decades hide."""
+    """Lines of equal error for a panel of the errors themselves, which logarithmic axes would hide."""
     panel.axhline(0.0, color="black", linewidth=0.8)
     for share, dashes in plots.ERRORS:
         for sign in (1, -1):

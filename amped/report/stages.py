@@ -21,7 +21,7 @@ LETTERS = {"layers": "", "dense": "d", "mixture": "x", MODULES: "m"}
 
 @group()
 def stage_table(e: Estimation) -> Iterator[RenderableType]:
-    """A line for each run of stages that are alike."""
+    """One line for each group of neighboring stages that are alike."""
     yield from heading(e)
     lines = stage_lines(e)
     yield table(HEADS, [_cells(run) for run in _runs(lines)], text=("has",))
@@ -31,7 +31,7 @@ def stage_table(e: Estimation) -> Iterator[RenderableType]:
 
 
 def _runs(lines: list[StageLine]) -> list[list[StageLine]]:
-    """Neighbors that differ in nothing but their place."""
+    """Groups of neighboring stages that differ in nothing but their place."""
     found: list[list[StageLine]] = []
     for line in lines:
         if found and _values(found[-1][-1]) == _values(line):
@@ -61,6 +61,6 @@ def _cells(run: list[StageLine]) -> list[str]:
 
 
 def _layers(line: StageLine) -> str:
-    """What a stage has, in the order of the network."""
+    """What a stage holds, in the order of the network."""
     kinds = [f"{n:g}{LETTERS[name]}" for name, n in line.layers.items() if n]
     return " ".join(["E"] * ("embedding" in line.ends) + kinds + ["L"] * ("output head" in line.ends))

@@ -1,4 +1,4 @@
-"""The summary of an estimate for a terminal: time, parts as bars, memory against capacity, defaults leaned on."""
+"""The summary of an estimate for a terminal: time, its parts as bars, memory against capacity, and defaults in use."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from amped.report import human
 from amped.tables.table_files import KERNELS
 
 LONGEST_NOTICE = 240
-# One color for each kind of time, in every table and plot.
+# One color for each kind of time; all tables and plots use it.
 COLORS = {"compute": "blue", "recomputation": "cyan", "communication": "yellow", "bubble": "red", "memory": "green"}
 
 
 class Bar:
-    """A horizontal bar as long as a fraction of its cell; plain `#` where the output is not a terminal's UTF-8."""
+    """A horizontal bar as long as a fraction of its cell; made of `#` if the output is not a terminal with UTF-8."""
 
     def __init__(self, fraction: float, color: str) -> None:
         self.fraction, self.color = min(max(fraction, 0.0), 1.0), color
@@ -37,7 +37,7 @@ class Bar:
         yield Segment(" " * (width - filled))
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Takes what there is."""
+        """Takes all the width that there is."""
         return Measurement(8, options.max_width)
 
 
@@ -63,7 +63,7 @@ def summary(e: Estimation) -> Iterator[RenderableType]:
 
 
 def _layout(e: Estimation) -> str:
-    """How the layers lie on several stages, where that is not told by their number."""
+    """How the layers are distributed over the stages, if their number does not say it."""
     layout = e.choices.get("pipeline_layout")
     if layout is None or e["pipeline_parallel_degree"] == 1:
         return ""
@@ -72,7 +72,7 @@ def _layout(e: Estimation) -> str:
 
 
 def heading(e: Estimation) -> Iterator[RenderableType]:
-    """What is estimated, and how it is mapped: how the machine is split, and how the work is."""
+    """What is estimated, and how: how the machine is divided, and how the work is divided."""
     yield Text(e.scenario.title, style="bold")
     degrees = [f"{k} {e[f'{k}_parallel_degree']:g}" for k in ("data", "tensor", "pipeline", "context", "expert")]
     shown = [d for d in degrees if not d.endswith(" 1")] or ["one accelerator"]
@@ -113,10 +113,10 @@ def _headline(e: Estimation) -> Table:
 
 
 def _validated(e: Estimation) -> Iterator[str]:
-    """What the band is taken from, and where the configuration lies beyond that."""
+    """The runs that the error band comes from, and where the configuration is outside of what was validated."""
     band = e.error_band
     if band is not None:
-        yield f"±: 4 of 5 validated runs of this kind were within it ({band.runs} runs: {band.alike})"
+        yield f"±: 4 of 5 validated runs of this kind had a smaller error ({band.runs} runs: {band.alike})"
         if band.beyond:
             yield f"beyond what was validated, so the error may be larger: {'; '.join(band.beyond)}"
 
@@ -129,7 +129,7 @@ def _optional(e: Estimation, name: str) -> str:
 
 
 def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit: str) -> Table:
-    """The parts of a total, each as a share of a whole (the total itself, or what there is room for)."""
+    """The parts of a total, each as a share of a whole (the total itself, or the capacity)."""
     table = Table.grid(
         Column(no_wrap=True),
         *(Column(justify="right", no_wrap=True) for _ in range(2)),
@@ -161,19 +161,19 @@ def _memory(e: Estimation) -> Iterator[RenderableType]:
 
 
 def _host(e: Estimation) -> str:
-    """What is offloaded, and whether the hosts have room for it."""
+    """How much is offloaded, and whether the memory of the hosts suffices for it."""
     all_of_it = e["host_memory_bytes"] * e["number_of_accelerators_of_a_host"]
     line = (
         f"host memory: {human.value(e['host_memory_bytes'], 'byte')} an accelerator, {human.value(all_of_it, 'byte')}"
     )
     if "host_memory_capacity" not in e:
-        return f"{line} a server, whose memory nobody says (host_memory_capacity)"
+        return f"{line} a server; its memory is not given (host_memory_capacity)"
     verdict = "fits" if e["fits_in_host_memory"] else "DOES NOT FIT"
     return f"{line} of a server's {human.value(e['host_memory_capacity'], 'byte')}: {verdict}"
 
 
 def _largest(e: Estimation) -> str:
-    """The largest micro-batch that fits, and the largest of those that a replica's share of the batch divides by."""
+    """The largest micro-batch that fits; and, if it differs, the largest one that divides the batch of a replica."""
     largest, share = int(e["largest_microbatch_size"]), int(e["minibatch_size"])
     runs = next((size for size in range(min(largest, share), 0, -1) if share % size == 0), 0)
     return f"{largest}" if runs == largest else f"{largest} ({runs} divides the {share} of a replica)"

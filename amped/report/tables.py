@@ -1,4 +1,4 @@
-"""The tables that all reports share: for people without lines, with bold heads and numbers to the right; and Markdown."""
+"""The tables that all reports share: without lines, for people (bold heads, numbers to the right); and in Markdown."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def table(
     """A table of rows.
 
     Args:
-        heads: of the columns; the first has text in it.
+        heads: the heads of the columns; the first column holds text.
         rows: the cells of each line.
-        text: heads of further columns of text, which stand to the left.
-        wrapped: heads of columns that may be broken where there is no room.
+        text: the heads of other columns that hold text, which is aligned to the left.
+        wrapped: the heads of columns whose text may be wrapped where there is no room.
     """
     made = Table(box=None, pad_edge=False, header_style="bold")
     for place, head in enumerate(heads):
@@ -36,12 +36,12 @@ def table(
 
 
 def listed(lines: list[dict[str, str]]) -> Table:
-    """Lines with the same keys; the first key's values are not broken."""
+    """A table of lines that have the same keys; the values of the first key are not wrapped."""
     heads = [key.replace("_", " ") for key in lines[0]]
     return table(heads, [[*line.values()] for line in lines], heads, heads[1:])
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], number: str = "---") -> str:
-    """A table of rows in Markdown, with `number` as the rule below all heads but the first."""
+    """A table in Markdown, with `number` as the rule below all heads but the first."""
     lines = (heads, ["---", *(number for _ in heads[1:])], *rows)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,4 +1,4 @@
-"""The plain-text files of a run: the config as resolved, the breakdown of the time, and the GEMM breakdown."""
+"""The plain-text files of a run: the resolved config, the breakdown of the time, and the GEMM breakdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amped.report import human
 from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import CATEGORIES
 
-# What the closed form tells apart.
+# The parts of communication that the closed form distinguishes.
 CLOSED_COMMUNICATION = {
     "tensor parallelism, intra-node": "intra_node_tensor_communication_time",
     "tensor parallelism, inter-node": "inter_node_tensor_communication_time",
@@ -26,7 +26,7 @@ CLOSED_COMMUNICATION = {
 
 
 def config_summary(e: Estimation) -> str:
-    """Every input by category, with its value, unit and where it comes from."""
+    """Every input by category, with its value, its unit and its origin."""
     lines = [f"config: {e.scenario.label}", f"description: {e.scenario.description}", ""]
     for category in CATEGORIES:
         row = e.scenario.sources.rows.get(category)
@@ -59,7 +59,7 @@ def _origin(e: Estimation, name: str) -> str:
 
 
 def training_time_breakdown(e: Estimation) -> str:
-    """The time of the training, part by part, for the whole training and for one step; the parts of AMPeD's breakdown."""
+    """The parts of the training time as in AMPeD's breakdown, for the whole training and for one step."""
     steps, training = e["number_of_steps"], e["training_time"]
     rows = [("", "training", "step", "share")]
     for title, name in _parts(e).items():
@@ -73,7 +73,7 @@ def training_time_breakdown(e: Estimation) -> str:
 
 
 def _parts(e: Estimation) -> dict[str, str]:
-    """The name of each part by its title."""
+    """For each title, the name of the part."""
     exposed = {f"{kind} parallelism": f"exposed_{kind}_communication_time" for kind in PARALLELISMS}
     if e["exposed_offload_communication_time"]:
         exposed["offload to the host"] = "exposed_offload_communication_time"
@@ -90,7 +90,7 @@ def _parts(e: Estimation) -> dict[str, str]:
 
 
 def _hidden(e: Estimation) -> Iterator[tuple[str, str]]:
-    """Communication beside computation, which is in no part of a step."""
+    """Communication that is hidden behind computation, so that no part of a step holds it."""
     for kind in (*PARALLELISMS, "offload"):
         if time := e[f"hidden_{kind}_communication_time"]:
             yield f"Hidden beside computation, {kind} communication in a step", f"{time:.6g} s"
@@ -122,18 +122,18 @@ def gemm_breakdown(lines: Iterable[OperatorLine]) -> str:
 
 
 def mat_dims(e: Estimation) -> str:
-    """Three integers a line, two spaces between them: DeepFlow's matrix dimensions of one layer."""
+    """DeepFlow's matrix dimensions of one layer: three integers on each line, with two spaces between them."""
     products = e.results.records("deepflow_gemms")
     return "".join(f"{int(g.m)}  {int(g.n)}  {int(g.k)}\n" for g in products)
 
 
 def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows of text with their columns one under the other, numbers to the right."""
+    """Rows of text with aligned columns; numbers are aligned to the right."""
     columns = list(zip_longest(*rows, fillvalue=""))
     return ["  ".join(cells).rstrip() for cells in zip(*map(_padded, columns), strict=True)]
 
 
 def _padded(column: Sequence[str]) -> list[str]:
-    """The cells of a column, all as wide as the widest; below the first there are numbers, or there is text."""
+    """The cells of a column, padded to one width; the type of the cells below the head decides the side."""
     width, is_number = max(map(len, column)), all(text[:1].isdigit() or text[:1] in ("-", "") for text in column[1:])
     return [f"{cell:>{width}}" if is_number else f"{cell:{width}}" for cell in column]

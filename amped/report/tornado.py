@@ -17,12 +17,12 @@ COLORS = {
 }
 SIDES = {"smaller": {"color": "#7fb3d5", "hatch": ""}, "larger": {"color": "#1f5a99", "hatch": "//"}}
 ROW, FRAME = 0.36, 1.0
-# Room beside the longest bar for what is written there, as a share of all bars' span.
+# Room for the labels beside the longest bar, as a share of the span of all bars.
 MARGIN = 0.3
 
 
 def tornado_plot(found: Sensitivity, top: int, suffix: str = "png") -> bytes:
-    """Elasticities, and below them the changes by neighboring values, each the largest `top`, as an image file."""
+    """Elasticities, and below them the changes by neighboring values, the largest `top` of each, as an image file."""
     drawn = ((_elasticities, found.elasticities[:top]), (_changes, found.changes[:top]))
     kinds = [(draw, effects) for draw, effects in drawn if effects]
     figure, panels = plots.panels(9.0, [FRAME + ROW * len(effects) for _, effects in kinds] or [FRAME])
@@ -39,7 +39,7 @@ def _words(found: Sensitivity) -> str:
 
 
 def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
-    """One bar for each parameter, colored by whose it is."""
+    """One bar for each parameter; the color shows its kind."""
     sizes = [e.elasticity or 0.0 for e in effects]
     for place, (e, size) in enumerate(zip(effects, sizes, strict=True)):
         text = elasticity(e) + ("" if e.smooth is not False else " (bends)")
@@ -48,7 +48,7 @@ def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None
 
 
 def _changes(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
-    """Two thin bars for each parameter: its next smaller value and its next larger, or the extremes of a list."""
+    """Two thin bars for each parameter: for its next smaller and next larger value, or for the extremes of a list."""
     sizes = []
     for place, e in enumerate(effects):
         shown = _extremes(e)
@@ -61,19 +61,19 @@ def _changes(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
 
 
 def _extremes(e: Effect) -> list[Trial]:
-    """The smallest and the largest value that have a result."""
+    """The trials with the smallest and the largest value among those that have a result."""
     return [e.told[0], e.told[-1]] if len(e.told) > 1 else list(e.told)
 
 
 def _bar(panel: Any, size: float, place: float, text: str, **how: Any) -> None:
-    """A bar, and text behind its end."""
+    """Draws a bar and a text beyond its end."""
     panel.barh(place, size, **how, **plots.EDGE)
     side, aside = ("left", 4) if size >= 0 else ("right", -4)
     panel.annotate(text, (size, place), (aside, 0), textcoords="offset points", ha=side, va="center", fontsize=8)
 
 
 def _frame(panel: Any, effects: list[Effect], sizes: list[float], title: str) -> None:
-    """Names at the side, the largest on top, and room for what is written beside the bars."""
+    """Writes the names at the side, the largest effect on top, and leaves room for the texts beside the bars."""
     names = [f"{human.label(e.name)}  {human.value(e.value, e.unit)}" for e in effects]
     panel.set_yticks(range(len(effects)), names, fontsize=9)
     low, high = min(0.0, *sizes), max(0.0, *sizes)

@@ -17,13 +17,13 @@ Event = dict[str, Any]
 THREADS = {COMPUTE: 1, FORTH: 2, BACK: 3, "data_parallel": 4}
 TITLES = {COMPUTE: "compute", FORTH: "send forward", BACK: "send backward", "data_parallel": "data parallel, optimizer"}
 LETTERS = {"forward": "F", "backward": "B", "input_gradient": "I", "weight_gradient": "W"}
-# Above so many spans, the first and the last micro-batches are shown, about as many as this: some 10 MB.
+# If there are more spans than this (about 10 MB), only the first and the last micro-batches are written.
 MOST_SPANS = 50_000
 MICROSECONDS = 1e6
 
 
 def shown_microbatches(step: ExecutedStep) -> int:
-    """How many of the first and of the last micro-batches are written; all where that is not too many."""
+    """How many of the first and of the last micro-batches are written; all of them if they are not too many."""
     pipe = step.timeline.pipe
     each = max(len(step.timeline.spans) // pipe.microbatches, 1)
     return pipe.microbatches if len(step.timeline.spans) <= MOST_SPANS else max(MOST_SPANS // each // 2, 1)
@@ -42,7 +42,7 @@ def as_trace(step: ExecutedStep, e: Estimation) -> str:
 
 
 def _names(stages: int) -> Iterator[Event]:
-    """Names of processes and threads, and the order in which they stand."""
+    """The names of processes and threads, and the order in which they are shown."""
     for stage in range(stages):
         yield {"name": "process_name", "ph": "M", "pid": stage, "tid": 0, "args": {"name": f"stage {stage}"}}
         yield {"name": "process_sort_index", "ph": "M", "pid": stage, "tid": 0, "args": {"sort_index": stage}}
@@ -51,7 +51,7 @@ def _names(stages: int) -> Iterator[Event]:
 
 
 def _events(step: ExecutedStep, shown: int) -> Iterator[Event]:
-    """Spans, what a stage holds, and what follows when all passes are done."""
+    """The spans, the activations that each stage holds, and what follows after all passes are done."""
     line, late = step.timeline, step.timeline.pipe.microbatches - shown
     after = {"gradients and weights, exposed": step.reduction_time, "optimizer": step.optimizer_time}
     for stage in range(line.pipe.stages):
@@ -68,7 +68,7 @@ def _events(step: ExecutedStep, shown: int) -> Iterator[Event]:
 
 
 def _span(span: Span) -> Event:
-    """One pass, or one hand-over."""
+    """One pass, or one transfer between stages."""
     arguments = {"microbatch": span.microbatch, "chunk": span.chunk, "pass": span.kind}
     return _complete(
         f"{LETTERS[span.kind]}{span.microbatch}" + ("" if span.stream == COMPUTE else " sent"), span, arguments
@@ -82,7 +82,7 @@ def _complete(name: str, span: Span, arguments: Event) -> Event:
 
 
 def _counter(stage: int, held: Iterable[tuple[float, float]], moments: set[float]) -> Iterator[Event]:
-    """The bytes of activations that a stage holds: at the moments shown, and where they are most."""
+    """The bytes of activations that a stage holds: at the moments that are shown, and at their maximum."""
     held = list(held)
     most = max(held, key=lambda pair: pair[1])
     for moment, amount in held:

@@ -1,4 +1,4 @@
-"""The tree behind a value, for a terminal."""
+"""The tree of formulas behind a value, for a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _grow(tree: Tree, explanation: Explanation, depth: int) -> None:
 
 
 def _row(record: Mapping[str, float | str]) -> str:
-    """A record on one line: its name, and its fields."""
+    """A record on one line: its name and its fields."""
     told = [
         f"{field} {value:.6g}" if isinstance(value, float) else f"{field} {value}"
         for field, value in record.items()

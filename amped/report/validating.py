@@ -1,4 +1,4 @@
-"""Predictions beside measurements, as tables: every row, the errors in a few numbers, and what was missed or assumed."""
+"""Tables of predictions beside measurements: every row, a summary of the errors, and what was missed or assumed."""
 
 from __future__ import annotations
 
@@ -30,29 +30,30 @@ from amped.validation.accuracy import (
 from amped.validation.measurements import FLOP_RATE, MEMORY, THROUGHPUT, TIME
 from amped.validation.residuals import FITS, Residual
 
-# Units of a compared quantity, the largest first.
+# The units that a compared quantity is shown in, the largest first.
 UNITS = {
     TIME: ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")), MEMORY: ((1e9, "GB"), (1e6, "MB")),
     THROUGHPUT: ((1.0, "tokens/s"),), FLOP_RATE: ((1e12, "TFLOP/s"), (1e9, "GFLOP/s")),
 }  # fmt: skip
-# Heads and lines of a table.
+# The heads and the lines of a table.
 Told = tuple[list[str], list[list[str]]]
-# How groups of rows are called in a narrow table.
+# The names of groups of rows, short enough for a narrow table.
 SHOWN = {
     TRUSTED: "high and medium", LOW: "low confidence", FITTED: "fitted to", SEEN: "source seen",
     UNSEEN: "seen by clocks alone",
 }  # fmt: skip
 ERRORS = ("rows", "groups", "missed", "mean", "median", "90 %", "max", "signed", "rank")
 CONVENTION = (
-    "error: predicted / measured - 1; of a rate also as the error of the step's time that it says, + too slow, and so in "
-    "the summary. 90 %: nine rows of ten are nearer. rank: Spearman's correlation of tokens per second and accelerator "
-    "within each network of three rows or more. Repeats of one configuration are a group, which weighs as one row."
+    "error: predicted / measured - 1. as time: the error of a rate as an error of the step's time (+ is too slow), which "
+    "the summary uses. 90 %: nine groups of ten have a smaller error. rank: Spearman's correlation of tokens per second "
+    "and accelerator, within each network of three rows or more. Repeats of one configuration are a group, which weighs "
+    "as one row."
 )
 
 
 @group()
 def validation(rows: Sequence[Residual], by: By, assumed: bool) -> Iterator[RenderableType]:
-    """All rows, low confidence apart; what was missed; the errors in a few numbers, and by source or the like."""
+    """All rows, those of low confidence apart; the misses; a summary of the errors, and the errors by group."""
     for name, some in by_confidence(rows).items():
         if some:
             yield Text(f"{name.replace('_', ' ').capitalize()}\n", style="bold")
@@ -69,7 +70,7 @@ def validation(rows: Sequence[Residual], by: By, assumed: bool) -> Iterator[Rend
 
 
 def _rows(rows: Sequence[Residual]) -> Table:
-    """One line for each compared quantity, under the name of who measured."""
+    """One line for each compared quantity, under the name of its source."""
     rates = any(is_rate(r) for r in rows)
     lines: list[list[str | Text]] = []
     source, before = None, ""
@@ -86,12 +87,12 @@ def _rows(rows: Sequence[Residual]) -> Table:
 
 
 def is_rate(r: Residual) -> bool:
-    """Whether tokens or operations per second are compared."""
+    """Whether tokens per second or operations per second are compared."""
     return r.of_time and r.quantity != TIME
 
 
 def values(r: Residual) -> tuple[str, str]:
-    """What was measured and what is predicted, both with the prefix of the first; a miss is told as one."""
+    """The measured and the predicted value in the unit that suits the measured one; "missed" without a prediction."""
     if r.quantity == FITS:
         return "no room", "missed" if r.missed else "fits" if r.predicted else "no room"
     steps, shown = UNITS[r.quantity], r.measured or r.predicted or 1.0
@@ -106,7 +107,7 @@ def signed(error: float | None) -> str:
 
 
 def errors(found: Accuracy) -> list[str]:
-    """The errors of some rows in a few numbers, in the order of `ERRORS`."""
+    """A summary of the errors of some rows, in the order of `ERRORS`."""
     sizes = (found.mean_absolute_error_fraction, found.median_absolute_error_fraction,
              found.percentile_90_absolute_error_fraction, found.largest_absolute_error_fraction)  # fmt: skip
     rank = "-" if found.rank_correlation is None else f"{found.rank_correlation:.2f}"
@@ -122,7 +123,7 @@ def errors(found: Accuracy) -> list[str]:
 
 
 def overall(rows: Sequence[Residual]) -> Told:
-    """The errors of the step's time, by confidence and by what a fit has seen, and of memory; no line where nothing is."""
+    """The errors of the step's time, by confidence and by what a fit has seen, and of memory; no empty groups."""
     found = {
         f"{what}, {SHOWN[name]}": accuracy(select(some))
         for what, select, parts in (
@@ -135,7 +136,7 @@ def overall(rows: Sequence[Residual]) -> Told:
 
 
 def memory_verdicts(rows: Sequence[Residual]) -> Iterator[str]:
-    """What is said wrongly of whether runs fit."""
+    """How often amped is wrong about whether a run fits in memory."""
     told = verdicts(rows)
     if told["ran_out_of_memory"]:
         yield f"{told['of_these_predicted_to_fit']} of {told['ran_out_of_memory']} runs out of memory are predicted to fit"
@@ -143,7 +144,7 @@ def memory_verdicts(rows: Sequence[Residual]) -> Iterator[str]:
 
 
 def grouped(rows: Sequence[Residual], by: By) -> Told:
-    """The name of each group, and its rows, misses, errors of time and mean error of memory."""
+    """For each group: its name, its rows, its misses, its errors of time and its mean error of memory."""
     lines = []
     for name, confidence, some in groups(rows, by):
         memory = accuracy(of_memory(some)).mean_absolute_error_fraction
@@ -155,7 +156,7 @@ def grouped(rows: Sequence[Residual], by: By) -> Told:
 
 
 def _told(head: str, lines: Mapping[str, str]) -> Iterator[RenderableType]:
-    """What is said of rows, each once."""
+    """A head, and below it one remark for each row."""
     if lines:
         yield Text(head)
         yield from (Padding(Text(f"{name}: {line}"), (0, 0, 0, 2)) for name, line in lines.items())
@@ -163,7 +164,7 @@ def _told(head: str, lines: Mapping[str, str]) -> Iterator[RenderableType]:
 
 
 def _details(rows: Sequence[Residual], assumed: bool) -> Iterator[RenderableType]:
-    """What rows do not say and what of them is not modeled; unless asked for, only how many rows that is."""
+    """What rows leave open and what of them is not modeled; unless the user asks for it, only how many rows."""
     once = {r.measurement.id: r for r in rows}
     if assumed:
         yield from _told("Assumed, where the row is silent:", {name: "; ".join(_lines(r)) for name, r in once.items()})

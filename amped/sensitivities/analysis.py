@@ -1,6 +1,7 @@
-"""Varies every parameter of a configuration by itself and tells what that does to one result.
+"""Varies every parameter of a configuration alone, and says how one result changes.
 
-All variations are rows of one broadcast run; parameters that, once given, select other formulas have runs of their own.
+All variations are rows of one broadcast run. A parameter that selects other formulas when it is
+given has a run of its own.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ FITS = "fits_in_memory"
 
 @dataclass(frozen=True)
 class Group:
-    """Variations that the same formulas evaluate.
+    """Variations that are evaluated by the same formulas.
 
     Attributes:
-        sources: what is given.
+        sources: the given values.
         chosen: the formulas of the result and of the rules.
-        replaced: given values in whose place theirs stands, as with `--set`.
+        replaced: given values that the varied parameter replaces, as `--set` would.
     """
 
     sources: Sources
@@ -48,16 +49,16 @@ class Group:
 def analyzed(
     scenario: Scenario, of: str = "step_time", kinds: Sequence[str] = HARDWARE_AND_MAPPING, step: float = STEP
 ) -> Sensitivity:
-    """How a result changes with each parameter of these kinds.
+    """Says how a result changes with each parameter of these kinds.
 
     Args:
-        scenario: the config; of a list the first value is its own, and the others are tried.
+        scenario: the config; the first value of a list is the configuration's own, and the others are tried.
         of: any quantity that is a number.
-        kinds: of the parameters: mapping, system, accelerator, model, experiment.
+        kinds: kinds of parameters: mapping, system, accelerator, model, experiment.
         step: the share by which a continuous parameter is varied, down and up.
 
     Raises:
-        ConfigError, ResolveError: for names, kinds or a step that cannot be, all at once; and as an estimate does.
+        ConfigError, ResolveError: for impossible names, kinds or steps, all at once; or as an estimate raises them.
     """
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     wanted = _checked(scenario.catalogue, of, kinds, step)
@@ -83,7 +84,7 @@ def _checked(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> st
     """The canonical name of the result.
 
     Raises:
-        ConfigError: with everything that is wrong.
+        ConfigError: with all problems.
     """
     problems = list(_problems(known, of, kinds, step))
     if problems:
@@ -113,7 +114,7 @@ def _problems(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> I
 
 
 def _grouped(known: Catalogue, targets: Iterable[str], sources: Sources, every: Iterable[Variation]) -> list[Group]:
-    """The variations in groups of one structure each; the first is that of the configuration as it is."""
+    """The variations in groups of one structure each; the first group is that of the unchanged configuration."""
     wanted = tuple(targets)
     main = Group(sources, plan(known, wanted, sources), ())
     groups, selecting = {frozenset(sources.given): main}, _selecting(known)
@@ -126,7 +127,7 @@ def _grouped(known: Catalogue, targets: Iterable[str], sources: Sources, every: 
             if key not in groups:
                 try:
                     groups[key] = Group(own, plan(known, wanted, own), tuple(sorted(replaced)))
-                except ResolveError:  # what it replaces cannot be calculated: that stays as it is
+                except ResolveError:  # the replaced value cannot be calculated, so it stays
                     groups[key] = main
             group = groups[key]
         given = variation.name in group.sources.given
@@ -141,7 +142,7 @@ def _given(known: Catalogue, sources: Sources, variation: Variation) -> Sources:
 
 
 def _selecting(known: Catalogue) -> set[str]:
-    """The names whose being given selects formulas."""
+    """The names that select formulas when they are given."""
     return {name for q in known.values() for f in q.formulas for clause in f.mark.clauses for name in clause}
 
 
@@ -154,7 +155,7 @@ def _run(known: Catalogue, group: Group) -> tuple[Rows, list[Variation]]:
 
 
 def _effects(group: Group, rows: Rows, full: Sequence[Variation], wanted: str, value: float) -> Iterator[Effect]:
-    """The effect of each parameter of a group; where it replaces others, from what its own value makes of the result."""
+    """The effect of each parameter of a group; if it replaces others, compared with the result at its own value."""
     base = float(rows.results.whole(wanted)[0]) if group.replaced else value
     for v in full:
         trials = tuple(_trials(rows, v, wanted, group.chosen))
@@ -162,7 +163,7 @@ def _effects(group: Group, rows: Rows, full: Sequence[Variation], wanted: str, v
 
 
 def _trials(rows: Rows, variation: Variation, wanted: str, chosen: Plan) -> Iterator[Trial]:
-    """What came out at each value of a parameter."""
+    """The result at each value of a parameter."""
     own = {name: rows.of(variation.name, name) for name in chosen.targets}
     for place, value in enumerate(variation.values):
         result = float(own[wanted][place])

@@ -1,4 +1,4 @@
-"""What varying the parameters did to a result, as data: one effect for each parameter, its trials in it."""
+"""How a result changes with each parameter, as data: one effect for each parameter, with its trials."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 
 from amped.base.errors import ResolveError, did_you_mean
 
-# Elasticities below and above the value that differ by more than this share of the larger are not of one line.
+# If the elasticities below and above the value differ by more than this share of the larger one, the curve bends.
 BENT = 0.05
 NOISE = 1e-9
-# No result goes with such a power of a parameter.
+# No result depends on a parameter with so large a power, so that a steeper slope is a jump.
 STEEPEST = 50.0
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Another value of one parameter, all else as it was.
+    """Another value of one parameter; all other parameters stay unchanged.
 
     Attributes:
-        value: the parameter's, in its canonical unit.
-        result: what came out; None where a rule is broken.
+        value: the other value of the parameter, in its canonical unit.
+        result: the result at this value; None if a rule is broken.
         broken: the rule that this value breaks, or why there is no result.
-        fits_in_memory: whether it fits.
+        fits_in_memory: whether the configuration with this value fits in memory.
     """
 
     value: float
@@ -36,15 +36,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Effect:
-    """One parameter, and what its other values make of the result.
+    """One parameter, and how its other values change the result.
 
     Attributes:
         kind: "mapping", "system", "accelerator", "model" or "experiment".
-        varied: how: "relative" (a small share less and more), "step" (from zero, which has no share), "neighbor" (the
-            next whole values that keep every rule), "switch" (the other of two) or "list" (values of the config).
-        base: the result at this value.
-        trials: the other values in rising order.
-        replaces: given values in whose place this one stands, as with `--set`: a clock in that of the published peak.
+        varied: how: "relative" (by a small share down and up), "step" (from zero, of which no share can be taken),
+            "neighbor" (the next whole values that keep every rule), "switch" (the other of two values) or
+            "list" (the values in the config).
+        base: the result of the configuration itself.
+        trials: the other values, in ascending order.
+        replaces: given values that this one replaces, as `--set` would: a clock replaces the published peak.
     """
 
     name: str
@@ -63,27 +64,27 @@ class Effect:
 
     @cached_property
     def elasticity(self) -> float | None:
-        """How d ln result goes with d ln parameter; None where a logarithm does not exist, or the result jumps."""
+        """Elasticity, d ln result / d ln parameter; None if a logarithm does not exist, or if the result jumps."""
         return None if self.jumps else self._slope(*self._below, (self.value, self.base), *self._above)
 
     @cached_property
     def elasticity_below(self) -> float | None:
-        """The same toward smaller values only."""
+        """The elasticity toward smaller values only."""
         return self._slope(*self._below, (self.value, self.base))
 
     @cached_property
     def elasticity_above(self) -> float | None:
-        """The same toward larger values only."""
+        """The elasticity toward larger values only."""
         return self._slope((self.value, self.base), *self._above)
 
     @property
     def jumps(self) -> bool:
-        """Whether the result leaps within the small step, as a rounding does: then the slope says nothing."""
+        """Whether the result jumps within the small step, as a rounding does; the slope then means nothing."""
         return any(abs(slope or 0.0) > STEEPEST for slope in (self.elasticity_below, self.elasticity_above))
 
     @property
     def smooth(self) -> bool | None:
-        """Whether both sides tell the same elasticity: no maximum or rounding bends here; None where a side is missing."""
+        """Whether the elasticities on both sides agree, so that no bend is here; None if a side is missing."""
         below, above = self.elasticity_below, self.elasticity_above
         if below is None or above is None:
             return None
@@ -91,33 +92,33 @@ class Effect:
 
     @cached_property
     def largest_change(self) -> float:
-        """The change of the result that is largest in size, over all trials: a share of it, or itself where it is zero."""
+        """The largest change of the result over all trials, as a share of it, or absolute if the result is zero."""
         return max((self.change(trial) for trial in self.told), key=abs, default=0.0)
 
     def change(self, trial: Trial) -> float:
-        """The change of the result with a trial, as a share of the result, or itself where that is zero."""
+        """The change of the result in a trial, as a share of the result, or absolute if the result is zero."""
         difference = (self.base if trial.result is None else trial.result) - self.base
         return difference / abs(self.base) if self.base else difference
 
     @property
     def _below(self) -> list[tuple[float, float]]:
-        """The first trial with a result below the value, where there is one."""
+        """The first trial below the value that has a result, if there is one."""
         return [(t.value, t.result) for t in self.trials if t.result is not None and t.value < self.value][:1]
 
     @property
     def _above(self) -> list[tuple[float, float]]:
-        """The first trial with a result above the value, where there is one."""
+        """The first trial above the value that has a result, if there is one."""
         return [(t.value, t.result) for t in self.trials if t.result is not None and t.value > self.value][:1]
 
     def _slope(self, *points: tuple[float, float]) -> float | None:
-        """From the first point to the last, in logarithms."""
+        """The slope from the first point to the last, in logarithms."""
         (low, before), (high, after) = points[0], points[-1]
         if self.varied != "relative" or low == high or min(before, after) <= 0:
             return None
         return math.log(after / before) / math.log(high / low)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data, in canonical names and units."""
+        """The effect as plain data, in canonical names and units."""
         return {
             **_told(self, "name", "kind", "unit", "value", "varied"),
             "replaces": list(self.replaces), "result": self.base,
@@ -131,12 +132,12 @@ class Sensitivity:
     """How one result changes with each parameter.
 
     Attributes:
-        title: the configuration.
-        of: the result's name, `unit` its unit and `value` its value.
-        fits_in_memory: whether the configuration does.
+        title: the title of the configuration.
+        of: the name of the result; `unit` is its unit and `value` its value.
+        fits_in_memory: whether the configuration fits in memory.
         step: the share by which continuous parameters are varied, down and up.
-        effects: of each parameter, the largest elasticity first, then the largest change.
-        choices: what is not varied, because other formulas take over: the selectors and their values.
+        effects: the effect of each parameter, the largest elasticity first, then the largest change.
+        choices: the selectors and their values, which are not varied because they choose other formulas.
     """
 
     title: str
@@ -161,13 +162,13 @@ class Sensitivity:
 
     @property
     def elasticities(self) -> list[Effect]:
-        """The effects that are told as elasticity, the largest first."""
+        """The effects that are given as an elasticity, the largest first."""
         found = [e for e in self.effects if e.elasticity]
         return sorted(found, key=lambda e: -abs(e.elasticity or 0.0))
 
     @property
     def changes(self) -> list[Effect]:
-        """The effects that are told as change of the result, the largest first."""
+        """The effects that are given as a change of the result, the largest first."""
         found = [e for e in self.effects if e.elasticity is None and e.largest_change]
         return sorted(found, key=lambda e: -abs(e.largest_change))
 
@@ -178,11 +179,11 @@ class Sensitivity:
 
     @property
     def stuck(self) -> list[Effect]:
-        """The parameters of which no other value was found that keeps every rule."""
+        """The parameters for which no other value that keeps every rule was found."""
         return [e for e in self.effects if not e.told]
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """All effects as plain data."""
         told = _told(self, "of", "unit", "value", "fits_in_memory", "step")
         return told | {"parameters": [effect.to_dict() for effect in self]}
 
@@ -191,5 +192,5 @@ class Sensitivity:
 
 
 def _told(record: Effect | Sensitivity, *names: str) -> dict[str, Any]:
-    """Some of what a record says, by name."""
+    """Some fields of a record, by name."""
     return {name: getattr(record, name) for name in names}

@@ -1,6 +1,6 @@
 """Many variations of one configuration as the rows of one axis: in each row one parameter has another value.
 
-So the neighbors of a count are found, too: the next whole values with which every rule still holds.
+The neighbors of a count are found in this way, too: the next whole values with which every rule still holds.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from amped.engine.resolve import Plan
 from amped.sensitivities.variations import Variation
 from amped.theory.catalogue import Formula
 
-# How far is looked: to so many times the value, at least so far, at most so far.
+# How far neighbors are searched: up to TIMES the value, but at least AT_LEAST and at most AT_MOST away.
 TIMES, AT_LEAST, AT_MOST = 4.0, 256.0, 8192.0
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The results of a run, and which of its rows belong to which parameter; row 0 is the configuration as it is."""
+    """The results of a run, and which of its rows belong to which parameter; row 0 is the unchanged configuration."""
 
     results: Results
     places: Mapping[str, slice]
@@ -35,9 +35,9 @@ class Rows:
 def side_by_side(
     chosen: Plan, given: Mapping[str, float], tried: Sequence[tuple[Variation, Array]], keep: frozenset[str]
 ) -> Rows:
-    """Evaluates a plan once, a row for each value of each parameter.
+    """Evaluates a plan once, with a row for each value of each parameter.
 
-    The structure is that of the plan; a value may take the place of what a formula without arguments gives.
+    The plan's structure stays; a value may replace the result of a formula that has no arguments.
 
     Raises:
         EvaluationError: if a formula fails.
@@ -53,12 +53,12 @@ def side_by_side(
 
 
 def _leaf(variation: Variation) -> str:
-    """The name of the column: the parameter's, or that of the flag that flips it."""
+    """The name of a variation's column: that of the parameter, or that of the flag that flips a switch."""
     return f"{variation.name}__flipped" if variation.calculated else variation.name
 
 
 def _opened(chosen: Plan, varied: Sequence[Variation]) -> Plan:
-    """The plan with leaves in place of the formulas of what is varied; a calculated switch keeps its formula."""
+    """The plan with leaves in place of the formulas of varied parameters; a calculated switch keeps its formula."""
     own = {variation.name: variation for variation in varied}
     leaves = [_leaf(own[name]) for name in chosen.by_name if name in own]
     by_name = {name: _flippable(formula) if name in own else formula
@@ -67,7 +67,7 @@ def _opened(chosen: Plan, varied: Sequence[Variation]) -> Plan:
 
 
 def _flippable(formula: Formula) -> Formula:
-    """A switch's formula with one more argument: whether the other of two is wanted."""
+    """A switch's formula with one more argument: whether its value is flipped."""
 
     def flipped(*values: Array) -> Array:
         return np.abs(np.asarray(formula.function(*values[:-1]), dtype=np.float64) - values[-1])
@@ -76,7 +76,7 @@ def _flippable(formula: Formula) -> Formula:
 
 
 def with_neighbors(rules: Plan, given: Mapping[str, float], every: Sequence[Variation]) -> list[Variation]:
-    """The variations, those of counts with the next smaller and the next larger value that keep the rules.
+    """The variations; those of counts get the next smaller and the next larger value that keep the rules.
 
     Args:
         rules: a plan of all rules.
@@ -84,7 +84,7 @@ def with_neighbors(rules: Plan, given: Mapping[str, float], every: Sequence[Vari
         every: all variations.
     """
     counts = [v for v in every if v.varied == "neighbor"]
-    asked = {*rules.leaves, *rules.by_name}  # what no rule reads may have any value
+    asked = {*rules.leaves, *rules.by_name}  # if no rule reads it, it may have any value
     tried = [(v, _near(v) if v.name in asked else _next(v)) for v in counts]
     rows = side_by_side(rules, given, tried, frozenset(rules.targets))
     found = {}
@@ -95,7 +95,7 @@ def with_neighbors(rules: Plan, given: Mapping[str, float], every: Sequence[Vari
 
 
 def _near(variation: Variation) -> Array:
-    """All whole values within reach, but its own."""
+    """All whole values within reach, without the variation's own value."""
     value, mark = variation.value, variation.mark
     least = max(1.0 if mark.at_least is None else mark.at_least, np.ceil(value - AT_MOST))
     most = min(max(TIMES * value, value + AT_LEAST), value + AT_MOST, mark.at_most or np.inf)
@@ -104,11 +104,11 @@ def _near(variation: Variation) -> Array:
 
 
 def _next(variation: Variation) -> Array:
-    """The whole values beside it."""
+    """The whole values next to the variation's own."""
     beside: Array = variation.value + np.array([-1.0, 1.0])
     return np.intersect1d(beside, _near(variation))
 
 
 def _nearest(value: float, whole: Array) -> tuple[float, ...]:
-    """The next smaller and the next larger of rising values, where there is one."""
+    """The next smaller and the next larger of ascending values, where they exist."""
     return tuple(float(v) for v in (*whole[whole < value][-1:], *whole[whole > value][:1]))

@@ -16,9 +16,9 @@ from amped.estimation.estimation import Estimation
 from amped.theory.catalogue import Formula, Quantity
 from amped.theory.quantity import Mark
 
-# The step from zero, in each canonical unit; where there is none, one.
+# The step from zero for each canonical unit; for other units, one.
 STEPS = {"1": 0.01, "s": 1e-6, "byte": 1e6, "byte/s": 1e9, "flop/s": 1e12, "dollar/s": 1 / 3600}
-# The step from zero of times that every entry of a tensor takes.
+# The step from zero for times that every entry of a tensor takes.
 STEPS_OF = {"elementary_function_time": 1e-12, "random_number_time": 1e-12}
 DATA_DEGREES = frozenset(f"{place}data_parallel_degree" for place in ("", "intra_node_", "inter_node_"))
 Lists = Mapping[str, tuple[Value, ...]]
@@ -26,10 +26,10 @@ Lists = Mapping[str, tuple[Value, ...]]
 
 @dataclass(frozen=True)
 class Variation:
-    """A parameter, its value, and the others to try; those of a neighbor are yet to be found.
+    """A parameter, its value, and the values to try. Neighbors are found later.
 
     Attributes:
-        calculated: whether its value is a formula's: then what the formula gives is flipped.
+        calculated: whether the value comes from a formula; then the result of the formula is flipped.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Variation:
 
 
 def first_of_lists(scenario: Scenario) -> tuple[Scenario, Lists]:
-    """The scenario with the first value of each list, and the lists of several values.
+    """The scenario with the first value of each list, and the lists that have several values.
 
     Raises:
-        ConfigError: for lists of choices and of rows, which other formulas or many values hang on.
+        ConfigError: for lists of choices or of rows, because they change formulas or many values at once.
     """
     own = scenario.sources
     problems = [Problem(f"the rows of {category} are a list, and sensitivity takes one", advice="give one row; `amped explore` ranks several")
@@ -61,9 +61,12 @@ def first_of_lists(scenario: Scenario) -> tuple[Scenario, Lists]:
 
 
 def on_the_same_machine(base: Estimation, lists: Lists) -> Sources:
-    """The sources with the machine held: data parallelism takes what the other degrees leave, if that is what it has."""
+    """The sources with a fixed number of accelerators.
+
+    The data-parallel degree follows from the other degrees if it can.
+    """
     own = base.scenario.sources
-    if DATA_DEGREES & lists.keys():  # then the machine is as large as they make it
+    if DATA_DEGREES & lists.keys():  # then the lists decide how large the machine is
         return own
     given = dict(own.given)
     if "number_of_nodes" not in given:
@@ -82,7 +85,7 @@ def variations(
     kinds: Collection[str],
     step: float,
 ) -> Iterator[Variation]:
-    """Every parameter of these kinds that is given, looked up or by default, and switches that a formula sets."""
+    """Every parameter of these kinds that is given, looked up or a default, and every switch that a formula sets."""
     for name, quantity in base.scenario.catalogue.items():
         kind, formula = kind_of_input(name, quantity.category), formulas.get(name)
         if kind not in kinds or quantity.is_selector or quantity.mark.kind == "records" or quantity.mark.constrains:
@@ -96,7 +99,7 @@ def variations(
 
 
 def _defined(formula: Formula) -> bool:
-    """Whether the value is a definition, such as the two operations of a multiply-accumulate, and no property."""
+    """Whether the value is a definition (such as two operations for a multiply-accumulate) and not a property."""
     return formula.text["source"].startswith("definition") and formula.mark.unit == "flop"
 
 

@@ -1,1 +1,1 @@
-"""The only reader of lookup tables: shipped ones, those of the user, and rows that derive from others."""
+"""The only reader of lookup tables: the shipped tables, the user's own tables, and rows that extend other rows."""

@@ -1,4 +1,4 @@
-"""Files of lookup tables, shipped or the user's own: found, read, and refused where they are none."""
+"""Files of lookup tables, shipped or the user's: they are found, read, and refused if they hold no table."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LINKS = "link_specifications"
 KERNELS = "kernel_efficiencies"
 SOFTWARE = "software_specifications"
 SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS, KERNELS, SOFTWARE)
-# Columns that describe a row rather than what it is about; the first five are lists of text.
+# Columns that describe the row itself, and not the thing in it. The first five are lists of text.
 LISTS = ("aliases", "sources", "sources_opened", "unverified", "fitted")
 OF_COLUMNS = ("unverified", "fitted")
 ABOUT = (*LISTS, "fitted_on", "notes", "description", "extends")
-# What follows from a column, and does not hold for a derived row that has another value in it.
+# For some columns: the columns that follow from it. A derived row with another value of it does not inherit these.
 _MEASURED = ("measured_matmul_flop_rate", "measured_matmul_fraction", "measured_matmul_source")
 _PEAKS = (
     "fp64_peak_flop_rate", "fp64_matrix_peak_flop_rate", "fp32_peak_flop_rate", "fp32_matrix_peak_flop_rate",
@@ -40,7 +40,7 @@ COMPANIONS = {
     "inter_accelerator_efficiency": ("inter_accelerator_efficiency_basis",),
     "inter_node_efficiency": ("inter_node_efficiency_basis",),
 }
-# Names of columns in AMPeD's own tables and in older ones of ours, beside the aliases that parameters have everywhere.
+# Names of columns in AMPeD's tables and in our older tables; the aliases of parameters are known everywhere.
 COLUMN_ALIASES = {
     "tokens": "vocabulary_size",
     "host_bandwidth": "host_link_bandwidth",
@@ -51,7 +51,7 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 
 def canonical_column(name: str) -> str:
-    """The name inside amped of a column."""
+    """The name that amped uses for a column."""
     return COLUMN_ALIASES.get(name) or aliases().canonical(name)
 
 
@@ -63,7 +63,7 @@ def shipped(table: str) -> Rows:
 
 
 def user_folders(extra: Path | None = None) -> tuple[Path, ...]:
-    """The folders to layer over the shipped tables: `./lookup_tables/`, where it is another, then `extra`."""
+    """The folders to put over the shipped tables: `./lookup_tables/` if it is another folder, then `extra`."""
     here = Path("lookup_tables")
     own = Path(str(resources.files("amped.lookup_tables")))
     layered = [here] if here.is_dir() and here.resolve() != own.resolve() and any(here.glob("*.json")) else []
@@ -71,10 +71,10 @@ def user_folders(extra: Path | None = None) -> tuple[Path, ...]:
 
 
 def table_files(folder: Path) -> list[Path]:
-    """The files of tables in a folder; a file is itself.
+    """The files of tables in a folder; a file stands for itself.
 
     Raises:
-        FileError: if there is none.
+        FileError: if there is no such folder, or no table in it.
     """
     if folder.is_file():
         return [folder]
@@ -87,10 +87,10 @@ def table_files(folder: Path) -> list[Path]:
 
 
 def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
-    """The tables of one file by name, their columns by canonical names, and what to say of names that they had before.
+    """The tables of one file by name, with canonical column names; and a notice for each former name of a column.
 
     Raises:
-        FileError: if it is no JSON; TableError: if it is no table, with all that is wrong.
+        FileError: if the file is not JSON; TableError: if it is not a table, with all problems at once.
     """
     content = read_json(path)
     if not isinstance(content, dict):
@@ -107,7 +107,7 @@ def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
 
 
 def _canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """A row by canonical names of its columns, also where it lists some."""
+    """A row with canonical names of its columns, also inside values that list columns."""
     return {
         canonical_column(name): [canonical_column(each) for each in value] if name in OF_COLUMNS and value else value
         for name, value in columns.items()
@@ -115,7 +115,7 @@ def _canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _problems(table: object, rows: object) -> Iterator[Problem]:
-    """What is wrong with the shape of a table."""
+    """The problems with the shape of a table."""
     if not isinstance(table, str):
         yield Problem(f"the table's name {quoted(table)} is not text")
     else:

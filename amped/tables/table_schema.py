@@ -1,4 +1,4 @@
-"""What cells of lookup tables may be: `amped/schema/lookup_tables.schema.json`, and what to say of those that are not."""
+"""The kinds of cells in lookup tables (`amped/schema/lookup_tables.schema.json`), and messages for wrong cells."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from amped.base.files import shipped_json
 
 @lru_cache(maxsize=1)
 def definitions() -> Mapping[str, Any]:
-    """The kinds of cells, the columns of every row, and those of each table."""
+    """The kinds of cells, the columns that every row may have, and the columns of each table."""
     found: Mapping[str, Any] = shipped_json("schema", "lookup_tables.schema.json")["$defs"]
     return found
 
 
 def columns(table: str) -> dict[str, Any]:
-    """The columns of a table that are no parameters, each with its kind."""
+    """The columns of a table that are not parameters, each with its kind."""
     defined = definitions()
     named = defined["row"]["properties"] | defined.get(table, {}).get("properties", {})
     return {name: defined[kind["$ref"].rpartition("/")[2]] for name, kind in named.items()}
 
 
 def cell_of(table: str, *place: object) -> str:
-    """Where a row or a cell of a table stands, for messages."""
+    """The place of a row or a cell in a table, in words for a message."""
     return ", ".join([table, *(f"{what} '{name}'" for what, name in zip(("row", "column"), place, strict=False))])
 
 
 def row_problems(table: str, rows: Any, kinds: Mapping[str, Any]) -> Iterator[Problem]:
-    """What of a table is no row, and cells that are not of the kind of their column."""
+    """A problem for each row that is not a row, and for each cell that is not of the kind of its column."""
     from jsonschema import Draft202012Validator
 
     schema = definitions()["rows"] | {"additionalProperties": definitions()["row"] | {"properties": kinds}}

@@ -1,4 +1,4 @@
-"""The only reader of lookup tables: shipped ones, the user's in `./lookup_tables/`, and those of `--lookup-tables`.
+"""The only reader of lookup tables: the shipped ones, those in `./lookup_tables/`, and those of `--lookup-tables`.
 
 A table file is `{"table": NAME, "rows": {ROW: {COLUMN: VALUE, "aliases": […], "sources": […], "unverified": […]}}}`.
 AMPeD's one-file form, `{TABLE: {ROW: {COLUMN: VALUE}}}`, is read too. Later folders overrule earlier ones row by row.
@@ -44,11 +44,12 @@ LISTED = {
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: its columns, and where they come from.
+    """One row of a table: its columns, and where the values come from.
 
     Attributes:
-        columns: values as written, by canonical name.
-        inherited: the columns that come from the row this one extends; `ancestors` the rows that it extends.
+        columns: the values as they are written in the table, by canonical name.
+        inherited: the columns whose values come from the row that this row extends.
+        ancestors: the rows that this row extends, the nearest first.
     """
 
     table: str
@@ -78,12 +79,12 @@ class Row:
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Columns whose value was not confirmed by a source that was read."""
+        """The columns whose values are not confirmed by a source that somebody has read."""
         return tuple(self.columns.get("unverified") or ())
 
     @property
     def fitted(self) -> tuple[str, ...]:
-        """Columns whose value was fitted to measured training steps."""
+        """The columns whose values were fitted to measured training steps."""
         return tuple(self.columns.get("fitted") or ())
 
     @property
@@ -98,13 +99,13 @@ class Row:
 
 
 class Tables:
-    """All lookup tables of a run, layered."""
+    """All lookup tables of a run, in layers."""
 
     def __init__(self, folders: tuple[Path, ...] = ()) -> None:
-        """Layers the tables of `folders` over the shipped ones; a folder may also be one file.
+        """Puts the tables of `folders` as layers over the shipped ones; a folder may also be a single file.
 
         Raises:
-            FileError, TableError: for a folder or a file that is not one of tables.
+            FileError, TableError: for a folder or a file without lookup tables.
         """
         self._layers: dict[str, list[tuple[str, Rows]]] = {}
         self.notices: list[str] = []
@@ -116,7 +117,7 @@ class Tables:
                     self._layers.setdefault(table, []).append((str(path), rows))
 
     def names(self, table: str) -> list[str]:
-        """Names of the rows of a table, shipped ones first.
+        """The names of the rows of a table, the shipped ones first.
 
         Raises:
             TableError: for an unknown table.
@@ -124,18 +125,18 @@ class Tables:
         return list(dict.fromkeys(name for _, rows in self._stack(table) for name in rows))
 
     def all_names(self) -> list[str]:
-        """Names of all tables, shipped ones first."""
+        """The names of all tables, the shipped ones first."""
         return list(dict.fromkeys((*SHIPPED, *self._layers)))
 
     def has(self, table: str, name: str) -> bool:
-        """Whether a table has a row of that name or alias."""
+        """Whether a table has a row with this name or alias."""
         return any(plain(name) in _index(rows) for _, rows in self._stack(table))
 
     def row(self, table: str, name: str) -> Row:
         """A row by its name or an alias, without regard to case, spaces and hyphens.
 
         Raises:
-            TableError: for an unknown table or row, with the nearest names; for rows that extend one another.
+            TableError: for an unknown table or row, with near names; for rows that extend one another.
         """
         return self._row(table, name, self._stack(table), ())
 
@@ -171,7 +172,7 @@ class Tables:
 
 
 def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
-    """A row on top of another: its own columns, the other's for the rest, the sources of both."""
+    """A row that extends another: its own columns, the other row's columns for the rest, and the sources of both."""
     gone = {companion for column in own for companion in COMPANIONS.get(column, ())}
     inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *own, *gone}}
     unverified, fitted = (
@@ -191,7 +192,7 @@ def _aliases(rows: Rows) -> dict[str, str]:
 
 
 def user_tables(extra: str | Path | None = None) -> Tables:
-    """The shipped tables with those of the user layered over them: `./lookup_tables/`, then `extra`."""
+    """The shipped tables with the user's tables over them: first `./lookup_tables/`, then `extra`."""
     return Tables(user_folders(Path(extra) if extra else None))
 
 
@@ -199,7 +200,10 @@ _INDEXES: dict[int, tuple[Rows, dict[str, str]]] = {}
 
 
 def _index(rows: Rows) -> dict[str, str]:
-    """Row names by how they are matched: names before aliases; made once for each table that is read."""
+    """The row names by the text that they are matched by; a name wins over an alias.
+
+    Made once for each table that is read.
+    """
     known = _INDEXES.get(id(rows))
     if known is None or known[0] is not rows:
         known = _INDEXES[id(rows)] = (rows, _indexed(rows))
@@ -211,7 +215,7 @@ def _indexed(rows: Rows) -> dict[str, str]:
 
 
 def system_with(accelerator: str, tables: Tables) -> str | None:
-    """The first system that is built with an accelerator, or with one that its row extends; None where there is none."""
+    """The first system that is built with an accelerator, or with a row that this accelerator extends; else None."""
     row = tables.row(ACCELERATORS, accelerator)
     built = {plain(name) for name in (row.name, *row.ancestors)}
     systems = (

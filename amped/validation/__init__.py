@@ -1,1 +1,1 @@
-"""Published and own measurements of trainings: read, made into configs, and set beside what amped predicts."""
+"""Measurements of trainings, published and our own: read, turned into configs, and compared with predictions."""

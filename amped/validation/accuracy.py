@@ -1,7 +1,7 @@
 """How good predictions are: the errors of many rows in a few numbers.
 
-Errors are of the step's time throughout: where a rate was measured, its error is that of the time it says, so that more is
-slower everywhere. Rows whose inputs are known badly (confidence low) stand apart.
+All errors are errors of the step's time. The error of a measured rate is converted, so that a positive error means too
+slow everywhere. Rows whose inputs are known badly (confidence low) are kept apart.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from amped.validation.residuals import FITS, Residual
 
 FITTED, SEEN, UNSEEN = "coefficients_fitted_on", "of_sources_seen_by_a_fit", "of_sources_seen_by_clocks_alone"
 TRUSTED, LOW = "high_and_medium_confidence", "low_confidence"
-# Two rows have a rank correlation of 1 or -1 whatever they are.
+# With fewer rows the rank correlation says nothing: with two it is always 1 or -1.
 FEWEST_RANKED = 3
 
 
 class By(enum.StrEnum):
-    """What rows are grouped by."""
+    """The property that rows are grouped by."""
 
     SOURCE = "source"
     ACCELERATOR = "accelerator"
@@ -33,14 +33,15 @@ class By(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The errors of some rows; nothing where there are none.
+    """The errors of some rows; None for each number if there are no errors.
 
     Attributes:
-        compared: rows with a prediction and a measurement; `groups` of them that repeat no configuration; `missed` those
-            that could not be modeled.
-        percentile_90_absolute_error_fraction: nine rows of ten are nearer; interpolated between rows.
-        rank_correlation: Spearman's, of tokens per second and accelerator, within each network of three rows or more; the
-            mean of those, weighted by rows.
+        compared: the number of rows with a prediction and a measurement.
+        groups: the number of different configurations among these rows.
+        missed: the number of rows that could not be modeled.
+        percentile_90_absolute_error_fraction: nine groups of ten have a smaller error; interpolated between groups.
+        rank_correlation: Spearman's rank correlation of tokens per second and accelerator, within each network that has
+            three rows or more; the mean over the networks, weighted by rows.
     """
 
     compared: int
@@ -55,7 +56,7 @@ class Accuracy:
 
 
 def accuracy(rows: Sequence[Residual]) -> Accuracy:
-    """The errors of rows that compare the same quantity; repeats of one configuration weigh as one row."""
+    """The errors of rows that compare the same quantity; all repeats of one configuration together weigh as one row."""
     by_group: dict[str, list[float]] = {}
     for r in rows:
         if (error := r.aligned_error) is not None:
@@ -72,7 +73,7 @@ def accuracy(rows: Sequence[Residual]) -> Accuracy:
 
 
 def groups(rows: Sequence[Residual], by: By) -> Iterator[tuple[str, str, list[Residual]]]:
-    """Rows by what they are grouped by and by confidence, as (name, confidence, rows): in the order of the table."""
+    """Rows by group and by confidence, as (name, confidence, rows), in the order of the table."""
     found: dict[tuple[bool, str], list[Residual]] = {}
     for r in rows:
         found.setdefault((not r.trusted, _group_name(r, by)), []).append(r)
@@ -81,14 +82,14 @@ def groups(rows: Sequence[Residual], by: By) -> Iterator[tuple[str, str, list[Re
 
 
 def by_confidence(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
-    """The rows to judge by, and those apart."""
+    """The rows that are good enough for a judgment, and the other rows."""
     return {TRUSTED: [r for r in rows if r.trusted], LOW: [r for r in rows if not r.trusted]}
 
 
 def by_fit(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
-    """The rows by what coefficients of stacks and kernels have seen of them: the row itself, others of its source, or nothing.
+    """The rows by what the coefficients of stacks and kernels were fitted to: the row itself, its source, or neither.
 
-    Clocks in training are fitted to all rows of high and medium confidence.
+    The clocks under load are fitted to all rows of high and medium confidence.
     """
     seen = {r.measurement.source for r in rows if r.measurement.fitted}
     names = {
@@ -99,17 +100,17 @@ def by_fit(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
 
 
 def of_time(rows: Sequence[Residual]) -> list[Residual]:
-    """What compares the step's time."""
+    """The residuals that compare the step's time."""
     return [r for r in rows if r.of_time]
 
 
 def of_memory(rows: Sequence[Residual]) -> list[Residual]:
-    """What compares memory."""
+    """The residuals that compare memory."""
     return [r for r in rows if r.quantity == MEMORY]
 
 
 def verdicts(rows: Sequence[Residual]) -> dict[str, int]:
-    """Whether runs fit: those that ran out of memory, those that ran, and how many of each are predicted otherwise."""
+    """The number of runs that ran out of memory, of runs that ran, and of wrong predictions for each."""
     ended = [r for r in rows if r.quantity == FITS and not r.missed]
     ran = {r.measurement.id: r for r in rows if not (r.measurement.out_of_memory or r.missed or r.measured is None)}
     return {
@@ -119,7 +120,7 @@ def verdicts(rows: Sequence[Residual]) -> dict[str, int]:
 
 
 def summary(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
-    """Everything in a few numbers, as `amped validate --json` has it."""
+    """The errors in a few numbers, in the form of `amped validate --json`."""
     groups_of = {r.measurement.id: r.measurement.group for r in rows}
     missed = {r.measurement.id: r.reason for r in rows if r.missed}
     return {
@@ -147,7 +148,7 @@ def _group_name(r: Residual, by: By) -> str:
 
 
 def _rank_correlation_within_models(rows: Sequence[Residual]) -> float | None:
-    """How well the faster of several runs of a network are told from the slower."""
+    """How well predictions order the runs of one network by speed: the mean rank correlation of the networks."""
     weighted = weights = 0.0
     of_model: dict[str, list[tuple[float, float]]] = {}
     for r in rows:
@@ -161,14 +162,17 @@ def _rank_correlation_within_models(rows: Sequence[Residual]) -> float | None:
 
 
 def _tokens_rates(r: Residual) -> tuple[float, float] | None:
-    """Tokens per second and accelerator, measured and predicted."""
+    """The tokens per second and accelerator, measured and predicted."""
     if r.times is None:
         return None
     return r.tokens / r.times[0], r.tokens / r.times[1]
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float | None:
-    """Spearman's rank correlation, ties at their mean rank; None where all of one are equal. Source: definition."""
+    """Spearman's rank correlation; ties have their mean rank. None if all values of one side are equal.
+
+    Source: definition.
+    """
     ranks = [_ranks(one), _ranks(other)]
     if any(np.ptp(r) == 0 for r in ranks):
         return None
@@ -176,6 +180,6 @@ def rank_correlation(one: np.ndarray, other: np.ndarray) -> float | None:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """How many are smaller, and half of those that are equal."""
+    """The rank of each value: how many values are smaller, plus half of those that are equal."""
     below = np.sum(values[None, :] < values[:, None], axis=1)
     return np.asarray(below + np.sum(values[None, :] == values[:, None], axis=1) / 2)

@@ -1,6 +1,9 @@
-"""What a run may have done that amped has no parameter for. A row lists it under `not_modeled`; nothing of it is dropped."""
+"""What a run may have done that amped has no parameter for.
 
-# Each fact, and what its value says.
+A row lists it under `not_modeled`, so that nothing is lost.
+"""
+
+# Each fact, and what its value means.
 FACTS = {
     "adapters": "adapters that are trained beside frozen weights, as in LoRA",
     "attention_precision": "format of attention's products where it is not 16 bit",
@@ -24,5 +27,5 @@ FACTS = {
     "tensor_split": "what tensor parallelism leaves whole or gathers",
     "version": "container or version of the software",
 }
-# A run of which one of these is true is another kind of work: no prediction is made.
+# A run with one of these is another kind of work, so that no prediction is made.
 ESSENTIAL = ("adapters", "quantization")

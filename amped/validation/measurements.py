@@ -1,4 +1,4 @@
-"""Measurements as questions to amped: each row of a table is a config, and says what was measured with it."""
+"""Measurements as questions to amped: each row of a table is a config with what was measured for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from amped.validation.table import MEASURED, PACES, STEP, Row, read_table
 
 TIME, THROUGHPUT, FLOP_RATE = COMPARED = tuple(MEASURED[column][0] for column in PACES)
 MEMORY = "memory_per_accelerator_bytes"
-# What only the last pipeline stage needs, where memory was logged there.
 # The stage whose accelerator was read, where it was not the fullest.
 STAGE_OF_RANK = {"first": 0, "last": -1}
 HELD_BY_STAGES = ("stage_states", "stage_activations", "stage_working")
@@ -30,10 +29,10 @@ class Measurement:
     """One row of a table: the config it stands for, and what was measured.
 
     Attributes:
-        row: as it was read.
-        settings: the config, as `--set` takes it, with what was chosen for parameters that the source leaves open.
-        assumed: what was chosen, and why.
-        reason: why the row cannot be modeled; nothing where it can.
+        row: the row as it was read.
+        settings: the config in the form of `--set`, with choices for the parameters that the source leaves open.
+        assumed: what was chosen by amped, and why.
+        reason: why the row cannot be modeled; empty if it can.
     """
 
     row: Row
@@ -43,32 +42,32 @@ class Measurement:
 
     @property
     def id(self) -> str:
-        """The row's name: the line where it has none."""
+        """The name of the row; if it has none, its line."""
         return self.row.texts.get("id", f"line {self.row.line}")
 
     @property
     def group(self) -> str:
-        """What repeats of one configuration have in common; the row's own name where it is alone."""
+        """A name that all repeats of one configuration share; by default the row's own name."""
         return self.row.texts.get("group", self.id)
 
     @property
     def source(self) -> str:
-        """Who measured."""
+        """The publication or person that measured."""
         return self.row.texts.get("source", "")
 
     @property
     def network(self) -> str:
-        """The network's name, which nothing depends on but the row of `model` where it is one."""
+        """The name of the network. Predictions do not depend on it, except where it is the row of `model`."""
         return str(self.row.texts.get("network") or self.settings.get("model", ""))
 
     @property
     def confidence(self) -> str:
-        """How far the inputs are known: high, medium or low; high where the table does not say."""
+        """How well the inputs are known: high, medium or low; high if the table does not say it."""
         return self.row.texts.get("confidence", "high")
 
     @property
     def kind(self) -> str:
-        """A training step, or forward and backward of layers alone."""
+        """What was measured: a training step, or only the forward and backward passes of layers."""
         return self.row.texts.get("kind", STEP)
 
     @property
@@ -78,20 +77,20 @@ class Measurement:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the run ended for want of memory."""
+        """Whether the run ran out of memory."""
         return self.row.texts.get("ran_out_of_memory") == "true"
 
     @property
     def compared(self) -> dict[str, float]:
-        """The measured quantities that a prediction stands beside, in SI units."""
+        """The measured quantities that are compared with predictions, in SI units."""
         return {name: value for name, value in self.row.measured.items() if name in (*COMPARED, MEMORY)}
 
     def scenario(self, lookup_tables: str | Path | None = None) -> Scenario:
-        """What amped is asked."""
+        """The question to amped."""
         return read_scenario({}, self.settings, lookup_tables)
 
     def predicted(self, estimation: Estimation, name: str) -> float:
-        """What an estimate of this row's config says of a measured quantity."""
+        """The prediction of a measured quantity, from an estimate of this row's config."""
         stage = STAGE_OF_RANK.get(self.row.texts.get("memory_rank", ""))
         if name == MEMORY and stage is not None and estimation["pipeline_parallel_degree"] > 1:
             held = sum(float(estimation.results.records(part)[stage].bytes) for part in HELD_BY_STAGES)
@@ -108,16 +107,16 @@ class Measurement:
 
 
 def _forward_communication(e: Estimation) -> float:
-    """Tensor-parallel communication of all layers forward, none of which hides."""
+    """Tensor-parallel communication of the forward pass of all layers; none of it is hidden."""
     return e["tensor_forward_communication_time_per_layer"] * e["bottleneck_stage_layer_passes"]
 
 
 def read_measurements(table: str | Path | None = None, lookup_tables: str | Path | None = None) -> list[Measurement]:
-    """The measurements of a table, of the one that comes with amped unless another is named.
+    """The measurements of a table; by default, of the table that comes with amped.
 
     Args:
         table: a file of comma-separated values; `amped validate --template` prints its columns.
-        lookup_tables: a folder of lookup tables to layer over the shipped ones.
+        lookup_tables: a folder of lookup tables that overrule the shipped ones.
 
     Raises:
         AmpedError: for a table that cannot be read. A row that cannot be modeled is returned with its reason.
@@ -146,7 +145,7 @@ def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measuremen
 
 
 def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
-    """The system that a row of an accelerator alone leaves out: the first that is built with it."""
+    """The system for a row that names only an accelerator: the first system that is built with it."""
     if "system" in settings or not tables.has(ACCELERATORS, str(settings.get("accelerator"))):
         return {}
     found = system_with(str(settings["accelerator"]), tables)
@@ -154,7 +153,7 @@ def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
 
 
 def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
-    """For software without a row, the row of what it does: whose columns agree most with what the measurement says."""
+    """For software without a row: the row of software whose columns agree best with the settings of the measurement."""
     if "software" not in settings or tables.has(SOFTWARE, str(settings["software"])):
         return {}
 

@@ -1,8 +1,9 @@
-"""What a source that leaves parameters open is taken to have run: the fastest choice that fits.
+"""Chooses the parameters that a source leaves open: the fastest choice that fits in memory.
 
-Published throughputs are of tuned runs. A row of a table names what its source leaves open: the micro-batch, virtual stages, the
-overlap of data parallelism, sequence parallelism, recomputation. Where nothing fits otherwise, and recomputation is open, as
-few layers as will do are recomputed or offloaded. What ran fits, whatever is estimated: where nothing does, the fastest is taken.
+Published throughputs come from tuned runs. A row of a table names what its source leaves open: the micro-batch, virtual
+stages, the overlap of data parallelism, sequence parallelism, recomputation. If nothing fits otherwise and
+recomputation is open, as few layers as necessary are recomputed or offloaded. A run that was measured did fit; if no
+choice is estimated to fit, the fastest one is taken.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from amped.estimation.estimation import with_layout
 MICROBATCH, STAGES, OVERLAP = "microbatch_size", "virtual_pipeline_stages", "overlap_data_communication"
 AGAIN, SEQUENCE = "activation_recomputation", "sequence_parallel"
 LAYERS, OFFLOAD = "number_of_recomputed_layers", "activation_offload"
-# What a table may leave open.
+# The parameters that a table may leave open.
 OPEN = (MICROBATCH, STAGES, OVERLAP, AGAIN, SEQUENCE, LAYERS, OFFLOAD)
 ENDS = ("number_of_first_stage_layers", "number_of_last_stage_layers")
 SIZES = (1, 2, 4, 8, 16, 32)
@@ -37,17 +38,17 @@ Tried = tuple[float, bool, Choice]
 
 
 def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: str | Path | None) -> tuple[Choice, str]:
-    """What a recipe would say of the names that it leaves open, as the fastest estimate that fits has it, and why.
+    """The likely values of the parameters that a row leaves open (those of the fastest estimate that fits), and why.
 
     Args:
-        settings: what the row gives, as `--set` takes it.
+        settings: what the row gives, in the form of `--set`.
         names: which of `OPEN` the row leaves open.
-        tables: a folder of lookup tables to layer over the shipped ones.
+        tables: a folder of lookup tables that overrule the shipped ones.
     """
     try:
         choices = list(_choices(read_scenario({}, settings, tables), set(names)))
     except AmpedError:
-        return {}, WHOSE  # the estimate of the row tells what is wrong
+        return {}, WHOSE  # the estimate of the row will report the problem
     plain = _tried(settings, choices, tables)
     for tried in chain([plain], _keeping_less(settings, choices, set(names), tables)):
         if fitting := [each for each in tried if each[1]]:
@@ -56,7 +57,7 @@ def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: str | Path 
 
 
 def _choices(scenario: Scenario, names: set[str]) -> Iterator[Choice]:
-    """Powers of two that divide a replica's sequences; no virtual stages, or a layer each (of the smallest stage)."""
+    """Micro-batches that are powers of two and divide a replica's batch; one chunk a stage or, if open, one a layer."""
     given = scenario.sources.given
     tensor, stages, context = (
         int(given.get(f"{kind}_parallel_degree", 1)) for kind in ("tensor", "pipeline", "context")
@@ -76,7 +77,7 @@ def _choices(scenario: Scenario, names: set[str]) -> Iterator[Choice]:
 def _keeping_less(
     settings: Mapping[str, Any], choices: list[Choice], names: set[str], tables: str | Path | None
 ) -> Iterator[list[Tried]]:
-    """The same choices keeping less and less for the backward pass, each way tried only once it is asked for."""
+    """The choices with less and less kept for the backward pass; each way is tried only when somebody asks for it."""
     if AGAIN not in names:
         return
     yield _tried(settings, [{**choice, AGAIN: "selective"} for choice in choices], tables)
@@ -97,7 +98,10 @@ def _keeping_less(
 
 
 def _tried(settings: Mapping[str, Any], choices: Sequence[Choice], tables: str | Path | None) -> list[Tried]:
-    """For each choice that can run: its time, and whether it fits; those of as many chunks a stage are laid out alike."""
+    """For each choice that can run: its time, and whether it fits.
+
+    Choices with equal virtual stages are tried together.
+    """
     alike: dict[object, list[Choice]] = {}
     for choice in choices:
         alike.setdefault(choice.get(STAGES), []).append(choice)
@@ -105,7 +109,7 @@ def _tried(settings: Mapping[str, Any], choices: Sequence[Choice], tables: str |
 
 
 def _tried_at_once(settings: Mapping[str, Any], choices: Sequence[Choice], tables: str | Path | None) -> list[Tried]:
-    """The same for choices of one structure, evaluated at once; texts are the same in all."""
+    """For each choice of one structure that can run: its time, and whether it fits; evaluated at once."""
     try:
         scenario = with_layout(read_scenario({}, {**settings, **choices[0]}, tables))
         known = scenario.catalogue

@@ -1,4 +1,4 @@
-"""Predictions beside measurements: for each row of a table and each quantity that was measured, how far off.
+"""Predictions beside measurements: for each row of a table and each measured quantity, how far off the prediction is.
 
 A row that cannot be modeled stays, with its reason and without a prediction.
 """
@@ -23,7 +23,7 @@ from amped.validation.measurements import COMPARED, TIME, Measurement, measureme
 from amped.validation.table import STEP, Row, read_table
 
 FITS = "fits_in_memory"
-# The page of what a stack does well or badly: its row says so, and nothing is assumed of the measurement.
+# The page about how well a software stack does: its values come from the stack's row, so they are no assumption.
 HOW_WELL = "inputs/software"
 NOTHING = "nothing was measured"
 # A process of its own for fewer rows takes longer to start than it saves.
@@ -36,13 +36,15 @@ class Residual:
     """One compared quantity of one row, in its canonical unit.
 
     Attributes:
-        measurement: the row; `quantity` what is compared, `fits_in_memory` for a run that ended for want of memory.
-        measured, predicted: the two values; no prediction where the row cannot be modeled.
-        fits_in_memory: as predicted.
-        ground: what the error depends on beside the formulas.
-        step_time: as predicted, for rates: what their error is of the time.
-        tokens: of a step, for each accelerator; `assumed` what the row leaves to defaults.
-        reason: why there is no prediction, or what is wrong with the one about memory.
+        measurement: the row of the table.
+        quantity: what is compared; `fits_in_memory` for a run that ran out of memory.
+        measured, predicted: the two values; there is no prediction if the row cannot be modeled.
+        fits_in_memory: whether the run is predicted to fit.
+        ground: what the error depends on besides the formulas.
+        step_time: the predicted time of a step, which turns the error of a rate into one of time.
+        tokens: tokens of a step for each accelerator.
+        assumed: what the row leaves to defaults.
+        reason: why there is no prediction, or what is wrong with the prediction about memory.
     """
 
     measurement: Measurement
@@ -63,25 +65,25 @@ class Residual:
 
     @property
     def of_time(self) -> bool:
-        """Whether the step's time is compared, by itself or by a rate."""
+        """Whether the step's time is compared, directly or as a rate."""
         return self.quantity in COMPARED
 
     @property
     def error(self) -> float | None:
-        """What is predicted beyond what was measured, as a share of that; definition."""
+        """Predicted / measured - 1, the relative error; definition."""
         if self.predicted is None or not self.measured or self.quantity == FITS:
             return None
         return self.predicted / self.measured - 1
 
     @property
     def aligned_error(self) -> float | None:
-        """The error such that more is slower: of the step's time also where a rate was measured, else as it is."""
+        """The error as one of time, so that more is slower: that of a rate is converted, all others stay unchanged."""
         own = self.error
         return own if own is None or self.quantity == TIME or not self.of_time else 1 / (1 + own) - 1
 
     @property
     def times(self) -> tuple[float, float] | None:
-        """The step's time, measured and predicted; a measured rate as the time that it says."""
+        """The step's time, measured and predicted; a measured rate is converted to the time of a step."""
         error = self.aligned_error
         if error is None or self.step_time is None or not self.of_time:
             return None
@@ -89,18 +91,18 @@ class Residual:
 
     @property
     def model(self) -> str:
-        """The network's name, which nothing depends on."""
+        """The name of the network; no prediction depends on it."""
         return self.measurement.network or "unnamed"
 
     @property
     def accelerator(self) -> str:
-        """The accelerator's row, or what stands in the table where there is no prediction."""
+        """The row of the accelerator; if there is no prediction, the text in the table."""
         given = self.measurement.settings
         return self.ground.accelerator if self.ground else str(given.get("accelerator") or given.get("system", ""))
 
     @property
     def number_of_accelerators(self) -> float | None:
-        """Accelerators of the run; None where there is no prediction and the table does not say."""
+        """The number of accelerators of the run; None if there is no prediction and the table does not say it."""
         return (
             self.ground.number_of_accelerators
             if self.ground
@@ -109,17 +111,17 @@ class Residual:
 
     @property
     def machine(self) -> str:
-        """How many of which accelerator."""
+        """The number and the name of the accelerators."""
         number = self.number_of_accelerators
         return self.accelerator if number is None else f"{number:g} x {self.accelerator}"
 
     @property
     def trusted(self) -> bool:
-        """Whether the inputs are known well enough to judge by: confidence high or medium."""
+        """Whether the inputs are known well enough for a judgment: confidence high or medium."""
         return self.measurement.confidence in ("high", "medium")
 
     def to_dict(self) -> dict[str, str | float | bool | None]:
-        """The residual as `amped validate --json` has it."""
+        """The residual in the form of `amped validate --json`."""
         return {
             "id": self.measurement.id, "source": self.measurement.source, "quantity": self.quantity,
             "measured": self.measured, "predicted": self.predicted, "error_fraction": self.error,
@@ -128,11 +130,11 @@ class Residual:
 
 
 def residuals(table: str | Path | None = None, lookup_tables: str | Path | None = None) -> list[Residual]:
-    """Every measurement of a table beside what amped predicts, those of the table that comes with amped by default.
+    """Compares every measurement of a table (by default amped's own table) with its prediction.
 
     Args:
         table: a file of comma-separated values; `amped validate --template` prints its columns.
-        lookup_tables: a folder of lookup tables to layer over the shipped ones.
+        lookup_tables: a folder of lookup tables that overrule the shipped ones.
 
     Raises:
         AmpedError: for a table that cannot be read.
@@ -160,7 +162,7 @@ def _of_part(rows: Sequence[Row], lookup_tables: str | Path | None) -> list[Resi
 
 
 def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
-    """The errors of steps' times, with what they depend on: what later estimates take their bands from."""
+    """The errors of step times, with what they depend on; later estimates take their error bands from them."""
     return [
         Validated(r.measurement.id, r.measurement.confidence, error, r.ground)
         for r in rows
@@ -169,7 +171,7 @@ def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
 
 
 def residuals_of(rows: Sequence[Measurement], lookup_tables: str | Path | None = None) -> list[Residual]:
-    """The compared quantities of some rows; those whose configs have the same structure are estimated in one go."""
+    """The compared quantities of some rows. Rows whose configs have the same structure are estimated together."""
     scenarios: dict[int, Scenario] = {}
     refused: dict[int, str] = {}
     for place, m in enumerate(rows):
@@ -212,7 +214,7 @@ def _compared(m: Measurement, wanted: list[tuple[str, float | None]], e: Estimat
 
 
 def _assumed(m: Measurement, e: Estimation) -> tuple[str, ...]:
-    """What the row leaves blank: what was chosen for it, and what the row of its software does by default."""
+    """What the row leaves blank: what was chosen for it, and the defaults of its software's row."""
     told = []
     for name, origin in e.scenario.sources.origins.items():
         if not isinstance(origin, LookedUp) or origin.row.table != SOFTWARE:

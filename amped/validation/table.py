@@ -1,7 +1,7 @@
-"""A table of measurements, and its only reader: a row is one config of amped and what was measured with it.
+"""The table of measurements, and its only reader: a row is one config of amped and what was measured with it.
 
-A column is the name of a parameter, of a lookup table's row (`model`, `system`, …), or one of those below. A cell of a parameter
-is read as `--set` reads it, with units and choices. What a row leaves blank takes the defaults of its rows.
+A column is a parameter, a row of a lookup table (`model`, `system`, …), or one of the columns below. The cell of a
+parameter is read as `--set` would read it, with units and choices. Blank cells get the defaults of the named rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from amped.validation.facts import FACTS
 from amped.validation.recipes import OPEN
 
 SHIPPED = "published_measurements.csv"
-# A table to begin with: what most users have, and one run.
+# A template: the columns that most users need, and one run.
 TEMPLATE = "measurements_template.csv"
 # What was measured, by column: the quantity of amped, and the unit of a bare number.
 MEASURED = {
@@ -39,24 +39,24 @@ MEASURED = {
     "measured_memory_bytes": ("memory_per_accelerator_bytes", "byte"),
     "measured_spread_fraction": ("spread_fraction", "1"),
 }
-# Ways to say how long a step takes: a row has one of them at most.
+# The columns that say how long a step takes; a row has at most one of them.
 PACES = tuple(MEASURED)[:3]
 CONFIDENCES, STEP, LAYER = ("high", "medium", "low"), "training_step", "layer"
-# Columns that hold one of a few words.
+# The columns that hold one of a few words.
 WORDS = {
     "confidence": CONFIDENCES, "kind": (STEP, LAYER), "assume": ("fastest", "default"), "ran_out_of_memory": ("true", "false"), "fitted": ("true", "false"),
     "memory_reading": ("allocated", "reserved", "device"), "memory_rank": ("first", "last", "fullest"),
 }  # fmt: skip
-# Columns for people, which no prediction reads.
+# The columns for people, which no prediction reads.
 TEXTS = ("id", "group", "source", "source_ref", "network", "notes")
-# Columns that hold several things, between semicolons.
+# The columns that hold several things, separated by semicolons.
 LISTS = ("set", "open", "not_modeled")
 OWN = (*TEXTS, *WORDS, *LISTS, *MEASURED)
-# What a row may give: every quantity but the rules.
+# What a row may give: every quantity that is not a rule.
 Parameters = Mapping[str, Quantity]
 
 
-# What columns are called elsewhere: in amped's own options, in Megatron-LM and in Hugging Face's configs.
+# Other names of columns: those of amped's options, of Megatron-LM and of Hugging Face's configs.
 HEADS = {
     "gpus": "number_of_accelerators", "gpus_per_node": "number_of_accelerators_per_node", "dp": "data_parallel_degree",
     "tp": "tensor_parallel_degree", "pp": "pipeline_parallel_degree", "cp": "context_parallel_degree",
@@ -73,10 +73,10 @@ class Row:
     """One row of a table of measurements.
 
     Attributes:
-        line: in the file, for messages.
-        texts: the columns for people, and those of a few words, where they are filled.
-        settings: parameters and rows of lookup tables by name, as `--set` takes them.
-        open: parameters that the source leaves open and that are chosen.
+        line: the number of the line in the file, for messages.
+        texts: the filled cells of columns for people and of columns that hold one of a few words.
+        settings: parameters and rows of lookup tables by name, in the form of `--set`.
+        open: parameters that the source leaves open, so that amped chooses them.
         facts: what the run did that amped does not model.
         measured: what was measured, in SI units.
     """
@@ -90,10 +90,10 @@ class Row:
 
 
 def read_table(path: str | Path | None, known: Catalogue) -> list[Row]:
-    """The rows of a table; of the one that comes with amped unless another is named.
+    """The rows of a table; by default, of the table that comes with amped.
 
     Raises:
-        FileError: for a file that is missing or is no table; ConfigError: with all that is wrong, by line and column.
+        FileError: if the file is missing or is not a table; ConfigError: with all problems, by line and column.
     """
     parameters = {n: q for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains}
     text, label = (shipped_text(SHIPPED), SHIPPED) if path is None else (read_text(Path(path)), str(path))
@@ -121,13 +121,16 @@ def shipped_text(name: str) -> str:
 
 
 def shipped_cells() -> Iterator[dict[str, str]]:
-    """The filled cells of each row of the table that comes with amped, by column, as they are written."""
+    """The filled cells of each row of amped's own table, by column, as they are written."""
     for cells in csv.DictReader(io.StringIO(shipped_text(SHIPPED), newline="")):
         yield {column: cell for column, cell in cells.items() if cell}
 
 
 def _canonical(head: str, parameters: Parameters) -> str:
-    """The name that a head of a column means: with capitals, spaces or hyphens, as others call it, or a former name."""
+    """The column that a head means.
+
+    It may have capitals, spaces or hyphens, and may be a former or another tool's name.
+    """
     name = head.strip()
     plain = name.casefold().replace(" ", "_").replace("-", "_")
     known = (each for each in (name, plain) if each in OWN or each in parameters or each in ROW_NAMES)
@@ -161,7 +164,7 @@ def _ragged(line: int) -> Problem:
 
 @dataclass
 class _Draft:
-    """A row that is being read: what is known of it so far, and what is wrong with it."""
+    """A row that is being read: what is known about it so far, and its problems."""
 
     line: int
     cells: Mapping[str, str]
@@ -184,11 +187,11 @@ class _Draft:
         self._check()
 
     def row(self) -> Row:
-        """The row, once nothing is wrong with it."""
+        """The row; only for a draft without problems."""
         return Row(self.line, self.texts, self.settings, tuple(self.open), self.facts, self.measured)
 
     def _take(self, column: str, cell: str) -> None:
-        """Reads a cell by what its column is."""
+        """Reads a cell according to its column."""
         if column in MEASURED:
             self.measured[MEASURED[column][0]] = parse(setting(cell), MEASURED[column][1])
         elif column in WORDS:
@@ -202,7 +205,7 @@ class _Draft:
                 self._take_part(column, part)
 
     def _take_part(self, column: str, part: str) -> None:
-        """Reads one thing of several."""
+        """Reads one part of a cell that holds several."""
         name, equals, written = (each.strip() for each in part.partition("="))
         if column == "open":
             self.open.append(_one_of(part, OPEN, "parameter that can be open"))
@@ -214,7 +217,7 @@ class _Draft:
             self._set(_one_of(aliases().canonical(name), (*ROW_NAMES, *self.parameters), "parameter"), written)
 
     def _set(self, name: str, cell: str) -> None:
-        """Takes a value of a parameter, checked as `--set` does; or a row."""
+        """Takes the value of a parameter, checked as `--set` checks it; or the name of a row."""
         if name in self.settings:
             raise ConfigError(f"'{name}' is given twice", "once as a column, or once in 'set'")
         self.settings[name] = cell if name in ROW_NAMES else setting(cell)
@@ -222,7 +225,7 @@ class _Draft:
             read_value(self.parameters[name], self.settings[name])
 
     def _check(self) -> None:
-        """What must hold of a whole row."""
+        """Checks the rules for a whole row."""
         paces = [column for column in PACES if MEASURED[column][0] in self.measured]
         if len(paces) > 1:
             self._refuse(f"{' and '.join(paces)} are both given", "keep the one that was printed, the other follows")
@@ -236,10 +239,10 @@ class _Draft:
 
 
 def _one_of(written: str, choices: tuple[str, ...], what: str) -> str:
-    """The written one of some names.
+    """The choice that was written.
 
     Raises:
-        ConfigError: for another, with the nearest.
+        ConfigError: if it is none of the choices, with the nearest one.
     """
     if written in choices:
         return written

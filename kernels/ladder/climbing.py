@@ -1,4 +1,4 @@
-"""Climbs the ladder: each rung checked against the first, timed, and set beside its prediction."""
+"""Runs the rungs of the ladder: each rung is compared with the first one, timed, and set beside its prediction."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from amped.kernels.running import freed, told_of
 from amped.kernels.torch_import import has_fp8, torch_module
 
 RUNGS = ("eager", "functional", "sdpa", "compiled", "graph", "fp8_dynamic", "fp8_delayed", "transformer_engine")
-# How far a rung's output may be off the first's, in norm.
+# How far a rung's output may differ from that of the first rung, in norm.
 TOLERANCE = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 1e-2, "fp8": 8e-2}
-# The same of gradients, relative to that: E5M2 and E4M3 are off by 6 % in each product (two and three bits of mantissa),
-# and a gradient passes through four of them: 0.06 times the root of 4.
+# How far its gradients may differ, relative to theirs: E5M2 and E4M3 are off by 6 % in each product (two and three bits
+# of mantissa), and a gradient passes through four products: 0.06 times the root of 4.
 GRADIENTS = {"float32": 2.0, "float16": 2.0, "bfloat16": 2.0, "fp8": 1.5}
 GRAPH_WARM_UP = 3
 Row = dict[str, Any]
 
 
 class Unavailable(Exception):  # noqa: N818 (no mistake: a rung that this machine does not have)
-    """Why a rung cannot be had here."""
+    """The reason why a rung is not possible here."""
 
 
 @dataclass
 class Rung:
-    """A way to run the layer: forward, a context around it, and a whole pass where that is captured."""
+    """A way to run the layer: its forward pass, a context around it, and a captured whole pass if there is one."""
 
     forward: Callable[[Any], Any]
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -43,7 +43,7 @@ class Rung:
 
 
 def refuse_unknown(rungs: Sequence[str]) -> None:
-    """Refuses names that are no rungs."""
+    """Refuses names that are not rungs."""
     unknown = [name for name in rungs if name not in RUNGS]
     if unknown:
         raise ConfigError(f"there is no rung {unknown[0]!r}", did_you_mean(unknown[0], RUNGS) or ", ".join(RUNGS))
@@ -52,7 +52,7 @@ def refuse_unknown(rungs: Sequence[str]) -> None:
 def climbed(
     s: Shape, device: str, rungs: Sequence[str] = RUNGS, board: Board | None = None, warm_up: int = 10, passes: int = 20
 ) -> Iterator[Row]:
-    """A row for each rung; one that this machine does not have, or that fails, says why and has no times."""
+    """A row for each rung. A rung that this machine does not have, or that fails, has the reason and no times."""
     refuse_unknown(rungs)
     p, (x, dy) = layers.parameters(s, device), layers.inputs(s, device)
     expected = predictions(s, board) if board is not None else {}
@@ -96,10 +96,10 @@ def _beside(speed: Speed, predicted: float | None, s: Shape, board: Board | None
 
 
 def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
-    """A rung by its name.
+    """The rung with a name.
 
     Raises:
-        Unavailable: where this machine does not have it.
+        Unavailable: if this machine does not have it.
     """
 
     def plain(x: Any) -> Any:
@@ -129,7 +129,7 @@ def _compiled(plain: Callable[[Any], Any], captured: bool, device: str) -> Rung:
 
 
 def _outcome(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> tuple[Any, ...]:
-    """Output and gradients of one pass."""
+    """The output and the gradients of one pass."""
     _clear(p)
     with rung.context():
         y = rung.forward(x)
@@ -138,7 +138,7 @@ def _outcome(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> tuple[Any, ..
 
 
 def _differences(rung: Rung, p: layers.Parameters, x: Any, dy: Any, first: tuple[Any, ...]) -> tuple[float, float]:
-    """How far the output, and the worst gradient, are from the first rung's, in norm."""
+    """How far the output, and the gradient that is furthest off, differ from those of the first rung, in norm."""
     own = _outcome(rung, p, x, dy)
     off = [
         float((a.float() - b.float()).norm() / b.float().norm().clamp_min(1e-30))
@@ -164,7 +164,7 @@ def _speed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, device: str, warm_
 
 
 def _graphed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, warm_up: int, passes: int) -> Speed:
-    """A whole pass captured once and replayed."""
+    """A whole pass, captured once and replayed."""
     torch = torch_module()
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
@@ -189,7 +189,7 @@ def _forget_peak(device: str) -> None:
 
 
 def _peak(device: str) -> float | None:
-    """Bytes that tensors took at most; of a processor the whole process's."""
+    """The most bytes that tensors took; on a processor, the most bytes of the whole process."""
     if device == "cuda":
         return float(torch_module().cuda.max_memory_allocated())
     import resource

@@ -1,4 +1,4 @@
-"""NVIDIA's own layer, where Transformer Engine can be imported."""
+"""NVIDIA's own layer, if Transformer Engine can be imported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def engine_module() -> Any:
 
 
 def autocast(engine: Any, enabled: bool) -> AbstractContextManager[Any]:
-    """Its fp8 context: `autocast(enabled, recipe)`, which older versions call `fp8_autocast(enabled, fp8_recipe)`."""
+    """The fp8 context: `autocast(enabled, recipe)`, called `fp8_autocast(enabled, fp8_recipe)` in older versions."""
     if hasattr(engine, "autocast"):
         newer: AbstractContextManager[Any] = engine.autocast(enabled=enabled)
         return newer
@@ -33,10 +33,10 @@ def autocast(engine: Any, enabled: bool) -> AbstractContextManager[Any]:
 
 
 def engine_rung(s: Shape, device: str) -> Rung:
-    """Its TransformerLayer in fp8. Its parameters are its own, so it is not compared with the first rung.
+    """Its TransformerLayer in fp8. It has its own parameters, so that it is not compared with the first rung.
 
     Raises:
-        Unavailable: without it, or without a GPU.
+        Unavailable: without Transformer Engine or without a GPU.
     """
     engine = engine_module()
     if device != "cuda":

@@ -1,7 +1,7 @@
-"""Products in fp8: E4M3 forward, E5M2 for gradients, scales from the tensor itself or from a history of its ranges.
+"""Products in fp8: E4M3 forward, E5M2 for gradients; scales come from the tensor itself or from a history of ranges.
 
-Where the device multiplies fp8, `torch._scaled_mm` does; its emulation on CPUs allows layouts that GPUs refuse, so they
-are checked here. Source: arXiv 2209.05433; NVIDIA Transformer Engine, delayed scaling.
+`torch._scaled_mm` does the products. Its emulation on CPUs allows layouts that GPUs refuse, so that layouts are checked
+here. Source: arXiv 2209.05433; NVIDIA Transformer Engine, delayed scaling.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import Any
 from amped.base.errors import ConfigError
 from amped.kernels.torch_import import torch_module
 
-# Largest numbers of E4M3 and E5M2.
+# The largest numbers of E4M3 and E5M2.
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
 ALIGNED = 16
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How scales are found.
+    """How scales are chosen.
 
     Attributes:
-        delayed: from the ranges of earlier steps; else from the tensor itself.
-        history: steps that are remembered; `most_recent`: only the last of them counts.
-        margin: powers of two left as room.
+        delayed: whether scales come from the ranges of earlier steps; else from the tensor itself.
+        history: the number of remembered steps.
+        most_recent: whether only the last of these counts.
+        margin: the powers of two that are left as room.
     """
 
     delayed: bool = True
@@ -37,7 +38,10 @@ class Recipe:
 
 @dataclass
 class ScaleState:
-    """The scale of one tensor, and the ranges it had; slot 0 is of this step. Both stay on the device: nobody waits."""
+    """The scale of one tensor and its history of ranges; slot 0 is this step's.
+
+    Both stay on the device, without waiting.
+    """
 
     largest: float
     recipe: Recipe
@@ -47,18 +51,18 @@ class ScaleState:
     started: bool = False
 
     def __post_init__(self) -> None:
-        """A scale of one, and an empty history."""
+        """Starts with a scale of one and an empty history."""
         torch = torch_module()
         self.scale = torch.ones((), device=self.device)
         self.ranges = torch.zeros(self.recipe.history, device=self.device)
 
     def seen(self, amax: Any) -> None:
-        """Notes the range of a tensor of this step."""
+        """Notes the range of a tensor in this step."""
         torch = torch_module()
         self.ranges[0] = torch.maximum(self.ranges[0], torch.as_tensor(amax, device=self.device, dtype=torch.float32))
 
     def update(self) -> None:
-        """Ends a step: the scale of the next, and slot 0 empty again."""
+        """Ends a step: computes the scale of the next step, and empties slot 0."""
         amax = self.ranges[0] if self.recipe.most_recent else self.ranges.max()
         self.scale = scale_for(amax, self.largest, self.recipe.margin, self.scale)
         self.ranges = self.ranges.roll(1)
@@ -66,7 +70,7 @@ class ScaleState:
 
 
 def scale_for(amax: Any, largest: float, margin: int, before: Any) -> Any:
-    """The scale that brings a range to the format's largest number; the one before where there is no range."""
+    """The scale that brings a range to the format's largest number; the scale before if there is no range."""
     torch = torch_module()
     amax = torch.as_tensor(amax, dtype=torch.float32)
     found = (largest / amax / 2**margin).clamp(max=torch.finfo(torch.float32).max)
@@ -74,13 +78,13 @@ def scale_for(amax: Any, largest: float, margin: int, before: Any) -> Any:
 
 
 def formats() -> dict[str, Any]:
-    """The two formats as torch has them."""
+    """The two formats as types of torch."""
     torch = torch_module()
     return {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
 def quantized(x: Any, scale: Any, kind: str) -> Any:
-    """A tensor times its scale, cut to what the format holds; on a GPU as one kernel."""
+    """A tensor times its scale, cut to the range of the format; on a GPU this is one kernel."""
     cast = _compiled_cast() if x.is_cuda else _cast
     return cast(x, scale, LARGEST[kind], formats()[kind])
 
@@ -95,10 +99,10 @@ def _compiled_cast() -> Any:
 
 
 def refuse_illegal(left: Any, right: Any) -> None:
-    """What GPUs demand of a product in fp8: left in rows, right in columns, sides of 16, not both E5M2.
+    """Refuses a product in fp8 that a GPU cannot do: left in rows, right in columns, sides of 16, not both E5M2.
 
     Raises:
-        ConfigError: with the first that does not hold.
+        ConfigError: with the first condition that does not hold.
     """
     e5m2 = formats()["e5m2"]
     if left.dtype == e5m2 and right.dtype == e5m2:
@@ -112,7 +116,7 @@ def refuse_illegal(left: Any, right: Any) -> None:
 
 
 def scaled_product(left: Any, right: Any, scales: tuple[Any, Any], dtype: Any, fast: bool) -> Any:
-    """The product of two fp8 tensors, with their scales taken out again."""
+    """The product of two fp8 tensors, divided by their scales."""
     torch = torch_module()
     refuse_illegal(left, right)
     one, two = (1.0 / scale for scale in scales)
@@ -121,9 +125,9 @@ def scaled_product(left: Any, right: Any, scales: tuple[Any, Any], dtype: Any, f
 
 
 class Float8:
-    """Products with weights in fp8, to hand to a layer; around forward only, as a context.
+    """Products with weights in fp8, to be given to a layer; it is a context around the forward pass only.
 
-    Scales of inputs and weights change when the context ends, those of gradients once they were used.
+    Scales of inputs and weights change when the context ends, scales of gradients after their use.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -143,13 +147,13 @@ class Float8:
                 state.update()
 
     def linear(self, name: str, x: Any, weight: Any, bias: Any) -> Any:
-        """As `plain_linear`, in fp8 within the context and plain without."""
+        """A product with a weight as `plain_linear`: in fp8 inside the context, plain outside."""
         if not self.inside:
             return torch_module().nn.functional.linear(x, weight, bias)
         return _function().apply(x, weight, bias, self, name)
 
     def cast(self, name: str, x: Any, kind: str) -> tuple[Any, Any]:
-        """A tensor in fp8, and its scale: by its own range at first, and always where scaling is dynamic."""
+        """A tensor in fp8 and its scale: from its own range at first, and always if scaling is dynamic."""
         state = self.states.setdefault(name, ScaleState(LARGEST[kind], self.recipe, str(x.device)))
         amax = x.abs().amax().float()
         state.seen(amax)
@@ -161,11 +165,11 @@ class Float8:
 
 @lru_cache(maxsize=1)
 def _function() -> Any:
-    """The product and its gradients as torch's autograd wants them."""
+    """The product and its gradients as an autograd function of torch."""
     torch = torch_module()
 
     class Float8Linear(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """Y = X·Wᵀ + b in fp8; gradients of X and W in fp8 too, that of b exact."""
+        """Y = X·Wᵀ + b in fp8; the gradients of X and W are in fp8, too, that of b is exact."""
 
         @staticmethod
         def forward(ctx: Any, x: Any, weight: Any, bias: Any, of: Float8, name: str) -> Any:
@@ -184,7 +188,7 @@ def _function() -> Any:
             rows = gradient.reshape(-1, gradient.shape[-1])
             gq, sg = ctx.of.cast(f"{ctx.name}.gradient", rows, "e5m2")
             ctx.of.states[f"{ctx.name}.gradient"].update()
-            # Hopper multiplies rows by columns only: three transposed copies of one byte an entry.
+            # Hopper multiplies only rows by columns: this makes three transposed copies with one byte for each entry.
             dx = scaled_product(gq, wq.t().contiguous().t(), (sg, sw), gradient.dtype, fast=False)
             dw = scaled_product(gq.t().contiguous(), xq.t().contiguous().t(), (sg, sx), gradient.dtype, fast=False)
             return dx.view(ctx.shape), dw, rows.sum(0), None, None

@@ -1,7 +1,8 @@
-"""The layer in plain torch: pre-norm, one weight for queries, keys and values, attention, GELU; each rung its own way.
+"""The layer in plain torch: pre-norm, one weight for queries, keys and values, attention, GELU; variants for the rungs.
 
-Rows of that weight lie head by head as [q|k|v]. All rungs share one set of parameters. A product with a weight is handed
-in, so that fp8 takes its place; attention writes its scores or is torch's fused one.
+The rows of that weight are ordered by head, as [q|k|v]. All rungs share one set of parameters. The function for a
+product with a weight is an argument, so that fp8 can replace it; attention writes its scores, or is torch's fused
+attention.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SEED, DEVIATION, EPSILON = 1234, 0.02, 1e-5
 
 
 def parameters(s: Shape, device: str) -> Parameters:
-    """One set of parameters for all rungs; norms begin as the identity, biases at nothing."""
+    """One set of parameters for all rungs; norms start as the identity, biases at zero."""
     torch = torch_module()
     random = torch.Generator(device=device).manual_seed(SEED)
     dtype = getattr(torch, s.dtype)
@@ -44,7 +45,7 @@ def parameters(s: Shape, device: str) -> Parameters:
 
 
 def inputs(s: Shape, device: str) -> tuple[Any, Any]:
-    """The input, without a gradient of its own, and the gradient of the output: normal deviates."""
+    """The input, without a gradient, and the gradient of the output: normal deviates."""
     torch = torch_module()
     random = torch.Generator(device=device).manual_seed(SEED + 1)
     x, dy = (torch.empty((s.seq, s.batch, s.hidden), device=device).normal_(generator=random) for _ in range(2))
@@ -52,25 +53,25 @@ def inputs(s: Shape, device: str) -> tuple[Any, Any]:
 
 
 def interleaved(query: Any, key: Any, value: Any, heads: int) -> Any:
-    """Rows of three weights as one, head by head."""
+    """The rows of three weights as one weight, ordered by head."""
     torch = torch_module()
     parts = [w.view(heads, -1, *w.shape[1:]) for w in (query, key, value)]
     return torch.stack(parts, dim=1).reshape(-1, *query.shape[1:])
 
 
 def separated(weight: Any, heads: int) -> tuple[Any, ...]:
-    """The three weights that lie in one."""
+    """The three weights that are interleaved in one."""
     parts = weight.view(heads, 3, -1, *weight.shape[1:]).unbind(1)
     return tuple(part.reshape(-1, *weight.shape[1:]) for part in parts)
 
 
 def plain_linear(_: str, x: Any, weight: Any, bias: Any) -> Any:
-    """A product with a weight in the format of its operands."""
+    """A product with a weight, in the format of its factors."""
     return torch_module().nn.functional.linear(x, weight, bias)
 
 
 def explicit_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
-    """Scores, softmax, dropout and weighted values, each a kernel that writes all scores."""
+    """Scores, softmax, dropout and weighted values; each is a kernel that writes all scores."""
     torch = torch_module()
     scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(s.head_dimension)
     if s.causal:
@@ -81,7 +82,7 @@ def explicit_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
 
 
 def fused_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
-    """The same as one kernel."""
+    """Scores, softmax, dropout and weighted values as one kernel."""
     attend = torch_module().nn.functional.scaled_dot_product_attention
     return attend(q, k, v, dropout_p=s.dropout, is_causal=s.causal)
 
@@ -89,7 +90,7 @@ def fused_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
 def layer(
     x: Any, p: Parameters, s: Shape, attention: Attention, linear: Linear = plain_linear, one_product: bool = True
 ) -> Any:
-    """The whole layer; queries, keys and values from one product, or from three over parts of the same weight."""
+    """The whole layer; queries, keys and values come from one product, or from three with parts of one weight."""
     functional = torch_module().nn.functional
     normed = functional.layer_norm(x, (s.hidden,), p["norm1_weight"], p["norm1_bias"], EPSILON)
     q, k, v = _heads(normed, p, s, linear, one_product)

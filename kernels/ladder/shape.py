@@ -9,11 +9,13 @@ from amped.base.errors import ConfigError
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the layer and of its input, which lies as (sequence, batch, hidden).
+    """The sizes of the layer and of its input, which has the shape (sequence, batch, hidden).
 
     Attributes:
-        seq, batch: of the input; `dtype` of everything; `dropout` behind attention's softmax and projection.
-        causal: whether the future is masked.
+        seq, batch: the sizes of the input.
+        dtype: the format of all tensors.
+        dropout: the probability after attention's softmax and projection.
+        causal: whether later tokens are masked.
     """
 
     hidden: int = 4096
@@ -26,7 +28,7 @@ class Shape:
     causal: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses sizes that are none."""
+        """Refuses impossible sizes."""
         wrong = [name for name in ("hidden", "ffn", "heads", "seq", "batch") if getattr(self, name) < 1]
         if wrong:
             raise ConfigError(f"--{wrong[0]} {getattr(self, wrong[0])} is not positive", "sizes are counts")
@@ -39,45 +41,45 @@ class Shape:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the input."""
+        """The tokens of the input."""
         return self.seq * self.batch
 
     @property
     def head_dimension(self) -> int:
-        """Width of a head."""
+        """The width of a head."""
         return self.hidden // self.heads
 
     @property
     def width(self) -> int:
-        """Bytes of an entry."""
+        """The bytes of an entry."""
         return 4 if self.dtype == "float32" else 2
 
     @property
     def linear_flops(self) -> float:
-        """Operations of the four products with weights, forward. Source: definition."""
+        """Operations of the four products with weights in the forward pass. Source: definition."""
         return 2.0 * self.tokens * (4 * self.hidden**2 + 2 * self.hidden * self.ffn)
 
     @property
     def attention_flops(self) -> float:
-        """Operations of scores and weighted values over all pairs, forward. Source: arXiv 1706.03762, eq. 1."""
+        """Operations of scores and weighted values over all pairs, forward pass. Source: arXiv 1706.03762, eq. 1."""
         return 4.0 * self.batch * self.hidden * self.seq**2
 
     @property
     def step_flops(self) -> float:
-        """Operations forward and backward: each product has two gradients. Source: definition."""
+        """Operations of forward and backward pass: each product has two gradients. Source: definition."""
         return 3 * (self.linear_flops + self.attention_flops)
 
     @property
     def parameters(self) -> float:
-        """Weights of the four products. Source: definition."""
+        """The number of weights of the four products. Source: definition."""
         return 4.0 * self.hidden**2 + 2 * self.hidden * self.ffn
 
     @property
     def score_bytes(self) -> float:
-        """The matrix of scores. Source: arXiv 2205.05198, section 4.1."""
+        """The bytes of the matrix of scores. Source: arXiv 2205.05198, section 4.1."""
         return float(self.batch * self.heads * self.seq**2 * self.width)
 
     @property
     def activation_bytes(self) -> float:
-        """One tensor as large as the input. Source: definition."""
+        """The bytes of one tensor with the size of the input. Source: definition."""
         return float(self.tokens * self.hidden * self.width)

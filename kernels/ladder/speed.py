@@ -1,7 +1,8 @@
-"""The speedometer: passes of a layer back to back, timed as a whole and one by one.
+"""The speedometer: passes of a layer one after another, timed as a whole and one by one.
 
-As Transformer Engine's quickstart measures: warm-up, a context around forward only, gradients that add up unless asked
-otherwise, no optimizer. Beside its mean, the median and the least of single passes are kept: a mean hides stalls.
+It measures as Transformer Engine's quickstart does: with a warm-up, with a context around the forward pass only, with
+gradients that accumulate unless `zeroing` says otherwise, and without an optimizer. It also keeps the median and the
+least time of single passes, because a mean hides stalls.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ def speedometer(
     context: Callable[[], AbstractContextManager[Any]] = nullcontext, parameters: Iterable[Any] = (), zeroing: str = "never",
     clock: Callable[[], float] = time.perf_counter, settled: Callable[[], None] = lambda: None,
 ) -> Speed:  # fmt: skip
-    """Times a layer forward and backward.
+    """Times the forward and backward pass of a layer.
 
     Args:
         forward: the layer.
-        x: its input.
-        dy: the gradient of its output.
-        warm_up: passes that do not count.
-        passes: those that do.
-        context: entered around forward, and left before backward.
-        parameters: whose gradients are set to None or to zero after each pass where `zeroing` says so.
+        x: the input of the layer.
+        dy: the gradient of the layer's output.
+        warm_up: the number of passes that do not count.
+        passes: the number of passes that count.
+        context: a context around the forward pass, left before the backward pass.
+        parameters: the parameters whose gradients are set to None or zero after each pass if `zeroing` says so.
         zeroing: never, none or zero.
-        clock: seconds.
-        settled: waits for the device before the clock is read.
+        clock: a function that gives seconds.
+        settled: a function that waits for the device before the clock is read.
     """
     own = list(parameters) if zeroing != "never" else []
 

@@ -6,6 +6,6 @@
     graph, exact, paths the layouts of all tensors that make the layer fastest
     encoder             a module that runs the choice
 
-Source: Ivanov et al., Data Movement Is All You Need (MLSys 2021), and its public code; docs/data-movement.md tells where
-this differs. Only the last two steps and the bench need torch.
+Source: Ivanov et al., Data Movement Is All You Need (MLSys 2021), and its public code; docs/data-movement.md says where
+amped differs. Only the last two steps and the bench need torch.
 """

@@ -1,4 +1,4 @@
-"""Times of every operator of a layer by its layouts, on this device."""
+"""Times of every operator of a layer in its layouts, on this device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amped.kernels.timers import timer_for
 from amped.kernels.timing import RECORD_TIME
 from amped.kernels.torch_import import torch_module
 
-# Seconds between two times that rows are kept.
+# Seconds between two times at which the measured rows are kept.
 KEEP_EVERY = 10.0
 
 
@@ -31,8 +31,8 @@ class Bench:
     """What to measure, and how.
 
     Attributes:
-        every_row: also rows that no whole layer can use.
-        budget: seconds for everything; each row has its share, and is called at least four times whatever it takes.
+        every_row: whether rows that no whole layer can use are measured, too.
+        budget: seconds for everything; each row has its share, but is called at least four times.
     """
 
     dimensions: Dimensions
@@ -87,7 +87,7 @@ def _on_variables(operator: Operator) -> list[Layouts]:
 
 @contextmanager
 def one_thread(device: str) -> Iterator[None]:
-    """One thread on a CPU while the block runs."""
+    """Limits a CPU to one thread while the block runs."""
     torch = torch_module()
     before = torch.get_num_threads()
     if device == "cpu":
@@ -102,12 +102,12 @@ def run(
     asked: Bench, progress: Callable[[int, int], None] | None = None, before: Table | None = None,
     keep: Callable[[Table], object] | None = None,
 ) -> Table:  # fmt: skip
-    """Measures, and says after each row how many are done; `keep` is given what there is every few seconds.
+    """Measures, and reports after each row how many are done; every few seconds, `keep` gets all rows so far.
 
-    `before` are rows of an earlier run that was ended: they count, and only what they lack is measured.
+    `before` are the rows of an earlier run that was interrupted; they are kept, and only the others are measured.
 
     Raises:
-        ConfigError: if those are of another device, format or size, and if a tensor does not fit in memory.
+        ConfigError: if these rows are of another device, format or size, or if a tensor does not fit in memory.
     """
     with one_thread(asked.device), torch_module().no_grad():
         fresh = Table(asked.dimensions, about(asked))
@@ -130,7 +130,7 @@ def run(
 
 
 def _lacking(rows: dict[str, list[Layouts]], table: Table) -> dict[str, list[Layouts]]:
-    """The layouts of each operator that a table has no row of."""
+    """The layouts of each operator for which a table has no row."""
     known = {(row["op"], *row["layouts"].items()) for row in table.rows}
     return {name: [lay for lay in every if (name, *lay.items()) not in known] for name, every in rows.items()}
 
@@ -150,7 +150,7 @@ def _measured(room: Room, asked: Bench, rows: dict[str, list[Layouts]]) -> Itera
 
 
 def about(asked: Bench) -> dict[str, Any]:
-    """The device, the versions and the day."""
+    """The device, the versions and the date."""
     torch = torch_module()
     gpu = asked.device == "cuda"
     return {
@@ -165,7 +165,7 @@ def about(asked: Bench) -> dict[str, Any]:
 
 
 def ceilings(asked: Bench) -> dict[str, float]:
-    """The device's flop/s of a large square product and byte/s of a large copy, measured."""
+    """The device's peak rates: flop/s of a large square product and byte/s of a large copy, both measured."""
     torch = torch_module()
     like = {"dtype": getattr(torch, asked.dtype), "device": asked.device}
     side, length = (8192, 1 << 28) if asked.device == "cuda" else (1024, 1 << 24)

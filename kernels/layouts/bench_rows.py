@@ -1,4 +1,4 @@
-"""One operator's rows: its tensors in every layout, over the same storage of random numbers, and the time of each."""
+"""The rows of one operator: its tensors in every layout, over one storage of random numbers, and the time of each."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Room:
     Args:
         dimensions: sizes of the layer.
         device: `cpu` or `cuda`.
-        dtype: of the tensors, by its name in torch.
+        dtype: the format of the tensors, by its name in torch.
         keep: probability that dropout keeps a value.
-        cap: seconds for a row; each is called four times whatever it takes.
+        cap: the seconds for a row; each is called at least four times.
     """
 
     def __init__(self, dimensions: Dimensions, device: str, dtype: str, keep: float, cap: float) -> None:
@@ -38,14 +38,14 @@ class Room:
         self.known: dict[GemmCall, Row] = {}
 
     def remember(self, rows: Iterable[Row]) -> None:
-        """GEMMs that were measured already, by any operator."""
+        """Remembers GEMMs that were measured before, for any operator."""
         shared = ("impl", "max_rel_err", "time_us", "p10", "p90", "n", "gemm", "hidden_copy")
         for row in rows:
             if "gemm" in row:
                 self.known.setdefault(GemmCall(**row["gemm"]), {key: row[key] for key in shared})
 
     def rows(self, operator: Operator, every: list[Layouts]) -> Iterator[Row]:
-        """A row for each choice of layouts; a GEMM that was measured already is not measured again."""
+        """A row for each choice of layouts; a GEMM that was measured before is not measured again."""
         flat = self._storage(operator)
         if not operator.einsum:
             for layouts in every:
@@ -88,7 +88,7 @@ class Room:
         return contraction(operator, layouts, tensors, self.dimensions.sizes), tensors
 
     def _gemm(self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor]) -> Row:
-        """Time of a contraction into an output full of NaN, and how far it then is from torch's."""
+        """The time of a contraction into an output full of NaN, and how far its result is from torch's."""
         call, tensors = self._contraction(operator, layouts, flat)
         tensors[2].fill_(float("nan"))
         timed = self._timed(call)

@@ -1,4 +1,4 @@
-"""Parameters of an encoder layer to and from `torch.nn.TransformerEncoderLayer`, exactly: every value is moved, none changed."""
+"""Parameters of an encoder layer to and from `torch.nn.TransformerEncoderLayer`: values are moved, never changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from amped.kernels.layouts.encoder import LayoutEncoderLayer
     from amped.kernels.layouts.plan import Plan
 
-# torch stacks queries, keys, values; the layer keys, queries, values. Swapping the first two goes either way.
+# torch stacks queries, keys, values; the layer stacks keys, queries, values. Swapping the first two converts both ways.
 SWAP = [1, 0, 2]
 SAME = {"BO": "self_attn.out_proj.bias", "S1": "norm1.weight", "B1": "norm1.bias", "LINW1": "linear1.weight",
         "LINB1": "linear1.bias", "LINW2": "linear2.weight", "LINB2": "linear2.bias", "S2": "norm2.weight",
@@ -23,7 +23,7 @@ IN_WEIGHT, IN_BIAS, OUT_WEIGHT = "self_attn.in_proj_weight", "self_attn.in_proj_
 
 
 def from_state(state: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str, Tensor]:
-    """Logical parameters from torch's; row h·p + place of a projection is place p of head h."""
+    """Logical parameters from torch's; row h·p + place of a projection is the given place of head h."""
     heads, width = dimensions.heads, dimensions.hidden
     values = {name: state[key] for name, key in SAME.items()}
     stacked = state[IN_WEIGHT].view(3, heads, width // heads, width)[SWAP]
@@ -50,14 +50,14 @@ def torch_layer(dimensions: Dimensions, **more: Any) -> Any:
 
 
 def fresh(dimensions: Dimensions) -> dict[str, Tensor]:
-    """Values as torch draws them."""
+    """Initial values as torch draws them."""
     return {
         name: value.detach() for name, value in from_state(torch_layer(dimensions).state_dict(), dimensions).items()
     }
 
 
 def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 1) -> LayoutEncoderLayer:
-    """The layer that computes what torch's does.
+    """The layer that computes the same as torch's layer.
 
     Raises:
         ConfigError: for a layer of another kind: pre-norm, without biases, another activation.

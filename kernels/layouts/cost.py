@@ -1,4 +1,4 @@
-"""Flop and words of an operator, the time no device can beat, and how near a measured time comes to it.
+"""Flop and words of an operator, the least time that a device needs, and how near a measured time comes to it.
 
 Words are elements that cross an operator's inputs and outputs, each tensor once: the compulsory traffic.
 Source: Ivanov et al. 2021, section 3.
@@ -17,7 +17,7 @@ class Work:
     """What an operator computes and moves.
 
     Attributes:
-        flop: arithmetic, two for each multiply-accumulate. Source: definition.
+        flop: the arithmetic, where a multiply-accumulate counts two. Source: definition.
         words_in, words_out: elements read and written, each tensor once. Source: Ivanov et al. 2021, section 3.2.
         words_unfused: elements read and written by the elementary kernels that a fused one replaces, parameters and
             statistics once. Assumes a framework's kernels: layer norm keeps its input, its backward is one kernel for dx
@@ -54,26 +54,29 @@ def work(operator: Operator, dimensions: Dimensions) -> Work:
 
 @dataclass(frozen=True)
 class Device:
-    """What a device could do at best: flop/s of each class, byte/s, and the bytes of a word."""
+    """The peak rates of a device: flop/s of contractions, byte/s, and the bytes of a word."""
 
     flop_rate: float
     bandwidth: float
     word_bytes: float = 2.0
 
     def arithmetic_time(self, of: Work) -> float:
-        """Time (s) of the arithmetic at peak contraction rate, as that of the other classes never counts."""
+        """Time (s) of the arithmetic at the peak rate of contractions; other classes are never bound by arithmetic."""
         return of.flop / self.flop_rate
 
     def traffic_time(self, of: Work) -> float:
-        """Time (s) of the compulsory traffic at peak."""
+        """Time (s) of the compulsory traffic at the peak bandwidth."""
         return of.words * self.word_bytes / self.bandwidth
 
     def bound(self, of: Work) -> float:
-        """Least time (s) of an operator: its arithmetic or its traffic, the longer. Source: roofline model."""
+        """Least time (s) of an operator: that of its arithmetic or its traffic, whichever is longer.
+
+        Source: roofline model.
+        """
         return max(self.arithmetic_time(of), self.traffic_time(of))
 
     def mue(self, of: Work, seconds: float) -> float:
-        """Memory usage efficiency (%): compulsory traffic in the measured time, of the peak bandwidth.
+        """Memory usage efficiency (%): the compulsory traffic per measured time, as a share of the peak bandwidth.
 
         100·(Q/D)·(bandwidth achieved/peak) with bandwidth achieved = D/t, so that the traffic D really moved cancels.
         Source: Fuhrer et al. 2018, as used by Ivanov et al. 2021, section 3.3.
@@ -81,7 +84,7 @@ class Device:
         return 100 * self.traffic_time(of) / seconds
 
     def percent_of_peak(self, of: Work, seconds: float) -> float:
-        """Arithmetic rate in the measured time, % of peak. Source: definition."""
+        """Arithmetic rate over the measured time, in % of the peak. Source: definition."""
         return 100 * self.arithmetic_time(of) / seconds
 
     def is_memory_bound(self, of: Work) -> bool:
@@ -91,7 +94,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Total:
-    """Sums over some operators."""
+    """The sums over some operators."""
 
     operators: int
     flop: int
@@ -100,18 +103,18 @@ class Total:
 
 
 def total(operators: Iterable[Operator], dimensions: Dimensions) -> Total:
-    """Sums over the operators."""
+    """The sums over the operators."""
     of = [work(operator, dimensions) for operator in operators]
     return Total(len(of), sum(w.flop for w in of), sum(w.words for w in of), sum(w.words_unfused for w in of))
 
 
 def totals_by_class(operators: Sequence[Operator], dimensions: Dimensions) -> dict[str, Total]:
-    """Sums for each class."""
+    """The sums for each class."""
     return {kind: total((o for o in operators if o.kind == kind), dimensions) for kind in CLASSES}
 
 
 def fusion_saves(operators: Sequence[Operator], dimensions: Dimensions) -> tuple[float, float]:
-    """Fraction of all words that fusion removes, and of the words that are not the contractions'."""
+    """The fraction of all words that fusion removes, and of the words that contractions do not move."""
     rest = total((o for o in operators if o.kind != CONTRACTION), dimensions).unfused_words
     every = total(operators, dimensions)
     saved = every.unfused_words - every.words
@@ -121,7 +124,7 @@ def fusion_saves(operators: Sequence[Operator], dimensions: Dimensions) -> tuple
 def line(
     operator: Operator, dimensions: Dimensions, device: Device | None = None, seconds: float | None = None
 ) -> dict[str, object]:
-    """All that is known of one operator, for a table or JSON."""
+    """All that is known about one operator, for a table or JSON."""
     own = work(operator, dimensions)
     direction = "forward" if operator.forward else "backward"
     told: dict[str, object] = {"operator": operator.name, "class": operator.kind, "pass": direction, **vars(own)}
@@ -139,7 +142,7 @@ def line(
 def told(
     dimensions: Dimensions, attention: str, device: Device | None, seconds: Mapping[str, float]
 ) -> dict[str, object]:
-    """All that is known of a layer, for a table or JSON."""
+    """All that is known about a layer, for a table or JSON."""
     operators = LAYERS[attention]
     of_all, of_rest = fusion_saves(operators, dimensions)
     return {

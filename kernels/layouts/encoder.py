@@ -1,4 +1,4 @@
-"""An encoder layer that runs a plan of layouts: one autograd function, parameters stored as the plan wants them."""
+"""An encoder layer that runs a plan of layouts: one autograd function; parameters are stored in the plan's layouts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amped.kernels.layouts.workspace import Workspace
 from amped.kernels.torch_import import torch_module
 
 torch = torch_module()
-# Bases of classes here: names, for who checks types.
+# Bases of classes here, as names for type checkers.
 Function: Any = torch.autograd.Function
 Module: Any = torch.nn.Module
 ACTIVATIONS = ("relu", "gelu")
@@ -29,7 +29,7 @@ PASSES = {
 
 
 class PlanWarning(UserWarning):
-    """A plan that runs, and was measured for something else."""
+    """The warning that a plan runs, but was measured for something else."""
 
 
 class _Layer(Function):
@@ -43,7 +43,7 @@ class _Layer(Function):
         for operator in layer.passes[0]:
             space.run(operator)
         ctx.layer, ctx.space = layer, space
-        ctx.save_for_backward(*laid.values())  # torch then notices a weight that changes before the backward pass
+        ctx.save_for_backward(*laid.values())  # so that torch notices a weight that changes before the backward pass
         return logical(space.tensors.pop("Y"), space.layout("Y"), "bji")
 
     @staticmethod
@@ -61,13 +61,13 @@ class _Layer(Function):
 
 
 class LayoutEncoderLayer(Module):
-    """A post-norm encoder layer whose tensors lie as a plan says; takes and gives (batch, sequence, hidden).
+    """A post-norm encoder layer with the tensor layouts of a plan; input and output are (batch, sequence, hidden).
 
     Args:
-        dimensions: its sizes; batch and sequence length may differ from call to call.
-        plan: layouts; natural order wherever contractions allow it unless given.
-        attention: `explicit` or `sdpa`; the plan's unless given.
-        kernels: fused kernels by name; plain torch on a CPU, Triton on a GPU that has it.
+        dimensions: the sizes of the layer; batch and sequence length may change from call to call.
+        plan: the layouts; by default, natural order wherever contractions allow it.
+        attention: `explicit` or `sdpa`; by default, that of the plan.
+        kernels: the fused kernels by name; by default, plain torch on a CPU and Triton on a GPU that has it.
 
     Raises:
         ConfigError: for a plan of another layer, an unknown activation, a dropout outside [0, 1).
@@ -91,38 +91,38 @@ class LayoutEncoderLayer(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Fresh values, drawn as torch's own layer draws them."""
+        """Draws new values as torch's own layer draws them."""
         from amped.kernels.layouts.conversion import fresh
 
         for name, values in fresh(self.dimensions).items():
             self.load(name, values)
 
     def layout(self, name: str) -> str:
-        """How a tensor lies."""
+        """The layout of a tensor."""
         return self.plan.layout(name) if has_layout(name) else LETTERS[name]
 
     def load(self, name: str, values: Tensor) -> None:
-        """Takes the values of a parameter whose dimensions are in logical order."""
+        """Sets a parameter to values whose dimensions are in logical order."""
         with torch.no_grad():
             getattr(self, name).copy_(logical(values, LETTERS[name], self.layout(name)))
 
     def logical(self, name: str) -> Tensor:
-        """A parameter with its dimensions in logical order: a view."""
+        """A parameter as a view with its dimensions in logical order."""
         return logical(getattr(self, name), self.layout(name), LETTERS[name])
 
     @property
     def passes(self) -> tuple[tuple[Any, ...], ...]:
-        """Operators of the forward and of the backward pass."""
+        """The operators of the forward pass and of the backward pass."""
         return PASSES[self.plan.attention]
 
     def laid_out(self, values: Tensor, name: str) -> Tensor:
-        """Values given as (batch, sequence, hidden) in the layout of a tensor; counts the copy if one is needed."""
+        """Values of shape (batch, sequence, hidden) in the layout of a tensor; a copy, if one is needed, is counted."""
         found = stored(values, "bji", self.layout(name))
         self.copies += found.data_ptr() != values.data_ptr()
         return found
 
     def workspace(self, values: Tensor) -> Workspace:
-        """Room for one forward pass."""
+        """The workspace for one forward pass."""
         batch, seq, _ = values.shape
         sizes = replace(self.dimensions, batch=batch, seq=seq).sizes
         choices = self.choices if self.training else replace(self.choices, keep=1.0)
@@ -130,7 +130,7 @@ class LayoutEncoderLayer(Module):
         return Workspace(sizes, self.plan.layouts, like, choices, self.given_kernels or kernels_on(values.device.type))
 
     def forward(self, values: Tensor) -> Tensor:
-        """The layer's output for (batch, sequence, hidden), in the same layout as its input."""
+        """The layer's output as (batch, sequence, hidden), in the layout of its input."""
         if values.dim() != 3 or values.shape[2] != self.dimensions.hidden:
             told = f"the layer takes (batch, sequence, {self.dimensions.hidden}), not {tuple(values.shape)}"
             raise ConfigError(told, "give x with the batch first")
@@ -141,7 +141,7 @@ class LayoutEncoderLayer(Module):
         return _Layer.apply(self, values, *(getattr(self, name) for name in PARAMETERS))
 
     def _tell_of_another_measurement(self, values: Tensor) -> None:
-        """Says once that the plan was measured at other sizes or on another device; it runs all the same."""
+        """Warns once that the plan was measured at other sizes or on another device."""
         measured = self.plan.measured
         if self._warned or not measured:
             return

@@ -1,7 +1,8 @@
-"""The fastest choice of layouts, exactly: min-sum elimination of one variable after the other.
+"""The fastest choice of layouts, found exactly: min-sum elimination of one variable after the other.
 
-Forward and backward, residual connections and shared layouts count at once; nothing is approximated but that the time of
-a layer is the sum of its operators'. Source: Dechter, Bucket elimination (Artificial Intelligence 113, 1999).
+Forward and backward pass, residual connections and shared layouts are all in one problem. The only approximation is
+that the time of a layer is the sum of its operators' times. Source: Dechter, Bucket elimination (Artificial
+Intelligence 113, 1999).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ LARGEST = 5e7
 
 @dataclass(frozen=True)
 class Factor:
-    """Times over the domains of some variables; infinite where there is no row."""
+    """Times over the domains of some variables; infinite if there is no row."""
 
     variables: tuple[str, ...]
     times: NDArray[np.float64]
 
     def spread(self, names: tuple[str, ...]) -> NDArray[np.float64]:
-        """The same times with a dimension for each of `names`, of length one for those that they do not depend on."""
+        """The times with a dimension for each of `names`; it has length one if they do not depend on the name."""
         order = [self.variables.index(name) for name in names if name in self.variables]
         moved = self.times.transpose(order)
         lengths = iter(moved.shape)
@@ -63,7 +64,7 @@ def _factor(relation: Relation, domains: Mapping[str, list[str]]) -> Factor:
 
 
 def _neighbors(name: str, factors: Iterable[Factor]) -> tuple[str, ...]:
-    """The variable, then those it shares a factor with."""
+    """The variable, and the variables that it shares a factor with."""
     others = {other for factor in factors if name in factor.variables for other in factor.variables}
     return (name, *sorted(others - {name}))
 
@@ -75,7 +76,7 @@ def _table_size(name: str, factors: Iterable[Factor], domains: Mapping[str, list
 def _without(
     name: str, factors: list[Factor], domains: Mapping[str, list[str]]
 ) -> tuple[list[Factor], Factor]:  # fmt: skip
-    """The factors with the best of a variable in place of those that have it, and these summed."""
+    """The factors without a variable: the factors that have it are summed, and the best of its layouts is taken."""
     if _table_size(name, factors, domains) > LARGEST:
         raise ConfigError(f"the choice of {name} would need a table of more than {LARGEST:.0e} times", "bind a layout")
     names = _neighbors(name, factors)
@@ -89,7 +90,7 @@ def _without(
 
 
 def _read_back(eliminated: list[tuple[str, Factor]], domains: Mapping[str, list[str]]) -> dict[str, str]:
-    """The best layout of each variable, the last eliminated first."""
+    """The best layout of each variable, in reverse order of elimination."""
     chosen: dict[str, int] = {}
     for name, factor in reversed(eliminated):
         place: tuple[Any, ...] = (slice(None), *(chosen[other] for other in factor.variables[1:]))

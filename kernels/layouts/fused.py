@@ -1,7 +1,7 @@
 """The fused kernels of an encoder layer in plain torch, on logical views: correct anywhere, whatever the layouts.
 
 Arguments are views whose dimensions are in logical order (`spec.LETTERS`); outputs are written in place. `keep` is the
-probability that dropout keeps a value: kept ones are divided by it. Without dropout there is no mask.
+probability that dropout keeps a value; kept values are divided by it. Without dropout there is no mask.
 Source: Ivanov et al. 2021, their code. Differs: dropout scales by 1/keep, as torch does; variance is computed in two
 passes and half precision in float32; x̂ and 1/σ are kept, not x − μ beside x̂; the bias's sum is not kept.
 """
@@ -21,7 +21,7 @@ NARROW = ("bfloat16", "float16")
 
 @dataclass(frozen=True)
 class Choices:
-    """What a layer leaves open beside its sizes."""
+    """The choices of a layer besides its sizes."""
 
     keep: float = 1.0
     epsilon: float = 1e-5
@@ -33,7 +33,7 @@ def _wide(values: Tensor) -> Tensor:
 
 
 def _kept(values: Tensor, mask: Tensor | None, choices: Choices) -> Tensor:
-    """Dropout with a mask that is drawn already; its own backward."""
+    """Dropout with a given mask; it is its own backward pass."""
     return values if mask is None else values * mask / choices.keep
 
 
@@ -43,7 +43,7 @@ def aib(kqv: Tensor, bias: Tensor, out: Tensor, _: Choices) -> None:
 
 
 def softmax(scores: Tensor, mask: Tensor | None, kept: Tensor | None, out: Tensor, choices: Choices) -> None:
-    """Softmax over keys, then dropout; `kept` takes the softmax itself where a mask changes it."""
+    """Softmax over keys, then dropout; `kept` gets the softmax itself if a mask changes it."""
     values = torch_module().softmax(_wide(scores), -1)
     if kept is not None:
         kept.copy_(values)
@@ -51,7 +51,7 @@ def softmax(scores: Tensor, mask: Tensor | None, kept: Tensor | None, out: Tenso
 
 
 def bs(grad: Tensor, mask: Tensor | None, kept: Tensor, out: Tensor, choices: Choices) -> None:
-    """Backward of dropout and softmax: α ⊙ (dα − Σ α ⊙ dα)."""
+    """Backward pass of dropout and softmax: α ⊙ (dα − Σ α ⊙ dα)."""
     alpha, grad = _wide(kept), _kept(_wide(grad), mask, choices)
     weighted = alpha * grad
     out.copy_(weighted - alpha * weighted.sum(-1, keepdim=True))
@@ -61,7 +61,7 @@ def bdrln(
     values: Tensor, bias: Tensor, residual: Tensor, scale: Tensor, shift: Tensor, mask: Tensor | None,
     normalized: Tensor, inverse_deviation: Tensor, out: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
-    """Bias, dropout, residual and layer norm."""
+    """Bias, dropout, residual connection and layer norm."""
     summed = _kept(_wide(values) + _wide(bias), mask, choices) + _wide(residual)
     variance, mean = torch_module().var_mean(summed, -1, correction=0, keepdim=True)
     inverse = (variance + choices.epsilon).rsqrt()
@@ -74,7 +74,7 @@ def bdrln(
 def bsb(
     grad: Tensor, normalized: Tensor, scale: Tensor, out: Tensor, dscale: Tensor, dshift: Tensor, _: Choices
 ) -> None:
-    """Backward of a layer norm's scale and shift."""
+    """Backward pass of a layer norm's scale and shift."""
     wide = _wide(grad)
     out.copy_(wide * scale)
     dscale.copy_((wide * normalized).sum((0, 1)))
@@ -85,7 +85,7 @@ def blnrd(
     grad: Tensor, normalized: Tensor, inverse_deviation: Tensor, mask: Tensor | None,
     residual: Tensor, dropped: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
-    """Backward of layer norm, which the residual takes, and then of dropout."""
+    """Backward pass of layer norm, whose result the residual gets, and then of dropout."""
     wide, unit = _wide(grad), _wide(normalized)
     centered = wide - wide.mean(-1, keepdim=True) - unit * (wide * unit).mean(-1, keepdim=True)
     centered = centered * inverse_deviation[..., None]
@@ -94,7 +94,7 @@ def blnrd(
 
 
 def bad(values: Tensor, bias: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, choices: Choices) -> None:
-    """Bias, activation and dropout; `before` keeps what the activation saw."""
+    """Bias, activation and dropout; `before` keeps the input of the activation."""
     torch = torch_module()
     summed = _wide(values) + _wide(bias)
     before.copy_(summed)
@@ -103,7 +103,7 @@ def bad(values: Tensor, bias: Tensor, mask: Tensor | None, before: Tensor, out: 
 
 
 def bdrlb(grad: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, dbias: Tensor, choices: Choices) -> None:
-    """Backward of dropout, activation and bias."""
+    """Backward pass of dropout, activation and bias."""
     wide = _kept(_wide(grad), mask, choices)
     if choices.activation == "relu":
         wide = wide * (before > 0)
@@ -117,7 +117,7 @@ def ebsb(
     residual: Tensor, grad: Tensor, normalized: Tensor, dropped: Tensor, scale: Tensor,
     out: Tensor, dscale: Tensor, dshift: Tensor, dbias: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
-    """The residual's gradient added, backward of scale and shift, and the gradient of the second linear's bias."""
+    """The sum with the residual's gradient, backward pass of scale and shift, and gradient of the second bias."""
     bsb(_wide(residual) + _wide(grad), normalized, scale, out, dscale, dshift, choices)
     dbias.copy_(_wide(dropped).sum((0, 1)))
 
@@ -133,14 +133,14 @@ def baib(grad: Tensor, dbias: Tensor, _: Choices) -> None:
 
 
 def bei(attention: Tensor, residual: Tensor, out: Tensor, _: Choices) -> None:
-    """The layer input's gradient: through attention, and past it."""
+    """The gradient of the layer's input: the sum of the one through attention and the one past it."""
     out.copy_(attention + residual)
 
 
 KERNELS: dict[str, Callable[..., None]] = {
     kernel.__name__: kernel for kernel in (aib, softmax, bs, bdrln, bsb, blnrd, bad, bdrlb, ebsb, baob, baib, bei)
 }
-# The tensors of each call in the order of its kernel's arguments.
+# The tensors of each call, in the order of its kernel's arguments.
 ARGUMENTS = {
     "aib": "KQV BKQV KKQQVV",
     "softmax": "BETA ATTN_MASK ALPHA ATTN_DROP",
@@ -161,7 +161,7 @@ MASKS = {"softmax": "ATTN_MASK", "bdrln1": "MASK1", "bad": "MASK2", "bdrln2": "M
 
 
 def kernels_on(device: str) -> dict[str, Callable[..., None]]:
-    """The fused kernels for a kind of device: Triton's where there is a GPU and Triton, plain torch elsewhere."""
+    """The fused kernels for a kind of device: Triton's on a GPU with Triton, plain torch elsewhere."""
     if device == "cuda" and importlib.util.find_spec("triton") is not None:
         from amped.kernels.layouts import triton_launch
 

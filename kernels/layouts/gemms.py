@@ -1,6 +1,7 @@
-"""Every choice of layouts in which a contraction is one strided-batched GEMM.
+"""All choices of layouts in which a contraction is one strided-batched GEMM.
 
-A layout is the letters of a tensor, outermost first. Source: Ivanov et al. 2021, section 4.2, and their generator.
+A layout is the sequence of a tensor's letters, the outermost first. Source: Ivanov et al. 2021, section 4.2, and their
+generator.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class GemmCall:
 
 @dataclass(frozen=True)
 class Roles:
-    """The letters of a contraction by what they are to it."""
+    """The letters of a contraction, by their roles in it."""
 
     batch: frozenset[str]
     m: frozenset[str]
@@ -54,13 +55,13 @@ def terms(einsum: str) -> list[str]:
 
 @cache
 def roles(einsum: str) -> Roles:
-    """Batch letters are in all three tensors, summed ones (k) not in the output, m in A only, n in B only."""
+    """The roles of letters: batch letters are in all tensors, k is summed over, m is in A only, n in B only."""
     first, second, out = map(frozenset, terms(einsum))
     return Roles(first & second & out, (first & out) - second, (second & out) - first, (first & second) - out)
 
 
 def _contiguous(layout: str, letters: frozenset[str]) -> str | None:
-    """The letters of a class in the order of a layout, if they lie side by side."""
+    """The letters of a class in the order of a layout, if they are adjacent there."""
     places = [place for place, letter in enumerate(layout) if letter in letters]
     if places and places[-1] - places[0] + 1 != len(places):
         return None
@@ -68,7 +69,7 @@ def _contiguous(layout: str, letters: frozenset[str]) -> str | None:
 
 
 def is_one_gemm(einsum: str, layouts: tuple[str, str, str]) -> bool:
-    """Whether each class lies together in each tensor, in one order everywhere, and no batch letter is innermost."""
+    """Whether each class is adjacent in each tensor, in one order everywhere, and no batch letter is innermost."""
     orders: dict[frozenset[str], str] = {}
     of = roles(einsum)
     for layout, classes in zip(layouts, of.of_tensors, strict=True):
@@ -82,17 +83,17 @@ def is_one_gemm(einsum: str, layouts: tuple[str, str, str]) -> bool:
 
 
 def stride_of(layout: str, letters: frozenset[str] | str, sizes: Mapping[str, int]) -> int:
-    """Elements between two values of a class: what lies inside its innermost letter. None lie there for no letters."""
+    """The elements between two values of a class: the product of all sizes inside of it; zero for no letters."""
     places = [place for place, letter in enumerate(layout) if letter in letters]
     return prod(sizes[letter] for letter in layout[places[-1] + 1 :]) if places else 0
 
 
 def gemm_call(einsum: str, layouts: tuple[str, str, str], sizes: Mapping[str, int]) -> GemmCall:
-    """The GEMM of layouts that `is_one_gemm` allows; A and B change places where the output's unit stride is n."""
+    """The GEMM for layouts that `is_one_gemm` allows. A and B change places if the output's unit stride is n."""
     of = roles(einsum)
     m, n = of.m, of.n
     a, b, c = layouts
-    if c[-1] in n:  # column-major: the unit stride is the first dimension's
+    if c[-1] in n:  # in column-major order, the first dimension has unit stride
         m, n, a, b = n, m, b, a
     transpose_a, transpose_b = a[-1] in of.k, b[-1] not in of.k
 
@@ -119,6 +120,6 @@ def _valid(einsum: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def gemm_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
-    """Every choice of layouts of a contraction's tensors in which it is one GEMM."""
+    """All choices of layouts of a contraction's tensors in which it is one GEMM."""
     names = (*operator.inputs, *operator.outputs)
     return tuple(dict(zip(names, layouts, strict=True)) for layouts in _valid(operator.einsum))

@@ -1,4 +1,4 @@
-"""The choice of layouts as a problem: tables of times over variables, and which rows can be part of any solution."""
+"""The choice of layouts as a problem: tables of times over variables, and the rows that a solution may use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Choice = tuple[str, ...]
 
 
 class InfeasibleError(ConfigError):
-    """Layouts that no operators' rows have in common."""
+    """There are no layouts for which all operators have rows."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Relation:
     times: Mapping[Choice, float] = field(repr=False)
 
     def restricted(self, domains: Mapping[str, set[str]]) -> Relation:
-        """The rows whose layouts all lie in the domains."""
+        """The relation with only the rows whose layouts are all in the domains."""
         allowed = [domains.get(name) for name in self.variables]
         kept = {
             choice: time for choice, time in self.times.items()
@@ -47,7 +47,7 @@ def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
     """The rows of each operator.
 
     Raises:
-        InfeasibleError: naming every operator that has none.
+        InfeasibleError: with every operator that has no row.
     """
     found = []
     for operator in operators:
@@ -62,14 +62,14 @@ def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
 
 
 def consistent(given: Iterable[Relation], bound: Mapping[str, str] | None = None) -> list[Relation]:
-    """The relations without the rows that agree with no row of a neighbor (arc consistency), to a fixpoint.
+    """The relations without rows that agree with no row of a neighbor (arc consistency), until nothing changes.
 
     Args:
         given: the relations.
-        bound: layouts that are chosen already.
+        bound: the layouts that are already chosen.
 
     Raises:
-        InfeasibleError: naming the operator that is left without a row, and what it disagrees with.
+        InfeasibleError: with the operator that has no row left, and the operator that it disagrees with.
     """
     domains = {name: {layout} for name, layout in (bound or {}).items()}
     found = [relation.restricted(domains) for relation in given]
@@ -78,7 +78,7 @@ def consistent(given: Iterable[Relation], bound: Mapping[str, str] | None = None
             told = ", ".join(f"{name} as {bound[name]}" for name in relation.variables if bound and name in bound)
             raise InfeasibleError(f"{relation.name} has no row with {told}", "measure more layouts, or choose others")
     meetings = _meetings(tuple(relation.variables for relation in found))
-    waiting = dict.fromkeys(meetings)  # in order, each pair once
+    waiting = dict.fromkeys(meetings)  # an ordered set: each pair once
     while waiting:
         one, other = next(iter(waiting))
         del waiting[one, other]
@@ -91,7 +91,7 @@ def consistent(given: Iterable[Relation], bound: Mapping[str, str] | None = None
 
 @dataclass(frozen=True)
 class _Meeting:
-    """The variables that two relations share, and what takes their layouts from a row of either."""
+    """The variables that two relations share, and functions that take their layouts from a row of either."""
 
     shared: tuple[str, ...]
     of_one: Callable[[Choice], str | Choice]
@@ -100,7 +100,7 @@ class _Meeting:
 
 @cache
 def _meetings(variables: tuple[tuple[str, ...], ...]) -> dict[tuple[int, int], _Meeting]:
-    """Each pair of relations, by their variables, that share some."""
+    """All pairs of relations that share variables; the relations are given by their variables."""
     found = {}
     for (one, first), (other, second) in permutations(enumerate(variables), 2):
         if shared := tuple(name for name in first if name in second):
@@ -110,7 +110,7 @@ def _meetings(variables: tuple[tuple[str, ...], ...]) -> dict[tuple[int, int], _
 
 
 def _agreeing(relation: Relation, other: Relation, meeting: _Meeting) -> Relation:
-    """The rows of a relation that have the shared layouts of some row of another."""
+    """The relation with only the rows whose shared layouts occur in some row of another relation."""
     known = set(map(meeting.of_other, other.times))
     kept = {choice: time for choice, time in relation.times.items() if meeting.of_one(choice) in known}
     if not kept:
@@ -120,23 +120,23 @@ def _agreeing(relation: Relation, other: Relation, meeting: _Meeting) -> Relatio
 
 
 def usable_rows(attention: str) -> dict[str, set[Choice]]:
-    """The rows of each operator that some whole layer may use: the others need not be measured."""
+    """The rows of each operator that a whole layer may use; other rows need not be measured."""
     every = [Relation(o.name, variables_of(o), dict.fromkeys(rows_of(o), 0.0)) for o in LAYERS[attention]]
     return {relation.name: set(relation.times) for relation in consistent(every)}
 
 
 def layouts_seen(given: Sequence[Relation]) -> dict[str, list[str]]:
-    """The layouts of each variable that rows have."""
+    """The layouts of each variable that occur in rows."""
     names = dict.fromkeys(name for relation in given for name in relation.variables)
     return {name: sorted({c[0] for r in given if name in r.variables for c in r.seen_on((name,))}) for name in names}
 
 
 def lower_bound(given: Iterable[Relation]) -> float:
-    """The sum of every operator's fastest row (µs), whether or not they fit together."""
+    """The sum of every operator's fastest row (µs), even if these rows do not fit together."""
     return sum(min(relation.times.values()) for relation in given)
 
 
 def time_of(given: Iterable[Relation], layouts: Mapping[str, str]) -> float:
-    """The predicted time (µs) of a choice: the sum over operators; infinite where one cannot run."""
+    """The predicted time (µs) of a choice: the sum over all operators; infinite if one cannot run."""
     chosen = (r.times.get(tuple(layouts[name] for name in r.variables), float("inf")) for r in given)
     return sum(chosen)

@@ -1,11 +1,12 @@
 """The published way to choose layouts: shortest paths along a chain of operators.
 
-A node is the layout of the tensor between two operators, an edge's weight the fastest row with those layouts. What is
-not on the chain (weights, residual connections) is minimized away on each edge, so a path may not fit together; splitting
-a variable (solving once for each of its layouts) mends that. Strategies: forward path first, backward under its layouts
-(`fp_first`); the other way round (`bp_first`, the published default); both at once (`combined`), which forgets what they
-share. Source: Ivanov et al. 2021, section 5, and their optimize.py. Differs: what a path leaves open is chosen exactly,
-not greedily; and of several splits the fastest whole plan is taken, not the shortest path.
+A node is the layout of the tensor between two operators; the weight of an edge is the fastest row with its two layouts.
+What is not on the chain (weights, residual connections) is minimized on each edge alone, so that edges of a path may
+contradict each other; splitting a variable (solving once for each of its layouts) mends that. Strategies: the forward
+path first, then the backward path under its layouts (`fp_first`); the other way round (`bp_first`, the published
+default); both at once (`combined`), which ignores what they share. Source: Ivanov et al. 2021, section 5, and their
+optimize.py. Differs: what a path leaves open is chosen exactly, not greedily; and of several splits the fastest whole
+plan is taken, not the shortest path.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.layouts.exact import solve_exact
 from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, layouts_seen, time_of
 
-# Operators between two tensors of the chain, and the tensor after them.
+# The operators between two tensors of the chain, and the tensor after them.
 Chain = tuple[tuple[tuple[str, ...], str], ...]
 FORWARD_CHAIN: Chain = (
     (("QKV",), "KQV"), (("aib",), "KKQQVV"), (("QKT",), "BETA"), (("softmax",), "ATTN_DROP"), (("gamma",), "GAMMA"),
@@ -38,7 +39,7 @@ STRATEGIES = ("exact", "bp_first", "fp_first", "combined")
 
 
 def chain_of(chain: Chain, attention: str) -> Chain:
-    """The chain with fused attention where that is asked for."""
+    """The chain, with fused attention if it is asked for."""
     if attention == "explicit":
         return chain
     links = (_FLASH.get(operators[0], (operators, after)) for operators, after in chain)
@@ -46,9 +47,9 @@ def chain_of(chain: Chain, attention: str) -> Chain:
 
 
 def solve_path(given: Iterable[Relation], chain: Chain, bound: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The layouts of a chain's tensors on the shortest path; a tensor that comes twice with two layouts is left open.
+    """The layouts of a chain's tensors on the shortest path; a tensor that gets two layouts is left open.
 
-    It is the exact choice where every link has layouts of its own for what is not on the chain.
+    The choice is exact if no two links share a tensor that is not on the chain.
 
     Raises:
         InfeasibleError: if there is no path.
@@ -85,10 +86,10 @@ def _fits(links: Iterable[Iterable[Relation]]) -> bool:
 def solve_by_paths(
     given: list[Relation], strategy: str, split: tuple[str, ...] = (), attention: str = "explicit"
 ) -> dict[str, str]:
-    """The layouts that a published strategy finds; with `split`, the best over the layouts of those variables.
+    """The layouts that a published strategy finds; with `split`, the best over all layouts of these variables.
 
     Raises:
-        InfeasibleError: if its paths fit no whole layer: published plans split X, KKQQVV and SB1, or more.
+        InfeasibleError: if the paths allow no whole layer. Published plans split X, KKQQVV and SB1, or more.
         ConfigError: for a variable to split that does not exist.
     """
     left = consistent(given)
@@ -115,7 +116,7 @@ def solve_by_paths(
 
 
 def _by_paths(given: list[Relation], strategy: str, bound: dict[str, str], attention: str) -> dict[str, str]:
-    """The layouts of one strategy under the layouts that are bound."""
+    """The layouts of one strategy, where some layouts are fixed."""
     forward, backward = (chain_of(chain, attention) for chain in (FORWARD_CHAIN, BACKWARD_CHAIN))
     order = (forward, backward) if strategy == "fp_first" else (backward, forward)
     chosen = dict(bound)

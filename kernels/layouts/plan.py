@@ -1,4 +1,4 @@
-"""A plan: the layout of each tensor, what it was predicted to take, and where that was measured. JSON, never a pickle."""
+"""A plan: the layout of each tensor, the predicted time, and where it was measured. It is JSON, never a pickle."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Plan:
     """The layouts of a layer.
 
     Attributes:
-        layouts: of each tensor that chooses one; the others follow (`variables.FOLLOWS`).
-        operators: of each, the implementation and the measured time (µs) of its row.
-        dimensions: the layer it is for.
-        measured: device, dtype, torch, date, flop/s and byte/s of the device the times come from, and the layer that was
-            timed, where that is another; empty without times.
+        layouts: the layout of each tensor that chooses one; other tensors follow these (`variables.FOLLOWS`).
+        operators: for each operator, the implementation and the measured time (µs) of its row.
+        dimensions: the sizes of the layer that it is for.
+        measured: device, dtype, torch version, date, flop/s and byte/s of the device that gave the times, and the layer
+            that was timed if it is another; empty without times.
         lower_bound_us: the sum of each operator's fastest row, whether or not they fit together.
     """
 
@@ -59,22 +59,22 @@ class Plan:
 
     @property
     def timed(self) -> Dimensions:
-        """The layer that its times are of."""
+        """The sizes of the layer that was timed."""
         return Dimensions(**self.measured.get("dimensions", vars(self.dimensions)))
 
     @property
     def seconds(self) -> dict[str, float]:
-        """The time of each operator."""
+        """The time of each operator in seconds."""
         return {name: row["time_us"] * 1e-6 for name, row in self.operators.items() if row.get("time_us")}
 
     @property
     def predicted_without_input_gradient(self) -> float:
-        """The prediction (s) where the layer's input needs no gradient, as in `amped layouts run`."""
+        """The prediction (s) if the layer's input needs no gradient, as in `amped layouts run`."""
         return sum(time for name, time in self.seconds.items() if name not in INPUT_ONLY)
 
     @property
     def ceilings(self) -> tuple[float, float]:
-        """Measured flop/s and byte/s of the device.
+        """The measured flop/s and byte/s of the device.
 
         Raises:
             ConfigError: if the plan has none.
@@ -86,12 +86,12 @@ class Plan:
 
     @property
     def word_bytes(self) -> float:
-        """Bytes of a word of the dtype measured."""
+        """The bytes of a word in the measured dtype."""
         return float(WORD_BYTES.get(self.measured.get("dtype", ""), 4))
 
 
 def row_major(dimensions: Dimensions, attention: str = "explicit") -> Plan:
-    """The plan of a layer that was given none: natural order wherever contractions allow it, nothing measured."""
+    """The plan of a layer without one: natural order wherever contractions allow it; nothing is measured."""
     return Plan(dimensions, {name: ROW_MAJOR[name] for name in variables(attention)}, attention)
 
 
@@ -102,16 +102,16 @@ def written(plan: Plan) -> str:
 
 
 def write_plan(plan: Plan, path: Path) -> Path:
-    """Writes a plan, never over another file."""
+    """Writes a plan; never overwrites a file."""
     return write_atomically(path, written(plan))
 
 
 def read_plan(source: str | Path) -> Plan:
-    """A plan from a file, or a shipped one by its name (`b8-l512`).
+    """Reads a plan from a file, or a shipped one by its name (`b8-l512`).
 
     Raises:
-        FileError: if it cannot be read or is no plan.
-        ConfigError: with all that is wrong with its layouts.
+        FileError: if it cannot be read or is not a plan.
+        ConfigError: with all problems of its layouts.
     """
     path = Path(source)
     if path.suffix != ".json" and not path.exists():
@@ -120,7 +120,7 @@ def read_plan(source: str | Path) -> Plan:
 
 
 def shipped_plans() -> list[str]:
-    """Names of the plans that come with amped."""
+    """The names of the plans that come with amped."""
     folder = resources.files("amped.kernels").joinpath("plans")
     return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".json"))
 

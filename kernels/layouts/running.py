@@ -1,4 +1,4 @@
-"""A layer that runs a plan against torch's own, on this device: the same numbers, then the time of each."""
+"""A layer that runs a plan against torch's own layer, on this device: their outputs must agree; then both are timed."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from amped.kernels.layouts.spec import Dimensions
 from amped.kernels.timers import timer_for
 from amped.kernels.torch_import import torch_module
 
-# Milliseconds of forward and backward on a V100 SXM2 in half precision, by batch and sequence length; heads 16, hidden
-# 1024. Source: Ivanov et al. 2021, section 6.
+# Published milliseconds of forward and backward pass on a V100 SXM2 in half precision, by batch and sequence length; 16
+# heads, hidden size 1024. Source: Ivanov et al. 2021, section 6.
 PUBLISHED: Mapping[tuple[int, int], Mapping[str, float | None]] = {
     (8, 512): {"PyTorch": 9.14, "TensorFlow + XLA": 8.4, "DeepSpeed": 7.6, "Substation": 6.71},
     (96, 128): {"PyTorch": 18.43, "TensorFlow + XLA": None, "DeepSpeed": 16.19, "Substation": 15.42},
 }
-# How far outputs may lie apart, relative to the largest: sums are in another order.
+# How far outputs may differ, relative to the largest value: the sums are in another order.
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
 COMPILED = "torch.compile"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A layer to be timed, and the context it runs in; no layer where it is left out."""
+    """A layer to be timed, and the context that it runs in; no layer if it is left out."""
 
     name: str
     layer: Any
@@ -37,7 +37,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Run:
-    """What one contender took (s), how far its output was off, or why it did not run."""
+    """The times (s) of one contender, how far its output is off, or why it did not run."""
 
     name: str
     forward: float | None = None
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def total(self) -> float | None:
-        """Forward and backward."""
+        """The time of forward and backward pass."""
         return None if self.forward is None or self.backward is None else self.forward + self.backward
 
 
@@ -61,14 +61,14 @@ def published(dimensions: Dimensions) -> Mapping[str, float | None]:
 def contenders(
     plan: Plan, dimensions: Dimensions, dropout: float, like: Mapping[str, Any], compiled: bool = True
 ) -> Iterator[Contender]:
-    """Torch's layer eager with explicit attention, with SDPA and compiled; the same weights in two plans."""
+    """Torch's layer in eager mode, with SDPA, and compiled; and our layer, with equal weights, in two plans."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     torch = torch_module()
     eager = torch_layer(dimensions, dropout=dropout, **like)
     yield Contender("torch, explicit attention", eager, lambda: sdpa_kernel(SDPBackend.MATH))
     yield Contender("torch, SDPA", eager)
-    yield Contender(COMPILED, torch.compile(eager) if compiled else None)  # which loads the compiler
+    yield Contender(COMPILED, torch.compile(eager) if compiled else None)  # this loads the compiler
     natural = row_major(dimensions, plan.attention)
     yield Contender("row-major layouts", from_torch(eager, natural, dimensions.batch, dimensions.seq))
     yield Contender("the plan", from_torch(eager, plan, dimensions.batch, dimensions.seq))
@@ -78,10 +78,10 @@ def compare(
     plan: Plan, dimensions: Dimensions, device: str = "cpu", dtype: str = "float32", dropout: float = 0.1,
     budget: float = 30.0, compiled: bool = True,
 ) -> tuple[dict[str, Any], list[Run]]:  # fmt: skip
-    """The device, and a run for each contender; those that cannot run say why.
+    """The device, and a run for each contender; a contender that cannot run says why.
 
     Raises:
-        ConfigError: if there is no such device or dtype, or a layer computes something else than torch's.
+        ConfigError: if there is no such device or dtype, or if a layer's output differs from torch's.
     """
     torch = torch_module()
     asked = Bench(dimensions, device, dtype, dropout, plan.attention)
@@ -109,7 +109,7 @@ def compare(
 
 
 def _without_dropout(layer: Any, values: Any) -> Any:
-    """The output as a plain tensor, in training mode (torch has another path for inference) but without dropout."""
+    """The output without dropout as a plain tensor, in training mode (for inference, torch uses another path)."""
     dropout = torch_module().nn.Dropout
     off = [(module, "p", 0.0) for module in layer.modules() if isinstance(module, dropout)]
     if hasattr(layer, "self_attn"):
@@ -127,7 +127,7 @@ def _without_dropout(layer: Any, values: Any) -> Any:
 
 
 def _timed(contender: Contender, values: Any, error: float, device: str, budget: float) -> Run:
-    """Forward and backward by turns; the input needs no gradient, those of weights add up."""
+    """Times forward and backward pass in turns. The input needs no gradient; the gradients of weights accumulate."""
     output: Any = None
 
     def forward() -> None:

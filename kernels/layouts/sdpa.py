@@ -19,7 +19,7 @@ def _view(space: Workspace, name: str) -> Any:
 
 
 def sdpa(space: Workspace) -> None:
-    """Attention; torch's own graph of it is kept for the backward pass."""
+    """Attention; torch's own graph is kept for the backward pass."""
     torch = torch_module()
     with torch.enable_grad():
         inputs = [_view(space, name).detach().requires_grad_() for name in ("QQ", "KK", "VV")]

@@ -1,4 +1,4 @@
-"""From a table of times to a plan."""
+"""From a table of measured times to a plan."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from amped.kernels.layouts.variables import variables_of
 def select(
     table: Table, strategy: str = "exact", split: tuple[str, ...] = (), attention: str = "explicit", batch: int = 0
 ) -> Plan:
-    """The plan that a strategy chooses from measured times; with `batch`, for as many sequences as were not timed.
+    """The plan that a strategy chooses from measured times; `batch` gives a number of sequences that was not timed.
 
     Raises:
-        InfeasibleError: naming the operator for which no row fits.
-        ConfigError: for an unknown strategy, or variables to split where nothing is split.
+        InfeasibleError: with the operator for which no row fits.
+        ConfigError: for an unknown strategy, or for variables to split with a strategy that does not split.
     """
     if strategy not in STRATEGIES:
         told = did_you_mean(strategy, STRATEGIES) or f"one of {', '.join(STRATEGIES)}"
@@ -38,7 +38,7 @@ def select(
 
 
 def _chosen(table: Table, layouts: dict[str, str], attention: str) -> dict[str, dict[str, object]]:
-    """Implementation and time of each operator in the layouts chosen."""
+    """The implementation and the time of each operator in the chosen layouts."""
     found = {}
     for operator in LAYERS[attention]:
         row = table.times(operator.name)[tuple(layouts[name] for name in variables_of(OPERATORS[operator.name]))]

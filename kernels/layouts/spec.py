@@ -44,12 +44,12 @@ class Dimensions:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many values each letter takes."""
+        """The number of values of each letter."""
         return {"q": 3, "b": self.batch, "j": self.seq, "k": self.seq, "h": self.heads,
                 "p": self.hidden // self.heads, "i": self.hidden, "u": self.ffn}  # fmt: skip
 
     def size(self, letters: str) -> int:
-        """Number of elements of a tensor with these letters."""
+        """The number of elements of a tensor with these letters."""
         return prod(self.sizes[letter] for letter in letters)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ _TENSORS = {
     "hbj": "LSE",
 }
 LETTERS = {name: letters for letters, names in _TENSORS.items() for name in names.split()}
-# The three parts of a stack: which one, and the stack.
+# The three parts of a stack: their place in it, and the stack.
 SLICES = {
     "KK": ("KKQQVV", 0), "QQ": ("KKQQVV", 1), "VV": ("KKQQVV", 2),
     "DKK": ("DKKQQVV", 0), "DQQ": ("DKKQQVV", 1), "DVV": ("DKKQQVV", 2),
@@ -89,12 +89,13 @@ class Operator:
 
     Attributes:
         kind: contraction, normalization (over a dimension) or element-wise.
-        einsum: of a contraction, in the letters of its tensors.
+        einsum: for a contraction, its einsum in the letters of its tensors.
         scaled: whether the contraction is multiplied by 1/√p.
-        kernel: of another, the fused kernel that it calls.
-        flop: of another, how many per value of tensors with these letters: a count of its arithmetic, in which
-            additions, products, divisions and exponentials are one each, comparisons and random numbers none.
-        unfused: words of the elementary kernels that a framework would call instead, per value of these letters.
+        kernel: for another operator, the fused kernel that it calls.
+        flop: for another operator, its flop for each value of tensors with these letters. Additions, products,
+            divisions and exponentials count one each, comparisons and random numbers nothing.
+        unfused: the words of the elementary kernels that a framework would call instead, for each value of these
+            letters.
     """
 
     name: str
@@ -109,7 +110,7 @@ class Operator:
 
     @property
     def forward(self) -> bool:
-        """Whether it belongs to the forward pass."""
+        """Whether the operator belongs to the forward pass."""
         return self in FORWARD or self.name == "sdpa"
 
 
@@ -120,16 +121,16 @@ def _gemm(name: str, tensors: str, scaled: bool = False) -> Operator:
 
 
 def _fused(name: str, kind: str, tensors: str, flop: dict[str, int], unfused: dict[str, int] | None = None) -> Operator:
-    """The kernel has the operator's name, without the number of the block where both blocks have one."""
+    """An operator with a fused kernel of its name, without the number of the block if both blocks have the kernel."""
     inputs, outputs = (tuple(part.split()) for part in tensors.split("->"))
     return Operator(name, kind, inputs, outputs, kernel=name.rstrip("12"), flop=flop, unfused=unfused or {})
 
 
-# Elementary kernels, words for each value:
-# softmax 2 and dropout 3; backward 3 and 3.
-# bias 2, dropout 3, residual 3 and a layer norm that keeps its input 2; its backward: dx 3, dγ and dβ 2; dropout's 3.
-# bias 2, ReLU 2, dropout 3; backward dropout 3, ReLU 3, bias 1.
-# The residual gradient's sum 3, the bias's gradient 1. Dropout keeps a mask as large as its input.
+# The words of elementary kernels, for each value:
+# softmax 2 and dropout 3; backward 3 and 3;
+# bias 2, dropout 3, residual 3 and a layer norm that keeps its input 2; its backward: dx 3, dγ and dβ 2; dropout's 3;
+# bias 2, ReLU 2, dropout 3; backward dropout 3, ReLU 3, bias 1;
+# sum of the residual gradient 3, gradient of the bias 1. Dropout keeps a mask as large as its input.
 FORWARD = (
     _gemm("QKV", "WKQV X KQV"),
     _fused("aib", ELEMENTWISE, "KQV BKQV -> KKQQVV", {"qphbj": 1}),
@@ -175,7 +176,7 @@ ENCODER = (*FORWARD, *BACKWARD)
 # What only the gradient of the layer's input needs.
 INPUT_ONLY = ("dXQKV", "bei")
 
-# The same layer with fused attention (SDPA), which keeps the log-sum-exp of each row and computes the scores again.
+# The layer with fused attention (SDPA), which keeps the log-sum-exp of each row and computes the scores again.
 _SDPA = Operator("sdpa", CONTRACTION, ("KK", "QQ", "VV"), ("GAMMA", "LSE"), kernel="sdpa",
                  flop={"hbjkp": 4, "hbjk": 6})  # fmt: skip
 _SDPA_BACKWARD = Operator("sdpa_bwd", CONTRACTION, ("KK", "QQ", "VV", "GAMMA", "LSE", "DGAMMA"), ("DQQ", "DKK", "DVV"),

@@ -1,4 +1,4 @@
-"""Measured times of operators by their layouts: a header and one row in each line of a JSON-lines file."""
+"""Measured times of operators by layouts: a JSON-lines file with a header and one row in each line."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ Choice = tuple[str, ...]
 class Table:
     """Rows of one device, dtype and size.
 
-    A row: `op`, `impl`, `layouts`, `time_us` with `p10`, `p90`, `n`; a contraction's, whose layouts are those of its
-    tensors, also `gemm`, `hidden_copy` and `max_rel_err`. Those of another are of the variables it depends on.
+    A row has `op`, `impl`, `layouts`, `time_us` with `p10`, `p90`, `n`. The `layouts` of a contraction are those of its
+    tensors, and it also has `gemm`, `hidden_copy` and `max_rel_err`. The `layouts` of another operator are those of the
+    variables that it depends on.
     """
 
     dimensions: Dimensions
@@ -47,7 +48,7 @@ class Table:
         """The fastest row of an operator with these layouts.
 
         Raises:
-            ConfigError: for an unknown operator, tensor or layout, or where no row has them.
+            ConfigError: for an unknown operator, tensor or layout, or if no row has these layouts.
         """
         _known(operator, layouts)
         rows = [
@@ -60,7 +61,7 @@ class Table:
         return min(rows, key=lambda row: row["time_us"])
 
     def merged(self, other: Table) -> Table:
-        """The rows of both.
+        """A table with the rows of both.
 
         Raises:
             ConfigError: if they are of different devices, dtypes or sizes.
@@ -78,7 +79,7 @@ class Table:
         return "".join(json.dumps(line) + "\n" for line in (header, *self.rows))
 
     def to_csv(self) -> str:
-        """The rows for a spreadsheet; layouts as `X=bji KQV=qphbj`."""
+        """The rows for a spreadsheet, with layouts such as `X=bji KQV=qphbj`."""
         stream = io.StringIO()
         writer = csv.writer(stream)
         writer.writerow(("op", "impl", "layouts", "time_us", "p10", "p90", "n"))
@@ -88,15 +89,15 @@ class Table:
         return stream.getvalue()
 
     def write(self, path: Path, overwrite: bool = False) -> Path:
-        """Writes the table, over another file only if told so; as CSV if the name says so."""
+        """Writes the table, as CSV if the name says so; it overwrites a file only if `overwrite` is true."""
         return write_atomically(path, self.to_csv() if path.suffix == ".csv" else self.to_jsonl(), overwrite)
 
 
 def read_table(path: Path) -> Table:
-    """A table from a file.
+    """Reads a table from a file.
 
     Raises:
-        FileError: if it cannot be read or is no table; with every wrong row, by line.
+        FileError: if it cannot be read or is not a table; with every wrong row, by line.
     """
     lines = [line for line in read_text(path).splitlines() if line.strip()]
     header = parse_json(lines[0], str(path)) if lines else None
@@ -113,7 +114,7 @@ def read_table(path: Path) -> Table:
 
 
 def row_problems(rows: Iterable[Any]) -> Iterator[Problem]:
-    """What is wrong with rows: operators and layouts that do not exist, times that are none."""
+    """The problems of rows: unknown operators and layouts, and values that are not times."""
     for number, row in enumerate(rows, 2):
         where = f"line {number}"
         try:

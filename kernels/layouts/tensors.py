@@ -1,4 +1,4 @@
-"""Tensors that lie in a chosen layout, and contractions of them as one GEMM each, without a hidden copy."""
+"""Tensors in a chosen layout, and their contractions as one GEMM each, without a hidden copy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from amped.kernels.layouts.spec import SLICES, Operator
 from amped.kernels.torch_import import torch_module
 
 Tensor = Any
-# Names of what copies a tensor behind a call's back.
+# Names of operations that copy a tensor inside a call.
 COPIES = ("aten::clone", "aten::copy_", "aten::contiguous")
 
 
 def allocate(layout: str, sizes: Mapping[str, int], like: Mapping[str, Any]) -> Tensor:
-    """An uninitialized tensor whose dimensions are the letters of the layout; `like`: dtype and device."""
+    """An uninitialized tensor whose dimensions are the letters of the layout, with dtype and device of `like`."""
     return torch_module().empty([sizes[letter] for letter in layout], **like)
 
 
@@ -28,17 +28,17 @@ def logical(tensor: Tensor, layout: str, letters: str) -> Tensor:
 
 
 def stored(values: Tensor, letters: str, layout: str) -> Tensor:
-    """Values whose dimensions are `letters`, laid out anew; themselves if they lie so already."""
+    """Values with dimensions `letters`, copied into the layout; the values themselves if they already have it."""
     return logical(values, letters, layout).contiguous()
 
 
 def part(stack: Tensor, name: str) -> Tensor:
-    """One of keys, queries and values in their stack, which is outermost."""
+    """The keys, the queries or the values, from the stack that is the outermost dimension."""
     return stack[SLICES[name][1]]
 
 
 def matrix(tensor: Tensor, layout: str, groups: tuple[frozenset[str], ...], sizes: Mapping[str, int]) -> Tensor:
-    """A view with one dimension for each group of letters that lie together; of one element for no letters."""
+    """A view with one dimension for each group of adjacent letters; a group without letters has one element."""
     shape = [prod(sizes[letter] for letter in group) for group in groups]
     strides = [stride_of(layout, group, sizes) for group in groups]
     return tensor.as_strided(shape, strides)
@@ -48,9 +48,9 @@ def contract(
     einsum: str, layouts: tuple[str, str, str], a: Tensor, b: Tensor, out: Tensor, sizes: Mapping[str, int],
     alpha: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    """`out` = alpha · a·b as one (batched) GEMM over views; whatever `out` holds is not read.
+    """`out` = alpha · a·b as one (batched) GEMM over views; the old content of `out` is not read.
 
-    The layouts must be ones that `is_one_gemm` allows; each tensor is dense in its layout.
+    `is_one_gemm` must allow the layouts; each tensor is dense in its layout.
     """
     of = roles(einsum)
     first = matrix(a, layouts[0], (of.batch, of.m, of.k), sizes)
@@ -73,11 +73,11 @@ def contraction(
 
 
 def hidden_copies(calls: Sequence[Callable[[], Any]]) -> list[list[str]]:
-    """Names of the copies that each call makes, seen by the profiler: a layout the library cannot take is cloned."""
+    """The names of the copies inside each call, from the profiler: a layout that the library cannot take is cloned."""
     if not calls:
         return []
     torch = torch_module()
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler tells of every start
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler prints a line at every start
     with torch.autograd.profiler.profile(use_kineto=False) as seen:
         for number, call in enumerate(calls):
             with torch.autograd.profiler.record_function(f"call {number}"):
@@ -90,7 +90,7 @@ def hidden_copies(calls: Sequence[Callable[[], Any]]) -> list[list[str]]:
 
 
 def _number_of(event: Any) -> int:
-    """The call that an event happened in."""
+    """The number of the call in which an event happened."""
     while not event.name.startswith("call "):
         event = event.cpu_parent
     return int(event.name.removeprefix("call "))

@@ -1,7 +1,7 @@
 """The fused kernels in Triton: one program for a tile of rows × columns of a four-dimensional strided view.
 
-A view is a tuple of a pointer and its four strides, or None for a mask where nothing is dropped; `n1`, `rows` and `cols` are
-the lengths of all dimensions but the first. Sums are in float32. Arithmetic as in `fused`, which is the reference.
+A view is a tuple of a pointer and its four strides, or None for the mask if nothing is dropped; `n1`, `rows` and `cols`
+are the lengths of all dimensions but the first. Sums are in float32. The arithmetic is that of `fused`, the reference.
 """
 
 import triton
@@ -13,7 +13,7 @@ INVERSE_SQRT_TWO_PI = tl.constexpr(0.3989422804014327)
 
 @triton.jit
 def _tile(n1, rows, cols, block_rows: tl.constexpr, block_cols: tl.constexpr):
-    """Where this program's tile lies in each dimension, and which of its elements exist."""
+    """The place of this program's tile in each dimension, and which of its elements exist."""
     pid = tl.program_id(0)
     blocks = tl.cdiv(rows, block_rows)
     outer = pid // blocks
@@ -29,19 +29,19 @@ def _places(view, tile):
 
 @triton.jit
 def _load(view, tile):
-    """A tile in float32; zero outside."""
+    """Loads a tile in float32; elements outside are zero."""
     return tl.load(_places(view, tile), mask=tile[4], other=0.0).to(tl.float32)
 
 
 @triton.jit
 def _store(view, tile, value):
-    """Writes a tile in the type of its tensor."""
+    """Writes a tile in the format of its tensor."""
     tl.store(_places(view, tile), value.to(view[0].dtype.element_ty), mask=tile[4])
 
 
 @triton.jit
 def _kept(value, mask, tile, keep):
-    """Dropout with a mask that is drawn already."""
+    """Dropout with a given mask."""
     if mask is not None:
         value = value * _load(mask, tile) / keep
     return value
@@ -62,7 +62,7 @@ def softmax(x, mask, kept, y, n1, rows, cols, keep, block_rows: tl.constexpr, bl
 
 @triton.jit
 def bs(g, mask, kept, y, n1, rows, cols, keep, block_rows: tl.constexpr, block_cols: tl.constexpr):
-    """Backward of softmax and dropout, of whole rows."""
+    """Backward pass of softmax and dropout over whole rows."""
     tile = _tile(n1, rows, cols, block_rows, block_cols)
     grad = _kept(_load(g, tile), mask, tile, keep)
     alpha = _load(kept, tile)
@@ -75,7 +75,7 @@ def bdrln(
     x, bias, residual, scale, shift, mask, normalized, inverse_deviation, y,
     n1, rows, cols, keep, epsilon, block_rows: tl.constexpr, block_cols: tl.constexpr,
 ):  # fmt: skip
-    """Bias, dropout, residual, then layer norm."""
+    """Bias, dropout, residual connection, then layer norm."""
     o0, o1, r, c, inside = _tile(n1, rows, cols, block_rows, block_cols)
     tile = (o0, o1, r, c, inside)
     value = _kept(_load(x, tile) + _load(bias, tile), mask, tile, keep) + _load(residual, tile)
@@ -93,7 +93,7 @@ def blnrd(
     g, normalized, inverse_deviation, mask, residual, y,
     n1, rows, cols, keep, block_rows: tl.constexpr, block_cols: tl.constexpr,
 ):  # fmt: skip
-    """Backward of layer norm, which the residual takes, and of dropout."""
+    """Backward pass of layer norm, whose result the residual gets, and of dropout."""
     tile = _tile(n1, rows, cols, block_rows, block_cols)
     grad, unit = _load(g, tile), _load(normalized, tile)
     mean, slope = tl.sum(grad, 1)[:, None] / cols, tl.sum(grad * unit, 1)[:, None] / cols
@@ -114,7 +114,7 @@ def bad(
     x, bias, mask, before, y,
     n1, rows, cols, keep, gelu: tl.constexpr, block_rows: tl.constexpr, block_cols: tl.constexpr,
 ):  # fmt: skip
-    """Bias, activation and dropout; what the activation saw in `before`."""
+    """Bias, activation and dropout; `before` keeps the input of the activation."""
     tile = _tile(n1, rows, cols, block_rows, block_cols)
     value = _load(x, tile) + _load(bias, tile)
     _store(before, tile, value)
@@ -127,7 +127,7 @@ def bdrlb(
     g, mask, before, y,
     n1, rows, cols, keep, gelu: tl.constexpr, block_rows: tl.constexpr, block_cols: tl.constexpr,
 ):  # fmt: skip
-    """Backward of dropout and activation."""
+    """Backward pass of dropout and activation."""
     tile = _tile(n1, rows, cols, block_rows, block_cols)
     grad, value = _kept(_load(g, tile), mask, tile, keep), _load(before, tile)
     if gelu:

@@ -1,8 +1,8 @@
-"""How the Triton kernels are called: eight of the twelve, with the arguments of `fused`; sums over all tokens stay torch's.
+"""Calls of the Triton kernels: eight of the twelve fused kernels; torch does the sums over all tokens.
 
-Every operand is a view of four dimensions with its strides given when called, so that one kernel serves every layout;
-Triton compiles it anew only where another dimension is contiguous. The rows of a tile run along the dimension that lies
-closest in the output, so that reads and writes coalesce whichever dimension is innermost.
+Every operand is a view of four dimensions, whose strides are arguments, so that one kernel serves every layout. Triton
+compiles it again only if another dimension is contiguous. The rows of a tile run along the dimension with the smallest
+stride in the output, so that reads and writes coalesce whichever dimension is innermost.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from amped.kernels.layouts.fused import Choices
 from amped.kernels.layouts.tensors import Tensor
 from amped.kernels.torch_import import torch_module
 
-# Elements of a tile, and rows of one whose columns are contiguous.
+# The number of elements of a tile, and the number of rows if its columns are contiguous.
 TILE, FEW = 8192, 1
 SQUARE = 64
 
 
 def _four(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A view with four dimensions, of the shape it is broadcast to, as is a statistic of each row; of bytes for a mask."""
+    """A four-dimensional view, broadcast to a shape as a row's statistic is; a mask is viewed as bytes."""
     torch = torch_module()
     view = tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
     view = view[..., None] if view.shape == shape[:-1] else view
@@ -31,7 +31,7 @@ def _four(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
-    """A kernel's call, whose last tensor is the output that tiles follow."""
+    """The call of a kernel; the last tensor is the output, and tiles follow its layout."""
 
     def call(*arguments: Any) -> None:
         *tensors, choices = arguments
@@ -66,12 +66,12 @@ def _aib(kqv: Tensor, bias: Tensor, out: Tensor, choices: Choices) -> None:
 def _bdrlb_and_sum(
     grad: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, dbias: Tensor, choices: Choices
 ) -> None:
-    """Backward of dropout and activation; the bias's sum is torch's."""
+    """Backward pass of dropout and activation; torch computes the sum for the bias."""
     _bdrlb(grad, mask, before, out, choices)
     dbias.copy_(out.sum((0, 1), dtype=torch_module().float32))
 
 
-# By name, with the arguments of those in plain torch.
+# The kernels by name, with the arguments of those in plain torch.
 KERNELS: dict[str, Callable[..., None]] = {
     "aib": _aib, "bad": _called(triton_kernels.bad, False), "bdrlb": _bdrlb_and_sum,
     "bdrln": _called(triton_kernels.bdrln, True), "bei": _added, "blnrd": _called(triton_kernels.blnrd, True),

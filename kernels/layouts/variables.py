@@ -1,9 +1,9 @@
-"""Which tensors share a layout, and what the layouts of a whole layer may be.
+"""Which tensors share a layout, and which layouts a layer may have.
 
-The lean policy: a tensor that no contraction reads follows the one it is written beside (masks, x̂ and statistics follow
-the output of their kernel, the gradient of scores lies as the scores kept), so that a fused kernel has the layouts of
-its main inputs and outputs to choose from only. Three things are the same for other reasons: the layer's input and
-output, so that layers chain; a weight and its gradient; and the parts of one stack.
+The lean policy: a tensor that no contraction reads has the layout of a tensor that is written with it (masks, x̂ and
+statistics follow the output of their kernel, the gradient of scores follows the scores that were kept). A fused kernel
+therefore has only the layouts of its main inputs and outputs to choose from. Three more groups share a layout: the
+layer's input and output, so that layers can follow one another; a weight and its gradient; and the parts of one stack.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _FOLLOWERS = {
     "WKQV": "DWKQV", "WO": "DWO", "LINW1": "DLINW1", "LINW2": "DLINW2",
 }  # fmt: skip
 FOLLOWS = {name: leader for leader, names in _FOLLOWERS.items() for name in names.split()}
-# In these every kernel of torch's scaled_dot_product_attention takes keys, queries and values as they lie.
+# In these layouts, every kernel of torch's scaled_dot_product_attention takes keys, queries and values without a copy.
 SDPA_STACKS = ("qbhjp", "qbjhp", "qjbhp")
-# What a layer without a plan runs: the natural order wherever the contractions allow it.
+# The layouts of a layer without a plan: the natural order wherever the contractions allow it.
 ROW_MAJOR = {
     "X": "bji", "WKQV": "qphi", "KQV": "qphbj", "KKQQVV": "qhbjp", "BETA": "hbjk", "ATTN_DROP": "hbjk",
     "GAMMA": "phbj", "WO": "phi", "ATT": "bji", "SB1": "bji", "LINW1": "ui", "LIN1MM": "bju", "DROP2": "bju",
@@ -40,17 +40,17 @@ ROW_MAJOR = {
 
 
 def variable_of(tensor: str) -> str:
-    """The tensor whose layout is chosen for this one."""
+    """The tensor whose layout decides that of this tensor."""
     return FOLLOWS.get(tensor, tensor)
 
 
 def has_layout(tensor: str) -> bool:
-    """Whether a tensor has more than one layout; vectors have not, and a row's log-sum-exp lies as SDPA wants it."""
+    """Whether a tensor has more than one layout. Vectors have one, and SDPA fixes that of a row's log-sum-exp."""
     return len(LETTERS[tensor]) > 1 and tensor not in ("BKQV", "DBKQV", "LSE")
 
 
 def variables_of(operator: Operator) -> tuple[str, ...]:
-    """The layouts an operator's time depends on."""
+    """The layouts that an operator's time depends on."""
     tensors = [name for name in (*operator.inputs, *operator.outputs) if has_layout(name)]
     if operator.kernel == "sdpa_bwd":
         tensors.remove("GAMMA")  # torch keeps its own
@@ -58,12 +58,12 @@ def variables_of(operator: Operator) -> tuple[str, ...]:
 
 
 def variables(attention: str = "explicit") -> tuple[str, ...]:
-    """Every layout that a layer chooses."""
+    """Every tensor of a layer whose layout is chosen."""
     return tuple(dict.fromkeys(name for operator in LAYERS[attention] for name in variables_of(operator)))
 
 
 def layout_of(tensor: str, layouts: Mapping[str, str]) -> str:
-    """The layout of a tensor under a choice for the variables: a part of a stack has one letter less, keys are k."""
+    """The layout of a tensor under a choice. A part of a stack has one letter less, and keys have k in place of j."""
     letters = LETTERS[tensor]
     chosen = layouts[variable_of(tensor)]
     if tensor in SLICES and "k" in letters:
@@ -73,7 +73,7 @@ def layout_of(tensor: str, layouts: Mapping[str, str]) -> str:
 
 @cache
 def domain(variable: str) -> tuple[str, ...]:
-    """Every layout of a variable; a stack's parts lie one behind the other."""
+    """Every layout of a variable; in a stack, each part is in one piece."""
     every = ("".join(letters) for letters in permutations(LETTERS[variable]))
     stacked = variable != "WKQV" and STACK in LETTERS[variable]
     return tuple(layout for layout in every if layout[0] == STACK or not stacked)
@@ -81,7 +81,7 @@ def domain(variable: str) -> tuple[str, ...]:
 
 @cache
 def rows_of(operator: Operator) -> tuple[tuple[str, ...], ...]:
-    """The layouts of an operator's variables in which it can run: one GEMM, any for a fused kernel, SDPA's for SDPA."""
+    """The layouts of an operator's variables in which it can run: as one GEMM, as a fused kernel, or by SDPA."""
     names = variables_of(operator)
     if not operator.einsum:
         fused = operator.kernel in ("sdpa", "sdpa_bwd")
@@ -92,9 +92,9 @@ def rows_of(operator: Operator) -> tuple[tuple[str, ...], ...]:
 
 
 def choice_of(operator: Operator, layouts: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The layouts of an operator's variables that give its tensors these layouts.
+    """The layouts of an operator's variables that give its tensors these layouts, or None.
 
-    None where there are none: parts of one stack that lie differently, or a stack whose parts lie interleaved.
+    There are none if the parts of one stack have different layouts, or if they are interleaved.
     """
     names = variables_of(operator)
     if not operator.einsum:
@@ -110,12 +110,12 @@ def choice_of(operator: Operator, layouts: Mapping[str, str]) -> tuple[str, ...]
 
 
 def row_names(operator: Operator) -> tuple[str, ...]:
-    """What the layouts of a measured row are of: a contraction's tensors, another's variables."""
+    """The tensors that the layouts of a measured row are about: a contraction's tensors, else the variables."""
     return (*operator.inputs, *operator.outputs) if operator.einsum else variables_of(operator)
 
 
 def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[Problem]:
-    """What is wrong with a choice of layouts: missing or unknown tensors, other letters, operators that cannot run."""
+    """The problems with a choice of layouts: missing or unknown tensors, wrong letters, operators that cannot run."""
     names = variables(attention)
     for name in layouts.keys() - set(names):
         yield Problem(f"no tensor {quoted(name)} has a layout of its own", advice=did_you_mean(str(name), names))

@@ -19,10 +19,10 @@ class Workspace:
     """Tensors by name, in the layouts of a plan.
 
     Args:
-        sizes: how long each letter is.
-        layouts: of each tensor that chooses one.
-        like: dtype and device of the tensors.
-        kernels: the fused kernels; those in plain torch unless given.
+        sizes: the size of each letter.
+        layouts: the layout of each tensor that chooses one.
+        like: a tensor with the dtype and the device to use.
+        kernels: the fused kernels; by default, those in plain torch.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Workspace:
         self.attention: Any = None
 
     def copied(self) -> Workspace:
-        """The same tensors, to which others may be added: a backward pass that can be had again."""
+        """A workspace with these tensors, to which others can be added, so that a backward pass can be repeated."""
         other = Workspace(self.sizes, self.layouts, self.like, self.choices, self.kernels)
         other.tensors, other.attention = dict(self.tensors), self.attention
         return other
@@ -45,7 +45,7 @@ class Workspace:
         return layout_of(name, self.layouts) if has_layout(name) else LETTERS[name]
 
     def tensor(self, name: str) -> Tensor:
-        """A tensor as it lies in memory; allocated when first asked for. Parts are views of their stack."""
+        """A tensor as it lies in memory; it is allocated when it is first used. Parts are views of their stack."""
         if name in SLICES:
             return part(self.tensor(SLICES[name][0]), name)
         if name == "ALPHA" and self.choices.keep == 1.0:
@@ -58,7 +58,7 @@ class Workspace:
         return self.tensors[name]
 
     def view(self, name: str) -> Tensor | None:
-        """A tensor with its dimensions in logical order; none for a mask without dropout."""
+        """A view of a tensor with its dimensions in logical order; None for the mask if there is no dropout."""
         if self.choices.keep == 1.0 and name in MASKS.values():
             return None
         return logical(self.tensor(name), self.layout(name), LETTERS[name])
@@ -68,7 +68,7 @@ class Workspace:
         self.call(operator)()
 
     def call(self, operator: Operator) -> Callable[[], None]:
-        """An operator's call, its tensors allocated and its views made, to be timed."""
+        """A function that runs an operator, with tensors allocated and views made, so that it can be timed."""
         if operator.einsum:
             names = (*operator.inputs, *operator.outputs)
             first, second, out = map(self.layout, names)

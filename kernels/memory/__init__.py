@@ -1,4 +1,4 @@
-"""Modules that keep less for their backward pass, and what that costs. Needs torch, which comes with the first name used.
+"""Modules that keep less for their backward pass, and what that costs. The first name that is used imports torch.
 
 >>> from amped.kernels import memory
 >>> memory.convert(model, memory.Policy(), batch)       # chooses by bytes saved a microsecond

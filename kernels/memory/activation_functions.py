@@ -1,7 +1,7 @@
 """Activation functions with one minimum, and their slope computed from their output (arXiv 2210.10246, corrected).
 
-With σ the side of the minimum (x*, y*) on which the input was, the slope is one analytic function of the signed square
-root t = σ·√(y − y*): it has no singularity at the minimum, where the slope as a function of y has one.
+Let (x*, y*) be the minimum, and σ = ±1 the side of it on which the input was. The slope is an analytic function of the
+signed square root t = σ·√(y − y*). It has no singularity at the minimum, but the slope as a function of y has one.
 """
 
 from __future__ import annotations
@@ -17,36 +17,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Degree of the fitted slope: its error stays below that of an output rounded to the format.
+# The degree of the fitted slope, so that its error stays below that of an output rounded to the format.
 DEGREES = {torch.float32: 9, torch.float16: 7, torch.bfloat16: 5}
-# Terms of the Chebyshev series that a polynomial is the beginning of.
+# The number of terms of the Chebyshev series that is cut to a polynomial.
 _FIT_TERMS = 64
-# Steps of Newton's method: more than twice what converges to 1e-10 from the starts below.
+# The steps of Newton's method: more than twice those for convergence to 1e-10 from the starts below.
 _NEWTON_STEPS = 12
-# |t| below which the input is the tangent's, as y − y* has lost its digits there.
+# Below this |t|, the input is that of the tangent, because y − y* has no digits left there.
 _AT_MINIMUM = 1e-6
-# Distance from the minimum within which outputs of fp32 are computed as a series: a difference such as 1 + erf has lost
+# Within this distance from the minimum, outputs in fp32 are computed as a series: a difference such as 1 + erf has lost
 # seven of the digits that the slope is computed from, and as many units in the last place.
 NEAR = 2.0**-6
-# Where a slope from the rounded output and the side of the minimum errs too much, whatever the formula: by 1.24 times what
-# torch's own does, where 1.1 is the most allowed.
+# Here the slope from the rounded output and one bit has too large an error, with any formula: 1.24 times torch's own,
+# where 1.1 is the most allowed.
 _TWO_BITS = {("silu", torch.bfloat16)}
-# A quarter of a unit in the last place of bf16 in the pattern of fp32, whose upper half the pattern of bf16 is.
+# A quarter of bf16's unit in the last place, as bits of fp32; the upper half of these bits is the bf16 number.
 QUARTER_UNIT = 1 << 14
-# Outputs closer to zero than this on the left are solved for in their logarithm.
+# Outputs on the left that are closer to zero than this are inverted by their logarithm.
 _TAIL = -0.02
 
 
 @dataclass(frozen=True)
 class ActivationFunction:
-    """A function that falls to its one minimum and rises behind it.
+    """A function that falls to its one minimum and rises after it.
 
     Attributes:
-        value: the function; slope: its derivative; both of float64 tensors.
-        minimum_input: where the slope is zero; minimum_value: the function there; curvature: its second derivative there.
-        left_ends: outputs left of the minimum where a new polynomial begins, from zero down.
-        right_ends: the same in t right of the minimum; behind the last one the slope is 1.
-        tail_start: an input left of the one sought, by the logarithm of 1/|y|.
+        value, slope: the function and its derivative, both for float64 tensors.
+        minimum_input, minimum_value, curvature: where the slope is zero, the function and its second derivative there.
+        left_ends: the outputs left of the minimum where a new polynomial begins, from zero down.
+        right_ends: the values of t right of the minimum where a new polynomial begins; after the last one the slope is
+            1.
+        tail_start: gives an input left of the one that is sought, from the logarithm of 1/|y|.
     """
 
     name: str
@@ -62,7 +63,7 @@ class ActivationFunction:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Polynomials of the slope in t − center, one between each two `ends`; 1 behind the last end.
+    """Polynomials of the slope in t − center, one between each two `ends`; after the last end the slope is 1.
 
     Attributes:
         coefficients: a row for each piece, the constant first.
@@ -119,18 +120,18 @@ FUNCTIONS = {f.name: f for f in (GELU, TANH_GELU, SILU)}
 
 
 def bits_kept(name: str, dtype: torch.dtype) -> int:
-    """Bits kept of an entry: the side of the minimum, and of SiLU in bf16 the side of the rounded output too.
+    """The bits kept of an entry: the side of the minimum and, for SiLU in bf16, the side of the rounded output.
 
-    The second one is whether the exact output is farther from zero than the rounded one.
+    The second bit says whether the exact output is farther from zero than the rounded one.
     """
     return 2 if (name, dtype) in _TWO_BITS else 1
 
 
 def middle_of_half(output: Tensor, farther: Tensor) -> Tensor:
-    """Middle, in fp32, of that half of the numbers rounded to an output of bf16 that is farther from zero, or nearer to it.
+    """The middle of one half of the numbers that round to an output in bf16: the half farther from zero, or nearer.
 
-    It is a quarter of a unit in the last place away; at a power of two, toward zero, of the smaller unit used there. Zero
-    stays what it is.
+    The result is in fp32, a quarter of a unit in the last place away from the output. At a power of two, toward zero,
+    it is a quarter of the smaller unit there. Zero stays zero.
     """
     wide = output.float()
     moved = wide.view(torch.int32) + (2 * farther.int() - 1) * QUARTER_UNIT
@@ -138,21 +139,21 @@ def middle_of_half(output: Tensor, farther: Tensor) -> Tensor:
 
 
 def signed_root(function: ActivationFunction, output: Tensor, above: Tensor) -> Tensor:
-    """Coordinate t of an output: the root of its height over the minimum, negative left of it."""
+    """The coordinate t of an output: the root of its height above the minimum, negative on the left of it."""
     rounded, rest = two_parts(function.minimum_value)
     root = torch.sqrt(((output - rounded) - rest).clamp_min(0))
     return torch.where(above, root, -root)
 
 
 def two_parts(number: float) -> tuple[float, float]:
-    """A number rounded to fp32, and what is left of it: both together keep its digits in arithmetic of fp32."""
+    """A number rounded to fp32, and the rest; both together keep its digits in fp32 arithmetic."""
     rounded = float(np.float32(number))
     return rounded, number - rounded
 
 
 @functools.cache
 def series_near_minimum(function: ActivationFunction) -> tuple[float, ...]:
-    """Coefficients of (g(x) − y*)/d² in d = x − x*, where |d| is below `NEAR`; what they leave out is below 1e-11."""
+    """The coefficients of (g(x) − y*)/d² in d = x − x*, for |d| below `NEAR`; the terms left out are below 1e-11."""
 
     def quotient(offset: Any) -> Any:
         d = torch.as_tensor(offset)
@@ -162,13 +163,13 @@ def series_near_minimum(function: ActivationFunction) -> tuple[float, ...]:
 
 
 def _polynomial(function: Callable[[Any], Any], half: float, terms: int, degree: int) -> tuple[float, ...]:
-    """Coefficients for offsets from −half to half: the first terms of the Chebyshev series."""
+    """The coefficients for offsets from −half to half: the first terms of the Chebyshev series."""
     series = np.polynomial.chebyshev.chebinterpolate(lambda node: function(half * node), terms)
     return tuple(map(float, np.polynomial.chebyshev.cheb2poly(series[: degree + 1]) / half ** np.arange(degree + 1)))
 
 
 def exact_near_minimum(function: ActivationFunction, x: Tensor, output: Tensor) -> Tensor:
-    """Outputs of fp32, in place: those near the minimum rounded right, from which the slope can be had."""
+    """Corrects outputs in fp32, in place: those near the minimum are rounded correctly, so that they give the slope."""
     (start, rest), (low, left) = two_parts(function.minimum_input), two_parts(function.minimum_value)
     near = (output < function.minimum_value + NEAR * NEAR * function.curvature / 2).nonzero(as_tuple=True)
     d = (x[near] - start) - rest
@@ -181,7 +182,7 @@ def exact_near_minimum(function: ActivationFunction, x: Tensor, output: Tensor) 
 
 
 def input_of(function: ActivationFunction, output: Tensor, above: Tensor) -> Tensor:
-    """The input whose output this is, by Newton's method on t; in its logarithm where the output dies out on the left."""
+    """The input that has this output, by Newton's method on t; or on its logarithm in the tail on the left."""
     tail = ~above & (output > _TAIL)
     t = torch.where(tail, 0.5, signed_root(function, output, above))
     tangent = function.minimum_input + t * math.sqrt(2 / function.curvature)
@@ -194,7 +195,10 @@ def input_of(function: ActivationFunction, output: Tensor, above: Tensor) -> Ten
 
 
 def _tail_input(function: ActivationFunction, output: Tensor) -> Tensor:
-    """The input of a small negative output: log|g| is concave there, so that steps from the left never overshoot."""
+    """The input that has a small negative output.
+
+    There log|g| is concave, so that steps from the left never overshoot.
+    """
     wanted = torch.log((-output).clamp_min(1e-250))
     x = function.tail_start(-wanted)
     for _ in range(_NEWTON_STEPS):
@@ -204,7 +208,7 @@ def _tail_input(function: ActivationFunction, output: Tensor) -> Tensor:
 
 
 def slope_of_output(function: ActivationFunction, output: Tensor, above: Tensor) -> Tensor:
-    """Slope where the output is this, exact to the rounding of the output."""
+    """The slope where the function has this output; exact up to the rounding of the output."""
     exact = function.slope(input_of(function, output, above))
     at_minimum = output <= function.minimum_value
     return torch.where(at_minimum, 0.0, exact)
@@ -212,7 +216,7 @@ def slope_of_output(function: ActivationFunction, output: Tensor, above: Tensor)
 
 @functools.cache
 def fit_pieces(function: ActivationFunction, degree: int) -> Pieces:
-    """Polynomials of that degree for the slope as a function of t, fitted to the exact one."""
+    """Polynomials of this degree for the slope as a function of t, fitted to the exact slope."""
     low = function.minimum_value
     left = [-math.sqrt(end - low) for end in function.left_ends]
     ends = (*left, *function.right_ends)
@@ -226,13 +230,13 @@ def fit_pieces(function: ActivationFunction, degree: int) -> Pieces:
 
 
 def exact_slope(function: ActivationFunction, t: np.ndarray) -> np.ndarray:
-    """Slope at coordinates t."""
+    """The exact slope at coordinates t."""
     root = torch.as_tensor(t, dtype=torch.float64)
     return slope_of_output(function, root * root + function.minimum_value, root >= 0).numpy()
 
 
 def approximate_slope(pieces: Pieces, t: Tensor) -> Tensor:
-    """The fitted slope at coordinates t: what the kernel for accelerators computes, in the tensor's own precision."""
+    """The fitted slope at coordinates t, as the kernels for accelerators compute it, in the tensor's own precision."""
     ends, centers, rows = (t.new_tensor(part) for part in (pieces.ends[1:-1], pieces.centers, pieces.coefficients))
     piece = torch.bucketize(t, ends)
     offset = t - centers.index_select(0, piece)

@@ -1,6 +1,6 @@
-"""Softmax, dropout and product with the values, whose dropout is computed again (arXiv 2210.10246, section 3.3).
+"""Softmax, dropout and product with the values, where dropout is computed again (arXiv 2210.10246, section 3.3).
 
-For attention that writes its scores: one that is fused (`scaled_dot_product_attention`) has none of these to keep.
+It is for attention that writes its scores; fused attention (`scaled_dot_product_attention`) keeps none of these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from amped.base.errors import ConfigError
 
 
 def _dropped(probabilities: Tensor, p: float) -> Tensor:
-    """What is kept (True), drawn as `nn.functional.dropout` draws on the same device."""
+    """The entries that dropout keeps (True), drawn as `nn.functional.dropout` draws them on the same device."""
     if probabilities.is_cuda:
         return torch.native_dropout(probabilities, p, True)[1]
     return torch.empty_like(probabilities).bernoulli_(1 - p).bool()
@@ -30,7 +30,7 @@ def _applied(probabilities: Tensor, kept: Tensor | None, p: float) -> Tensor:
 
 
 class _SoftmaxDropoutMatmul(torch.autograd.Function):
-    """Output; what was multiplied with the values, where that is wanted; softmax and mask, which are kept."""
+    """Gives the output and, if wanted, the weights of the values; it keeps softmax and mask."""
 
     @staticmethod
     def forward(scores: Tensor, values: Tensor, p: float, wanted: bool) -> tuple[Tensor | None, ...]:
@@ -65,10 +65,12 @@ class _SoftmaxDropoutMatmul(torch.autograd.Function):
 
 
 def softmax_dropout_matmul(scores: Tensor, values: Tensor, p: float = 0.0, training: bool = True) -> Tensor:
-    """dropout(softmax(scores)) @ values, which keeps softmax, mask and values (those alone, not what they are a view of).
+    """Computes dropout(softmax(scores)) @ values.
+
+    It keeps softmax, mask and values (only these values, not a tensor that they are a view of).
 
     Raises:
-        ConfigError: for a probability that is none, and matrices that do not fit.
+        ConfigError: for an impossible probability, and for matrices that do not fit.
     """
     if not 0 <= p <= 1:
         raise ConfigError(f"dropout {p} is no probability", "give one from 0 to 1")
@@ -79,34 +81,34 @@ def softmax_dropout_matmul(scores: Tensor, values: Tensor, p: float = 0.0, train
 
 
 class SoftmaxDropoutMatmul(nn.Module):
-    """dropout(softmax(scores)) @ values as torch has it: for an attention of one's own, so that `convert` can find it."""
+    """Torch's dropout(softmax(scores)) @ values as a module, for your own attention, so that `convert` can find it."""
 
     def __init__(self, p: float = 0.0) -> None:
         super().__init__()
         self.p = p
 
     def forward(self, scores: Tensor, values: Tensor) -> Tensor:
-        """Weighted values."""
+        """The weighted values."""
         return nn.functional.dropout(scores.softmax(-1), self.p, self.training) @ values
 
 
 class RecomputedSoftmaxDropoutMatmul(SoftmaxDropoutMatmul):
-    """The same, whose dropout is computed again."""
+    """`SoftmaxDropoutMatmul` whose dropout is computed again."""
 
     def forward(self, scores: Tensor, values: Tensor) -> Tensor:
-        """Weighted values."""
+        """The weighted values."""
         return softmax_dropout_matmul(scores, values, self.p, self.training)
 
 
 class RecomputedAttention(nn.MultiheadAttention):
-    """`nn.MultiheadAttention` that writes its scores and computes their dropout again; torch's own where nothing is dropped."""
+    """`nn.MultiheadAttention` that writes its scores and computes dropout again; torch's own if nothing is dropped."""
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-        """Output, and the weights of the values where they are needed: through both flow gradients."""
+        """The output and, if needed, the weights of the values; gradients flow through both."""
         plain = not self.training or self.dropout == 0 or self.bias_k is not None or self.add_zero_attn
         if plain or query.is_nested or query.dim() != 3 or (is_causal and attn_mask is None):
             masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask, "is_causal": is_causal}
@@ -123,7 +125,7 @@ class RecomputedAttention(nn.MultiheadAttention):
         return output, weights.mean(1) if need_weights and average_attn_weights else weights
 
     def _heads(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values as (batch, heads, sequence, head dimension): one product where they are of one tensor."""
+        """Queries, keys and values as (batch, heads, sequence, head dimension); one product for one input tensor."""
         order = (0, 2, 1, 3) if self.batch_first else (1, 2, 0, 3)
         if self._qkv_same_embed_dim and query is key is value:
             joined = nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias)
@@ -137,7 +139,7 @@ class RecomputedAttention(nn.MultiheadAttention):
 
 
 def _masks(padding: Tensor | None, attention: Tensor | None, scores: Tensor) -> Iterator[Tensor]:
-    """What is added to scores: of a mask of truths −inf where it is true."""
+    """What is added to the scores; for a boolean mask, −inf where it is true."""
     batch, heads, _, keys = scores.shape
     shaped = (
         None if padding is None else padding.view(batch, 1, 1, keys),

@@ -1,4 +1,4 @@
-"""What each technique saves and costs on this device: of a layer alone, of its variants, and beside torch.compile."""
+"""What each technique saves and costs on this device: in a layer alone, in its variants, and beside torch.compile."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ class Row:
     """A technique or a variant of the layer.
 
     Attributes:
-        kept_bytes: for backward, of each further layer; step_time: of one layer forward and back, in seconds.
-        expected_bytes: saved by the closed form, for a technique.
-        pays: whether nothing else in its table keeps as little in as little time.
-        note: why there are no figures.
+        kept_bytes: the bytes that each further layer keeps for the backward pass.
+        step_time: the seconds of one layer forward and backward.
+        expected_bytes: for a technique, the bytes that it saves by the closed form.
+        pays: whether no other row of its table keeps as little in as little time.
+        note: the reason if there are no figures.
     """
 
     name: str
@@ -81,12 +82,13 @@ class Bench:
 def run_bench(
     sizes: Sizes, device: str | None, dtype: str, budgets: Sequence[float] = BUDGETS, cap: float = 0.5
 ) -> Bench:
-    """Measures every technique alone and every variant of the layer; `cap`: seconds that timing one may take.
+    """Measures every technique alone and every variant of the layer; `cap` is the seconds for timing one of them.
 
-    `budgets` are the shares of activations that torch.compile may keep, 1 its default; none where it is not to be compared.
+    `budgets` are the shares of activations that torch.compile may keep (its default is 1); without any, it is not
+    compared.
 
     Raises:
-        ConfigError: for sizes that do not fit, and a device or format that is not there.
+        ConfigError: for sizes that do not fit, and for a device or format that does not exist.
     """
     _check(sizes)
     device = chosen_device(device)
@@ -110,13 +112,13 @@ def run_bench(
 
 
 def _timed(runs: list[Run], device: str, cap: float) -> list[Row]:
-    """The rows with their times, measured in turns; those that do not run as they are."""
+    """The rows with their times, measured in turns; rows that do not run stay unchanged."""
     times = iter(timer_for(device).together([call for _, call in runs if call is not None], cap))
     return [row if call is None else replace(row, step_time=next(times).best(device)) for row, call in runs]
 
 
 def front(rows: list[Row]) -> list[Row]:
-    """Rows with whether each pays: no other keeps as little in as little time, and less of one of them."""
+    """The rows, with whether each pays: no other row is as good in kept bytes and time, and better in one of them."""
 
     def beaten(row: Row) -> bool:
         return any(
@@ -150,7 +152,7 @@ def _machine(device: str) -> str:
 
 
 def _kept_by_a_layer(one: Any, two: Any, x: Tensor, exclude: list[Tensor]) -> float:
-    """Bytes that each further layer keeps: those of two less those of one, as the output is the next one's input."""
+    """The bytes that each further layer keeps: those of two layers minus those of one, as they share one tensor."""
     return stash_bytes(two, x, exclude=exclude).bytes - stash_bytes(one, x, exclude=exclude).bytes
 
 
@@ -166,7 +168,7 @@ def _against(row: Row, plain: Row, expected: float | None) -> Row:
 
 
 def _checkpointed(sizes: Sizes, x: Tensor) -> Run:
-    """A layer that keeps its input alone and runs forward again."""
+    """A layer that keeps only its input, and runs forward again in the backward pass."""
     from torch.utils.checkpoint import checkpoint
 
     layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
@@ -179,14 +181,14 @@ def _checkpointed(sizes: Sizes, x: Tensor) -> Run:
         def forward(self, x: Tensor) -> Tensor:
             return checkpoint(self.layer, x, use_reentrant=False)
 
-    # What is checkpointed keeps its input outside of what hooks see.
+    # The kept input of a checkpoint is not visible to hooks.
     kept = x.numel() * x.element_size() + stash_bytes(Again(), x, exclude=[x, *layer.parameters()]).bytes
     return Row(f"{FUSED}, whole layer recomputed", kept), forward_and_backward(Again(), x)
 
 
 @contextlib.contextmanager
 def _budget(budget: float) -> Iterator[bool]:
-    """torch.compile's memory budget, a private setting: whether this torch has it (1 is its default)."""
+    """Sets torch.compile's memory budget, a private setting (its default is 1); says whether this torch has it."""
     import torch._functorch.config as config
 
     if budget == 1:
@@ -199,7 +201,7 @@ def _budget(budget: float) -> Iterator[bool]:
 
 
 def _compiled(sizes: Sizes, budget: float, x: Tensor, backend: str = "inductor") -> Run:
-    """The layer compiled under a budget; bytes of the whole graph, whose output is not among them."""
+    """The layer compiled under a budget, and the bytes that its whole graph keeps, without its output."""
     name = f"{FUSED}, torch.compile" + ("" if budget == 1 else f", budget {budget:g}")
     if (
         backend == "inductor"
@@ -216,7 +218,7 @@ def _compiled(sizes: Sizes, budget: float, x: Tensor, backend: str = "inductor")
             compiled = torch.compile(layer, backend=backend, fullgraph=True)
             call = forward_and_backward(compiled, x)
             call()
-        except Exception as error:  # whatever a compiler dies of is told, and the rest goes on
+        except Exception as error:  # whatever a compiler fails with is reported, and the rest goes on
             return Row(name, math.nan, note=f"does not compile here: {type(error).__name__}"), None
         kept = stash_bytes(compiled, x, exclude=list(layer.parameters())).bytes
         return Row(name, kept), call

@@ -1,4 +1,4 @@
-"""Which modules of a model keep less, chosen by bytes saved a microsecond until it fits (AutoTempo, done by measuring)."""
+"""Chooses which modules of a model keep less, by measured bytes saved per microsecond, until it fits (AutoTempo)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from amped.kernels.timers import timer_for
 
 NO_SAVING = "saves nothing: what is kept behind it is another tensor (a cast, a dropout or a copy lies between)"
 FUSED = "saves nothing: the attention is fused, or draws no dropout"
-# Share of a site's input below which what is saved (a norm's mean, say) is nothing.
+# Savings below this share of a site's input (such as a norm's mean) count as nothing.
 _NOTHING = 0.1
-# Seconds that timing one kind of site may take, plain and converted each.
+# The seconds for timing one kind of site, plain and converted.
 _CAP = 0.3
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What may be done.
+    """What the conversion may do.
 
     Attributes:
-        techniques: in_place_norm, in_place_activation, dropout_recomputation (of `nn.MultiheadAttention` that writes its scores
-            and of `SoftmaxDropoutMatmul`), activation_function_recomputation, as the performance model names them.
-        target_bytes: as much as may be kept for backward; without it, all that saves is done.
+        techniques: in_place_norm, in_place_activation, dropout_recomputation (for `nn.MultiheadAttention` that writes
+            its scores and for `SoftmaxDropoutMatmul`), activation_function_recomputation; the names of the performance
+            model.
+        target_bytes: the most bytes that may be kept for the backward pass; without it, all that saves is converted.
     """
 
     techniques: tuple[str, ...] = TECHNIQUES
@@ -48,7 +49,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Choice:
-    """A site, the bytes that it saves and the seconds that it adds to a step; why it was not taken."""
+    """A site, the bytes that it saves and the seconds that it adds to a step; or the reason why it was not taken."""
 
     name: str
     technique: str
@@ -59,10 +60,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Report:
-    """What was done, measured before and behind it.
+    """What was converted, with measurements before and after it.
 
     Attributes:
-        fits: whether the target is met; true without one.
+        fits: whether the target is met; true without a target.
     """
 
     before_bytes: int
@@ -73,7 +74,7 @@ class Report:
 
     @property
     def fits(self) -> bool:
-        """Whether no more is kept than may be."""
+        """Whether the kept bytes are within the target."""
         return self.target_bytes is None or self.after_bytes <= self.target_bytes
 
     def __str__(self) -> str:
@@ -86,13 +87,15 @@ class Report:
 
 
 def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
-    """Makes modules of a model keep less, those first that save the most bytes a microsecond, until the target is met.
+    """Converts modules of a model, those first that save the most bytes per microsecond, until the target is met.
 
-    Attention counts where a module has it: `nn.MultiheadAttention` with dropout that is not fused (its weights are needed, or
-    no fused kernel takes the call), and `SoftmaxDropoutMatmul`; what a model writes with functions alone is left as it is.
+    It converts attention in modules: `nn.MultiheadAttention` with dropout that is not fused (its weights are needed, or
+        no
+    fused kernel takes the call), and `SoftmaxDropoutMatmul`. Attention that a model writes with functions does not
+    change.
 
-    Runs the model forward on the inputs, once for each kind of site and once for each that is taken; what is reported is
-    measured. Parameters, hooks and names stay; `revert` undoes it.
+    It runs the model forward on the inputs, once for each kind of site and once for each site that is taken; all
+    reported numbers are measured. Parameters, hooks and names stay; `revert` undoes it.
 
     Raises:
         ConfigError: if there are no inputs to measure with.
@@ -114,7 +117,7 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
         site.apply()
         now = _kept(model, inputs)
         found_now = replace(choice, saved_bytes=kept - now)
-        if kept - now <= _NOTHING * seen[id(site.module)].first.nbytes:  # another site has already saved these bytes
+        if kept - now <= _NOTHING * seen[id(site.module)].first.nbytes:  # another site already saves these bytes
             site.undo()
             refused.append(replace(found_now, refused=_nothing(site)))
             continue
@@ -125,23 +128,23 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
 
 
 def revert(model: nn.Module) -> int:
-    """Gives every converted module its class of before; how many there were."""
+    """Gives every converted module its earlier class back; the result is their number."""
     return sum(restore(module) for module in model.modules())
 
 
 def _worth(choice: Choice) -> float:
-    """Bytes a microsecond; endless where no time is added, more bytes first."""
+    """Bytes saved per microsecond; infinite if no time is added, then more bytes first."""
     return choice.saved_bytes / max(choice.added_time * 1e6, 1e-3)
 
 
 def _kept(model: nn.Module, inputs: tuple[Any, ...]) -> int:
-    """Bytes kept for backward; random numbers are drawn from a copy of the generators' state."""
+    """The bytes kept for the backward pass; random numbers come from a copy of the generators' state."""
     with torch.random.fork_rng():
         return stash_bytes(model, *inputs).bytes
 
 
 def _inputs_of(model: nn.Module, found: list[Site], inputs: tuple[Any, ...]) -> dict[int, Seen]:
-    """What each site's module is first called with in a pass forward (under no_grad, so that no gradient leads out)."""
+    """The first call of each site's module in a forward pass (under no_grad, so that no gradient leads out)."""
     seen: dict[int, Seen] = {}
 
     def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -162,7 +165,10 @@ def _inputs_of(model: nn.Module, found: list[Site], inputs: tuple[Any, ...]) -> 
 def _measured(
     model: nn.Module, found: list[Site], inputs: tuple[Any, ...], seen: dict[int, Seen], before: int
 ) -> tuple[list[tuple[Site, Choice]], list[Choice]]:
-    """Sites that save bytes with what they cost, and those refused; a kind of site (technique, shape) is timed once."""
+    """The sites that save bytes, with their cost, and the refused ones.
+
+    Each kind of site (technique, shape) is timed once.
+    """
     known: dict[tuple[Any, ...], tuple[int, float]] = {}
     measured, refused = [], []
     for site in found:
@@ -196,7 +202,7 @@ def _saved(model: nn.Module, site: Site, inputs: tuple[Any, ...], before: int) -
 
 
 def _added(site: Site, call: Seen) -> float:
-    """Seconds that the technique adds to a pass forward and back of the site alone."""
+    """The seconds that the technique adds to a forward and backward pass of the site alone."""
     leaf, alone = call.first.detach().clone().requires_grad_(), site.alone(call)
     with torch.random.fork_rng():
         plain = _seconds(forward_and_backward(alone, leaf), leaf)

@@ -1,9 +1,9 @@
-"""GELU and SiLU that keep their output and a bit, not their input (arXiv 2210.10246, section 3.1; its kernel corrected).
+"""GELU and SiLU that keep their output and a bit, not their input (arXiv 2210.10246, section 3.1, with a correction).
 
-SiLU in bf16 keeps two bits (`bits_kept`): its output alone is rounded too coarsely for the slope.
+SiLU in bf16 keeps two bits (`bits_kept`), because its rounded output is too coarse for the slope.
 
-The output is what the next product keeps anyway, as long as nothing stands between: no dropout, no cast, no copy.
-Both passes are operators of their own (`amped::…`), so that torch.compile keeps what they keep.
+The next product keeps the output anyway, if nothing is between them: no dropout, no cast, no copy. Both passes are
+operators of their own (`amped::…`), so that torch.compile keeps exactly what they keep.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from amped.kernels.memory.activation_functions import (
 from amped.kernels.memory.bits import pack_bits, room_for_bits, unpack_bits
 from amped.kernels.memory.recompute import TORCH_FUNCTIONS
 
-# Entries that the processor works on at a time: what its caches hold.
+# How many entries the processor works on at a time, so that they fit in its caches.
 _BLOCK = 1 << 16
 
 
@@ -37,10 +37,10 @@ _BLOCK = 1 << 16
     "amped::activation_in_place", mutates_args=(), schema="(Tensor x, str name) -> (Tensor, Tensor)"
 )
 def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """The function's output, and `bits_kept` for each entry: whether its input lay right of the minimum is the first.
+    """The function's output, and `bits_kept` for each entry; the first bit is set for an input right of the minimum.
 
-    It is torch's, but for fp32 near the minimum: there torch's is off by up to eight half-units in the last place, which cost
-    the slope more than rounding does, and this one by half a unit.
+    It is torch's output, except in fp32 near the minimum: there torch's is off by up to eight half-units in the last
+    place, which costs the slope more than rounding does, and this one by half a unit.
     """
     output = TORCH_FUNCTIONS[name][0](x).contiguous()
     if x.dtype == torch.float32:
@@ -58,7 +58,7 @@ def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     schema="(Tensor gradient, Tensor output, Tensor packed, str name) -> Tensor",
 )  # fmt: skip
 def activation_in_place_backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
-    """Gradient of the input, from the output and the bits."""
+    """The gradient of the input, from the output and the bits."""
     result = gradient.new_empty(output.shape)
     parts = (t.reshape(-1).split(_BLOCK) for t in (gradient, output, result))
     for incoming, part, into, bits in zip(*parts, packed.split(_BLOCK // 8, dim=1), strict=True):
@@ -88,7 +88,7 @@ def _(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
 
 
 def _packed(x: Tensor, output: Tensor, name: str) -> Tensor:
-    """The bits that are kept, a row each; a block of entries at a time, so that no more than it is ever as wide as fp32."""
+    """The kept bits, each in a row of its own. It works block by block, so that only one block at a time is in fp32."""
     packed = room_for_bits(x, bits_kept(name, x.dtype))
     parts = x.reshape(-1).split(_BLOCK), output.view(-1).split(_BLOCK), packed.split(_BLOCK // 8, dim=1)
     for entries, rounded, into in zip(*parts, strict=True):
@@ -132,14 +132,14 @@ def _in_place(x: Tensor, name: str) -> Tensor:
         )
     if torch.is_grad_enabled() and x.requires_grad:
         return _InPlace.apply(x, name)[0]
-    return torch.ops.amped.activation_in_place(x, name)[0]  # the same to the last bit, gradient or not
+    return torch.ops.amped.activation_in_place(x, name)[0]  # equal to the last bit with or without a gradient
 
 
 def inplace_gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    """GELU that keeps its output and packed bits for backward.
+    """GELU that keeps its output and packed bits for the backward pass.
 
     Raises:
-        ConfigError: for an approximation that torch does not have, and a tensor that is not of floating point.
+        ConfigError: for an approximation that torch does not have, and for a tensor that is not floating-point.
     """
     if approximate not in ("none", "tanh"):
         raise ConfigError(f"a GELU's approximation {approximate!r} is not known", "there are 'none' and 'tanh'")
@@ -147,20 +147,20 @@ def inplace_gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 def inplace_silu(x: Tensor) -> Tensor:
-    """SiLU that keeps its output and packed bits for backward.
+    """SiLU that keeps its output and packed bits for the backward pass.
 
     Raises:
-        ConfigError: for a tensor that is not of floating point.
+        ConfigError: for a tensor that is not floating-point.
     """
     return _in_place(x, "silu")
 
 
 class InplaceGELU(nn.GELU):
-    """`nn.GELU` that keeps its output and packed bits for backward."""
+    """`nn.GELU` that keeps its output and packed bits for the backward pass."""
 
     @classmethod
     def from_module(cls, module: nn.GELU) -> InplaceGELU:
-        """The same function."""
+        """The in-place module for a module of torch."""
         return cls(approximate=module.approximate)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -169,11 +169,11 @@ class InplaceGELU(nn.GELU):
 
 
 class InplaceSiLU(nn.SiLU):
-    """`nn.SiLU` that keeps its output and packed bits for backward."""
+    """`nn.SiLU` that keeps its output and packed bits for the backward pass."""
 
     @classmethod
     def from_module(cls, module: nn.SiLU) -> InplaceSiLU:  # noqa: ARG003
-        """The same function."""
+        """The in-place module for a module of torch."""
         return cls()
 
     def forward(self, x: Tensor) -> Tensor:

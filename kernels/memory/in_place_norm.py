@@ -1,7 +1,7 @@
 """Layer and RMS norm that keep their output, not their input (arXiv 2210.10246, section 3.2; safe for small weights).
 
-The normalized input is (y − β)/γ. Rounding of y is divided by γ: where β is large beside γ, or γ is zero, the norm
-keeps its input as torch's own does, and says so.
+The normalized input is (y − β)/γ, so that the rounding of y is divided by γ. If β is large compared with γ, or if γ is
+zero, the norm keeps its input as torch's own does, and warns.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-# Relative error of the normalized input that is let pass: of |β|/|γ| times half a unit in the last place.
+# The accepted relative error of the normalized input: |β|/|γ| times half a unit in the last place.
 _LARGEST_ERROR = 0.05
 _SMALLEST_WEIGHT = 1e-6
-# Passes forward after which a module looks at its weights again.
+# After this many forward passes, a module checks its weights again.
 CHECK_EVERY = 100
 
 
 def largest_ratio(dtype: torch.dtype) -> float:
-    """Most that max|β|/min|γ| may be for outputs of this format."""
+    """The largest max|β|/min|γ| that is accepted for outputs of this format."""
     return _LARGEST_ERROR / (torch.finfo(dtype).eps / 2)
 
 
 def why_unsafe(weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> str:
-    """Why a norm's input cannot be computed from its output; empty where it can."""
+    """The reason why a norm's input cannot be computed from its output; empty if it can."""
     if weight is None:
         return ""
     smallest = float(weight.detach().abs().min())
@@ -46,14 +46,14 @@ def is_safe(weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> b
 
 
 def widened(x: Tensor) -> Tensor:
-    """In fp32, or in float64 where it is."""
+    """A tensor in fp32, or in float64 if it already is."""
     return x if x.dtype == torch.float64 else x.float()
 
 
 def _norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centered: bool
 ) -> tuple[Tensor, Tensor]:
-    """Output, and 1/σ (in fp32 for narrower formats) of rows of the last dimensions, flattened."""
+    """The output, and 1/σ (in fp32 for narrower formats) of rows, which are the last dimensions, flattened."""
     wide, weight, bias = widened(x).reshape(rows, -1), *_flat(weight, bias)
     if centered:
         y, _, scale = torch.native_layer_norm(wide, wide.shape[1:], weight, bias, eps)
@@ -66,14 +66,14 @@ def _norm(
 def _norm_backward(
     gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centered: bool
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of input, weight and bias; the last two flattened, whatever they are where there is no such parameter."""
+    """The gradients of input, weight and bias; the last two are flat, and undefined if there is no such parameter."""
     g, normalized = (widened(t).reshape(scale.shape[0], -1) for t in (gradient, y))
     flat, shift = _flat(weight, bias)
     if shift is not None:
         normalized = normalized - shift
     if flat is not None:
         normalized = normalized / flat
-    if centered:  # torch's own backward of a norm whose input has the mean 0 and σ = 1
+    if centered:  # torch's own backward pass of a norm whose input has mean 0 and σ = 1
         zero, one = torch.zeros_like(scale), torch.ones_like(scale)
         wanted, shape = [True, flat is not None, shift is not None], g.shape[1:]
         found = torch.ops.aten.native_layer_norm_backward(g, normalized, shape, zero, one, flat, shift, wanted)
@@ -83,7 +83,7 @@ def _norm_backward(
 
 
 def rms_gradients(gradient: Tensor, normalized: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Gradients of an RMS norm's input, times σ, and of its weight, from the normalized input."""
+    """The gradients of an RMS norm's input (times σ) and of its weight, from the normalized input."""
     inner = gradient if weight is None else gradient * weight
     to_weight = (gradient * normalized).flatten(0, -2).sum(0)
     return inner - normalized * (inner * normalized).mean(-1, keepdim=True), to_weight
@@ -117,7 +117,7 @@ class _InPlaceNorm(torch.autograd.Function):
 
 
 def _passes(x: Tensor, *parameters: Tensor | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """What computes a norm forward and backward: Triton's kernels on a GPU, but for float64."""
+    """The functions that compute a norm forward and backward: Triton's kernels on a GPU, except for float64."""
     if x.is_cuda and x.dtype != torch.float64 and all(p is None or p.is_cuda for p in parameters):
         from amped.kernels.memory import triton_norm
 
@@ -134,9 +134,9 @@ def inplace_layer_norm(
     x: Tensor, shape: tuple[int, ...], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
     check: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Layer norm that keeps its output; torch's own, with a warning, where its weights are not safe.
+    """Layer norm that keeps its output; or torch's own, with a warning, if its weights are not safe.
 
-    `check=False` trusts the caller, and spares the look at the weights, which waits for a GPU.
+    `check=False` trusts the caller, and avoids the check of the weights, which would wait for a GPU.
     """
     if _keeps_input("an in-place layer norm", x, weight, bias, check):
         return nn.functional.layer_norm(x, shape, weight, bias, eps)
@@ -146,7 +146,7 @@ def inplace_layer_norm(
 def inplace_rms_norm(
     x: Tensor, shape: tuple[int, ...], weight: Tensor | None = None, eps: float | None = None, check: bool = True
 ) -> Tensor:
-    """RMS norm that keeps its output; torch's own, with a warning, where a weight is zero."""
+    """RMS norm that keeps its output; or torch's own, with a warning, if a weight is zero."""
     if _keeps_input("an in-place RMS norm", x, weight, None, check):
         return nn.functional.rms_norm(x, shape, weight, eps)
     smallest = torch.finfo(x.dtype).eps if eps is None else eps
@@ -154,7 +154,7 @@ def inplace_rms_norm(
 
 
 def _keeps_input(what: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, check: bool) -> bool:
-    """Whether a norm is torch's own: without a gradient, and where its weights are not safe, which is told."""
+    """Whether torch's own norm is used: without a gradient, or if the weights are not safe, with a warning."""
     if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (x, weight, bias)):
         return True
     reason = why_unsafe(weight, bias, x.dtype) if check else ""
@@ -164,11 +164,14 @@ def _keeps_input(what: str, x: Tensor, weight: Tensor | None, bias: Tensor | Non
 
 
 class _Checked(nn.Module):
-    """Looks at its weights at the first pass and every `CHECK_EVERY` behind it; keeps its input while they are not safe."""
+    """A norm that checks its weights in the first pass and after every `CHECK_EVERY`.
+
+    It keeps its input while its weights are not safe.
+    """
 
     @classmethod
     def from_module(cls, module: nn.LayerNorm | nn.RMSNorm) -> Self:
-        """A norm of the same parameters (the same tensors) and eps."""
+        """A norm with the same parameter tensors and eps."""
         made = cls(module.normalized_shape, module.eps, elementwise_affine=False)
         made.elementwise_affine = module.elementwise_affine
         for name, parameter in module.named_parameters():
@@ -183,7 +186,7 @@ class _Checked(nn.Module):
 
     def _unsafe(self, dtype: torch.dtype) -> bool:
         state = self.__dict__
-        if torch.compiler.is_compiling():  # a look at values would break the graph: what was seen before holds
+        if torch.compiler.is_compiling():  # a check would break the graph, so the last one counts
             return bool(state.get("_reason", ""))
         passes = state.get("_passes", 0)
         if passes % CHECK_EVERY == 0:
@@ -196,14 +199,14 @@ class _Checked(nn.Module):
 
 
 class InplaceLayerNorm(_Checked, nn.LayerNorm):
-    """`nn.LayerNorm` that keeps its output where its weights are safe."""
+    """`nn.LayerNorm` that keeps its output if its weights are safe."""
 
     def _in_place(self, x: Tensor) -> Tensor:
         return inplace_layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps, check=False)
 
 
 class InplaceRMSNorm(_Checked, nn.RMSNorm):
-    """`nn.RMSNorm` that keeps its output where no weight is zero."""
+    """`nn.RMSNorm` that keeps its output if no weight is zero."""
 
     def _in_place(self, x: Tensor) -> Tensor:
         return inplace_rms_norm(x, self.normalized_shape, self.weight, self.eps, check=False)

@@ -1,6 +1,7 @@
-"""Products that compute their input again: behind an activation function, or behind a norm (arXiv 1604.06174).
+"""Products that compute their input again, after an activation function or after a norm (arXiv 1604.06174).
 
-Exact, without a mask; a pass over the activations more. The product keeps what the function before it keeps anyway.
+They are exact and need no mask, but one more pass over the activations. The product keeps what the function before it
+keeps anyway.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ TORCH_FUNCTIONS = {
 
 
 def _product_gradients(ctx: Any, gradient: Tensor, input_: Any, weight: Tensor) -> tuple[Any, Any, Any]:
-    """Gradients of a product's input, weight and bias, those that are needed; `input_` is called for its input."""
+    """The gradients of a product's input, weight and bias, as far as they are needed; `input_()` gives its input."""
     wanted_input, wanted_weight, wanted_bias = ctx.wanted
     rows = gradient.reshape(-1, gradient.shape[-1])
     to_input = gradient @ weight if wanted_input else None
@@ -83,7 +84,7 @@ class _NormLinear(torch.autograd.Function):
 
 
 def _normed(x: Tensor, scale: Tensor, shift: Tensor | None, eps: float, centered: bool) -> tuple[Tensor, ...]:
-    """A norm's output, and its statistics: mean and 1/σ of a layer norm, 1/σ of an RMS norm."""
+    """A norm's output and its statistics: mean and 1/σ of a layer norm, 1/σ of an RMS norm."""
     if centered:
         return torch.native_layer_norm(x, scale.shape, scale, shift, eps)
     wide = widened(x)
@@ -132,10 +133,10 @@ class _SwigluLinear(torch.autograd.Function):
 
 
 def act_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, act: str = "gelu") -> Tensor:
-    """linear(act(x)), which keeps x and computes act(x) again.
+    """Computes linear(act(x)); it keeps x and computes act(x) again.
 
     Raises:
-        ConfigError: for a function that is not known.
+        ConfigError: for an unknown function.
     """
     if act not in TORCH_FUNCTIONS:
         advice = did_you_mean(act, TORCH_FUNCTIONS) or f"there are {', '.join(TORCH_FUNCTIONS)}"
@@ -147,7 +148,9 @@ def norm_linear(
     x: Tensor, scale: Tensor, shift: Tensor | None, weight: Tensor, bias: Tensor | None = None, eps: float = 1e-5,
     rms: bool = False,
 ) -> Tensor:  # fmt: skip
-    """linear(norm(x)), which keeps x and the norm's statistics and computes its output again; RMS norms have no shift.
+    """Computes linear(norm(x)); it keeps x and the norm's statistics, and computes the norm again.
+
+    RMS norms have no shift.
 
     Raises:
         ConfigError: for an RMS norm with a shift.
@@ -158,5 +161,5 @@ def norm_linear(
 
 
 def swiglu_linear(gate: Tensor, up: Tensor, weight: Tensor) -> Tensor:
-    """linear(silu(gate)·up), which keeps both and computes their product again."""
+    """Computes linear(silu(gate)·up); it keeps both inputs, and computes their product again."""
     return _SwigluLinear.apply(gate, up, weight)

@@ -1,6 +1,6 @@
-"""Where a model can keep less: modules whose class is exchanged for one of the same parameters, and back.
+"""Where a model can keep less: the class of a module is exchanged for one with equal parameters, and back.
 
-The module stays the same object: parameters, hooks, names and optimizers know nothing of it.
+The module stays the same object, so that parameters, hooks, names and optimizers do not change.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from amped.kernels.memory.recompute import act_linear
 
 
 class _Deferred(nn.Module):
-    """Passes its input on: the product behind it applies the function."""
+    """Passes its input on; the product after it applies the function."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The input."""
+        """Returns the input."""
         return x
 
 
 class DeferredGELU(_Deferred, nn.GELU):
-    """GELU, which the product behind it applies."""
+    """GELU, applied by the product after it."""
 
 
 class DeferredSiLU(_Deferred, nn.SiLU):
-    """SiLU, which the product behind it applies."""
+    """SiLU, applied by the product after it."""
 
 
 class DeferredReLU(_Deferred, nn.ReLU):
-    """ReLU, which the product behind it applies."""
+    """ReLU, applied by the product after it."""
 
 
 class ActLinear(nn.Linear):
-    """`nn.Linear` behind an activation function that it computes again backward."""
+    """`nn.Linear` after an activation function, which it computes again in the backward pass."""
 
     act = "gelu"
 
     def forward(self, x: Tensor) -> Tensor:
-        """The product with the function of the input."""
+        """The product with the activation function of the input."""
         return act_linear(x, self.weight, self.bias, self.act)
 
 
@@ -68,7 +68,7 @@ TECHNIQUES = (*ALONE, "activation_function_recomputation")
 
 @dataclass(frozen=True)
 class Seen:
-    """What a module was called with; gradients stop there."""
+    """What a module was called with; gradients stop at these tensors."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -76,18 +76,18 @@ class Seen:
 
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen | None:
-        """A call with a tensor that a gradient can flow to, the first of which counts."""
+        """A call with at least one tensor that a gradient can flow to; the first such tensor counts."""
         first = next(filter(has_gradient, (*args, *kwargs.values())), None)
         return None if first is None else cls(args, kwargs, first)
 
     def with_first(self, x: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same call of another tensor, wherever the first one was given: attention has it thrice."""
+        """The call with another tensor in all places of the first one: attention may have it three times."""
         kwargs = {name: x if given is self.first else given for name, given in self.kwargs.items()}
         return tuple(x if given is self.first else given for given in self.args), kwargs
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What its time depends on: shapes, formats, and what is no tensor."""
+        """What the time of the call depends on: shapes, formats, and arguments that are not tensors."""
         given = (*self.args, *(self.kwargs[name] for name in sorted(self.kwargs)))
         same = tuple(each is self.first for each in given)
         return (*((t.shape, t.dtype) if isinstance(t, Tensor) else t for t in given), same)
@@ -110,7 +110,8 @@ class Site:
     """A place where one technique can be used.
 
     Attributes:
-        module: the one whose input is not kept any more; product: the linear behind it, where that computes it again.
+        module: the module whose input is no longer kept.
+        product: the linear module after it, if that one computes the function again.
     """
 
     name: str
@@ -130,18 +131,18 @@ class Site:
             self.module.__class__ = _DEFERRED[type(self.module)]
 
     def undo(self) -> None:
-        """The modules as torch has them."""
+        """Gives the modules their classes in torch back."""
         for module in (self.module, self.product):
             if module is not None:
                 restore(module)
 
     def alone(self, seen: Seen) -> nn.Module:
-        """What this place computes of its first input, as a module that shares its parameters and can be timed."""
+        """What this place computes from its first input, as a module that shares its parameters and can be timed."""
         return _Alone(self.module, self.product, seen)
 
 
 def restore(module: nn.Module) -> bool:
-    """Gives a module its class of before; whether it had another."""
+    """Gives a module its earlier class back; the result says whether it had another one."""
     if getattr(module, "activation", None) is inplace_gelu:
         module.activation = nn.functional.gelu
         return True
@@ -166,14 +167,14 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
         if type(module) is nn.Sequential and "activation_function_recomputation" in techniques:
             children = list(module.named_children())
             for (first, act), (_, product) in itertools.pairwise(children):
-                # One that is also used elsewhere, or that a hook watches, must go on doing what it does.
+                # a module that is also used elsewhere, or that a hook watches, must not change
                 free = all(occurrences[id(each)] == 1 and not _hooked(each) for each in (act, product))
                 if type(act) in _DEFERRED and type(product) is nn.Linear and free:
                     yield Site(f"{name}.{first}".lstrip("."), "activation_function_recomputation", act, product)
 
 
 def _drops(module: nn.Module) -> bool:
-    """Whether there is something to be computed again: attention without dropout keeps its softmax once."""
+    """Whether there is something to compute again: attention without dropout keeps its softmax only once."""
     if isinstance(module, nn.MultiheadAttention):
         return module.dropout > 0 and module.bias_k is None and not module.add_zero_attn
     return not isinstance(module, SoftmaxDropoutMatmul) or module.p > 0
@@ -191,5 +192,5 @@ def _act_name(module: nn.Module) -> str:
 
 
 def has_gradient(x: object) -> TypeGuard[Tensor]:
-    """Whether something is a tensor that a gradient can flow to."""
+    """Whether a value is a tensor that a gradient can flow to."""
     return isinstance(x, Tensor) and torch.is_floating_point(x)

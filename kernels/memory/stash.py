@@ -1,4 +1,4 @@
-"""What autograd keeps between forward and backward, counted in bytes of storage."""
+"""What autograd keeps between forward and backward pass, counted in bytes of storage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Entry:
-    """One storage that is kept: its bytes, and the first tensor seen in it."""
+    """One kept storage: its bytes, and the first tensor that was seen in it."""
 
     bytes: int
     shape: tuple[int, ...]
@@ -24,7 +24,7 @@ class Stash:
     """All that is kept for a backward pass.
 
     Attributes:
-        bytes: of all storages, each once however many tensors lie in it.
+        bytes: the bytes of all storages; each counts once, however many tensors are in it.
     """
 
     bytes: int
@@ -32,9 +32,9 @@ class Stash:
 
 
 def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | None = None) -> Stash:
-    """What autograd keeps while `fn(*args)` runs, but parameters: those of a module, or the tensors given.
+    """What autograd keeps while `fn(*args)` runs, without parameters (those of a module, or the given tensors).
 
-    What a custom function hides in its context beside `save_for_backward` is not seen.
+    It does not see what a custom function hides in its context without `save_for_backward`.
     """
     if exclude is None:
         exclude = (*fn.parameters(), *fn.buffers()) if isinstance(fn, nn.Module) else ()
@@ -45,7 +45,7 @@ def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | 
         address = _address(tensor)
         if address not in left_out and address not in kept:
             size = tensor.untyped_storage().nbytes()
-            # The tensor is held, so that no other takes its address meanwhile.
+            # The tensor is kept alive, so that no other tensor gets its address meanwhile.
             kept[address] = Entry(size, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")), tensor.detach()
         return tensor
 
@@ -61,12 +61,12 @@ def _address(tensor: Tensor) -> int:
 
 
 def compare(variants: dict[str, Callable[..., Any]], *args: Any) -> dict[str, int]:
-    """Bytes that each of several variants of a model keeps."""
+    """The bytes that each of several variants of a model keeps."""
     return {name: stash_bytes(variant, *args).bytes for name, variant in variants.items()}
 
 
 def forward_and_backward(module: Callable[[Any], Any], x: Tensor) -> Callable[[], None]:
-    """A call that runs a module forward and back; gradients are dropped before each."""
+    """A call that runs a module forward and backward; gradients are dropped before each run."""
     gradient = torch.ones_like(module(x))
     leaves = [x, *(module.parameters() if isinstance(module, nn.Module) else ())]
     leaves = [leaf for leaf in leaves if leaf.requires_grad]

@@ -1,4 +1,4 @@
-"""The in-place activation functions as two Triton kernels: output and packed bits, and the slope from both."""
+"""The in-place activation functions as two Triton kernels: one for output and packed bits, one for the slope."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from amped.kernels.memory.activation_functions import (
 )
 from amped.kernels.memory.bits import room_for_bits
 
-_BLOCK_BYTES = 128  # packed bytes, eight entries each, that one program works on
+_BLOCK_BYTES = 128  # packed bytes, with eight entries each, for one program
 _QUARTER_UNIT = tl.constexpr(QUARTER_UNIT)
 
 
 def takes(x: Tensor) -> bool:
-    """Whether the kernels work in this format."""
+    """Whether the kernels support this format."""
     return x.dtype in DEGREES
 
 
 @triton.jit
 def _entries(n, BLOCK: tl.constexpr):  # noqa: N803
-    """The bytes of this program, the places of their entries, and which of these exist."""
+    """The packed bytes of this program, the places of their entries, and which entries exist."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     at = rows[:, None] * 8 + tl.arange(0, 8)[None, :]
     return rows, at, at < n
@@ -55,9 +55,10 @@ def _forward_kernel(
     x_ptr, y_ptr, packed_ptr, n, start, rest, low, left, c0, c1, c2, c3, near,
     NAME: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """The minimum's input is start + rest and its output low + left; c0 … c3 are a series, closer to it than `near`.
+    """The output and the packed bits of some entries.
 
-    Each of an entry's bits has a row of its own in what is packed.
+    The input at the minimum is start + rest, and the output there low + left; within `near` of it, the series c0 … c3
+    is used. Each bit of an entry has a row of its own in the packed tensor.
     """
     rows, at, exists = _entries(n, BLOCK)
     x = tl.load(x_ptr + at, mask=exists, other=0.0).to(tl.float32)
@@ -82,7 +83,10 @@ def _backward_kernel(
     gradient_ptr, y_ptr, packed_ptr, result_ptr, table_ptr, n, rounded_minimum, rest_of_minimum,
     PIECES: tl.constexpr, DEGREE: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """A row of the table is a piece: where it starts, its center, its coefficients; one more row is where they end."""
+    """Each row of the table is a piece: its start, its center, its coefficients.
+
+    A last row says where the pieces end.
+    """
     rows, at, exists = _entries(n, BLOCK)
     y = tl.load(y_ptr + at, mask=exists, other=0.0).to(tl.float32)
     gradient = tl.load(gradient_ptr + at, mask=exists, other=0.0).to(tl.float32)
@@ -109,7 +113,7 @@ def _backward_kernel(
 
 
 def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """Output and packed bits."""
+    """The output and the packed bits."""
     x = x.contiguous()
     y, packed = torch.empty_like(x), room_for_bits(x, bits_kept(name, x.dtype))
     grid = (triton.cdiv(packed.shape[1], _BLOCK_BYTES),)
@@ -124,7 +128,7 @@ def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
 
 
 def backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
-    """Gradient of the input."""
+    """The gradient of the input."""
     gradient, output = gradient.contiguous(), output.contiguous()
     result, degree = torch.empty_like(gradient), DEGREES[output.dtype]
     table = _table(name, degree, output.device)

@@ -1,4 +1,4 @@
-"""The in-place norms as Triton kernels: a program a row, sums in fp32, gradients of the weights in two steps."""
+"""The in-place norms as Triton kernels: a program for each row, sums in fp32, gradients of the weights in two steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Programs that add up the gradients of the weights, each over its rows, before they are added to one another.
+# How many programs add up the gradients of the weights, each over its rows; then the programs' sums are added.
 _PARTS = 256
 
 
@@ -15,7 +15,7 @@ _PARTS = 256
 def _forward_kernel(
     x_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, width, eps, CENTERED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """A row; no pointer to a weight or a bias where there is none."""
+    """One row; a pointer is missing if there is no weight or bias."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < width
@@ -37,7 +37,7 @@ def _backward_kernel(
     gradient_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, result_ptr, to_weight_ptr, to_bias_ptr, rows, width,
     CENTERED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """Rows part, part + parts, …: their gradients, and the sums over them of the gradients of weight and bias."""
+    """The rows part, part + parts, …: their gradients, and sums over these rows of the gradients of weight and bias."""
     part = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     inside = at < width
@@ -69,7 +69,7 @@ def _backward_kernel(
 def forward(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centered: bool
 ) -> tuple[Tensor, Tensor]:
-    """Output, and 1/σ of each row."""
+    """The output, and 1/σ of each row."""
     x = x.contiguous()
     y, scale = torch.empty_like(x), x.new_empty((rows, 1), dtype=torch.float32)
     if x.numel():
@@ -82,7 +82,7 @@ def forward(
 def backward(
     gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centered: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of input, weight and bias; the last two flattened, whatever they are where there is no such parameter."""
+    """The gradients of input, weight and bias; the last two are flat, and undefined if there is no such parameter."""
     gradient, result, rows = gradient.contiguous(), torch.empty_like(y), scale.shape[0]
     width, parts = y.numel() // max(rows, 1), min(rows, _PARTS)
     sums = y.new_zeros((2, parts, width), dtype=torch.float32)

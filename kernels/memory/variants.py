@@ -1,4 +1,4 @@
-"""One encoder layer (norms behind the blocks, as BERT's) in the variants whose memory and time are compared."""
+"""One encoder layer (with norms after the blocks, as in BERT) in variants whose memory and time are compared."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from amped.kernels.memory.recompute import act_linear
 
 @dataclass(frozen=True)
 class Variant:
-    """What a layer does otherwise.
+    """The differences of a variant.
 
     Attributes:
-        attention: explicit, dropout_recomputed, or fused (which draws no dropout: a processor's fused kernel has none).
-        activation: plain, in_place or recomputed; norm: plain or in_place.
+        attention: explicit, dropout_recomputed, or fused (without dropout, which a processor's fused kernel does not
+            have).
+        activation: plain, in_place or recomputed.
+        norm: plain or in_place.
     """
 
     attention: str = "explicit"
@@ -29,7 +31,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a layer: sequences, tokens of each, width of the residual stream, attention heads."""
+    """The sizes of a layer: sequences, tokens of each, width of the residual stream, attention heads."""
 
     batch: int
     sequence: int
@@ -38,12 +40,12 @@ class Sizes:
 
 
 def dropped(x: Tensor, p: float) -> Tensor:
-    """Dropout with a boolean mask on every device; `nn.functional.dropout` keeps a full-width one on processors."""
+    """Dropout with a boolean mask on every device; `nn.functional.dropout` keeps one of full width on processors."""
     return torch.native_dropout(x, p, True)[0] if p > 0 else x
 
 
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward network four times as wide, each with dropout, sum and norm behind it."""
+    """Attention and a feed-forward network four times as wide, each followed by dropout, sum and norm."""
 
     def __init__(self, sizes: Sizes, variant: Variant, dropout: float = 0.1) -> None:
         super().__init__()
@@ -56,7 +58,7 @@ class EncoderLayer(nn.Module):
         self.attention_norm, self.feedforward_norm = norm(hidden), norm(hidden)
 
     def attended(self, x: Tensor) -> Tensor:
-        """Attention of every head, (batch, sequence, hidden)."""
+        """The attention of all heads, as (batch, sequence, hidden)."""
         batch, sequence, hidden = x.shape
         q, k, v = self.projection(x).view(batch, sequence, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         if self.variant.attention == "fused":
@@ -70,7 +72,7 @@ class EncoderLayer(nn.Module):
         return found.transpose(1, 2).reshape(batch, sequence, hidden)
 
     def fed_forward(self, x: Tensor) -> Tensor:
-        """The feed-forward network."""
+        """The output of the feed-forward network."""
         inner = self.up(x)
         if self.variant.activation == "recomputed":
             return act_linear(inner, self.down.weight, self.down.bias, "gelu")
@@ -83,17 +85,17 @@ class EncoderLayer(nn.Module):
 
 
 def stack(sizes: Sizes, variant: Variant, layers: int, dropout: float = 0.1) -> nn.Sequential:
-    """Layers of one variant behind one another."""
+    """Several layers of one variant, one after another."""
     return nn.Sequential(*(EncoderLayer(sizes, variant, dropout) for _ in range(layers)))
 
 
 def saved_bytes(sizes: Sizes, width: int, statistic_width: int = 4, bits: int = 1) -> dict[str, float]:
-    """Bytes that each policy saves in such a layer, by the closed forms; `width`: bytes of an entry.
+    """The bytes that each policy saves in such a layer, by the closed forms; `width` is the bytes of an entry.
 
-    `bits`: those that its activation function keeps of an entry where it works in place (`bits_kept`).
+    `bits` is the number of bits that its in-place activation function keeps for each entry (`bits_kept`).
 
-    Source: arXiv 2210.10246, with packed masks. A norm keeps mean and 1/σ of `statistic_width` bytes beside its input (4; a
-    processor's of 16 bit keeps them in 16 bit), in place 1/σ in fp32 alone.
+    Source: arXiv 2210.10246, sections 3.1 to 3.3, with packed masks. A norm keeps its input, and mean and 1/σ of
+    `statistic_width` bytes (4; a processor keeps those of 16-bit tensors in 16 bits); in place, only 1/σ in fp32.
     """
     stream = sizes.batch * sizes.sequence * sizes.hidden
     scores = sizes.batch * sizes.heads * sizes.sequence**2

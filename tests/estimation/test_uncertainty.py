@@ -179,7 +179,7 @@ def test_the_summary_shows_the_band_beside_the_time(tmp_path):
     assert " ± " in line
     assert line.endswith(" %")
     flat = " ".join(done.stdout.split())
-    assert "±: 4 of 5 validated runs of this kind were within it" in flat
+    assert "±: 4 of 5 validated runs of this kind had a smaller error" in flat
     assert "number_of_accelerators 16,384, validated up to" in flat
     plain = json.loads(amped("estimate", "--json", folder=tmp_path).stdout)
     assert f"± {plain['step_time_error_fraction']:.1%}".replace("%", " %") in " ".join(

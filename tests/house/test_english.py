@@ -1,0 +1,111 @@
+"""Sentences that readers could not understand stay away, and the theory's docstrings can be read without each other."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.places import ROOT
+
+# Quotations from a review of the house: each needs another page, or a guess, to be understood.
+RIDDLES = (
+    "in the gap until the next round a chain stays there",
+    "Activations times probabilities in the precision of these",
+    "Visits as experts leave them",
+    "Reductions beside gradients of weights",
+    "The gathers among it",
+    "Sums of norms and softmax among it",
+    "The same cast to fp4",
+    "The stages, of several, that can set the pace",
+    "Whom a token's experts are with",
+    "as a share of what would without copies",
+    "`forwarded` 1 where what comes from other nodes passes inside once more",
+    "in a step of one forward, one backward",
+    "AMPeD's names that must have the value of another",
+    "What is of software or of no kernel here",
+    "as badly as those it has",
+    "4 of 5 validated runs of this kind were within it",
+    "what is read differently is said once",
+    "written from what the pages say",
+    "Exchanges beside the host",
+)
+FOLDERS, PAGES, KINDS = (
+    ("amped", "kernels", "docs"),
+    ("README.md", "CONTRIBUTING.md"),
+    (".py", ".json", ".md", ".ipynb"),
+)
+FILES = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*")) if file.suffix in KINDS]
+TEXTS = {
+    file.relative_to(ROOT).as_posix(): " ".join(file.read_text("utf-8").split())
+    for file in (*FILES, *(ROOT / page for page in PAGES))
+}
+# Words that point to a sentence in another docstring.
+ELSEWHERE = re.compile(r"\bamong it\b|^The same\b|(?:^|[.;:] )[Tt]he same[,;.]")
+CITATION = re.compile(r"arXiv[: ]\d{4}\.\d{4,5}")
+PLACE = re.compile(
+    r"\b(abstract|sections?|equations?|eqs?\.|tables?|figures?|algorithms?|appendix|appendices)(?=\W)", re.I
+)
+
+
+def docstrings(file: Path) -> dict[str, str]:
+    """The docstrings of a file, by name and line."""
+    nodes = [node for node in ast.walk(ast.parse(file.read_text("utf-8")))
+             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]  # fmt: skip
+    found = {f"{file.relative_to(ROOT)}:{node.body[0].lineno if node.body else 1}": ast.get_docstring(node)
+             for node in nodes}  # fmt: skip
+    return {place: text for place, text in found.items() if text}
+
+
+THEORY = {
+    place: text for file in sorted((ROOT / "amped/theory").rglob("*.py")) for place, text in docstrings(file).items()
+}
+
+
+def without_a_place(text: str) -> list[str]:
+    """The citations of a text that name no place in the paper, neither before nor after the paper's number."""
+    found = []
+    for match in CITATION.finditer(text):
+        before = text[max(match.start() - 60, 0) : match.start()]
+        after = re.split(r"arXiv|\n\n", text[match.end() :])[0][:160]
+        if not (PLACE.search(after + " ") or re.search(rf"{PLACE.pattern}[^;]* (of|in) $", before, re.I)):
+            found.append(match[0])
+    return found
+
+
+@pytest.mark.parametrize("riddle", RIDDLES)
+def test_a_riddle_that_was_solved_does_not_come_back(riddle: str) -> None:
+    assert [file for file, text in TEXTS.items() if riddle.casefold() in text.casefold()] == []
+
+
+def test_no_docstring_of_the_theory_points_into_another_one() -> None:
+    assert [f"{place}: {text}" for place, text in THEORY.items() if ELSEWHERE.search(" ".join(text.split()))] == []
+
+
+def test_the_docstrings_of_the_theory_begin_with_a_sentence() -> None:
+    paragraphs = {place: text.split("\n\n")[0] for place, text in THEORY.items()}
+    assert [f"{place}: {text}" for place, text in paragraphs.items() if text[0].islower()] == []
+    assert [f"{place}: {text}" for place, text in paragraphs.items() if not re.search(r"\.(\s|$)", text)] == []
+
+
+def test_citations_in_the_theory_name_a_place_in_the_paper() -> None:
+    found = {place: without_a_place(text) for place, text in THEORY.items()}
+    assert {place: papers for place, papers in found.items() if papers} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("Source: arXiv 2104.04473, section 2.2.", []),
+        ("Source: section 3.1 of arXiv 1910.02054.", []),
+        ("Source: arXiv 1910.02054.", ["arXiv 1910.02054"]),
+        ("Source: arXiv 1910.02054; arXiv 2104.04473, eq. 3.", ["arXiv 1910.02054"]),
+    ],
+)
+def test_a_citation_without_a_place_is_found(text: str, missing: list[str]) -> None:
+    assert without_a_place(text) == missing
+
+
+@pytest.mark.parametrize("text", ["The same cast.", "Sums among it.", "Times of a layer; the same, backward."])
+def test_a_pointer_to_another_docstring_is_found(text: str) -> None:
+    assert ELSEWHERE.search(text)
