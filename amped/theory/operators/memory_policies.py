@@ -27,16 +27,17 @@ def EXPERT_activation_function_mask_bytes(GATED, in_place_activation, packed_mas
 @family(EXPERT_=EXPERT, GATED=GATED)
 @quantity("byte")
 def kept_EXPERT_activation_function_input_bytes(
-    GATED, activation_precision, in_place_activation, packed_mask_precision
+    GATED, activation_precision, in_place_activation, packed_mask_precision, unfused_gate
 ):
     """Bytes that an activation function keeps for each hidden unit: its inputs or, where it works in place, its mask.
 
-    A gated function always keeps both of its inputs.
+    A gated function always keeps both of its inputs. Where its product is a kernel of its own, the product also keeps the
+    output of the function.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246, section on in-place GELU.
     """
     in_place = (in_place_activation > 0) & (GATED == 0)
-    return np.where(in_place, packed_mask_precision, (1 + GATED) * activation_precision)
+    return np.where(in_place, packed_mask_precision, (1 + GATED + GATED * unfused_gate) * activation_precision)
 
 
 @family(EXPERT_=EXPERT)

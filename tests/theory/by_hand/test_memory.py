@@ -236,6 +236,40 @@ def test_a_gated_function_reads_both_of_its_inputs_again_and_does_not_work_in_pl
 
 
 @SIZES
+def test_a_gate_that_is_not_fused_keeps_the_output_of_its_function(w):
+    """PyTorch's autograd of silu(gate) · up: the product keeps both of its factors, 4·h entries of a token more."""
+    kept, more = with_policies(w, gated_mlp=True), with_policies(w, gated_mlp=True, unfused_gate=True)
+    assert more["layer_activation_bytes"] - kept["layer_activation_bytes"] == 4 * STREAM * w
+
+
+def test_latent_attention_that_projects_again_keeps_no_queries_keys_and_values():
+    """16 heads of 64 + 32 entries in queries and keys, of 64 in values, 2 bytes each; both up projections run again."""
+    sizes = {"query_latent_dimension": 256, "key_value_latent_dimension": 128, "rotary_head_dimension": 32,
+             "head_dimension": 96, "value_head_dimension": 64}  # fmt: skip
+    kept, again = (
+        layer(
+            S,
+            H,
+            A,
+            B,
+            1,
+            attention_kind="multi_latent",
+            flash_attention=True,
+            **sizes,
+            latent_projection_recomputation=on,
+        )
+        for on in (False, True)
+    )
+    saved = B * S * A * (96 + 96 + 64) * 2
+    assert kept["layer_activation_bytes"] - again["layer_activation_bytes"] == saved
+    flops = {
+        o.name: o.flops * o.count for o in again.results.records("layer_operators") if o.phase != "weight_gradient"
+    }
+    assert flops["query_up_again"] == 2 * B * S * 256 * A * 96
+    assert flops["key_value_up_again"] == 2 * B * S * 128 * A * (64 + 64)
+
+
+@SIZES
 def test_tempo_saves_the_share_that_its_modules_save(w):
     """S=512, H=1024, A=16, masks of bytes as its kernels have them: 24 of 74 B·S·H, in fp32 52 of 138."""
     names, size = (
