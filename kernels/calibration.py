@@ -72,7 +72,7 @@ def calibrated(
     tell: Told = lambda _: None,
     collective_time: CollectiveTime | None = None,
 ) -> Calibration:
-    """Fits what the records tell.
+    """Fits what the records determine.
 
     A family with fewer than eight clean records keeps the defaults, and this is reported.
     """

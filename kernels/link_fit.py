@@ -64,7 +64,7 @@ class Links:
 
 
 def linked(result: Result, collective_time: CollectiveTime) -> Links | str | None:
-    """The links that collectives tell; the reason, if there are too few of them; None if there are none.
+    """The links that collectives determine; the reason, if there are too few of them; None if there are none.
 
     Most calls on a processor wait for its scheduler, so that minima count even if they are noisy. Source: Hockney, 1994
     (α–β).

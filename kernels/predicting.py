@@ -133,7 +133,7 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
 
 @lru_cache(maxsize=1)
 def neutral() -> Coefficients:
-    """Values of coefficients that a fit does not tell: the theory's defaults; else a rate is 1 and a loss is 0."""
+    """Values of coefficients that a fit does not determine: the theory's defaults; else a rate is 1 and a loss is 0."""
     parameters = {name: catalogue()[name].formulas[0].function() for name in NEUTRAL}
     return {
         "grouped_gemm_efficiency": 1.0,

@@ -1,4 +1,4 @@
-"""A calibration: which coefficients of an accelerator its measurements tell, their values, and what they improve."""
+"""A calibration: which coefficients of an accelerator its measurements determine, their values, and their gain."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def fitted_to(
         tell: takes lines of progress.
 
     Raises:
-        ConfigError: if the observations tell no coefficient.
+        ConfigError: if the observations determine no coefficient.
     """
     coefficients, unseen = chosen(observations, base.fitted)
     if not coefficients:
@@ -180,7 +180,7 @@ def _observations(
 def chosen(
     observations: Sequence[Observation], fitted_before: Sequence[str] = ()
 ) -> tuple[list[Coefficient], tuple[str, ...]]:
-    """The coefficients that the observations tell (at most as many as a row may have), and the other ones.
+    """The coefficients that the observations determine (at most as many as a row may have), and the other ones.
 
     The choice reads predictions, but no measured time; a fit that leaves a network out therefore has not seen this
     network here, either. A table's value that was itself fitted before does not count as knowledge, for the same

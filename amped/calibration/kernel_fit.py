@@ -1,8 +1,8 @@
 """Fits coefficients of accelerators to measured kernels, before any training step is used.
 
-Products tell the cost of tiles, caches and stores (for all precisions at once), and the share of the peak that each
-precision sustains. The fastest library of a precision counts as what the accelerator can do; each other library has one
-scale and one fixed time. One shape of five is kept out of the fit (`table_reading.py`).
+Products determine the cost of tiles, caches and stores (for all precisions at once), and the share of the peak that
+each precision sustains. The fastest library of a precision counts as what the accelerator can do; each other library
+has one scale and one fixed time. One shape of five is kept out of the fit (`table_reading.py`).
 """
 
 from __future__ import annotations

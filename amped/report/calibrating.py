@@ -45,7 +45,7 @@ def _told(c: Calibration) -> Iterator[str]:
     yield (f"mean absolute error of the step's time over {len(c.used)} rows: {human.percent(c.error_before)} before, "
            f"{human.percent(c.error_after)} after")  # fmt: skip
     yield _left_out(c)
-    yield f"{len(c.values)} of at most {MOST_OF_AN_ACCELERATOR} numbers fitted; these rows do not tell: {', '.join(c.unseen) or 'none'}"
+    yield f"{len(c.values)} of at most {MOST_OF_AN_ACCELERATOR} numbers fitted; not determined by these rows: {', '.join(c.unseen) or 'none'}"
     yield from (f"not fitted to {name}: {reason}" for name, reason in c.left_out.items())
     yield from warnings(c)
 
