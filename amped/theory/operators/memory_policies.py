@@ -31,8 +31,8 @@ def kept_EXPERT_activation_function_input_bytes(
 ):
     """Bytes that an activation function keeps for each hidden unit: its inputs or, where it works in place, its mask.
 
-    A gated function always keeps both of its inputs. Where its product is a kernel of its own, the product also keeps the
-    output of the function.
+    A gated function always keeps both of its inputs. Where its product is a kernel of its own, the product keeps the
+    output of the function too.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246, section on in-place GELU.
     """
