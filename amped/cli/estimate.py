@@ -78,22 +78,16 @@ def estimate(
     """
     from amped.estimation.estimation import Estimation, estimated
 
-    options.refuse_existing(timeline, "--timeline")
-    _check_wish(must)
+    _check(timeline, must)
     result = estimated(asked, Estimation)
     if stages or layers:
         (_show_stages if stages else _show_layers)(result, as_json)
         _write_timeline(result, timeline, as_json)
         return
-    if as_json:
-        options.show_json(_plain(result))
-        options.tell_notices(result.notices)
-    else:
-        _show(result, full, why)
+    _show(result, as_json, full, why)
     gemm, compute_graph = gemm or gemm_old, compute_graph or compute_graph_old
     if output_dir or save or gemm or plot or (asked.label not in UNNAMED and not as_json):
-        files = [*_texts(result), *(_gemms(result, compute_graph) if gemm else ()), *(_drawn(result) if plot else ())]
-        _write(output_dir or options.DEFAULT_FOLDER, files, quiet=as_json)
+        _write(output_dir or options.DEFAULT_FOLDER, _files(result, gemm, compute_graph, plot), quiet=as_json)
     _write_timeline(result, timeline, as_json)
     if compute_graph and not gemm:
         options.tell("note: --compute-graph needs --gemm beside it")
@@ -105,14 +99,19 @@ def estimate(
 NOT_MET = 3
 
 
-def _check_wish(must: str | None) -> None:
-    """Refuses a wish that --must does not know."""
+def _check(timeline: Path | None, must: str | None) -> None:
+    """Refuses a file that exists, and a wish that --must does not know."""
+    options.refuse_existing(timeline, "--timeline")
     if must not in (None, "fit"):
         raise ConfigError(f"--must {must!r} is no wish", "--must fit: exit code 3 where it does not fit in memory")
 
 
-def _show(result: Estimation, full: bool, why: bool) -> None:
-    """Prints the answer on one screen, or all of it; or what it assumes."""
+def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:
+    """Prints the answer on one screen, or all of it; or what it assumes; or as JSON."""
+    if as_json:
+        options.show_json(_plain(result))
+        options.tell_notices(result.notices)
+        return
     from amped.report.screen import screen
     from amped.report.summary import assumptions, summary
 
@@ -180,6 +179,13 @@ def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool) 
     written = options.write(folder, *files)
     if not quiet:
         typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
+
+
+def _files(result: Estimation, gemm: bool, compute_graph: bool, plot: bool) -> Iterator[tuple[str, str | bytes]]:
+    """The files of a run: its texts, and those that are asked for."""
+    yield from _texts(result)
+    yield from _gemms(result, compute_graph) if gemm else ()
+    yield from _drawn(result) if plot else ()
 
 
 def _texts(result: Estimation) -> Iterator[tuple[str, str]]:

@@ -58,7 +58,7 @@ def _heading(e: Estimation) -> Iterator[Text]:
 def _what(e: Estimation) -> str:
     """The network, the accelerators and the precision."""
     rows, number = e.scenario.sources.rows, e["number_of_accelerators"]
-    if not {NETWORK, ACCELERATOR} <= rows.keys():
+    if not _is_chosen(e) or not {NETWORK, ACCELERATOR} <= rows.keys():
         return f"{e.scenario.title}, {e.choices['matrix_precision']}"
     machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if SYSTEM in rows else ""
     return f"{rows[NETWORK].name} on {number:g} {rows[ACCELERATOR].name}{machine}, {e.choices['matrix_precision']}"
@@ -71,9 +71,14 @@ def _how(e: Estimation) -> str:
     zero = f", ZeRO {e['zero_stage']:g}" if e["zero_stage"] else ""
     mode = e.choices["activation_recomputation"]
     again = "" if mode == "none" else f", {mode} recomputation"
-    origin = e.scenario.sources.origins.get("microbatch_size")
-    chosen = " (chosen)" if isinstance(origin, Given) and origin.where == CHOSEN else ""
+    chosen = " (chosen)" if _is_chosen(e) else ""
     return f"{shown}{zero}{again}, micro-batch {e['microbatch_size']:g} of {e['batch_size']:g}{chosen}"
+
+
+def _is_chosen(e: Estimation) -> bool:
+    """Whether amped chose what nobody gave."""
+    origins = e.scenario.sources.origins.values()
+    return any(isinstance(origin, Given) and origin.where == CHOSEN for origin in origins)
 
 
 # --- what is answered -------------------------------------------------------------------------------------------------
@@ -144,7 +149,9 @@ def _notes(e: Estimation) -> Iterator[Text]:
         assumed.append(f"software {e.scenario.sources.rows[MAPPING].name}")
     yield Text.assemble((f"{'ASSUMED':<{WORD}}", "bold"), f"{', '.join(assumed)}: --why lists them")
     used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
-    idle = [f"{used:g} of {places:g} places of the fast domain are used"] if used < places else []
+    layout = e.choices.get("pipeline_layout") if e["pipeline_parallel_degree"] > 1 else None
+    idle = [f"layers by stage {layout}"] if layout else []
+    idle += [f"{used:g} of {places:g} places of the fast domain are used"] if used < places else []
     beyond = e.error_band.beyond if e.error_band else ()
     unknown = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
     told = [*idle, *unknown, *e.notices]
