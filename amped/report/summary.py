@@ -187,15 +187,19 @@ def _advice(e: Estimation) -> Iterator[RenderableType]:
         yield Text(shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), style="dim")
     if e.defaults:
         yield Text("")
-        yield Text("defaults leaned on (change with --set NAME=VALUE)", style="bold")
-        table = Table.grid(padding=(0, 2))
-        if e.uses_kernels:
-            table.add_row(*_kernels(e))
-        for name, formula in e.defaults.items():
-            table.add_row(
-                f"  {name}", human.value(e[name], formula.mark.unit), Text(formula.text["source"], style="dim")
-            )
-        yield table
+        yield assumptions(e)
+
+
+@group()
+def assumptions(e: Estimation) -> Iterator[RenderableType]:
+    """What the numbers assume: the row of kernels, and the values that nobody gave, with their sources."""
+    yield Text("defaults leaned on (change with --set NAME=VALUE)", style="bold")
+    table = Table.grid(padding=(0, 2))
+    if e.uses_kernels:
+        table.add_row(*_kernels(e))
+    for name, formula in e.defaults.items():
+        table.add_row(f"  {name}", human.value(e[name], formula.mark.unit), Text(formula.text["source"], style="dim"))
+    yield table
 
 
 def _kernels(e: Estimation) -> tuple[RenderableType, ...]:

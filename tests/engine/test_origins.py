@@ -56,7 +56,7 @@ def test_the_tree_of_a_step_reaches_every_kind_of_origin_and_tells_nothing_twice
     closed = list(explained("step_time", activation_recomputation="selective", performance_model="amped").walk())
     recomputation = next(part for part in closed if part.name == "recomputation_time")
     assert recomputation.because == "performance_model is amped"
-    assert recomputation.differs.startswith("AMPeD has none")
+    assert recomputation.differs.startswith("AMPeD has no recomputation")
 
 
 def test_a_choice_remembers_why_it_was_taken() -> None:

@@ -47,7 +47,7 @@ def test_repeats_of_a_configuration_share_a_group_and_its_config():
     for m in {r.measurement.id: r.measurement for r in shipped()}.values():
         by_group.setdefault(m.group, []).append(m)
     repeated = [members for members in by_group.values() if len(members) > 1]
-    assert (len(by_group), len(repeated)) == (340, 29)
+    assert (len(by_group), len(repeated)) == (341, 30)
     for members in repeated:
         assert {tuple(sorted(m.row.settings.items(), key=str)) for m in members} == {
             tuple(sorted(members[0].row.settings.items(), key=str))
