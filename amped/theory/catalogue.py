@@ -101,7 +101,7 @@ class Quantity:
 
     @cached_property
     def replaces(self) -> frozenset[str]:
-        """Names whose sources do not count any more if a value is given for this quantity."""
+        """Names that this quantity replaces: if it is given, all other sources of these names are ignored."""
         return frozenset(name for f in self.formulas for name in f.mark.replaces)
 
     @cached_property

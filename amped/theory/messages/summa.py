@@ -211,7 +211,7 @@ def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_d
 
 @quantity("boolean", constrains="tensor_parallel_strategy", choice="tensor_parallel_strategy", value="2d_summa")
 def grids_have_no_experts__2d_summa(number_of_MoE_layers):
-    """SUMMA splits only dense feed-forward networks; the other strategies have experts.
+    """SUMMA splits only dense feed-forward networks; the other tensor-parallel strategies have experts.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -220,7 +220,7 @@ def grids_have_no_experts__2d_summa(number_of_MoE_layers):
 
 @quantity("boolean", constrains="tensor_parallel_strategy")
 def grids_have_no_latent_vectors(latent_projections, activations_on_a_grid):
-    """SUMMA splits only ordinary projections; the other strategies have multi-latent attention.
+    """SUMMA splits only ordinary projections; the other tensor-parallel strategies have multi-latent attention.
 
     Source: arXiv 2410.00273, section 3.
     """

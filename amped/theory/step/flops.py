@@ -35,8 +35,8 @@ def layer_multiply_accumulates(
 def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_layer_passes):
     """The multiply-accumulates of routed experts on one accelerator that only an unequal load of the experts causes.
 
-    They are counted for the forward passes of a step. With a capacity factor, they are the rows of the buffers that no
-    token fills.
+    They are counted for the forward passes of a step. With a capacity factor, the experts spend them on rows of their
+    buffers that no token fills.
 
     Source: arXiv 2006.16668, section 2.2 (expert capacity that no token uses).
     """
