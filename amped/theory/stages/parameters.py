@@ -76,9 +76,10 @@ def model_states(
         + gradient_copy_bytes_per_parameter
         for shard in (gradient_precision / each.gradient_shards for each in parameter_groups)
     ]
+    (shared_weight, expert_weight), (shared_gradient, expert_gradient) = weights, gradients
     return (
-        ModelState("weight", *weights, weight_offload),
-        ModelState("gradient", *gradients, gradient_offload),
+        ModelState("weight", shared_weight, expert_weight, weight_offload),
+        ModelState("gradient", shared_gradient, expert_gradient, gradient_offload),
         ModelState(
             "optimizer_state", s / shared.optimizer_state_shards, s / expert.optimizer_state_shards, optimizer_offload
         ),
