@@ -17,6 +17,7 @@ from amped.cli import options
 VERBS = {
     "estimate": "amped.cli.estimate:estimate",
     "why": "amped.cli.why:why",
+    "whatif": "amped.cli.whatif:whatif",
     "explain": "amped.cli.explain:explain",
     "explore": "amped.cli.explore:explore",
     "merge": "amped.cli.merge:merge",

@@ -1,19 +1,20 @@
 """What nobody gave is chosen; what is given is kept; the answer is one screen."""
 
+import json
+
 import pytest
 
 from amped.base.errors import AmpedError
 from amped.drafting.chooser import CHOSEN, completed
 from amped.drafting.improvements import improvements
 from amped.estimation.estimation import Estimation, estimated
-from tests.helpers.cli import amped, printed
+from tests.helpers.cli import amped, printed, refused
 
 # A first question, and the MFU that a published run of the kind reached, with its source; None where none was found.
 FIRST = {
     "Llama 3 70B on 64 H100": ({"model": "Llama 3 70B", "system": "DGX H100", "number_of_accelerators": 64}, 0.43),  # 2407.21783, table 4
     "Mixtral on 16": ({"model": "Mixtral 8x7B", "system": "DGX H100", "number_of_accelerators": 16}, 0.47),  # 2504.14960, MCore
     "half a server": ({"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 4}, None),
-    "a number of no power": ({"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 24}, None),
     "a network of 2018 on a V100": ({"model": "BERT large", "system": "DGX-1 V100", "number_of_accelerators": 8}, None),
     "images": ({"model": "ViT-22B", "system": "TPU v4 pod", "number_of_accelerators": 64}, 0.549),  # 2302.05442, section 3.2
     "an accelerator alone": ({"model": "Llama 3 8B", "accelerator": "H200 SXM"}, None),
@@ -99,3 +100,14 @@ def test_every_improvement_is_faster_and_fits_as_an_estimate_of_it_says():
         assert again["step_time"] == each.step_time == pytest.approx(e["step_time"] * (1 - each.gain), rel=1e-12)
         assert again["step_time"] < e["step_time"]
     assert "activation_recomputation=selective" in printed("why")
+
+
+def test_what_if_shows_one_change_in_a_dozen_lines_and_keeps_what_was_chosen():
+    asked = ("--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", "8")
+    lines = printed("whatif", *asked, "--set", "activation_recomputation=full").splitlines()
+    assert len(lines) <= 18
+    told = json.loads(printed("whatif", *asked, "--set", "activation_recomputation=full", "--json"))
+    by_name = {each["name"]: each for each in told["inputs"]}
+    assert by_name["activation_recomputation"]["other"] == "full"
+    assert "tensor_parallel_degree" not in by_name
+    assert refused("whatif", *asked)[0] == 2
