@@ -3,43 +3,85 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 from amped.base.errors import AmpedError
 from amped.base.version import __version__
 from amped.cli import options
 
-# Each verb and its place: a function, or an app with verbs of its own. Only the verb that is called is loaded.
-VERBS = {
-    "estimate": "amped.cli.estimate:estimate",
-    "why": "amped.cli.why:why",
-    "whatif": "amped.cli.whatif:whatif",
-    "explain": "amped.cli.explain:explain",
-    "explore": "amped.cli.explore:explore",
-    "merge": "amped.cli.merge:merge",
-    "sensitivity": "amped.cli.sensitivity:sensitivity",
-    "validate": "amped.cli.validate:validate",
-    "calibrate": "amped.cli.calibrate:calibrate",
-    "coefficients": "amped.cli.coefficients:coefficients",
-    "init": "amped.cli.init:init",
-    "recommend": "amped.cli.recommend:recommend",
-    "compare": "amped.cli.compare:compare",
-    "scenario-summary": "amped.cli.scenario_summary:scenario_summary",
-    "mat-dims": "amped.cli.mat_dims:mat_dims",
-    "data-movement": "amped.cli.data_movement:data_movement",
-    "list": "amped.cli.listing:listing",
-    "show": "amped.cli.show:show",
-    "check-tables": "amped.cli.check_tables:check_tables",
-    "parameters": "amped.cli.parameters:parameters",
-    "schema": "amped.cli.schema:schema",
-    "memory": "amped.cli.memory:memory",
-    "layouts": "amped.cli.layouts:layouts",
-    "bench": "amped.cli.bench:bench",
+
+class Verb(NamedTuple):
+    """A verb: where it is (a function, or an app with verbs of its own), and what it does in at most 45 characters."""
+
+    place: str
+    summary: str
+
+
+# The verbs, by what people want of them. Only the verb that is called is loaded.
+GROUPS = {
+    "Ask": {
+        "estimate": Verb("amped.cli.estimate:estimate", "How long, does it fit, where the time goes."),
+        "why": Verb("amped.cli.why:why", "What slows a run down, and what would help."),
+        "whatif": Verb("amped.cli.whatif:whatif", "What one change does."),
+        "explain": Verb("amped.cli.explain:explain", "Where a number comes from."),
+        "compare": Verb("amped.cli.compare:compare", "Two configs side by side."),
+        "sensitivity": Verb("amped.cli.sensitivity:sensitivity", "What a result depends on."),
+        "scenario-summary": Verb("amped.cli.scenario_summary:scenario_summary", "Charts of one or more configs."),
+    },
+    "Search": {
+        "explore": Verb("amped.cli.explore:explore", "Rank every mapping that is possible."),
+        "recommend": Verb("amped.cli.recommend:recommend", "Fewest accelerators for a deadline or budget."),
+        "init": Verb("amped.cli.init:init", "Write a config to start from."),
+        "merge": Verb("amped.cli.merge:merge", "Join the findings of shards of a search."),
+    },
+    "Check": {
+        "validate": Verb("amped.cli.validate:validate", "Compare predictions with measured runs."),
+        "calibrate": Verb("amped.cli.calibrate:calibrate", "Fit coefficients to measured runs or kernels."),
+        "coefficients": Verb("amped.cli.coefficients:coefficients", "List every coefficient and its source."),
+        "check-tables": Verb("amped.cli.check_tables:check_tables", "Find mistakes in lookup tables."),
+    },
+    "Measure": {
+        "bench": Verb("amped.cli.bench:bench", "Time this machine's kernels."),
+        "layouts": Verb("amped.cli.layouts:layouts", "Choose the memory layouts of a layer."),
+        "memory": Verb("amped.cli.memory:memory", "Modules that keep less for backward."),
+        "data-movement": Verb("amped.cli.data_movement:data_movement", "Flop and words of a layer's operators."),
+        "mat-dims": Verb("amped.cli.mat_dims:mat_dims", "Matrix dimensions for DeepFlow."),
+    },
+    "Tables": {
+        "list": Verb("amped.cli.listing:listing", "Models, systems, accelerators, software, ..."),
+        "show": Verb("amped.cli.show:show", "A row with its units, sources and doubts."),
+        "parameters": Verb("amped.cli.parameters:parameters", "Every name that a config may have."),
+        "schema": Verb("amped.cli.schema:schema", "The JSON Schema of a config, for an editor."),
+    },
 }
+VERBS = {name: verb for verbs in GROUPS.values() for name, verb in verbs.items()}
+# What `amped` alone prints.
+QUESTIONS = """How long, does it fit, where does the time go?
+  amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64
+Why is it slow, and what would help?
+  amped why --model "Llama 3 70B" --system "DGX H100" --gpus 64
+Which mapping is best?
+  amped explore --model "Llama 3 8B" --system "DGX H100" --gpus 16 --top 5
+How many accelerators do I need?
+  amped recommend --model "Llama 3 8B" --system "DGX H100" --deadline "30 days"
+What is there?
+  amped list models; amped list systems; amped --help"""
+
+
+class ByGroup(TyperGroup):
+    """The command; its help lists the verbs by group, and needs none of them loaded."""
+
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:
+        """Writes the verbs of each group with their summaries."""
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name, verb.summary) for name, verb in verbs.items()])
 
 
 def _version(wanted: bool) -> None:
@@ -62,6 +104,7 @@ def built(*verbs: str) -> typer.Typer:
     """The command with some of its verbs."""
     made = typer.Typer(
         name="amped",
+        cls=ByGroup,
         epilog="Start with: amped estimate",
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -70,14 +113,21 @@ def built(*verbs: str) -> typer.Typer:
     )
     made.callback()(_top)
     for verb in verbs:
-        place, _, name = VERBS[verb].partition(":")
+        place, _, name = VERBS[verb].place.partition(":")
         module = import_module(place)
         found = getattr(module, name)
         if isinstance(found, typer.Typer):
             made.add_typer(found, name=verb)
         else:
-            made.command(verb, **getattr(module, "COMMAND", {}))(found)
+            made.command(verb, short_help=VERBS[verb].summary, **getattr(module, "COMMAND", {}))(found)
     return made
+
+
+def _needed(words: list[str]) -> Iterable[str]:
+    """The verbs to load: the one that is called; any two where help is all that is asked; else all, to find what was meant."""
+    if words[0] in VERBS:
+        return words[:1]
+    return ("schema", "show") if words[0] in ("-h", "--help") else VERBS
 
 
 def __getattr__(name: str) -> Any:
@@ -89,8 +139,11 @@ def __getattr__(name: str) -> Any:
 def main(*first: str) -> None:
     """Runs the command, or one verb of it with some options first. Exit code 2 with a message is for the user's mistake, 1 for amped's."""
     words = [*first, *sys.argv[1:]]
+    if not words:
+        typer.echo(QUESTIONS)
+        return
     try:
-        built(*(words[:1] if words[:1] and words[0] in VERBS else VERBS))(words)
+        built(*_needed(words))(words)
     except AmpedError as error:
         typer.echo(f"amped: {error}", err=True)
         sys.exit(2)

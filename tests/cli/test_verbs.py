@@ -139,3 +139,20 @@ def test_ampeds_entry_points_take_its_flags(tmp_path, module, flags, told):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert told in done.stdout
     assert len(ROOT.joinpath("amped", "entry_points", f"{module}.py").read_text().splitlines()) <= 6
+
+
+def test_every_verb_is_in_a_group_with_a_short_summary() -> None:
+    from amped.cli.app import GROUPS
+
+    told = {name: verb.summary for verbs in GROUPS.values() for name, verb in verbs.items()}
+    assert told.keys() >= set(VERBS)
+    assert [name for name, summary in told.items() if not 8 < len(summary) <= 45] == []
+    shown = printed("--help")
+    assert [name for name, summary in told.items() if summary not in shown] == []
+
+
+def test_amped_alone_shows_questions_whose_commands_are_commands(tmp_path) -> None:
+    done = subprocess.run([sys.executable, "-m", "amped"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    commands = [line.strip() for line in done.stdout.splitlines() if line.startswith("  amped ")]
+    assert len(commands) == 5
+    assert [command for command in commands if command.split()[1] not in {*VERBS, "list"}] == []
