@@ -112,6 +112,12 @@ SHORT = {
 }
 
 
+# Formats that are a precision and a way to scale it, by the names that recipes have.
+FORMATS: dict[str, dict[str, object]] = {
+    "mxfp8": {"matrix_precision": "fp8", "fp8_scaling": "blocks"}, "nvfp4": {"matrix_precision": "fp4"},
+}  # fmt: skip
+
+
 def with_short_options(reader: Callable[..., Scenario]) -> Callable[..., Scenario]:
     """Gives a reader that takes any keyword the options of `SHORT`, before those about files."""
     signature = inspect.signature(reader, locals={"Options": Any}, eval_str=True)
@@ -155,14 +161,28 @@ def read(
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         told = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(told, "keep one; `amped compare` takes two")
+    rows = {"model": model, "accelerator": accelerator, "system": system, "software": software}
+    return read_scenario(named_config or config, values_of(settings, **rows, **short), lookup_tables, formulas)
+
+
+def values_of(settings: list[str] | None, **own: float | str | None) -> dict[str, object]:
+    """The values and rows by name: those of --set, and those that have an option of their own."""
     given = overrides(settings or [])
-    own = {SHORT[option].name: value for option, value in short.items()}
-    own |= {"model": model, "accelerator": accelerator, "system": system, "software": software}
-    named = {name: value for name, value in own.items() if value is not None}
+    named: dict[str, object] = {}
+    for option, value in own.items():
+        if value is not None:
+            named |= (
+                FORMATS.get(str(value), {}) if option == "precision" and value in FORMATS else {_named(option): value}
+            )
     twice = named.keys() & given.keys()
     if twice:
         raise ConfigError(f"{', '.join(sorted(twice))} is given twice", "by --set and by its own option; keep one")
-    return read_scenario(named_config or config, {**given, **named}, lookup_tables, formulas)
+    return {**given, **named}
+
+
+def _named(option: str) -> str:
+    """The parameter, or the row, that an option gives."""
+    return SHORT[option].name if option in SHORT else option
 
 
 def bundled(**readers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -194,12 +214,14 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 @functools.wraps(read)
 def read_or_choose(**given: Any) -> Scenario:
     """The scenario that the options describe. Where they name rows and no config, the rest is chosen around them."""
-    asked = read(**given).question
-    if given["named_config"] is not None or given["config"] != DEFAULT_CONFIG or not ROWS & asked.overrides.keys():
+    files = ("named_config", "config", "lookup_tables", "formulas", "old_names")
+    values = values_of(**{name: value for name, value in given.items() if name not in files})
+    if given["named_config"] is not None or given["config"] != DEFAULT_CONFIG or not ROWS & values.keys():
         return read(**given)
     from amped.drafting.chooser import completed
 
-    return completed(asked.overrides, asked.lookup_tables, asked.formulas)
+    print_old_names(given["old_names"])
+    return completed(values, given["lookup_tables"], given["formulas"])
 
 
 # Gives a verb the options of `read`; the verb takes the scenario as its argument `asked`.

@@ -19,11 +19,11 @@ from amped.engine.resolve import plan
 from amped.exploration.answer import explored
 from amped.exploration.request import Options
 from amped.tables.table_files import ACCELERATORS, SYSTEMS
-from amped.tables.tables import system_with, user_tables
+from amped.tables.tables import Tables, system_with, user_tables
 from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
 
-# What is taken where nobody names a model, a machine, or how many accelerators there are.
-MODEL, MACHINE, NUMBER = "GPT-3 175B", "DGX H100", 1024
+# What is taken where nobody names a machine, or how many accelerators there are.
+MACHINE, NUMBER = "DGX H100", 1024
 # The tokens of a global batch: arXiv 2005.14165, table 2.1 (GPT-3), and arXiv 2407.21783, section 3.4.1 (Llama 3).
 BATCH_TOKENS = 4_000_000
 # Tokens for each parameter, where the row of the model does not say how many it saw: arXiv 2203.15556, table 3.
@@ -55,7 +55,7 @@ def completed(given: Given, lookup_tables: str | Path | None = None, formulas: A
     Raises:
         AmpedError: with all that is wrong with what is given.
     """
-    own = {aliases().canonical(name): value for name, value in given.items()}
+    own = _machine({aliases().canonical(name): value for name, value in given.items()}, user_tables(lookup_tables))
     chosen: dict[str, object] = {}
     for step in (_rows, _size, _training, _mapping):
         scenario = read_scenario({}, {**own, **chosen}, lookup_tables, formulas)
@@ -76,12 +76,20 @@ def _title(scenario: Scenario) -> str:
     return " on ".join(named)
 
 
+def _machine(own: dict[str, object], tables: Tables) -> dict[str, object]:
+    """What is given, where the name of an accelerator stands for the first system that is built with it."""
+    name = str(own.get("system"))
+    if "system" in own and not tables.has(SYSTEMS, name) and tables.has(ACCELERATORS, name):
+        return own | {"system": system_with(name, tables) or name}
+    return own
+
+
 def _rows(scenario: Scenario) -> Iterator[tuple[str, object]]:
     """The rows that nobody named: a model, a machine, and the software that its maker's users have."""
     rows, tables = scenario.sources.rows, user_tables(scenario.question.lookup_tables)
     part = rows.get(ACCELERATOR)
     if NETWORK not in rows and not GIVEN_NETWORK & scenario.sources.given.keys():
-        yield "model", MODEL
+        yield "model", read_scenario("default").sources.rows[NETWORK].name
     if SYSTEM not in rows:
         machine = (system_with(part.name, tables) if part else None) or MACHINE
         yield "system", machine
