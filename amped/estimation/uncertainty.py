@@ -99,6 +99,7 @@ TIME = Law("step_time", NEAREST, "accelerator", "generation", "no run on {} was 
 MEMORY = Law(
     "memory_per_accelerator_bytes", (("software",), ()), "software", "", "no memory was read with {}", fewest=5
 )
+LAWS = (TIME, MEMORY)
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Law
     beyond = tuple(_beyond(ground, known, law))
     for names in law.classes:
         like = [run for run in known if all(getattr(run.ground, n) == getattr(ground, n) for n in names)]
-        size = conformal_quantile([_size(run) for run in like]) if len(like) >= law.fewest else None
+        size = conformal_quantile([error_size(run) for run in like]) if len(like) >= law.fewest else None
         if size is not None:
             alike = ", ".join(getattr(ground, n) for n in names if getattr(ground, n)) or "all of them"
             least = _widest_of_kin(known, law) if law.least_of_unknown and law.kin not in names else 0.0
@@ -176,7 +177,7 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Law
     return ErrorBand(math.nan, 0, "no validated run", beyond)
 
 
-def _size(run: Validated) -> float:
+def error_size(run: Validated) -> float:
     """The size of an error as a logarithm, so that half and twice are as far off."""
     return abs(math.log(1 + run.error_fraction))
 
@@ -185,7 +186,7 @@ def _widest_of_kin(known: Sequence[Validated], law: Law) -> float:
     """The widest band (as a logarithm) of all kin, as accelerators, that have enough runs for a band of their own."""
     by_name: dict[str, list[float]] = {}
     for run in known:
-        by_name.setdefault(getattr(run.ground, law.kin), []).append(_size(run))
+        by_name.setdefault(getattr(run.ground, law.kin), []).append(error_size(run))
     return max((conformal_quantile(sizes) or 0.0 for sizes in by_name.values()), default=0.0)
 
 
