@@ -140,7 +140,7 @@ def _form(output: Path | None, **asked: bool) -> str:
 
 def _table(rows: Sequence[Residual], view: View) -> RenderableType:
     """The result for people: one screen, or every row, or the errors by group."""
-    from amped.report.screen import screen
+    from amped.report.accuracy_screen import screen
     from amped.report.validating import by_group, validation
     from amped.validation.accuracy import By
 

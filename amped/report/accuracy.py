@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amped.report import rows_formats
-from amped.report.screen import ERRORS
+from amped.report.accuracy_screen import ERRORS
 from amped.report.tables import markdown
 from amped.report.validating import short_errors
 from amped.validation.accuracy import LOW, TRUSTED, accuracy, by_confidence, by_network, of_memory, of_time
