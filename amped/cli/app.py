@@ -84,9 +84,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'amped.cli.app' has no attribute '{name}'")
 
 
-def main(verb: str | None = None) -> None:
-    """Runs the command, or one verb of it. Exit code 2 with a message is for the user's mistake, 1 for amped's."""
-    words = [verb, *sys.argv[1:]] if verb else sys.argv[1:]
+def main(*first: str) -> None:
+    """Runs the command, or one verb of it with some options first. Exit code 2 with a message is for the user's mistake, 1 for amped's."""
+    words = [*first, *sys.argv[1:]]
     try:
         built(*(words[:1] if words[:1] and words[0] in VERBS else VERBS))(words)
     except AmpedError as error:

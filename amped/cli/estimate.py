@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
+from amped.base.errors import ConfigError
 from amped.cli import options
 
 if TYPE_CHECKING:
@@ -37,11 +38,21 @@ TimelineOption = Annotated[
         "with very many passes the first and last micro-batches. FILE must not exist.",
     ),
 ]
+FullOption = Annotated[bool, Option("--full", help="Print every part of the time and of the memory, and all notes.")]
+WhyOption = Annotated[bool, Option("--why", help="Print what the numbers assume: values that nobody gave.")]
+SaveOption = Annotated[bool, Option("--save", help="Write the files that a named config gets: inputs and breakdown.")]
+MustOption = Annotated[
+    str | None, Option("--must", metavar="fit", help="With `fit`: exit code 3 if it does not fit in memory.")
+]
 OldGemm = Annotated[bool, Option("--GEMM", hidden=True)]
 OldGraph = Annotated[bool, Option("--compute_graph", hidden=True)]
 
 
-@options.with_scenario
+# The configs of which no file is written unless the user asks for one: nobody named them.
+UNNAMED = (options.DEFAULT_CONFIG, "config")
+
+
+@options.with_chosen_scenario
 def estimate(
     asked: options.Scenario,
     output_dir: options.OutputOption = None,
@@ -54,33 +65,57 @@ def estimate(
     layers: LayersOption = False,
     stages: StagesOption = False,
     timeline: TimelineOption = None,
+    full: FullOption = False,
+    why: WhyOption = False,
+    save: SaveOption = False,
+    must: MustOption = None,
 ) -> None:
     """Estimate the training time of one configuration, where the time goes, and whether it fits in memory.
 
-    Example: amped estimate --model "Llama 3 70B" --system "DGX H100" --set tensor_parallel_degree=8
+    What nobody gave is chosen: with a model or a system named, the mapping is the fastest that fits.
+
+    Example: amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64
     """
     from amped.estimation.estimation import Estimation, estimated
 
-    options.refuse_existing(timeline, "--timeline")
+    _check(timeline, must)
     result = estimated(asked, Estimation)
     if stages or layers:
         (_show_stages if stages else _show_layers)(result, as_json)
         _write_timeline(result, timeline, as_json)
         return
-    if as_json:
-        options.show_json(_plain(result))
-        options.tell_notices(result.notices)
-    else:
-        from amped.report.summary import summary
-
-        options.show(summary(result))
+    _show(result, as_json, full, why)
     gemm, compute_graph = gemm or gemm_old, compute_graph or compute_graph_old
-    if output_dir or not as_json or gemm or plot:
-        files = [*_texts(result), *(_gemms(result, compute_graph) if gemm else ()), *(_drawn(result) if plot else ())]
-        _write(output_dir or options.DEFAULT_FOLDER, files, quiet=as_json)
+    if output_dir or save or gemm or plot or (asked.label not in UNNAMED and not as_json):
+        _write(output_dir or options.DEFAULT_FOLDER, _files(result, gemm, compute_graph, plot), quiet=as_json)
     _write_timeline(result, timeline, as_json)
     if compute_graph and not gemm:
         options.tell("note: --compute-graph needs --gemm beside it")
+    if must and not result["fits_in_memory"]:
+        raise typer.Exit(NOT_MET)
+
+
+# The exit code of an estimate that is not as --must asks.
+NOT_MET = 3
+
+
+def _check(timeline: Path | None, must: str | None) -> None:
+    """Refuses a file that exists, and a wish that --must does not know."""
+    options.refuse_existing(timeline, "--timeline")
+    if must not in (None, "fit"):
+        raise ConfigError(f"--must {must!r} is no wish", "--must fit: exit code 3 where it does not fit in memory")
+
+
+def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:
+    """Prints the answer on one screen, or all of it; or what it assumes; or as JSON."""
+    if as_json:
+        options.show_json(_plain(result))
+        options.tell_notices(result.notices)
+        return
+    from amped.report.screen import screen
+    from amped.report.summary import assumptions, summary
+
+    options.show(assumptions(result) if why else summary(result) if full else screen(result))
 
 
 def _show_layers(result: Estimation, as_json: bool) -> None:
@@ -144,6 +179,13 @@ def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool) 
     written = options.write(folder, *files)
     if not quiet:
         typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
+
+
+def _files(result: Estimation, gemm: bool, compute_graph: bool, plot: bool) -> Iterator[tuple[str, str | bytes]]:
+    """The files of a run: its texts, and those that are asked for."""
+    yield from _texts(result)
+    yield from _gemms(result, compute_graph) if gemm else ()
+    yield from _drawn(result) if plot else ()
 
 
 def _texts(result: Estimation) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import io
 import json
@@ -29,6 +30,9 @@ else:  # the verb loads the other types when it runs
 PLAIN_WIDTH = 100
 # The texts that --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
 _LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
+
+# The config where none is named, and the rows that make the mapping an open question where one of them is named.
+DEFAULT_CONFIG, ROWS = "default", {"model", "system", "accelerator"}
 
 # The folder for files if the user names none.
 DEFAULT_FOLDER = Path("output_files")
@@ -83,7 +87,7 @@ def printed_name(name: str) -> str:
 
 def read(
     named_config: ConfigArgument = None,
-    config: ConfigOption = "default",
+    config: ConfigOption = DEFAULT_CONFIG,
     settings: SetOption = None,
     model: Annotated[str | None, Option(metavar="ROW", help="Transformer to train (`amped list models`).")] = None,
     accelerator: Annotated[str | None, Option(metavar="ROW", help="Accelerator (`amped list accelerators`).")] = None,
@@ -107,7 +111,7 @@ def read(
     from amped.configuring.scenario import read_scenario
 
     print_old_names(old_names)
-    if named_config is not None and config not in ("default", named_config):
+    if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         told = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(told, "keep one; `amped compare` takes two")
     given = overrides(settings or [])
@@ -149,8 +153,21 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p.replace(kind=p.KEYWORD_ONLY) for p in known.parameters.values()]
 
 
+@functools.wraps(read)
+def read_or_choose(**given: Any) -> Scenario:
+    """The scenario that the options describe. Where they name rows and no config, the rest is chosen around them."""
+    asked = read(**given).question
+    if given["named_config"] is not None or given["config"] != DEFAULT_CONFIG or not ROWS & asked.overrides.keys():
+        return read(**given)
+    from amped.drafting.chooser import completed
+
+    return completed(asked.overrides, asked.lookup_tables, asked.formulas)
+
+
 # Gives a verb the options of `read`; the verb takes the scenario as its argument `asked`.
 with_scenario = bundled(asked=read)
+# The same, for verbs that tell of one configuration: what nobody gave is chosen.
+with_chosen_scenario = bundled(asked=read_or_choose)
 
 
 def overrides(settings: list[str]) -> dict[str, object]:

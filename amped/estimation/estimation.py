@@ -220,7 +220,8 @@ class Estimation:
             told = "unknown: the closed form is not validated"
             return dict.fromkeys((*shares, "shortest_step_time", "longest_step_time", "memory_error_fraction"), told)
         widened = 1 + band.error_fraction
-        return dict.fromkeys(shares, band.error_fraction) | {
+        return {
+            **dict.fromkeys(shares, band.error_fraction),
             "shortest_step_time": self["step_time"] / widened, "longest_step_time": self["step_time"] * widened,
             "number_of_validated_runs": float(band.runs), "validated_class": band.alike,
             "beyond_validated_runs": "; ".join(band.beyond), "memory_error_fraction": memory.error_fraction,

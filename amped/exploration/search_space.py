@@ -63,6 +63,10 @@ SPACES = {
         "activation_function_recomputation": SWITCH, "norm_recomputation": SWITCH,
         "optimizer_offload": SHARES, "activation_offload": SHARES,
     }, False, f"placement (by its order), overlap, schedule, offload of weights, precisions; {SHARED}; {LIMITS}"),
+    "quick": Space(False, 4, 0, False, True,
+        {"activation_recomputation": RECOMPUTATION, "zero_stage": (1.0, 3.0)}, True,
+        f"placement (by its order), overlap, schedule, virtual stages, context degree, offload, precisions; {SHARED}; "
+        "micro-batch above 4"),
     "degrees": Space(True, float("inf"), 0, False, False, {}, False,
         "everything but the degrees of data, tensor and pipeline parallelism, their placement and the micro-batch"),
 }  # fmt: skip

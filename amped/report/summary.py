@@ -18,7 +18,7 @@ from amped.report import human
 from amped.tables.table_files import KERNELS
 
 LONGEST_NOTICE = 240
-GIGA = 1e9
+GIGA, CLOSE = 1e9, ", but it is close"
 # One color for each kind of time; all tables and plots use it.
 COLORS = {"compute": "blue", "recomputation": "cyan", "communication": "yellow", "bubble": "red", "memory": "green"}
 
@@ -162,16 +162,20 @@ def _memory(e: Estimation) -> Iterator[RenderableType]:
 
 
 def _verdict(e: Estimation) -> str:
-    """Whether it fits, how far memory may be off, and whether that is enough to change the verdict."""
+    """Whether it fits, in how much of how much, and whether the margin is enough to change the verdict."""
     need, room = e["memory_per_accelerator_bytes"], e["available_memory_bytes"]
-    error = e.memory_band.error_fraction if e.memory_band else 0.0
-    is_close = need / (1 + error) <= room < need * (1 + error)
-    told = ("fits" if need <= room else "DOES NOT FIT") + (", but it is close" if is_close else "")
-    margin = f" ± {human.digits(need * error / GIGA, 2)}" if e.memory_band else ""
-    reserved = human.value(e["memory_capacity"] - room, "byte")
-    return (
-        f"{told} ({human.digits(need / GIGA)}{margin} of {human.digits(room / GIGA)} GB; {reserved} more is reserved)"
-    )
+    told, (margin, is_close) = "fits" if need <= room else "DOES NOT FIT", memory_margin(e)
+    held = f"{human.digits(need / GIGA)}{margin} of {human.digits(room / GIGA)} GB"
+    return f"{told}{CLOSE if is_close else ''} ({held}; {human.value(e['memory_capacity'] - room, 'byte')} more is reserved)"
+
+
+def memory_margin(e: Estimation) -> tuple[str, bool]:
+    """How far memory may be off, in GB, and whether that is enough to change the verdict; nothing for the closed form."""
+    if e.memory_band is None:
+        return "", False
+    need, error = e["memory_per_accelerator_bytes"], e.memory_band.error_fraction
+    is_close = need / (1 + error) <= e["available_memory_bytes"] < need * (1 + error)
+    return f" ± {human.digits(need * error / GIGA, 2)}", is_close
 
 
 def _host(e: Estimation) -> str:
@@ -201,15 +205,19 @@ def _advice(e: Estimation) -> Iterator[RenderableType]:
         yield Text(shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), style="dim")
     if e.defaults:
         yield Text("")
-        yield Text("defaults leaned on (change with --set NAME=VALUE)", style="bold")
-        table = Table.grid(padding=(0, 2))
-        if e.uses_kernels:
-            table.add_row(*_kernels(e))
-        for name, formula in e.defaults.items():
-            table.add_row(
-                f"  {name}", human.value(e[name], formula.mark.unit), Text(formula.text["source"], style="dim")
-            )
-        yield table
+        yield assumptions(e)
+
+
+@group()
+def assumptions(e: Estimation) -> Iterator[RenderableType]:
+    """What the numbers assume: the row of kernels, and the values that nobody gave, with their sources."""
+    yield Text("defaults leaned on (change with --set NAME=VALUE)", style="bold")
+    table = Table.grid(padding=(0, 2))
+    if e.uses_kernels:
+        table.add_row(*_kernels(e))
+    for name, formula in e.defaults.items():
+        table.add_row(f"  {name}", human.value(e[name], formula.mark.unit), Text(formula.text["source"], style="dim"))
+    yield table
 
 
 def _kernels(e: Estimation) -> tuple[RenderableType, ...]:

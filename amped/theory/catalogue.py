@@ -69,7 +69,7 @@ class Formula:
     def text(self) -> Mapping[str, str]:
         """The parts of the docstring: `summary`, `source` and `differs`, each on one line, and the lines of `equation`.
 
-        An equation stands in indented lines.
+        The lines of an equation are those that are indented.
         """
         lines = (inspect.getdoc(self.function) or "").splitlines()
         equation = [line for line in lines if line.startswith(INDENT)]
@@ -91,17 +91,17 @@ class Quantity:
 
     @cached_property
     def mark(self) -> Mark:
-        """The mark that holds for all alternatives: that of the plain formula, or else of the first alternative."""
+        """The mark that describes the quantity: that of the formula without a variant, or of the first alternative."""
         return next((f for f in self.formulas if not f.variant), self.formulas[0]).mark
 
     @cached_property
     def category(self) -> str | None:
-        """The section of the config that lists the name; None for results."""
+        """The section of the config that lists the name; None for results, which no section lists."""
         return next((f.mark.category for f in self.formulas if f.mark.category), None)
 
     @cached_property
     def replaces(self) -> frozenset[str]:
-        """Names whose sources do not count any more if a value is given for this quantity."""
+        """Names that this quantity replaces: if it is given, all other sources of these names are ignored."""
         return frozenset(name for f in self.formulas for name in f.mark.replaces)
 
     @cached_property
@@ -116,7 +116,7 @@ class Quantity:
 
     @cached_property
     def always(self) -> Formula | None:
-        """The only formula, if it has no condition; most quantities have one."""
+        """The only formula of this quantity, if it has no condition, as for most quantities; else None."""
         only = self.formulas[0] if len(self.formulas) == 1 else None
         return only if only and only.mark.choice is None and frozenset() in only.mark.clauses else None
 
@@ -149,7 +149,11 @@ class Catalogue(Mapping[str, Quantity]):
             raise WiringError(problems)
 
     def __getitem__(self, name: str) -> Quantity:
-        """The quantity of a name. `X__if_dense`, an argument for one kind of layers, belongs to the quantity X."""
+        """The quantity of a name.
+
+        A formula may take an argument such as `X__if_dense`: the quantity X in a network whose layers are all of one
+        kind. The name of this argument gives the quantity X.
+        """
         return self._quantities[name.partition("__")[0]]
 
     def __contains__(self, name: object) -> bool:
@@ -190,9 +194,9 @@ class Catalogue(Mapping[str, Quantity]):
 
 
 def _with_all_choices(formulas: list[Formula]) -> Iterator[Formula]:
-    """The formulas.
+    """The formulas, in which each selector lists all its choices.
 
-    A selector gets as choices also the values that select alternatives, so its page need not list them.
+    A value that selects an alternative becomes a choice of its selector, so that the selector's page need not list it.
     """
     named: dict[str | None, list[str]] = {}
     for formula in formulas:
@@ -252,7 +256,7 @@ def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
 
 
 def _by_todays_names(formula: Formula) -> Formula:
-    """A formula of a user with the current names of quantities; the user may have written former names."""
+    """A user's formula in which former names of quantities are replaced by the current names."""
     now = aliases().former
 
     def named(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -273,7 +277,7 @@ def _title(formula: Formula) -> str:
 
 
 def _tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
-    """Whether both alternatives can apply with equal specificity, and no other alternative is more specific."""
+    """Whether two alternatives can apply with the same number of true conditions, and no other alternative has more."""
     a, b = one.mark, other.mark
     if a.choice and a.choice == b.choice and a.value != b.value:
         return False

@@ -52,7 +52,7 @@ def nonlinear_operation_rate__of_units(
 
 @quantity("count")
 def multiply_accumulate_bit_slices(weight_precision, multiply_accumulate_unit_width):
-    """The number of times that a matrix unit processes a slice of the bits of a weight.
+    """The number of slices into which a matrix unit cuts the bits of a weight; it processes one slice after another.
 
     Source: AMPeD, computation time.
     """
@@ -61,16 +61,18 @@ def multiply_accumulate_bit_slices(weight_precision, multiply_accumulate_unit_wi
 
 @quantity("count")
 def gradient_multiply_accumulate_bit_slices(weight_precision, gradient_precision, multiply_accumulate_unit_width):
-    """The number of times that a matrix unit processes a slice of bits in a gradient product.
+    """The number of slices into which a matrix unit cuts the bits of an operand of a gradient product.
 
-    The wider of weight and gradient counts. Source: AMPeD, backward pass.
+    The operand is the weight or the gradient, whichever has more bits.
+
+    Source: AMPeD, backward pass.
     """
     return np.ceil(np.maximum(weight_precision, gradient_precision) / multiply_accumulate_unit_width)
 
 
 @quantity("count")
 def nonlinear_bit_slices(activation_precision, nonlinear_unit_width):
-    """The number of times that a nonlinear unit processes a slice of the bits of an activation.
+    """The number of slices into which a nonlinear unit cuts the bits of an activation; it processes one after another.
 
     Source: AMPeD, nonlinear operations.
     """
@@ -79,17 +81,17 @@ def nonlinear_bit_slices(activation_precision, nonlinear_unit_width):
 
 @quantity("s", choice="performance_model", value="amped")
 def multiply_accumulate_time__amped(matrix_peak_flop_rate, flops_per_multiply_accumulate, matrix_efficiency):
-    """The time of one multiply-accumulate, C_MAC.
+    """The time of one multiply-accumulate, which AMPeD calls C_MAC.
 
-    Source: AMPeD, computation time. Differs: it uses the datasheet's peak rate of the chosen format instead of clock
-    times units.
+    Source: AMPeD, computation time. Differs: the formula uses the datasheet's peak rate of the chosen number format;
+    AMPeD multiplies the clock by the number of units.
     """
     return flops_per_multiply_accumulate / (matrix_peak_flop_rate * matrix_efficiency)
 
 
 @quantity("s", choice="performance_model", value="amped")
 def nonlinear_operation_time__amped(nonlinear_operation_rate):
-    """The time of one nonlinear operation, C_nonlin. Source: AMPeD, nonlinear operations."""
+    """The time of one nonlinear operation, which AMPeD calls C_nonlin. Source: AMPeD, nonlinear operations."""
     return 1 / nonlinear_operation_rate
 
 
@@ -114,7 +116,9 @@ def activation_function_operations(
     MoE_stage_layers,
     number_of_microbatches_per_minibatch,
 ):
-    """The number of activation functions on one accelerator, in the forward passes of a step: one for each hidden unit.
+    """The number of times that one accelerator computes an activation function in the forward passes of a step.
+
+    Each hidden unit of a feed-forward network computes it once for each token.
 
     Source: AMPeD, nonlinear operations.
     """
@@ -134,7 +138,7 @@ def layer_products(
     MoE_fraction,
     entry_costs,
 ):
-    """The matrix products of a layer; those of attention are in it, whatever kernel computes them.
+    """The matrix products of a layer, with those of attention, whether one fused kernel computes them or several.
 
     Source: AMPeD, computation time.
     """
@@ -163,7 +167,7 @@ def PART_durations__amped(
     gradient_multiply_accumulate_bit_slices,
     flops_per_multiply_accumulate,
 ):
-    """The time of each product of the PART at one rate, whatever its shape. Other operators take no time.
+    """The time of each matrix product of the PART. All products run at the same rate; other operators take no time.
 
     Source: AMPeD, computation time.
     """
@@ -189,11 +193,12 @@ def layer_forward_time__amped(
     nonlinear_operation_time,
     nonlinear_bit_slices,
 ):
-    """The forward time of the layers of a stage in a step, stage_layers · U_f.
+    """The forward time of the layers of a stage in a step: the time of the products and of the nonlinear operations.
 
-    It is the time of the products and of the nonlinear operations:
+        products · C_MAC · (bit slices of a weight) + nonlinear operations · C_nonlin · (bit slices of an activation)
 
-        products · C_MAC · (bit slices) + (nonlinear operations) · C_nonlin · (bit slices)
+    C_MAC and C_nonlin are the times of one multiply-accumulate and of one nonlinear operation. AMPeD calls the forward
+    time of one layer U_f.
 
     Source: AMPeD, computation time.
     """
@@ -226,7 +231,9 @@ def compute_backward_time__amped(
     nonlinear_operation_time,
     nonlinear_bit_slices,
 ):
-    """The time of all input gradients in a step, stage_layers · U_b: as many operations as in the forward passes.
+    """The time to compute the gradients of all activations in a step: as many operations as in the forward passes.
+
+    AMPeD calls this time, for one layer, U_b.
 
     Source: AMPeD, backward pass.
     """
@@ -242,7 +249,9 @@ def weight_update_time__amped(
     multiply_accumulate_time,
     multiply_accumulate_bit_slices,
 ):
-    """The time of all weight gradients in a step, stage_layers · U_w: only products count.
+    """The time to compute the gradients of all weights in a step: as many matrix products as in the forward passes.
+
+    AMPeD calls this time, for one layer, U_w.
 
     Source: AMPeD, weight update.
     """
@@ -266,8 +275,10 @@ def recomputation_time__amped(
 ):
     """The time to recompute activations in a step.
 
-    It is the sum of the recomputed shares of whole layers, of attention cores (scores, softmax and weighted values),
-    and of the other products. Source: arXiv 2205.05198, section 5. Differs: AMPeD has no recomputation.
+    It is the sum of three parts: the recomputed shares of whole layers, of attention cores (scores, softmax and
+    weighted values), and of the products with weights.
+
+    Source: arXiv 2205.05198, section 5. Differs: AMPeD has no recomputation.
     """
     core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices
     core = core + softmax_operations * nonlinear_operation_time * nonlinear_bit_slices
@@ -323,11 +334,13 @@ LINKS = {"intra_node": "inter_accelerator_link", "inter_node": "inter_node_link"
 
 
 def ring_time(c, place, link, steps=1):
-    """The time of a ring inside the node, or of a ring across nodes with the share that the ring inside leaves.
-
-    With `steps` of 0 latency is left out:
+    """The time of a collective that passes shares around a ring: the ring inside the node, or the ring across nodes.
 
         rounds · ((n − 1)/n · volume / sharing / bandwidth + steps · (n − 1) · latency)
+
+    n is the number of accelerators or of nodes in the ring. An all-reduce has 2 rounds, every other collective 1.
+    `sharing` is 1 inside the node; across nodes it is the number of accelerators of the group in a node, each of which
+    sends an equal part. `steps` is 1, or 0 to leave latency out.
 
     Source: Thakur et al., IJHPCA 19(1).
     """
@@ -346,15 +359,17 @@ def rings_time(c, inside, across, steps=1):
 def all_to_all_time(c, inside, across):
     """The time of an all-to-all.
 
-    The share for other nodes leaves over the network cards, then the rest stays inside the node. Source: AMPeD,
-    mixture-of-experts communication.
+    First each accelerator sends the messages for other nodes over the network cards, then the messages for its own node
+    over the links inside the node.
+
+    Source: AMPeD, mixture-of-experts communication.
     """
     near = inside.time((c.intra - 1) / c.group.degree * c.volume, c.intra - 1)
     return near + across.time((c.inter - 1) / c.inter * c.volume * c.crossing, c.inter - 1)
 
 
 def send_time(c, inside, across, steps=1):
-    """The time to send a payload to a neighbor; across nodes, if the group spans several nodes.
+    """The time to send a payload to a neighbor: over links across nodes if the group has several nodes, else inside.
 
     Source: Hockney, 1994 (α–β).
     """
@@ -367,10 +382,11 @@ TIMES = dict.fromkeys(ROUNDS, rings_time) | {"all_to_all": all_to_all_time, "sen
 @family(PLACE=tuple(LINKS), LINK=tuple(LINKS.values()), WHERE=("inside the node", "across nodes"))
 @quantity("s", choice="performance_model", value="amped")
 def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passes, communication_rounds):
-    """The time of tensor-parallel rings WHERE, in a step.
+    """The time of tensor-parallel communication WHERE, in a step.
 
-    The rings across nodes have the share that the rings inside leave. Source: AMPeD, tensor-parallel communication
-    WHERE.
+    The ring inside the node comes first. In the ring across nodes, each accelerator of a node sends an equal part.
+
+    Source: AMPeD, tensor-parallel communication WHERE.
     """
     once = total(c.count * ring_time(c, "PLACE", LINK[0]) for c in tensor_collectives)
     return once * layer_passes * communication_rounds
@@ -391,10 +407,10 @@ def exposed_tensor_communication_time__amped(
 def exposed_pipeline_communication_time__amped(
     pipeline_collectives, inter_accelerator_link, inter_node_link, number_of_microbatches_per_minibatch
 ):
-    """The time in a step to send activations and gradients over one stage boundary.
+    """The time in a step to send activations and gradients from one stage to the next.
 
-    The boundary crosses nodes if the pipeline spans several nodes. Source: AMPeD, pipeline communication. Differs:
-    interleaving sends once for each chunk, which is left out.
+    The messages cross nodes if the pipeline spans several nodes. Source: AMPeD, pipeline communication. Differs: with
+    several chunks of layers on a stage, each chunk would send once; here each micro-batch is sent once.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
     once = total(c.count * send_time(c, inside, across, steps=0) for c in pipeline_collectives)
@@ -418,9 +434,11 @@ def exposed_KIND_communication_time__amped(KIND_collectives, inter_accelerator_l
 
 @quantity("1")
 def gradient_all_reduce_fraction(zero_stage):
-    """The share of an all-reduce that gradients need: half if weights are sharded, which is the reduce-scatter.
+    """The share of an all-reduce that the gradients need: 1, or 1/2 if weights are sharded.
 
-    Source: arXiv 1910.02054, section 7. Differs: stage 2 may scatter gradients for every micro-batch; here once a step.
+    Sharded weights need only a reduce-scatter of the gradients, which is half of an all-reduce. Source: arXiv
+    1910.02054, section 7. Differs: ZeRO stage 2 may scatter gradients for every micro-batch; here they are scattered
+    once a step.
     """
     return np.where(shares("weight", zero_stage), 0.5, 1.0)
 
@@ -450,10 +468,10 @@ def STATE_collectives(
     replica_group,
     expert_replica_group,
 ):
-    """The KINDs of the STATEs of the stage with the most parameters.
+    """The KIND of the STATEs of one stage: the stage with the most parameters.
 
-    One is for the shared parameters, one for the routed experts. Source: arXiv 2104.04473, section 3.3. Differs: the
-    sum of a tied embedding over the first and last stage, and hybrid sharding, are left out.
+    One collective is for the routed experts, and one is for all other parameters. Source: arXiv 2104.04473, section
+    3.3. Differs: the sum of a tied embedding over the first and last stage, and hybrid sharding, are left out.
     """
     shared = non_expert_parameters_per_accelerator * STATE_precision
     experts = expert_parameters_per_accelerator * STATE_precision
@@ -491,7 +509,7 @@ def weight_gathering_time__amped(
 def exposed_data_communication_time__amped(
     intra_node_gradient_communication_time, inter_node_gradient_communication_time, weight_gathering_time
 ):
-    """The data-parallel communication time of a step: the all-reduce of gradients, and the gathers of sharded weights.
+    """The data-parallel communication time of a step: to all-reduce gradients, and to all-gather sharded weights.
 
     Source: AMPeD, gradient all-reduce.
     """
@@ -520,20 +538,26 @@ def pipelined_work_time(
 
 @quantity("s", **ZERO_BUBBLE_H1)
 def bubble_work_time__zero_bubble_h1(pipelined_work_time, compute_forward_time, weight_update_time):
-    """The time of a step whose (p − 1)/(m·v)-fold is the bubble of the schedule ZB-H1: F + B − W.
+    """The work that the bubble of the schedule ZB-H1 is a share of: F + B − W.
 
-    F, B and W are the times of forward passes, input gradients and weight gradients. Weight gradients fill the bubble
-    as far as they can. Source: arXiv 2401.10241, table 2. Differs: if W is longer than F, it fills only F.
+    The bubble is (p − 1)/(m·v) times this work, with p stages, m micro-batches and v chunks of layers on a stage. F, B
+    and W are the times of forward passes, input gradients and weight gradients in a step. Weight gradients fill the
+    bubble as far as they can.
+
+    Source: arXiv 2401.10241, table 2. Differs: if W is longer than F, the weight gradients fill only F.
     """
     return pipelined_work_time - weight_update_time - np.minimum(weight_update_time, compute_forward_time)
 
 
 @quantity("s", **ZERO_BUBBLE_V)
 def bubble_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, weight_update_time):
-    """The time of a step whose (p − 1)/(m·v)-fold is the bubble of the V-shaped schedule: max(B/2, B − W).
+    """The work that the bubble of the V-shaped schedule is a share of: max(B/2, B − W).
 
-    B and W are the times of input gradients and weight gradients. Assumes that B is at least as long as the other
-    passes. Source: arXiv 2405.15362, section 3.
+    The bubble is (p − 1)/(m·v) times this work, with p stages, m micro-batches and v chunks of layers on a stage. B and
+    W are the times of input gradients and weight gradients in a step. Assumes that B is at least as long as the other
+    passes.
+
+    Source: arXiv 2405.15362, section 3.
     """
     input_gradient = pipelined_work_time - weight_update_time - compute_forward_time
     return np.maximum(input_gradient / 2, input_gradient - weight_update_time)
@@ -549,7 +573,7 @@ def pipeline_bubble_time__amped(
 ):
     """The time of a step in which stages wait for the first and the last micro-batches.
 
-    With p stages, m micro-batches in a flush, and v chunks a stage:
+    With p stages, m micro-batches before each flush, and v chunks of layers on a stage:
 
         exposed_bubble_fraction · bubble_work_time · (p − 1) / (m · v)
 

@@ -15,13 +15,13 @@ from amped.theory.records import WEIGHTED, Gemm, Operator, Record
 
 
 class Traffic(NamedTuple):
-    """The work of one call of a kernel. In the tables below it is the work for one entry, if an entry has one byte.
+    """The work of one call of a kernel. The tables of this file give it for one entry of one byte.
 
     Attributes:
         flops: additions, multiplications and comparisons.
-        read, written: bytes that must move.
-        functions: exponentials, roots and quotients that are evaluated.
-        drawn: random numbers.
+        read, written: bytes that the kernel must read and write.
+        functions: exponentials, roots and quotients that the kernel computes.
+        drawn: random numbers that the kernel draws.
     """
 
     flops: Any = 0.0
@@ -37,16 +37,24 @@ class Traffic(NamedTuple):
         return Traffic(*(part * share for part in self))
 
     def of(self, entries: Any, precision: Any, flop: Any = 1.0) -> Traffic:
-        """The work for many entries of `precision` bytes each; an elementary operation counts as `flop` operations."""
+        """The work for a number of entries, with the bytes of all entries.
+
+        Args:
+            entries: the number of entries.
+            precision: the bytes of an entry.
+            flop: the number of operations that an addition, multiplication or comparison counts as.
+        """
         flops = self.flops * flop * entries
         moved = (part * precision * entries if part else 0.0 for part in (self.read, self.written))
         return Traffic(flops, *moved, *(part * entries if part else 0.0 for part in (self.functions, self.drawn)))
 
 
 class Work(NamedTuple):
-    """The work of a kernel in the forward pass and of its gradient, and the bytes that it keeps for the gradient.
+    """The work of a kernel in the forward pass and in the backward pass, and the bytes kept between the passes.
 
-    `forward` or `backward` is None if the kernel does not run in that pass.
+    Attributes:
+        forward, backward: the work in each pass; None if the kernel does not run in that pass.
+        kept: the bytes that the forward pass keeps for the backward pass.
     """
 
     forward: Any = None
@@ -57,7 +65,13 @@ class Work(NamedTuple):
         return Work(*map(add, self, other))
 
     def of(self, entries: Any, precision: Any, flop: Any = 1.0) -> Work:
-        """The work for many entries of `precision` bytes each; an elementary operation counts as `flop` operations."""
+        """The work for a number of entries, with the bytes of all entries.
+
+        Args:
+            entries: the number of entries.
+            precision: the bytes of an entry.
+            flop: the number of operations that an addition, multiplication or comparison counts as.
+        """
         forward, backward = (each.of(entries, precision, flop) for each in (self.forward, self.backward))
         return Work(forward, backward, self.kept * precision * entries)
 
@@ -98,18 +112,21 @@ FUSED_BACKWARD_PRODUCTS = 2.5
 
 
 def fused(*parts: Traffic) -> Traffic:
-    """The work of several kernels fused into one: it reads what the first reads, and writes what the last writes."""
+    """The work of several kernels fused into one.
+
+    The fused kernel reads what the first kernel reads, and writes what the last kernel writes.
+    """
     whole = reduce(add, parts)
     return whole._replace(read=parts[0].read, written=parts[-1].written)
 
 
 @dataclass(frozen=True, slots=True)
 class EntryCosts(Record):
-    """The costs of an entry on an accelerator.
+    """The bytes of an entry of a tensor, and the number of operations that one operation counts as.
 
     Attributes:
         product: operations that one multiply-accumulate counts as.
-        flop: operations that one elementary operation counts as.
+        flop: operations that one addition, multiplication or comparison counts as.
         activation: bytes of an activation.
         operand: bytes of an entry that a product with a weight reads.
         gradient: bytes of an entry of a weight gradient.
@@ -122,7 +139,10 @@ class EntryCosts(Record):
     gradient: Any
 
     def of(self, each: Each, entries: Any, precision: Any = None) -> Each:
-        """The work of a kernel for many entries, in the precision of activations unless another is given."""
+        """The work of a kernel for a number of entries.
+
+        Each entry has the given precision, or that of activations if none is given.
+        """
         return each.of(entries, self.activation if precision is None else precision, self.flop)
 
 
@@ -138,7 +158,11 @@ def operator(
     panels: Any = 1.0,
     after: tuple[str, ...] = (),
 ) -> Operator:
-    """An operator in one pass, with one kernel for each panel; `sides` are m, n, k and batch."""
+    """An operator in one pass, with the given work for each call.
+
+    `sides` are m, n, k and batch of `Operator`. `panels` is the number of parts in which the inner dimension k of a
+    product arrives; one kernel runs for each part. The other arguments are fields of `Operator`.
+    """
     own = (work.flops, work.read, work.written)
     functions, drawn = work.functions, work.drawn
     return Operator(
@@ -157,10 +181,10 @@ def contraction(
 ) -> tuple[Operator, ...]:
     """A matrix product, and the two products that compute the gradients of its operands.
 
-    The product of a weight gradient adds to the gradient that is already there. Products of activations, and the output
-    head, read entries in the precision of activations. Other products may read narrower entries, to which an operator
-    before them casts. Each panel of the inner dimension k passes over the output once more. Source: arXiv 2410.00273,
-    section 3.
+    The product that computes a weight gradient adds the result to the gradient of earlier micro-batches. Products of
+    activations with activations, and the output head, read entries in the precision of activations. Other products may
+    read narrower entries; then another operator casts the entries before. If the inner dimension k arrives in several
+    panels, the output is read and written once for each panel. Source: arXiv 2410.00273, section 3.
     """
     m, n, k, batch, panels = gemm.m, gemm.n, gemm.k, gemm.batch, gemm.panels
     flops = m * n * k * batch * cost.product
@@ -185,7 +209,10 @@ def contraction(
 def streamed(
     name: str, kind: str, rows: Any, width: Any, work: Work, *, count: Any = 1.0, after: tuple[str, ...] = ()
 ) -> tuple[Operator, ...]:
-    """An operator that passes over `rows` of `width` entries in the forward pass, in the backward pass, or in both."""
+    """The operators that read and write `rows` × `width` entries once, in one pass or in both passes.
+
+    `work` tells in which passes: its `forward` or `backward` may be None.
+    """
     passes = (("forward", work.forward, work.kept), ("input_gradient", work.backward, 0.0))
     return tuple(
         operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=kept, count=count, after=after)
@@ -210,10 +237,15 @@ class ActivationPolicy(Record):
 
 
 def activation_work(up: Gemm, entries: Any, cost: EntryCosts, policy: ActivationPolicy, bias: Any = 0.0) -> Work:
-    """The work of an activation function with its gate; with a `bias` its gradient reads the inputs once more.
+    """The work of an activation function, with its gate if it has one.
 
-    A function that works in place keeps a mask. If its output is computed again, the backward pass also does the work
-    of the forward pass.
+    Args:
+        up: the product that computes the inputs of the function.
+        entries: the number of outputs.
+        cost: the costs of an entry.
+        policy: what the function keeps. A function that works in place writes a mask, which the backward pass reads. If
+            the output is computed again, the backward pass also does the work of the forward pass.
+        bias: 1 if the backward pass reads the inputs once more for the gradient of a bias, else 0.
     """
     inputs, output, mask = up.m * up.n * up.batch * cost.activation, entries * cost.activation, entries * policy.mask
     function = cost.of(ACTIVATION.forward, entries)._replace(read=inputs)

@@ -16,8 +16,8 @@ class Parallelism:
 
     Attributes:
         name: the name in its quantities: `NAME_parallel_degree`, `exposed_NAME_communication_time`, ….
-        place: its place in a written mapping. None if its groups lie inside the groups of the others, so that its
-            degree is not a factor of the number of accelerators.
+        place: the position of its degree in a written mapping. None if its groups use the accelerators of other
+            parallelisms, so that its degree is not a factor of the number of accelerators.
     """
 
     name: str
@@ -59,7 +59,10 @@ SHARDINGS = (
 
 
 def shares(state: str, zero_stage: Any) -> Any:
-    """Whether the replicas shard a kind of state at the given ZeRO stages. Source: arXiv 1910.02054, section 5."""
+    """Whether replicas at the given ZeRO stages shard a kind of state: optimizer_state, gradient or weight.
+
+    Source: arXiv 1910.02054, section 5.
+    """
     flags = [getattr(sharding, state) for sharding in SHARDINGS]
     return np.take(flags, np.asarray(zero_stage).astype(np.int64), mode="clip")
 
@@ -70,7 +73,10 @@ MOST_PLACES = 65_536
 
 @lru_cache(maxsize=4096)
 def divisors(number: int, most: int | None = None) -> tuple[int, ...]:
-    """The divisors of a number in ascending order; above `most` only the number itself. Source: definition."""
+    """The divisors of a number in ascending order, without those above `most`; the number itself is always in the list.
+
+    Source: definition.
+    """
     most = number if most is None else most
     small = [d for d in range(1, min(isqrt(number), most) + 1) if number % d == 0]
     large = [number // d for d in reversed(small) if number // d <= most]
@@ -78,10 +84,12 @@ def divisors(number: int, most: int | None = None) -> tuple[int, ...]:
 
 
 def largest_divisor(degree: Any, places: Any) -> Any:
-    """The largest divisor of a degree that is at most the number of places; one if there is no place.
+    """The largest divisor of a degree that is at most the number of places; 1 if there is no place.
 
-    The code puts the divisors of all degrees into one sorted list and searches each pair there. A degree that is not a
-    whole number breaks a rule elsewhere; here its only divisor is one. Source: definition.
+    The code puts the divisors of all degrees into one sorted list, in which it searches each pair of degree and places.
+    Another rule refuses a degree that is not a whole number; here the only divisor of such a degree is 1.
+
+    Source: definition.
     """
     degree, places = np.broadcast_arrays(degree, np.maximum(places, 1.0))
     if not degree.size:

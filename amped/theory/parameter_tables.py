@@ -43,7 +43,7 @@ def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
 
 
 def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The rows for which a row stands: itself, or the members of its family."""
+    """The rows for which a row of a table stands: the row itself, or all members of its family."""
     words = row.get("family", {})
     for values in zip(*words.values(), strict=True) if words else [()]:
         text = json.dumps([name, row])
@@ -83,7 +83,7 @@ def _taking(name: str) -> Callable[..., Any]:
 
 
 def _document(row: Mapping[str, Any]) -> str:
-    """The docstring for a row; the lines of a list are joined."""
+    """The docstring for a row of a table. A text may be a list of lines, which are joined."""
     texts = {key: " ".join(row[key]) if isinstance(row[key], list) else row[key] for key in DOCUMENT if key in row}
     differs = f"\n\nDiffers: {texts['differs']}" if "differs" in row else ""
     return f"{texts['meaning']}\n\nSource: {texts['source']}{differs}"

@@ -22,7 +22,7 @@ Order = list[Pass]
 
 
 class Pipe(NamedTuple):
-    """The size of a schedule: pipeline stages, micro-batches, and chunks of layers per stage."""
+    """The size of a pipeline: the number of its stages, of its micro-batches, and of chunks of layers on each stage."""
 
     stages: int
     microbatches: int

@@ -68,7 +68,10 @@ class Mark:
 
     @cached_property
     def clauses(self) -> tuple[frozenset[str], ...]:
-        """The sets of given names, each of which makes this alternative apply; the largest one that applies counts."""
+        """The sets of names that make this alternative apply: one set is enough if all its names are given.
+
+        If several sets apply, the largest one tells how specific the alternative is.
+        """
         least = [frozenset(self.when_given) | {name} for name in self.when_any_given] or [frozenset(self.when_given)]
         extras = [set(c) for n in range(len(self.even_with) + 1) for c in combinations(self.even_with, n)]
         return tuple(dict.fromkeys(clause | extra for clause in least for extra in extras))
@@ -80,12 +83,12 @@ def quantity(unit: str, **details: Any) -> Callable[[Function], Function]:
 
 
 def parameter(unit: str, **details: Any) -> Callable[[Function], Function]:
-    """Marks a leaf: a function without arguments that returns its default (None: a value must be given)."""
+    """Marks a leaf: a function without arguments that returns the default value, or None if users must give one."""
     return marked(Mark("parameter", unit, **details))
 
 
 def selector(*choices: str, **details: Any) -> Callable[[Function], Function]:
-    """Marks a leaf whose value is one of `choices`: a parameter that selects formulas and is no argument of any."""
+    """Marks a leaf whose value is one of `choices`. The value selects formulas; no formula takes it as an argument."""
     return marked(Mark("parameter", "choice", choices=choices, **details))
 
 
@@ -95,10 +98,11 @@ def records(**details: Any) -> Callable[[Function], Function]:
 
 
 def family(**words: tuple[str, ...]) -> Callable[[Function], Function]:
-    """Declares that a formula is written once for several similar formulas.
+    """Declares that one function stands for several similar formulas.
 
-    A word in capitals stands for the members, one after another, in the name, arguments, mark, texts and docstring of
-    the formula. Several words change together. `members_of` makes the formulas:
+    Words in capitals are placeholders. In the name, arguments, mark, texts and docstring of the function, each word is
+    replaced by its first member for the first formula, by its second member for the second formula, and so on.
+    `members_of` makes the formulas:
 
         @family(KIND=("tensor", "data"))
         @quantity("count", replaces=("KIND_parallel_degree",))
@@ -121,7 +125,7 @@ def members_of(function: Any) -> list[Any]:
 
 
 def _member(function: Any, words: dict[str, str]) -> Any:
-    """One formula of a family."""
+    """One formula of a family: the function with all its placeholder words replaced."""
 
     def named(text: Any) -> Any:
         for word, value in words.items() if isinstance(text, str) else ():
@@ -144,13 +148,13 @@ def _member(function: Any, words: dict[str, str]) -> Any:
 
 
 def mark_of(function: object) -> Mark | None:
-    """The mark of a function, or None."""
+    """The `Mark` of a function, or None if the function has no mark."""
     mark = getattr(function, "__amped_mark__", None)
     return mark if isinstance(mark, Mark) else None
 
 
 def marked(mark: Mark) -> Callable[[Function], Function]:
-    """Puts a mark on a function."""
+    """A decorator that attaches a `Mark` to a function."""
 
     def decorate(function: Function) -> Function:
         function.__amped_mark__ = mark  # type: ignore[attr-defined]

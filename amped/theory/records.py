@@ -21,21 +21,21 @@ STRUCTURE = (str, bool, Mapping, FunctionType)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row of named arrays, or of records of arrays."""
+    """A record of named values: arrays, or other records of arrays."""
 
     name: str
 
     def named(self, name: str) -> Self:
-        """This record under another name."""
+        """A copy of this record with another name."""
         return replace(self, name=name)
 
     def mapped(self, function: Callable[[Any], Any]) -> Self:
-        """This record with `function` applied to each array."""
+        """A copy of this record in which `function` is applied to each array."""
         return type(self)(*(_mapped(getattr(self, field.name), function) for field in fields(self)))
 
 
 def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """A field of a record with `function` applied to its arrays, also inside records and tuples."""
+    """The value of a field with `function` applied to its arrays, also inside records and tuples."""
     if isinstance(value, Record):
         return value.mapped(function)
     if isinstance(value, tuple):
@@ -45,10 +45,12 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Gemm(Record):
-    """`batch` products of an m × k matrix with a k × n matrix.
+    """A matrix product: `batch` times an m × k matrix with a k × n matrix.
 
-    A layer calls them `count` times on average. If the inner dimension k arrives in `panels`, the product of each panel
-    is added to the output before the next panel.
+    Attributes:
+        count: the number of calls in a layer, on average over the layers.
+        panels: the number of parts in which the inner dimension k arrives. The product of each part is added to the
+            output before the next part arrives.
     """
 
     m: Any
@@ -60,13 +62,13 @@ class Gemm(Record):
 
     @property
     def multiply_accumulates(self) -> Any:
-        """The number of multiply-accumulates of all calls in a layer."""
+        """The number of multiply-accumulates of all calls of this product in a layer."""
         return self.m * self.n * self.k * self.batch * self.count
 
 
 @dataclass(frozen=True, slots=True)
 class Group(Record):
-    """Accelerators that communicate with one another: `intra` of them inside each of `inter` fast domains ("nodes")."""
+    """Accelerators that communicate with one another: `intra` accelerators in each of `inter` nodes (fast domains)."""
 
     intra: Any
     inter: Any
@@ -79,15 +81,15 @@ class Group(Record):
 
 @dataclass(frozen=True, slots=True)
 class Collective(Record):
-    """A communication of `volume` bytes in a group, called `count` times.
+    """A communication in a group of accelerators, called `count` times.
 
     Attributes:
-        volume: the whole payload that an accelerator holds before the collective, or after it. What crosses a link
-            follows from `kind`.
-        crossing: for an all-to-all, what crosses nodes, as a share of what would cross if each accelerator there got a
-            copy of its own.
-        forwarded: for an all-to-all, 1 if messages from other nodes also pass over the links inside the node.
-        after: the nodes of the forward pass for which it waits, as in `Operator`.
+        volume: the bytes of the whole payload that an accelerator holds before or after the call. The equation of each
+            `kind` tells how many of them cross a link.
+        crossing: for an all-to-all: the bytes that cross nodes, divided by the bytes that would cross if every
+            accelerator on another node received its own copy.
+        forwarded: for an all-to-all: 1 if messages from other nodes also pass over the links inside the node, else 0.
+        after: the operators and collectives of the forward pass for which this one waits, as in `Operator`.
     """
 
     kind: str
@@ -109,7 +111,7 @@ class Collective(Record):
         return self.group.inter
 
     def of(self, group: Group, volume: Any) -> Collective:
-        """This collective in another group and with another payload."""
+        """A copy of this collective with another group and another payload."""
         return replace(self, group=group, volume=volume)
 
 
@@ -125,17 +127,17 @@ class Operator(Record):
         phase: forward, input_gradient, weight_gradient or update.
         m, n, k, batch: a contraction is `batch` products of m × k with k × n; other operators work on `m` rows of `n`
             entries.
-        read, written: bytes that must move.
-        stash: bytes kept for the backward pass.
-        kernels: the number of kernel launches of a call.
-        count: the number of calls in a layer, on average.
+        read, written: bytes that a call must read and write.
+        stash: bytes that a call keeps for the backward pass.
+        kernels: the number of kernels that the host launches for a call.
+        count: the number of calls in a layer, on average over the layers.
         panels: the number of parts in which the inner dimension k of a product arrives.
         width: the width of a head of a fused attention.
         dropped: 1 if a fused attention has dropout, else 0.
-        functions: exponentials, roots and quotients that a call evaluates.
+        functions: exponentials, roots and quotients that a call computes.
         drawn: random numbers that a call draws.
-        after: the nodes of the forward pass for which it waits: operators by name, collectives by name and kind. If a
-            network does not have such a node, the operator waits for what that node would wait for.
+        after: what the operator waits for in the forward pass: names of operators, and of collectives with their kinds.
+            If a network does not have one of them, the operator waits for what that one would wait for.
     """
 
     kind: str
@@ -159,22 +161,29 @@ class Operator(Record):
 
     @property
     def bytes(self) -> Any:
-        """The bytes that must move in one call: those read and those written."""
+        """The bytes that one call must read and write."""
         return self.read + self.written
 
     def again(self, share: Any) -> Operator:
-        """This operator once more in the backward pass, for a share of its calls; it keeps nothing more."""
+        """This operator in the backward pass, for a share of its calls, to recompute its output; it keeps nothing."""
         name = f"{self.name}_again"
         return replace(self, name=name, phase="input_gradient", stash=0.0 * self.stash, count=self.count * share)
 
     def with_heads(self, width: Any, dropped: Any) -> Operator:
-        """This attention with heads of another width, and with or without dropout."""
+        """A copy of this fused attention with another width of its heads, and with or without dropout."""
         return replace(self, width=width, dropped=dropped)
 
 
 @dataclass(frozen=True, slots=True)
 class Duration(Record):
-    """The time of one call of an operator, with `kernels` launches, and with `count` calls in a layer on average."""
+    """The time of one call of an operator or a collective.
+
+    Attributes:
+        kind, phase: as in `Operator`; the phase of a collective is `communication`.
+        time: the seconds of one call.
+        kernels: the number of kernels that the host launches for a call.
+        count: the number of calls in a layer, on average over the layers.
+    """
 
     kind: str
     phase: str
@@ -183,7 +192,7 @@ class Duration(Record):
     count: Any
 
     def recorded(self) -> Duration:
-        """This operator in a recorded graph (CUDA graph); the host launches none of its kernels."""
+        """This operator as a part of a CUDA graph, for which the host launches no kernels."""
         return replace(self, kernels=0 * self.kernels)
 
 
@@ -201,20 +210,22 @@ REDUCING = ("normalization", "loss")
 
 @dataclass(frozen=True, slots=True)
 class Tiles(Record):
-    """What matrix products lose because of their shape.
+    """The coefficients that tell how much slower matrix products are because of their shape.
 
     Attributes:
-        medium, small, smallest: the efficiency of smaller tiles, relative to the largest.
-        quantization: the share that is really lost of the idle time of partly filled tiles and waves.
+        medium, small, smallest: the efficiencies of smaller tiles as shares of the efficiency of the largest tile.
+        quantization: the share of the idle time in partly filled tiles and waves that is really lost.
         cores: the number of cores that share the tiles of a product.
-        ramp_depth: the part of k lost to fill the pipeline.
-        ramp_rows: the additional rows m for edges and packing, if tiles and waves are not counted.
+        ramp_depth: the number by which the inner dimension k counts as larger, because the first loads of a tile have
+            nothing to overlap.
+        ramp_rows: the number of rows by which m counts as larger, for edges and packing; used if tiles and waves are
+            not counted.
         load_time: seconds in which a core gets one byte from the cache.
-        latency: seconds of a tile besides its work.
-        split_time: seconds to add up the parts of a product whose k is split.
-        exposed_store: the share of storing a product that nothing hides.
-        throttled: the share by which products are slower that take far longer than `throttling_time`.
-        throttling_time: seconds.
+        latency: seconds that a tile takes besides its work.
+        split_time: seconds to add up the parts of a product whose inner dimension k is split.
+        exposed_store: the share of the time to store a product that does not overlap the multiplications.
+        throttled: the share by which very long products are slower, because of the power limit.
+        throttling_time: the seconds at which a product has half of this loss.
     """
 
     medium: Any
@@ -237,14 +248,16 @@ class Products(Record):
     """How fast an accelerator multiplies matrices.
 
     Attributes:
-        matrix_time, grouped_time, batched_time: seconds of a multiply-accumulate in the largest products: with one
-            weight, with one weight for each group of rows, and of activations.
+        matrix_time: seconds of a multiply-accumulate in the largest products with one weight.
+        grouped_time: seconds of a multiply-accumulate in the largest products with one weight for each group of rows.
+        batched_time: seconds of a multiply-accumulate in the largest products of activations with activations.
         grouped_gradient_time: seconds of a multiply-accumulate in a weight gradient of a grouped product.
-        tiles: what smaller products lose.
+        tiles: how much slower products are because of their shape.
         cached: bytes of a product that caches keep.
-        exposed: the share of its other bytes that its computation does not hide.
+        exposed: the share of the time for bytes beyond `cached` that does not overlap the multiplications.
         group_overhead: fixed seconds of each group of a grouped product.
-        operand, activation: bytes of an entry that products with weights read, and that products of activations read.
+        operand: bytes of an entry that products with weights read.
+        activation: bytes of an entry that products of activations read.
     """
 
     matrix_time: Any
@@ -265,9 +278,10 @@ class FusedAttention(Record):
 
     Attributes:
         forward_rate, backward_rate: flop/s over long sequences.
-        ramp_length, ramp_width: the sequence length, and the width of a head, that are lost to fill the pipeline.
+        ramp_length: the sequence length at which a kernel reaches half of its rate over long sequences.
+        ramp_width: the width of a head at which the exponentials take as long as the products.
         dropout_fraction: the rate of an attention with dropout as a share of the rate without dropout.
-        softmax_time: seconds for each score that products do not hide.
+        softmax_time: seconds of the softmax of each score that do not overlap the products.
         waiting_rows: rows of queries that the cores could process while they wait for the last block.
     """
 
@@ -282,17 +296,17 @@ class FusedAttention(Record):
 
 @dataclass(frozen=True, slots=True)
 class Streams(Record):
-    """How fast an accelerator moves data, and processes them on the way.
+    """How fast an accelerator moves data, and how fast it processes them on the way.
 
     Attributes:
         bandwidth: byte/s that large kernels reach.
         normalization: the bandwidth of kernels that reduce rows, as a share of `bandwidth`.
         traffic_factor: the bytes that norms and element-wise operators move, as a multiple of the bytes of fused
             kernels.
-        ramp: bytes lost until a kernel reaches the bandwidth.
+        ramp: the bytes by which the traffic of a kernel counts as more than it is, because small kernels are slower.
         vector_rate: flop/s of kernels that multiply no matrices.
-        function_time, drawing_time: seconds of an exponential, root or quotient, and of a random number; 0 if special
-            units keep pace with memory.
+        function_time: seconds of an exponential, a root or a quotient; 0 if special units are as fast as memory.
+        drawing_time: seconds of a random number; 0 if special units are as fast as memory.
     """
 
     bandwidth: Any
@@ -306,9 +320,10 @@ class Streams(Record):
 
 @dataclass(frozen=True, slots=True)
 class Kernels(Record):
-    """How fast an accelerator runs its kernels: the rates that large kernels sustain, and what others lose.
+    """How fast an accelerator runs its kernels.
 
     Attributes:
+        products, attention, streams: the coefficients of matrix products, of fused attention, and of all other kernels.
         overhead: seconds between two kernels on the device.
         launch_time: seconds in which the host launches a kernel.
     """
@@ -321,12 +336,15 @@ class Kernels(Record):
 
 
 def total(values: Iterable[Any]) -> Any:
-    """The sum, added from left to right, so that an array gives bit for bit what its elements give alone."""
+    """The sum of values, added from left to right.
+
+    With this order an array gives bit for bit the sums that its elements give alone.
+    """
     return reduce(add, values)
 
 
 def latest(times: Iterable[Any]) -> Any:
-    """The latest of several times, element by element."""
+    """The largest of several times, element by element."""
     return reduce(np.maximum, times)
 
 
@@ -340,15 +358,18 @@ NEVER = 1e300
 
 
 def fastest(*ways: tuple[Any, Any]) -> Any:
-    """The least time of several ways, given as pairs (allowed, time); at least one way must be allowed."""
+    """The least time of several ways to do the same thing, element by element.
+
+    A way is a pair (allowed, time); only allowed ways count, and at least one must be allowed.
+    """
     return reduce(np.minimum, (time * np.where(allowed, 1.0, NEVER) for allowed, time in ways))
 
 
 def of_phase(phase: str, durations: Iterable[Duration]) -> Any:
-    """The time of all calls in one pass; zero if there are none."""
+    """The time of all calls of the operators of one phase; zero if there are no such operators."""
     return total([0.0, *(d.time * d.count for d in durations if d.phase == phase)])
 
 
 def stash_of(operators: Iterable[Operator]) -> Any:
-    """The bytes that operators keep for the backward pass."""
+    """The bytes that all calls of forward operators keep for the backward pass."""
     return total([0.0, *(o.stash * o.count for o in operators if o.phase == "forward")])

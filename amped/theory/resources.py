@@ -22,11 +22,11 @@ import numpy as np
 
 
 def beside(message, window, share=1.0):
-    """The seconds of a message that run in a window, times the share of the work that may overlap.
-
-    That is:
+    """The seconds of a message that run at the same time as other work.
 
         share · max(min(message, window), 0)
+
+    `window` are the seconds of the other work, and `share` is the share of the message and the work that may overlap.
 
     Source: definition; a resource serves one user at a time.
     """
@@ -34,10 +34,11 @@ def beside(message, window, share=1.0):
 
 
 def waited(queue, idle):
-    """The seconds that messages in the queue of kernels add to a pass.
+    """The seconds by which messages lengthen a pass, if they use the queue of kernels.
 
-    The accelerator waits for the host for `idle` seconds, which can hide messages.
+    `queue` are the seconds of the messages. The accelerator waits `idle` seconds for the host in any case; messages
+    that run then lengthen nothing.
 
-    The pass takes max(kernels + queue, host), and without the messages max(kernels, host). Source: definition.
+    Source: definition.
     """
     return np.maximum(queue - idle, 0)

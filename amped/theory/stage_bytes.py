@@ -9,9 +9,10 @@ from amped.theory.stages.parameters import stage_parameters
 
 
 def bytes_with(values: Mapping[str, Any], place: int, kind: int | None) -> float:
-    """The bytes of a stage with its embedding and output head, and with one layer of a kind, or no layer.
+    """The bytes of a stage that has one layer of the given kind, or no layer if the kind is None.
 
-    They come from the formulas for all stages.
+    The stage keeps its embedding and its output head, if it has them. `values` are the values of an estimate, and
+    `place` is the index of the stage.
     """
     stage = values["pipeline_stages"][place]
     layers = tuple(1.0 * (each == kind) for each in range(len(stage.kinds)))

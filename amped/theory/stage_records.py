@@ -11,21 +11,23 @@ from amped.theory.records import Record, total
 
 @dataclass(frozen=True, slots=True)
 class Share(Record):
-    """What a layout lists for one pipeline stage: for each of its chunks, the number of layers of each kind.
+    """What a layout lists for one pipeline stage.
 
-    The last kind are multi-token prediction modules, which `layers` does not count.
+    Attributes:
+        chunks: for each chunk of layers of the stage, the number of layers of each kind. The last kind is a module of
+            multi-token prediction.
     """
 
     chunks: tuple[tuple[Any, ...], ...]
 
     @property
     def kinds(self) -> tuple[Any, ...]:
-        """The number of layers of each kind in all chunks."""
+        """The number of layers of each kind in all chunks together."""
         return tuple(total(chunk[kind] for chunk in self.chunks) for kind in range(len(self.chunks[0])))
 
     @property
     def layers(self) -> Any:
-        """The number of layers of the network in all chunks, without multi-token prediction."""
+        """The number of layers in all chunks together, without the modules of multi-token prediction."""
         return total(self.kinds[:-1])
 
 
@@ -35,14 +37,20 @@ YES, NO = "yes", "no"
 
 @dataclass(frozen=True, slots=True)
 class Ends(Record):
-    """Whether a pipeline stage has the embedding, and whether it has the output head: YES or NO for each."""
+    """Whether a stage has the embedding and the output head, each YES or NO."""
 
     embedding: str
     output_head: str
 
 
 def ends_of(place: int, last: int, ends: Sequence[Ends]) -> tuple[str, str]:
-    """Whether the stage at `place` has the embedding, and whether it has the output head; the last is at `last`."""
+    """Whether a stage has the embedding, and whether it has the output head, each YES or NO.
+
+    Args:
+        place: the index of the stage.
+        last: the index of the last stage.
+        ends: what the first stage has, and what the last stage has.
+    """
     own = [end for end, at in zip(ends, (0, last), strict=True) if at == place]
     return (
         YES if any(end.embedding == YES for end in own) else NO,
@@ -52,12 +60,13 @@ def ends_of(place: int, last: int, ends: Sequence[Ends]) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Stage(Record):
-    """A pipeline stage that represents all stages like it. Of several, it is the last one.
+    """A pipeline stage, which represents all stages that are equal to it. It has the place of the last of these stages.
 
     Attributes:
-        layers: the number of layers of the stage, of all kinds.
-        kinds, kinds_before, kinds_after: the number of layers of each kind on the stage, and on all stages before and
-            after it.
+        layers: the number of layers of the stage, of all kinds together.
+        kinds: the number of layers of each kind on the stage.
+        kinds_before, kinds_after: the number of layers of each kind on all stages before it, and on all stages after
+            it.
         index, stages_after: the number of stages before it, and after it.
         most_stages_after: the number of stages after the first of the stages that it represents.
         has_embedding, has_output_head: whether it has the embedding and the output head: YES, NO, or an array of 1 and
@@ -76,24 +85,24 @@ class Stage(Record):
 
 
 def had(has: Any, value: Any) -> Any:
-    """The value of the embedding or output head on a stage that has it; zero on a stage that does not."""
+    """The value of the embedding or of the output head if the stage has it, else zero."""
     return {YES: value, NO: 0.0}[has] if isinstance(has, str) else has * value
 
 
 def lacked(has: Any, value: Any) -> Any:
-    """The value of the embedding or output head on all other stages: zero if the stage has it, else the whole value."""
+    """The value of the embedding or of the output head if another stage has it, else zero."""
     return {YES: 0.0, NO: value}[has] if isinstance(has, str) else (1 - has) * value
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterGroup(Record):
-    """Parameters that are split and sharded alike: the shared parameters, or those of the routed experts.
+    """Parameters that are split and sharded in the same way: the routed experts, or all other parameters.
 
     Attributes:
-        per_layer: the parameters of a layer, averaged over the layers.
-        split_degree: the number of shares into which model parallelism splits them.
-        weight_shards, gradient_shards, optimizer_state_shards: the number of shares into which ZeRO splits the states
-            of an accelerator.
+        per_layer: the number of parameters of a layer, averaged over the layers.
+        split_degree: the number of shares into which model parallelism splits the parameters.
+        weight_shards, gradient_shards, optimizer_state_shards: the number of shares into which ZeRO splits each state
+            of the parameters of an accelerator.
     """
 
     per_layer: Any
@@ -105,7 +114,12 @@ class ParameterGroup(Record):
 
 @dataclass(frozen=True, slots=True)
 class Parameters(Record):
-    """The parameters on one accelerator of a stage before ZeRO: the shared ones, and those of routed experts."""
+    """The number of parameters on one accelerator of a stage, before ZeRO shards them.
+
+    Attributes:
+        shared: all parameters except routed experts.
+        expert: the parameters of routed experts.
+    """
 
     shared: Any
     expert: Any
@@ -113,12 +127,12 @@ class Parameters(Record):
 
 @dataclass(frozen=True, slots=True)
 class ModelState(Record):
-    """What is kept for each parameter: a weight, a gradient or an optimizer_state.
+    """The bytes that are kept for each parameter: of its weight, its gradient, or its optimizer states.
 
     Attributes:
-        shared, expert: the bytes in the shard of one accelerator for a shared parameter, and for one of a routed
-            expert.
-        offload: the share of these bytes that lies on the host.
+        shared: the bytes in the shard of one accelerator, for each parameter that is not in a routed expert.
+        expert: the bytes in the shard of one accelerator, for each parameter of a routed expert.
+        offload: the share of these bytes that the host keeps.
     """
 
     shared: Any
@@ -126,19 +140,19 @@ class ModelState(Record):
     offload: Any
 
     def of(self, shared: Any, expert: Any) -> Any:
-        """The bytes for the parameters of an accelerator, on the accelerator and on the host."""
+        """The bytes of this state for the given numbers of parameters, on the accelerator and on the host together."""
         return shared * self.shared + expert * self.expert
 
 
 @dataclass(frozen=True, slots=True)
 class InFlight(Record):
-    """The number of micro-batches whose activations a stage holds at once.
+    """The numbers of micro-batches whose activations a stage holds at the same time.
 
     Attributes:
-        layers: for the activations of its layers.
-        embedding: for the activations of the embedding.
-        embedding_beside_head: for the activations of the embedding, while those of the output head are held too.
-        output_head: for the activations of the output head.
+        layers: the number for the activations of the layers.
+        embedding: the number for the activations of the embedding.
+        embedding_beside_head: the number for the embedding, at the time when the output head also holds activations.
+        output_head: the number for the activations of the output head.
     """
 
     layers: Any
@@ -149,26 +163,29 @@ class InFlight(Record):
 
 @dataclass(frozen=True, slots=True)
 class ChunksInFlight(Record):
-    """The micro-batches that a stage holds in each of its chunks, at each moment that may need the most memory."""
+    """The numbers of micro-batches that a stage holds in each chunk, at each moment that may need the most memory."""
 
     moments: tuple[tuple[Any, ...], ...]
 
 
 def alike(stages: Sequence[Stage], count: Any, output_head: Any) -> tuple[InFlight, ...]:
-    """The micro-batches in flight of stages that all hold `count` of them, and `output_head` in the output head."""
+    """The micro-batches in flight of several stages, if each stage holds equally many.
+
+    `count` is the number for the layers and the embedding, and `output_head` the number for the output head.
+    """
     return tuple(InFlight(s.name, count, count, count, output_head) for s in stages)
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Record):
-    """The bytes that an accelerator of a stage holds."""
+    """The number of bytes that an accelerator of a stage holds."""
 
     bytes: Any
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTimes(Record):
-    """The seconds that a micro-batch takes in one layer of a kind, pass by pass, with all waiting."""
+    """The seconds of a micro-batch in one layer, for each pass, with the waiting for messages."""
 
     forward: Any
     input_gradient: Any
@@ -176,13 +193,18 @@ class LayerTimes(Record):
 
 
 def on(kinds: Sequence[Any], values: Iterable[Any]) -> Any:
-    """The sum over layers, with the number of layers and the value of one layer for each kind."""
+    """The sum over all layers: for each kind, the number of layers times the value of one layer."""
     return total(count * value for count, value in zip(kinds, values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck(Record):
-    """The bottleneck stage: its layers and ends as in `Stage`, and the seconds that a micro-batch takes there."""
+    """The stage that takes longest for a micro-batch.
+
+    Attributes:
+        kinds, has_embedding, has_output_head: as in `Stage`.
+        time: the seconds of a micro-batch on the stage.
+    """
 
     kinds: tuple[Any, ...]
     has_embedding: Any
@@ -192,49 +214,57 @@ class Bottleneck(Record):
 
 @dataclass(frozen=True, slots=True)
 class LayerShares(Record):
-    """The share of layers with a dense feed-forward network, and the share with a mixture of experts."""
+    """The share of layers with a dense feed-forward network, and the share of layers with a mixture of experts."""
 
     dense: Any
     mixture: Any
 
     def mean(self, dense: Any, mixture: Any) -> Any:
-        """The mean over these layers of a value for each kind of layer."""
+        """The mean over the layers of a quantity that is `dense` in dense layers and `mixture` in the others."""
         return self.dense * dense + self.mixture * mixture
 
 
 @dataclass(frozen=True, slots=True)
 class PassTimes(Record):
-    """The seconds of a micro-batch in one kind of pass: in a layer of each kind, the embedding, the output head."""
+    """The seconds of a micro-batch in one kind of pass.
+
+    Attributes:
+        kinds: the seconds in one layer of each kind.
+        embedding, output_head: the seconds in the embedding and in the output head.
+    """
 
     kinds: tuple[Any, ...]
     embedding: Any
     output_head: Any
 
     def in_chunks(self, chunks: Any) -> PassTimes:
-        """These times for one of several chunks of layers."""
+        """The times of one chunk, if the layers of a stage are divided into several equal chunks."""
         return replace(self, kinds=tuple(layer / chunks for layer in self.kinds))
 
     def of_layers(self, kinds: Sequence[Any]) -> Any:
-        """The seconds in the given number of layers of each kind."""
+        """The seconds in layers; `kinds` is the number of layers of each kind."""
         return on(kinds, self.kinds)
 
     def of(self, stage: Stage) -> Any:
-        """The seconds on a stage."""
+        """The seconds on a stage: in its layers, and in its embedding and output head if it has them."""
         ends = had(stage.has_embedding, self.embedding) + had(stage.has_output_head, self.output_head)
         return self.of_layers(stage.kinds) + ends
 
     def before(self, stage: Stage) -> Any:
-        """The seconds on all stages before a stage."""
+        """The seconds on all stages before a given stage, with the embedding."""
         return self.of_layers(stage.kinds_before) + lacked(stage.has_embedding, self.embedding)
 
     def after(self, stage: Stage) -> Any:
-        """The seconds on all stages after a stage."""
+        """The seconds on all stages after a given stage, with the output head."""
         return self.of_layers(stage.kinds_after) + lacked(stage.has_output_head, self.output_head)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkTimes(Record):
-    """The seconds of a micro-batch in a chunk of layers, forward and backward, with the time that sends block."""
+    """The seconds of a micro-batch in a chunk of layers, forward and backward.
+
+    Each contains the time for which a send blocks the stage.
+    """
 
     forward: Any
     backward: Any

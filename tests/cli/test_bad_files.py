@@ -89,14 +89,14 @@ class TestWhatIsWritten:
             verb("estimate", "--config", "minimal", "--output-dir", tmp_path, "--gemm")
         assert caught.value.file.endswith("_training_time_breakdown.txt")
         assert self.names(tmp_path) == ["config_summary.txt"]
-        assert "step time" in capsys.readouterr().out
+        assert "TIME" in capsys.readouterr().out
 
     @pytest.mark.parametrize("step", ["fsync", "link"])
     def test_an_interrupt_at_the_second_file_leaves_no_part_of_it(self, tmp_path, monkeypatch, capsys, step):
         self.fails_at(monkeypatch, step, 2, KeyboardInterrupt())
         assert verb("estimate", "--config", "minimal", "--output-dir", tmp_path, "--gemm") == 130
         assert self.names(tmp_path) == ["config_summary.txt"]
-        assert "step time" in capsys.readouterr().out
+        assert "TIME" in capsys.readouterr().out
 
     @pytest.mark.parametrize("name", ["estimate", "mat-dims"])
     def test_an_output_folder_that_cannot_be(self, tmp_path, capsys, name):

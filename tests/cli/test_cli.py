@@ -43,11 +43,13 @@ def test_every_shipped_config_is_estimable(amped, config):
     assert sum(results[part] for part in STEP_PARTS) == pytest.approx(results["step_time"], rel=1e-9)
 
 
-def test_without_a_config_the_shipped_one_is_estimated_and_two_files_are_written(amped, tmp_path):
+def test_without_a_config_the_shipped_one_is_estimated_and_files_are_written_where_asked(amped, tmp_path):
     done = amped("estimate")
     assert done.exit_code == 0
     assert "GPT-3 175B" in done.stdout
-    assert "training time" in done.stdout
+    assert "TRAINING" in done.stdout
+    assert not (tmp_path / "output_files").exists()
+    assert "training time" in amped("estimate", "--full", "--save").stdout
     names = sorted(path.name[20:] for path in (tmp_path / "output_files").iterdir())
     assert names == ["config_summary.txt", "training_time_breakdown.txt"]
 

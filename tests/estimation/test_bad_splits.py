@@ -50,7 +50,7 @@ SPLITS = {
         "default", SUMMA | {"tensor_parallel_columns": 2, "summa_panels": 5}, "summa_panels = 5",
         "nearest summa_panels: 4 or 8",
     ),
-    "experts on a SUMMA grid": ("mixtral-8x7b", SUMMA, "the other strategies have experts", "tensor_parallel_strategy: 1d or 2d_context"),
+    "experts on a SUMMA grid": ("mixtral-8x7b", SUMMA, "the other tensor-parallel strategies have experts", "tensor_parallel_strategy: 1d or 2d_context"),
     "scores in panels without a grid of activations": (
         "default", {"grid_attention": "summa", "flash_attention": False}, "tensor_parallel_strategy 2d_summa",
         "choose another grid_attention: keys_gathered",
@@ -60,7 +60,7 @@ SPLITS = {
         "Scores in panels are written", "nearest flash_attention: 0",
     ),
     "latent vectors on a SUMMA grid": (
-        "default", SUMMA | LATENT, "the other strategies have multi-latent attention", "tensor_parallel_strategy: 1d",
+        "default", SUMMA | LATENT, "the other tensor-parallel strategies have multi-latent attention", "tensor_parallel_strategy: 1d",
     ),
     "latent vectors dealt out by heads": (
         "default", LATENT | {"absorbed_latent_attention": True, "context_parallel_kind": "all_to_all",

@@ -218,7 +218,7 @@ def test_the_closed_form_has_no_band():
 
 
 def test_the_summary_shows_the_band_beside_the_time(tmp_path):
-    done = amped("estimate", "--gpus", 16384, "--set", "batch_size=24576", folder=tmp_path)
+    done = amped("estimate", "--full", "--gpus", 16384, "--set", "batch_size=24576", folder=tmp_path)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("step time")]
     assert " ± " in line
     assert line.endswith(" %")
@@ -227,30 +227,34 @@ def test_the_summary_shows_the_band_beside_the_time(tmp_path):
     assert "number_of_accelerators 16,384, validated up to" in flat
     plain = json.loads(amped("estimate", "--json", folder=tmp_path).stdout)
     assert f"± {plain['step_time_error_fraction']:.1%}".replace("%", " %") in " ".join(
-        amped("estimate", folder=tmp_path).stdout.split()
+        amped("estimate", "--full", folder=tmp_path).stdout.split()
     )
 
 
 @pytest.mark.parametrize(
-    ("share", "told"),
+    ("share", "full", "screen"),
     [
-        (0.5, "fits ("),
-        (0.99, "fits, but it is close ("),
-        (1.01, "DOES NOT FIT, but it is close ("),
-        (2, "DOES NOT FIT ("),
+        (0.5, "fits (", "FITS       {}"),
+        (0.99, "fits, but it is close (", "FITS       {}, but it is close"),
+        (1.01, "DOES NOT FIT, but it is close (", "NO FIT     DOES NOT FIT, but it is close: {}; "),
+        (2, "DOES NOT FIT (", "NO FIT     DOES NOT FIT: {}; "),
     ],
 )
-def test_the_summary_says_where_it_is_close(share, told, tmp_path):
+def test_both_forms_say_where_it_is_close(share, full, screen, tmp_path):
     """The memory that is there is made as large as the estimate says, but for a share; the band is 3 % or more."""
     known = estimate("default")
     need, room = known["memory_per_accelerator_bytes"], known["memory_capacity"] - known["available_memory_bytes"]
-    capacity = need / share + room
-    done = amped("estimate", "--set", f"memory_capacity={capacity}", folder=tmp_path)
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith(told)]
+    asked = ("estimate", "--set", f"memory_capacity={need / share + room}")
     margin = need * known.memory_band.error_fraction / 1e9
+    (line,) = [li for li in amped(*asked, "--full", folder=tmp_path).stdout.splitlines() if li.startswith(full)]
     assert line.startswith(
-        f"{told}{need / 1e9:.2f} ± {margin:.1f} of {need / share / 1e9:.4g} GB; 1 GB more is reserved)"
+        f"{full}{need / 1e9:.2f} ± {margin:.1f} of {need / share / 1e9:.4g} GB; 1 GB more is reserved)"
     )
+    states = known["optimizer_state_bytes"] / 1e9
+    told = f"{need / 1e9:.1f} ± {margin:.1f} of {need / share / 1e9:.1f} GB (optimizer state {states:.1f})"
+    flat = " ".join(amped(*asked, folder=tmp_path).stdout.split())
+    assert " ".join(screen.format(told).split()) in flat
+    assert ("but it is close" in flat) == ("but it is close" in screen)
 
 
 def test_no_estimate_waits_for_the_errors_to_be_found_again(monkeypatch):

@@ -11,22 +11,38 @@ from tests.helpers.places import ROOT
 from tests.helpers.validation import estimated_once, validate
 
 README = (ROOT / "README.md").read_text("utf-8")
+USAGE = (ROOT / "docs" / "usage.md").read_text("utf-8")
+BOTH = README + USAGE
+SCREEN = 'amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64'
+# What a screen may take: lines, columns; and the page that shows it: lines, words.
+MOST_LINES, WIDTH, MOST_PAGE_LINES, MOST_WORDS = 20, 100, 150, 1300
 RUNS = [
     line.split("#")[0].split(">")[0].strip()
-    for block in re.findall(r"```bash\n(.*?)```", README, re.S)
+    for block in re.findall(r"```bash\n(.*?)```", BOTH, re.S)
     for line in block.splitlines()
     if line.startswith("amped ")
 ]
 
 
 def block_after(mark):
-    return README.split(f"<!-- {mark} -->")[1].split("```")[1].partition("\n")[2].rstrip("\n")
+    return BOTH.split(f"<!-- {mark} -->")[1].split("```")[1].partition("\n")[2].rstrip("\n")
 
 
-@pytest.mark.parametrize("command", ["amped estimate", "amped estimate --layers"])
+def test_the_page_is_short():
+    assert len(README.splitlines()) <= MOST_PAGE_LINES
+    assert len(README.split()) <= MOST_WORDS
+
+
+def test_the_screen_is_one_screen():
+    lines = block_after(f"output of: {SCREEN}").splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= WIDTH
+
+
+@pytest.mark.parametrize("command", [SCREEN, "amped estimate --layers"])
 def test_the_printed_output_is_real(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = [line.rstrip() for line in CliRunner().invoke(app, command.split()[1:]).stdout.splitlines()]
+    lines = [line.rstrip() for line in CliRunner().invoke(app, shlex.split(command)[1:]).stdout.splitlines()]
     printed = "\n".join(line for line in lines if not line.startswith("written")).rstrip()
     assert printed == block_after(f"output of: {command}")
 
@@ -57,7 +73,7 @@ def test_the_commands_run(command, folder, monkeypatch):
 
 
 def test_the_ten_lines_are_the_shipped_config():
-    assert (ROOT / "configs" / "minimal.json").read_text().strip() in README
+    assert (ROOT / "configs" / "minimal.json").read_text().strip() in BOTH
 
 
 def test_the_section_on_accuracy_is_what_validate_prints(tmp_path):

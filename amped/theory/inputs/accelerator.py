@@ -14,5 +14,8 @@ def fp16_peak_flop_rate(
 
 @quantity("flop/s", category=ACCELERATOR)
 def vector_flop_rate(matrix_peak_flop_rate, vector_to_matrix_fraction):
-    """The peak rate of the vector units, if the accelerator's row has none. Source: A100 and H100 whitepapers."""
+    """The peak rate of the vector units, computed from the matrix peak rate if the accelerator's row does not give it.
+
+    Source: A100 and H100 whitepapers.
+    """
     return matrix_peak_flop_rate * vector_to_matrix_fraction

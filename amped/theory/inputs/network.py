@@ -84,7 +84,7 @@ def number_of_windowed_layers(layers, attention_window):
 
 @quantity("1")
 def attentions_per_layer(layers, number_of_attention_layers, cross_attention_layers):
-    """The average number of attentions of a layer: self-attention, and cross-attention to an encoder.
+    """The number of attentions of a layer, averaged over the layers: self-attentions and cross-attentions.
 
     Source: definition.
     """
@@ -111,7 +111,7 @@ def MoE_fraction(number_of_MoE_layers, layers):
 
 @quantity("1")
 def shared_expert_fraction(shared_experts_feedforward_dimension):
-    """The share of the mixtures of experts that have shared experts: all or none.
+    """The share of the mixture-of-experts layers that have shared experts: 1 if the network has shared experts, else 0.
 
     Source: arXiv 2401.06066, section 3.2.
     """
@@ -150,17 +150,20 @@ def attention_layers_are_layers(number_of_attention_layers, layers):
 
 @quantity("boolean", constrains="number_of_MoE_layers")
 def mixture_layers_are_layers(number_of_MoE_layers, layers):
-    """The network has at most as many mixture-of-experts layers as layers. Source: definition."""
+    """The number of mixture-of-experts layers is at most the number of layers. Source: definition."""
     return number_of_MoE_layers <= layers
 
 
 @quantity("boolean", constrains="experts_per_token")
 def tokens_choose_experts_that_exist(experts_per_token, number_of_experts):
-    """A token goes to at most as many experts as a layer has. Source: definition."""
+    """The number of experts of a token is at most the number of experts of a layer. Source: definition."""
     return experts_per_token <= number_of_experts
 
 
 @quantity("boolean", constrains="number_of_windowed_layers")
 def windowed_layers_are_layers(number_of_windowed_layers, layers, attention_window):
-    """The network has at most as many windowed layers as layers, and none without a window. Source: definition."""
+    """The number of layers with an attention window is at most the number of layers; without a window it is zero.
+
+    Source: definition.
+    """
     return (number_of_windowed_layers <= layers) & ((number_of_windowed_layers == 0) | (attention_window > 0))

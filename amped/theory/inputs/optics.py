@@ -13,7 +13,9 @@ def each_circuit_has_a_wavelength__circuits(number_of_circuits_per_accelerator, 
 
 @quantity("byte/s", choice="network_kind", value="optical_circuit_switched")
 def inter_accelerator_bandwidth__circuits(number_of_wavelengths, bandwidth_per_wavelength):
-    """The bandwidth of one accelerator inside the node, if no electrical links are given there: that of its optics.
+    """The bandwidth of one accelerator inside the node, if no electrical links are given there.
+
+    It is the bandwidth of all wavelengths of the accelerator.
 
     Source: definition.
     """

@@ -78,7 +78,7 @@ def non_expert_layer_parameters(
     relative_position_tables,
     attention_heads,
 ):
-    """The parameters of all layers without the routed experts; cross-attentions and their norms are in it.
+    """The parameters of all layers, with cross-attentions and their norms, but without the routed experts.
 
     Source: definition.
     """
@@ -135,7 +135,7 @@ def embedding_parameters(
     norm_vectors,
     patch_values,
 ):
-    """The parameters before the first layer: words, positions, segments, image patches, and the norm of embeddings.
+    """The parameters before the first layer: word, position and segment tables, image patches, and the embedding norm.
 
     Source: definition.
     """
@@ -160,7 +160,7 @@ def output_head_parameters(
 ):
     """The parameters after the last layer: final norms, an untied output head, a pooler, multi-token prediction.
 
-    The routed experts of multi-token prediction are not in it. Source: definition.
+    The routed experts of multi-token prediction are counted separately. Source: definition.
     """
     head = (1 - tied_embeddings) * vocabulary_size * dimensionality + output_bias * vocabulary_size
     norms = final_norm * number_of_stacks * norm_vectors * dimensionality
@@ -206,7 +206,8 @@ def active_parameters(
 def multi_token_prediction_MoE_layers(multi_token_prediction_layers, number_of_MoE_layers):
     """The number of layers of multi-token prediction modules that have a mixture of experts.
 
-    It is all of them if the network has mixtures, else none. Source: arXiv 2412.19437, section 2.2.
+    It is the number of all these layers if the network has mixtures of experts, else zero. Source: arXiv 2412.19437,
+    section 2.2.
     """
     return multi_token_prediction_layers * (number_of_MoE_layers > 0)
 
@@ -234,8 +235,10 @@ def multi_token_prediction_parameters(
 ):
     """The parameters of all multi-token prediction modules, without their routed experts.
 
-    They share the embedding and the output head of the network. Each module has a layer, and before it two norms and a
-    projection of both normalized inputs, and after it a final norm. Source: arXiv 2412.19437, eq. 21–23.
+    The modules share the embedding and the output head of the network. Each module consists of two norms, a projection
+    of the two normalized vectors into one, a layer, and a final norm.
+
+    Source: arXiv 2412.19437, eq. 21–23.
     """
     norms = 3 * norm_vectors * dimensionality
     each = 2 * dimensionality * dimensionality + norms + attention_parameters + norm_parameters

@@ -18,7 +18,9 @@ from amped.theory.resources import beside
 
 @quantity("count")
 def number_of_accelerators_of_a_host(number_of_accelerators, number_of_accelerators_per_node):
-    """The number of accelerators that share the memory of a host: those of a server, or of the run if it is smaller.
+    """The number of accelerators that share the memory of one host.
+
+    It is the number of accelerators of a server, or of the whole run if the run has fewer.
 
     Source: definition.
     """
@@ -41,7 +43,7 @@ def host_link_bandwidth_per_accelerator(
 def host_memory_bandwidth_per_accelerator(host_memory_bandwidth, number_of_accelerators_of_a_host):
     """The bandwidth of the host's memory for one accelerator, both directions together, while all accelerators copy.
 
-    Source: definition. Differs: a socket reaches the memory of another socket more slowly, which is left out.
+    Source: definition. Differs: a processor reaches the memory of another socket more slowly; this is left out.
     """
     return host_memory_bandwidth / number_of_accelerators_of_a_host
 
@@ -72,11 +74,14 @@ def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activa
 def offloaded_STATE_bytes_per_layer(
     model_states, non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, largest_stage_layers
 ):
-    """The bytes of the STATEs of a layer that the host holds for one accelerator: its shard.
+    """The bytes of the STATEs of a layer that the host holds for one accelerator.
 
-    An accelerator copies only its own shard of weights from the host, and gathers the other shards from replicas.
-    Gradients go to the host in the backward pass of each micro-batch. Source: arXiv 2104.07857, section 6.1
-    (bandwidth-centric partitioning of weights); arXiv 2101.06840, section 4 (gradients).
+    They are the accelerator's own shard of the offloaded STATEs. An accelerator copies only its own shard of weights
+    from the host, and gathers the other shards from the other replicas. Gradients go to the host in the backward pass
+    of each micro-batch.
+
+    Source: arXiv 2104.07857, section 6.1 (bandwidth-centric partitioning of weights); arXiv 2101.06840, section 4
+    (gradients).
     """
     (state,) = (each for each in model_states if each.name == "STATE")
     held = state.of(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator)
@@ -91,13 +96,14 @@ ADDING = 3
 
 
 def copy_time(up, down, link, memory, beside=0.0):
-    """The time to copy `up` bytes from the host and `down` bytes to it, while its memory moves `beside` other bytes.
-
-    That is:
+    """The time to copy `up` bytes from the host to an accelerator and `down` bytes back, at the same time.
 
         max(max(up, down) / link, (up + down + beside) / memory)
 
-    Each direction has the link for itself; all copies share the host's memory. Source: definition.
+    `link` is the bandwidth of the link in each direction, and `memory` the bandwidth of the host's memory, which both
+    directions share. `beside` are the bytes that the host's memory moves for other work at the same time.
+
+    Source: definition.
     """
     return np.maximum(np.maximum(up, down) / link, (up + down + beside) / memory)
 
@@ -109,7 +115,9 @@ def forward_offload_time_per_layer(
     host_link_bandwidth_per_accelerator,
     host_memory_bandwidth_per_accelerator,
 ):
-    """The time of the copies of a layer in a forward pass of a micro-batch: weights from the host, activations to it.
+    """The time of the copies of a layer in a forward pass of a micro-batch.
+
+    Weights are copied from the host, and activations are copied to the host.
 
     Source: arXiv 2104.07857, section 4.1.
     """
@@ -130,10 +138,11 @@ def backward_offload_time_per_layer(
     host_link_bandwidth_per_accelerator,
     host_memory_bandwidth_per_accelerator,
 ):
-    """The time of the copies of a layer in a backward pass: weights and activations from the host, gradients to it.
+    """The time of the copies of a layer in a backward pass of a micro-batch.
 
-    The host adds up the gradients of several micro-batches. Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857,
-    section 4.1. Differs: DeepSpeed adds gradients on the accelerator, to a sum that it copies from the host and back.
+    Weights and activations are copied from the host, and gradients are copied to the host, which adds up the gradients
+    of several micro-batches. Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1. Differs: DeepSpeed
+    adds gradients on the accelerator; it copies the sum from the host and back.
     """
     up = offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer
     added = ADDING * offloaded_gradient_bytes_per_layer * (number_of_microbatches_per_minibatch > 1)
@@ -156,10 +165,10 @@ def PASS_host_link_message_time_per_layer(
     inter_node_expert_parallel_degree,
     network_cards_share_host_link,
 ):
-    """Time in which messages of a layer that leave the fast domain use the link to the host, in a PASS pass.
+    """The time of a PASS pass in which messages of a layer to other nodes use the link to the host.
 
-    Source: definition. Context and expert messages are counted together: all of them, if either parallelism crosses
-    nodes.
+    Source: definition. Context-parallel and expert-parallel messages are counted together: all of them, if either
+    parallelism crosses nodes.
     """
     others = link_PASS_time_per_layer - tensor_PASS_communication_time_per_layer
     leaving = (inter_node_context_parallel_degree > 1) | (inter_node_expert_parallel_degree > 1)
@@ -175,10 +184,10 @@ def overlapped_PASS_offload_time_per_layer(
     PASS_host_link_message_time_per_layer,
     overlap_offload_communication,
 ):
-    """The time of copies in a PASS pass that runs beside the computation of neighboring layers.
+    """The time of the copies between accelerator and host in a PASS pass that run while neighboring layers compute.
 
-    Copies overlap only while no message of these layers uses the link to the host. Source: arXiv 2104.07857, section
-    6.2. With two buffers and equal layers, the longer of copy and pass sets the pace.
+    Copies overlap only while no message of these layers uses the link to the host. There are two buffers, so a copy may
+    take as long as the pass of one layer. Source: arXiv 2104.07857, section 6.2.
     """
     free = resident_PASS_time_per_layer - PASS_host_link_message_time_per_layer
     return beside(PASS_offload_time_per_layer, free, overlap_offload_communication)
@@ -188,7 +197,7 @@ def overlapped_PASS_offload_time_per_layer(
 def overlapped_offload_communication_time_per_layer(
     overlapped_forward_offload_time_per_layer, overlapped_backward_offload_time_per_layer
 ):
-    """The time of copies of a layer that runs beside computation, forward and backward.
+    """The time of the copies between accelerator and host, in one layer, that run beside computation in both passes.
 
     Source: arXiv 2104.07857, section 6.2.
     """
@@ -203,10 +212,11 @@ def offload_interference_time_per_layer(
     achieved_memory_bandwidth,
     overlapped_offload_communication_time_per_layer,
 ):
-    """Time that computation loses because copies beside it use the accelerator's memory.
+    """The time that computation loses because copies from and to the host use the accelerator's memory at that time.
 
-    It is at most the time of these copies. Source: assumption of the worst case, in which memory bounds all
-    computation.
+    It is at most the time of the copies that overlap computation.
+
+    Source: assumption of the worst case, in which memory bounds all computation.
     """
     both_passes = 2 * (offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer)
     moved = both_passes + offloaded_gradient_bytes_per_layer
@@ -220,10 +230,11 @@ def exposed_offload_communication_time_per_layer__offloaded(
     overlapped_offload_communication_time_per_layer,
     offload_interference_time_per_layer,
 ):
-    """The time of copies of a layer for which the accelerator waits.
+    """The time of the copies between accelerator and host, in one layer, for which the accelerator waits.
 
-    The time by which overlapped copies slow computation down is in it. Source: arXiv 2104.07857, section 4.1
-    (efficiency by bandwidth).
+    It contains the time by which overlapped copies slow computation down.
+
+    Source: arXiv 2104.07857, section 4.1 (efficiency by bandwidth).
     """
     whole = forward_offload_time_per_layer + backward_offload_time_per_layer
     return whole - overlapped_offload_communication_time_per_layer + offload_interference_time_per_layer
@@ -233,20 +244,26 @@ def exposed_offload_communication_time_per_layer__offloaded(
 def forward_copy_wait_time_per_layer__offloaded(
     forward_offload_time_per_layer, overlapped_forward_offload_time_per_layer
 ):
-    """The time of copies of a layer for which a forward pass waits. Source: definition."""
+    """The time of the copies between accelerator and host, in one layer, for which a forward pass waits.
+
+    Source: definition.
+    """
     return forward_offload_time_per_layer - overlapped_forward_offload_time_per_layer
 
 
 @family(PASS=("forward", "backward"))
 @quantity("s", **OFFLOADED)
 def PASS_offload_link_time_per_layer__offloaded(PASS_offload_time_per_layer, copies_keep_gradients_waiting):
-    """Time in which copies of a PASS pass use the link over which gradients leave the node. Source: definition."""
+    """The time of a PASS pass in which copies to and from the host use the link over which gradients leave the node.
+
+    Source: definition.
+    """
     return copies_keep_gradients_waiting * PASS_offload_time_per_layer
 
 
 @quantity("boolean")
 def copies_keep_gradients_waiting(network_cards_share_host_link, inter_node_data_parallel_degree):
-    """Whether gradients that leave the node use the link to the host, as copies do. Source: definition."""
+    """Whether gradients that leave the node use the same link as copies to the host. Source: definition."""
     return network_cards_share_host_link * (inter_node_data_parallel_degree > 1)
 
 
@@ -263,8 +280,8 @@ def host_update_bytes_per_parameter(
 ):
     """The bytes that the host's memory moves to update one parameter.
 
-    The host reads the gradient and the states, and writes the states and the weight. Source: arXiv 2101.06840, section
-    5 (CPU-Adam). The accelerator has computed the norm of the gradients before.
+    The host reads the gradient and the optimizer states, and writes the states and the weight. Before that, the
+    accelerator has computed the norm of the gradients. Source: arXiv 2101.06840, section 5 (CPU-Adam).
     """
     states = optimizer_states_per_parameter * optimizer_state_precision + (1 - full_precision_copies) * weight_precision
     moved = gradient_precision + 2 * states + full_precision_copies * weight_precision
@@ -298,11 +315,11 @@ def update_offload_time(
     host_link_bandwidth_per_accelerator,
     host_memory_bandwidth_per_accelerator,
 ):
-    """The time of copies before and after the optimizer.
+    """The time of the copies between the host and an accelerator before and after the optimizer.
 
-    Weights that the host updates but does not keep go to the accelerator. Gradients that the host needs but does not
-    have yet go to the host. Weights that the accelerator updates but the host keeps go to the host. Source: arXiv
-    2101.06840, section 4.1.
+    Three kinds of tensors are copied: weights that the host updates but does not keep go to the accelerator; gradients
+    that the host needs but does not have yet go to the host; weights that the accelerator updates but does not keep go
+    to the host. Source: arXiv 2101.06840, section 4.1.
     """
     up = np.maximum(optimizer_offload - weight_offload, 0) * weight_precision
     down = np.maximum(optimizer_offload - gradient_offload, 0) * gradient_precision
@@ -317,7 +334,7 @@ def update_offload_time(
 
 @quantity("s")
 def updating_time(optimizer_durations, host_update_time):
-    """The time of the optimizer: the accelerator and the host update their shares of the parameters at once.
+    """The time of the optimizer. The accelerator and the host update their parts of the parameters at the same time.
 
     Source: DeepSpeed, ZeRO-Offload++ (Twin-Flow).
     """
@@ -326,7 +343,7 @@ def updating_time(optimizer_durations, host_update_time):
 
 @quantity("s")
 def overlapped_update_offload_time(update_offload_time, updating_time, overlap_offload_communication):
-    """The time of copies around the optimizer that runs beside the update of other parameters.
+    """The time of the copies between accelerator and host that run while the optimizer updates other parameters.
 
     Source: arXiv 2101.06840, section 5.2.
     """
@@ -346,10 +363,11 @@ def offload_fill_time__offloaded(
     overlapped_backward_offload_time_per_layer,
     offload_interference_time_per_layer,
 ):
-    """The time of copies in a step that no computation can hide.
+    """The time of the copies between accelerator and host, in a step, that no computation can hide.
 
-    These are the weights of the first layer of a step, and the gradients of the last one. Source: arXiv 2101.06840,
-    section 4.1, figure 5. Copies that are exposed in any case are not counted again.
+    They are the copies of the weights of the first layer that runs in a step, and of the gradients of the last layer
+    that runs. Source: arXiv 2101.06840, section 4.1, figure 5. Copies for which the accelerator waits in each layer are
+    not counted again.
     """
     weights, gradients = offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer
     first = copy_time(

@@ -26,7 +26,8 @@ def tensor_forward_communication_time_per_layer(tensor_durations):
 def tensor_PART_time_per_layer(tensor_durations):
     """The time of the tensor-parallel KINDs of a forward pass of a micro-batch in one layer.
 
-    The backward pass has TURNED instead of them, and it repeats gathers. Source: arXiv 2205.05198, section 4.2.2.
+    Where the forward pass has PARTs, the backward pass TURNED the gradients. The backward pass also repeats the gathers
+    of the forward pass. Source: arXiv 2205.05198, section 4.2.2.
     """
     none = 0.0 * tensor_durations[0].time
     return total([none, *(d.time * d.count for d in tensor_durations if d.kind == "KIND")])
@@ -38,8 +39,10 @@ def tensor_gradient_communication_time_per_layer(
 ):
     """The tensor-parallel communication time of a backward pass in one layer, without recomputation.
 
-    A backward pass communicates as much as a forward pass, and gathers inputs again (sequence parallelism). Source:
-    arXiv 2205.05198, section 4.2.2.
+    A backward pass communicates as much as a forward pass and, with sequence parallelism, also gathers the inputs of
+    the products once more.
+
+    Source: arXiv 2205.05198, section 4.2.2.
     """
     return tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
 
@@ -50,7 +53,7 @@ def tensor_backward_communication_time_per_layer(
     tensor_forward_communication_time_per_layer,
     recomputed_layer_fraction,
 ):
-    """The tensor-parallel communication time of a backward pass in one layer, with that of recomputation.
+    """The tensor-parallel communication time of a backward pass in one layer, with the communication of recomputation.
 
     Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
@@ -63,10 +66,11 @@ def tensor_backward_communication_time_per_layer(
 
 @quantity("1")
 def overlapped_chunk_fraction(tensor_parallel_rows, tensor_chunk_overlap_fraction):
-    """The share of a gather or scatter that can run beside matrix products.
+    """The share of an all-gather or a reduce-scatter that can run beside matrix products.
 
-    The message has as many chunks as the grid has rows; all chunks but one can overlap. Source: NVIDIA Transformer
-    Engine, user buffers; arXiv 2305.06942, abstract (fused computation and collectives).
+    The message is cut into as many chunks as the tensor-parallel grid has rows. All chunks but one can overlap.
+
+    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942, abstract (fused computation and collectives).
     """
     return (1 - 1 / tensor_parallel_rows) * tensor_chunk_overlap_fraction
 
@@ -80,10 +84,11 @@ def kernel_overlapped_tensor_PASS_time_per_layer(
     overlapped_chunk_fraction,
     overlap_forward_tensor_communication,
 ):
-    """The time of gathers and scatters that runs beside matrix products in a PASS pass, in chunks.
+    """The time of all-gathers and reduce-scatters, cut into chunks, that runs beside the products of a PASS pass.
 
-    A repeated pass is a forward pass that is recomputed. Source: NVIDIA Transformer Engine, user buffers; arXiv
-    2305.06942, abstract.
+    A repeated pass is a forward pass that runs again for recomputation.
+
+    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942, abstract.
     """
     chunks = (tensor_gather_time_per_layer + tensor_scatter_time_per_layer) * overlapped_chunk_fraction
     return beside(chunks, PASS_product_kernel_time_per_layer, overlap_forward_tensor_communication)
@@ -93,10 +98,9 @@ def kernel_overlapped_tensor_PASS_time_per_layer(
 def overlapped_input_gather_time_per_layer(
     tensor_gather_time_per_layer, input_gradient_kernel_time_per_layer, overlap_tensor_communication
 ):
-    """The time of gathers of inputs, repeated in a backward pass, that runs beside the computation of input gradients.
+    """The time in which a backward pass gathers inputs again while input gradients are computed.
 
-    Sequence parallelism gathers inputs again, because it keeps only a shard of them. Source: arXiv 2205.05198, section
-    4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
+    Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
     """
     return beside(tensor_gather_time_per_layer, input_gradient_kernel_time_per_layer, overlap_tensor_communication)
 
@@ -110,10 +114,11 @@ def overlapped_gradient_gather_time_per_layer(
     overlapped_chunk_fraction,
     overlap_forward_tensor_communication,
 ):
-    """The time of gathers of gradients that runs, in chunks, beside the products which need these gradients.
+    """The time in which gradients are gathered, in chunks, while products that use these gradients run.
 
-    The backward pass gathers as gradients what the forward pass scattered. Source: NVIDIA Transformer Engine, user
-    buffers (proj_dgrad, fc2_dgrad).
+    With sequence parallelism, the backward pass gathers the gradients of what the forward pass has scattered.
+
+    Source: NVIDIA Transformer Engine, user buffers (proj_dgrad, fc2_dgrad).
     """
     left = input_gradient_kernel_time_per_layer - overlapped_input_gather_time_per_layer
     window = np.minimum(input_gradient_product_kernel_time_per_layer, left)
@@ -128,7 +133,7 @@ def overlapped_reduction_time_per_layer(
     weight_gradient_time_per_layer,
     overlap_tensor_communication,
 ):
-    """The time of reductions of input gradients that runs beside the computation of weight gradients.
+    """The time in which input gradients are reduced while weight gradients are computed.
 
     Source: Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
     """
@@ -142,7 +147,7 @@ def kernel_overlapped_tensor_gradient_time_per_layer(
     overlapped_gradient_gather_time_per_layer,
     overlapped_reduction_time_per_layer,
 ):
-    """The tensor-parallel communication time of gradients that runs beside kernels.
+    """The tensor-parallel communication time of a backward pass that runs beside kernels, without recomputation.
 
     Source: arXiv 2205.05198, section 4.2.2.
     """
@@ -156,7 +161,7 @@ def kernel_overlapped_tensor_backward_time_per_layer(
     kernel_overlapped_tensor_repeated_time_per_layer,
     recomputed_layer_fraction,
 ):
-    """The tensor-parallel communication time of a backward pass that runs beside kernels, with that of recomputation.
+    """The tensor-parallel communication time of a backward pass that runs beside kernels, with recomputation.
 
     Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
@@ -169,7 +174,7 @@ def kernel_overlapped_tensor_backward_time_per_layer(
 
 @quantity("s")
 def context_forward_communication_time_per_layer(context_durations, communication_rounds):
-    """The context-parallel communication time of a micro-batch in one layer, in one pass, without that of gradients.
+    """The context-parallel communication time of a micro-batch in one layer, in one pass, without gradients.
 
     Source: arXiv 2310.01889, section 3.
     """
@@ -179,9 +184,11 @@ def context_forward_communication_time_per_layer(context_durations, communicatio
 
 @quantity("s")
 def context_gradient_communication_time_per_layer(context_durations, context_forward_communication_time_per_layer):
-    """The context-parallel communication time of a backward pass in one layer: keys and values, and their gradients.
+    """The context-parallel communication time of a backward pass in one layer, without recomputation.
 
-    Recomputation is not in it. Source: arXiv 2310.01889, section 3.
+    The pass communicates keys and values, and their gradients.
+
+    Source: arXiv 2310.01889, section 3.
     """
     gradients = [d.time * d.count for d in context_durations if d.name.endswith("gradients")]
     return total([context_forward_communication_time_per_layer, *gradients])
@@ -201,7 +208,7 @@ def context_communication_time_per_layer(
 
 @quantity("1", choice="context_parallel_kind", value="ring")
 def overlappable_attention_fraction__ring(context_parallel_degree):
-    """The share of attention beside which keys and values can travel: every block of a ring except the last.
+    """The share of attention that can run while keys and values travel: all blocks of a ring except the last one.
 
     Source: arXiv 2310.01889, section 3.
     """
@@ -215,7 +222,7 @@ def kernel_overlapped_context_forward_time_per_layer(
     overlappable_attention_fraction,
     overlap_context_communication,
 ):
-    """The time of exchanges of keys and values that runs beside attention in a forward pass.
+    """The time in which keys and values are exchanged while attention runs in a forward pass.
 
     Source: arXiv 2310.01889, section 3.
     """
@@ -234,10 +241,10 @@ def kernel_overlapped_context_gradient_time_per_layer(
     overlappable_attention_fraction,
     overlap_context_communication,
 ):
-    """The time of exchanges of keys, values and their gradients that runs beside attention in a backward pass.
+    """The time in which keys, values and their gradients are exchanged while attention runs in a backward pass.
 
-    Kernels that already hide gathers of tensor parallelism hide nothing here. Source: arXiv 2310.01889, section 3. The
-    last step of gradients in a ring has no attention beside it.
+    A kernel beside which tensor-parallel messages already run cannot hide these exchanges too. Gradients make one more
+    step around the ring than keys and values; no attention runs beside that step. Source: arXiv 2310.01889, section 3.
     """
     gathers = overlapped_input_gather_time_per_layer + overlapped_gradient_gather_time_per_layer
     left = np.minimum(attention_core_gradient_time_per_layer, input_gradient_kernel_time_per_layer - gathers)

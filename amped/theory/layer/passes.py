@@ -29,7 +29,9 @@ ROUTED = ("expert_sorting", "experts_", "expert_activation", "expert_weighting",
 
 @records(choice="cuda_graph_scope", value="router")
 def launched_layer_durations__router(layer_durations):
-    """The operators of a layer; the host launches only those of the experts, because the others are one CUDA graph.
+    """The durations of the operators of a layer. The host launches only the kernels of the experts.
+
+    The other kernels are recorded in one CUDA graph.
 
     Source: Megatron-LM, --cuda-graph-scope attn moe_router moe_preprocess.
     """
@@ -40,7 +42,9 @@ def launched_layer_durations__router(layer_durations):
 @family(SCOPE=("layer", "step"))
 @records(choice="cuda_graph_scope", value="SCOPE")
 def launched_layer_durations__SCOPE(layer_durations):
-    """The operators of a layer; the host launches none of them, because the SCOPE is one CUDA graph.
+    """The durations of the operators of a layer. The host launches none of their kernels.
+
+    The kernels of a SCOPE are recorded in one CUDA graph.
 
     Source: NVIDIA Transformer Engine, make_graphed_callables; Megatron-LM, --cuda-graph-scope full_iteration.
     """
@@ -49,7 +53,7 @@ def launched_layer_durations__SCOPE(layer_durations):
 
 @quantity("s")
 def expert_host_time(host_time_per_expert, number_of_experts, expert_parallel_degree, MoE_fraction):
-    """The host's time for the experts of a layer that an accelerator holds, averaged over the layers.
+    """The time in which the host handles the experts of a layer on one accelerator, averaged over the layers.
 
     Source: definition.
     """
@@ -58,7 +62,10 @@ def expert_host_time(host_time_per_expert, number_of_experts, expert_parallel_de
 
 @quantity("s")
 def layer_host_time(host_time_per_layer, expert_host_time):
-    """The host's time for the forward pass of a layer, and again for its backward pass. Source: definition."""
+    """The least time that the host needs for the forward pass of a layer; the backward pass needs as much.
+
+    Source: definition.
+    """
     return host_time_per_layer + expert_host_time
 
 
@@ -74,9 +81,9 @@ def forward_time_per_layer(launched_layer_durations, kernel_rates, layer_host_ti
 @family(OF=("input", "weight"))
 @quantity("s")
 def OF_gradient_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time):
-    """The time of the OF gradients of a micro-batch in one layer: the longer of kernels and host.
+    """The time of the OF gradients of a micro-batch in one layer: the longer of the kernels and of the host's time.
 
-    Half of the host's time for a backward pass belongs to the OF gradients. Source: arXiv 2410.00273, section 3.
+    Half of the host's time for a backward pass is counted for the OF gradients. Source: arXiv 2410.00273, section 3.
     """
     return np.maximum(pass_time("OF_gradient", launched_layer_durations, kernel_rates), layer_host_time / 2)
 
@@ -87,14 +94,21 @@ def OF_gradient_time_per_layer(launched_layer_durations, kernel_rates, layer_hos
 @family(PHASE=("forward", "input_gradient"))
 @quantity("s")
 def PHASE_kernel_time_per_layer(layer_durations):
-    """The time of the PHASE kernels of a micro-batch in one layer, without waiting for the host. Source: definition."""
+    """The time of the kernels of a micro-batch in one layer in the phase PHASE.
+
+    The time in which the accelerator waits for the host is left out.
+
+    Source: definition.
+    """
     return of_phase("PHASE", layer_durations)
 
 
 @family(PHASE=("forward", "input_gradient"))
 @quantity("s")
 def PHASE_product_kernel_time_per_layer(layer_durations):
-    """The time of the PHASE products with weights, for a micro-batch in one layer, without waiting for the host.
+    """The time of the products with weights, for a micro-batch in one layer in the phase PHASE.
+
+    The time in which the accelerator waits for the host is left out.
 
     Source: definition.
     """
@@ -106,9 +120,12 @@ def PHASE_product_kernel_time_per_layer(layer_durations):
 )
 @quantity("s")
 def TIME_per_layer(layer_durations, attention_core_operators):
-    """The PHASE time of the attention core (scores, softmax, dropout, weighted values), for a micro-batch in one layer.
+    """The kernel time of the attention core of a micro-batch in one layer, in the phase PHASE.
 
-    It is the time of kernels, without waiting for the host. Source: definition.
+    The attention core consists of scores, softmax, dropout and weighted values. The time in which the accelerator waits
+    for the host is left out.
+
+    Source: definition.
     """
     core = {o.name for o in attention_core_operators}
     return of_phase("PHASE", [d for d in layer_durations if d.name in core])
@@ -121,8 +138,10 @@ def TIME_per_layer(layer_durations, attention_core_operators):
 def attention_core_forward_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
     """The forward time of the attention core (scores, softmax, dropout, weighted values) of a micro-batch in one layer.
 
-    Selective recomputation repeats it. It is at least the time in which the host launches these kernels. Source: arXiv
-    2205.05198, section 5.
+    It is the longer of the kernels and of the time in which the host launches them. Selective recomputation runs the
+    attention core again.
+
+    Source: arXiv 2205.05198, section 5.
     """
     core = {o.name for o in attention_core_operators}
     return pass_time("forward", [d for d in layer_durations if d.name in core], kernel_rates)
@@ -141,7 +160,9 @@ def streaming_forward_time_per_layer(layer_durations, attention_core_operators, 
 
 @quantity("s")
 def last_product_forward_time_per_layer(layer_durations):
-    """The forward time of the last product of a dense layer (down projection); no backward pass needs its output.
+    """The forward time of the last product of a dense layer, the down projection.
+
+    No backward pass needs its output, so recomputation can leave it out.
 
     Source: definition.
     """
@@ -155,15 +176,17 @@ def repeated_OFkernel_time_per_layer(
 ):
     """The time of the OFkernels of a recomputed forward pass in one layer.
 
-    It runs all kernels, or stops before the last product, whose output the backward pass does not need. Source:
-    PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
+    The pass runs all kernels, or stops before the last product of the layer, whose output the backward pass does not
+    need.
+
+    Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
     """
     return forward_OFkernel_time_per_layer - recomputation_stops_early * last_product_forward_time_per_layer
 
 
 @quantity("s")
 def repeated_time_per_layer(repeated_kernel_time_per_layer, launched_layer_durations, kernel_rates, layer_host_time):
-    """The time to recompute the forward pass of a micro-batch in one layer: the longer of kernels and host.
+    """The time to recompute the forward pass of a micro-batch in one layer: the longer of its kernels and of the host.
 
     Source: arXiv 2205.05198, section 5.
     """
@@ -177,8 +200,10 @@ def recomputed_product_time_per_layer__alternate_products(
 ):
     """The time of the recomputed products, if every second product of a layer is recomputed.
 
-    These are the products of keys (as their share of the projection), of the attention output and of gates. Source:
-    torchtitan, parallelize_llama.py (_get_custom_policy). Differs: the gates of experts are recomputed too.
+    The recomputed products are those of the keys, of the attention output and of the gates. The product of the keys is
+    counted as a share of the projection into queries, keys and values.
+
+    Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: the gates of experts are recomputed too.
     """
     gate = gated_mlp / (1 + gated_mlp)
     shares = {"attention_output": 1.0} | {f"{name}_up": gate for name in NETWORKS}
@@ -203,8 +228,9 @@ def recomputation_time_per_layer(
 ):
     """The time to recompute activations of a micro-batch in one layer, averaged over the layers.
 
-    It is the sum over the policies: whole layers, the attention core, products, and streaming operators. Source: arXiv
-    2205.05198, section 5.
+    It is the sum of what is recomputed: whole layers, attention cores, products, norms and element-wise operators.
+
+    Source: arXiv 2205.05198, section 5.
     """
     whole = recomputed_layer_fraction * repeated_time_per_layer
     core = recomputed_attention_core_fraction * attention_core_forward_time_per_layer
@@ -222,7 +248,7 @@ def recomputation_time_per_layer(
 )
 @quantity("s")
 def PART_PHASE_time(PART_durations, kernel_rates):
-    """The time of the PHASE pass of a micro-batch in the PART; the loss belongs to the output head.
+    """The time of a micro-batch in the PART in the phase PHASE. The output head contains the loss.
 
     Source: arXiv 1909.08053, section 3.
     """

@@ -29,10 +29,10 @@ def layer_time(
 
 @quantity("s")
 def vocabulary_parallel_communication_time(tensor_durations, has_vocabulary, sequence_parallel):
-    """The tensor-parallel communication time of a micro-batch in the embedding, and again in the output head.
+    """The tensor-parallel communication time of a micro-batch in the embedding; the output head takes as long.
 
-    These messages are the embedding's output, and the input gradient of the output head. Source: arXiv 1909.08053,
-    section 3. Differs: the sums of the loss, a few bytes a token, are left out.
+    The embedding sends its output, and the output head sends its input gradient. Source: arXiv 1909.08053, section 3.
+    Differs: the sums of the loss, a few bytes a token, are left out.
     """
     once = [d for d in tensor_durations if d.name.startswith("feedforward")]
     halves = total(d.time for d in once if d.kind != "all_reduce") * sequence_parallel
@@ -54,7 +54,7 @@ def output_head_time(
     layer_time,
     predictions_in_output_head,
 ):
-    """The time of a micro-batch in the output head, and in the layers of multi-token prediction that stand beside it.
+    """The time of a micro-batch in the output head, and in the modules of multi-token prediction on the same stage.
 
     Source: definition.
     """
@@ -72,7 +72,7 @@ def output_head_time(
 def resident_PASS_time_per_layer(
     serial_PASS_time_per_layer, queued_expert_PASS_time_per_layer, exposed_expert_PASS_communication_time_per_layer
 ):
-    """The time of a PASS pass of a micro-batch through a layer, with all waiting, if nothing was offloaded.
+    """The time of a PASS pass of a micro-batch through a layer, with the waiting for messages, but without offload.
 
     Source: definition.
     """
@@ -82,7 +82,12 @@ def resident_PASS_time_per_layer(
 
 @quantity("s")
 def forward_pass_time_per_layer(resident_forward_time_per_layer, forward_copy_wait_time_per_layer):
-    """The time of a forward pass of a micro-batch through a layer, with all waiting. Source: definition."""
+    """The time of a forward pass of a micro-batch through a layer, with the waiting for messages and for copies.
+
+    The copies are those between the accelerator and the host.
+
+    Source: definition.
+    """
     return resident_forward_time_per_layer + forward_copy_wait_time_per_layer
 
 
@@ -94,11 +99,13 @@ def weight_gradient_pass_time_per_layer(
     exposed_offload_communication_time_per_layer,
     forward_copy_wait_time_per_layer,
 ):
-    """The time that weight gradients add to the input gradients of a micro-batch in a layer.
+    """The time of the weight gradients of a micro-batch in a layer. The previous stage does not wait for this time.
 
-    The previous pipeline stage waits for input gradients, but not for this time. It contains the waiting for copies in
-    a backward pass. It does not contain a reduction or an exchange that weight gradients hide, because input gradients
-    need that message. Source: arXiv 2401.10241, section 1 (B and W).
+    The previous pipeline stage waits only for the input gradients. The time contains the waiting for offload copies in
+    a backward pass. It does not contain a reduction or an exchange of tokens that runs beside the weight gradients,
+    because the input gradients need that message.
+
+    Source: arXiv 2401.10241, section 1 (B and W).
     """
     copies = exposed_offload_communication_time_per_layer - forward_copy_wait_time_per_layer
     exchanged = exchanged_weight_gradient_time_per_layer * (1 - exchange_slowdown_fraction)
@@ -113,9 +120,11 @@ def free_forward_time_per_layer(
     tensor_forward_communication_time_per_layer,
     gradients_have_own_links,
 ):
-    """Time of a forward pass of a layer in which its own messages and copies leave the links of gradients free.
+    """The time of a forward pass of a layer in which the links that gradients use are free; a lower bound.
 
-    It is a lower bound. Source: definition.
+    The layer's own messages and offload copies use the links in the rest of the time.
+
+    Source: definition.
     """
     others = link_forward_time_per_layer - gradients_have_own_links * tensor_forward_communication_time_per_layer
     return np.maximum(forward_pass_time_per_layer - others - forward_offload_link_time_per_layer, 0)
@@ -131,9 +140,11 @@ def free_backward_time_per_layer(
     tensor_backward_communication_time_per_layer,
     gradients_have_own_links,
 ):
-    """Time of a backward pass of a layer in which its own messages and copies leave the links of gradients free.
+    """The time of a backward pass of a layer in which the links that gradients use are free; a lower bound.
 
-    It is a lower bound. Source: definition.
+    The layer's own messages and offload copies use the links in the rest of the time.
+
+    Source: definition.
     """
     copies = exposed_offload_communication_time_per_layer - forward_copy_wait_time_per_layer
     others = link_backward_time_per_layer - gradients_have_own_links * tensor_backward_communication_time_per_layer

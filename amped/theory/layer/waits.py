@@ -22,9 +22,11 @@ PASSES = ("forward", "repeated", "gradient")
 @family(PASS=PASSES, KERNELS=("forward", "repeated", "input_gradient"))
 @quantity("s")
 def idle_PASS_time_per_layer(KERNELS_time_per_layer, KERNELS_kernel_time_per_layer):
-    """Time of a PASS pass in which the accelerator runs no kernel, because the host launches kernels too slowly.
+    """The time of a PASS pass in which the accelerator runs no kernel, because the host launches kernels too slowly.
 
-    Weight gradients have idle time of their own, which is not in it. Source: definition.
+    It does not contain the idle time of weight gradients.
+
+    Source: definition.
     """
     return KERNELS_time_per_layer - KERNELS_kernel_time_per_layer
 
@@ -34,11 +36,11 @@ def idle_PASS_time_per_layer(KERNELS_time_per_layer, KERNELS_kernel_time_per_lay
 def queued_KIND_PASS_time_per_layer(
     KIND_PASS_communication_time_per_layer, kernel_overlapped_KIND_PASS_time_per_layer, overlap_slowdown_fraction
 ):
-    """The time that KIND-parallel messages add to the queue of kernels in a PASS pass.
-
-    These are the messages that no kernel hides, and the time by which hidden messages slow kernels down:
+    """The time that KIND-parallel messages add to the kernels of a PASS pass.
 
         messages − hidden · (1 − overlap_slowdown_fraction)
+
+    `hidden` is the time of messages that run beside kernels. These messages slow the kernels down.
 
     Source: definition.
     """
@@ -51,8 +53,10 @@ def queued_KIND_PASS_time_per_layer(
 def exposed_tensor_PASS_communication_time_per_layer(queued_tensor_PASS_time_per_layer, idle_PASS_time_per_layer):
     """The tensor-parallel communication time for which a PASS pass waits.
 
-    It is the queued time that exceeds the time in which the accelerator waits for the host. Source: arXiv 2205.05198,
-    sections 4.2.2 and 5.
+    Messages wait in the same queue as kernels. While the accelerator waits for the host to launch kernels, messages
+    cost nothing; the pass waits for the rest of their time.
+
+    Source: arXiv 2205.05198, sections 4.2.2 and 5.
     """
     return waited(queued_tensor_PASS_time_per_layer, idle_PASS_time_per_layer)
 
@@ -64,8 +68,10 @@ def exposed_context_PASS_communication_time_per_layer(
 ):
     """The context-parallel communication time for which a PASS pass waits.
 
-    It is the queued time that exceeds the remaining host wait: the time in which the accelerator waits for the host and
-    no tensor-parallel message runs. Source: arXiv 2310.01889, section 3.
+    While the accelerator waits for the host to launch kernels, messages cost nothing. Tensor-parallel messages use this
+    time first, then context-parallel messages; the pass waits for the rest of their time.
+
+    Source: arXiv 2310.01889, section 3.
     """
     idle = waited(idle_PASS_time_per_layer, queued_tensor_PASS_time_per_layer)
     return waited(queued_context_PASS_time_per_layer, idle)
@@ -79,11 +85,12 @@ def queued_expert_PASS_time_per_layer(
     queued_tensor_PASS_time_per_layer,
     queued_context_PASS_time_per_layer,
 ):
-    """The time that exchanges of tokens add to a PASS pass, if no other micro-batch runs beside it.
+    """The time that exchanges of tokens with experts add to a PASS pass, if no other micro-batch runs at the same time.
 
-    It is the time of the exchanges that exceeds the remaining host wait: the time in which the accelerator waits for
-    the host and no other message runs. Source: definition; exchanges are kernels in the same queue as computing
-    kernels.
+    While the accelerator waits for the host to launch kernels, messages cost nothing. Tensor-parallel and
+    context-parallel messages use this time first, then the exchanges; the rest of the exchanges lengthens the pass.
+
+    Source: definition; exchanges are kernels in the same queue as computing kernels.
     """
     before = queued_tensor_PASS_time_per_layer + queued_context_PASS_time_per_layer
     return waited(expert_forward_communication_time_per_layer, waited(idle_PASS_time_per_layer, before))
@@ -96,7 +103,7 @@ def exposed_KIND_backward_communication_time_per_layer(
     exposed_KIND_repeated_communication_time_per_layer,
     recomputed_layer_fraction,
 ):
-    """The KIND-parallel communication time for which a backward pass waits, with that of recomputation.
+    """The KIND-parallel communication time for which a backward pass waits, with the messages of recomputation.
 
     Source: arXiv 2205.05198, section 5.
     """
@@ -108,9 +115,11 @@ def exposed_KIND_backward_communication_time_per_layer(
 def queued_expert_backward_time_per_layer(
     queued_expert_gradient_time_per_layer, queued_expert_repeated_time_per_layer, recomputed_layer_fraction
 ):
-    """The time that exchanges of tokens add to a backward pass, if no other micro-batch runs beside it.
+    """The time that exchanges of tokens with experts add to a backward pass, with the exchanges of recomputation.
 
-    Recomputation is in it. Source: arXiv 2006.16668, section 3.
+    No other micro-batch runs at the same time.
+
+    Source: arXiv 2006.16668, section 3.
     """
     return queued_expert_gradient_time_per_layer + queued_expert_repeated_time_per_layer * recomputed_layer_fraction
 
@@ -150,7 +159,7 @@ def serial_forward_time_per_layer(
     exposed_context_forward_communication_time_per_layer,
     queued_expert_forward_time_per_layer,
 ):
-    """The time of a forward pass through a layer with all waiting, if no other micro-batch runs beside it.
+    """The time of a forward pass through a layer, with the waiting for messages, if only one micro-batch runs.
 
     Source: definition.
     """
@@ -165,7 +174,7 @@ def serial_backward_time_per_layer(
     exposed_context_backward_communication_time_per_layer,
     queued_expert_backward_time_per_layer,
 ):
-    """The time of a backward pass through a layer with all waiting, if no other micro-batch runs beside it.
+    """The time of a backward pass through a layer, with the waiting for messages, if only one micro-batch runs.
 
     Source: definition.
     """
@@ -182,10 +191,10 @@ def exchanged_PASS_time_per_layer(
     overlap_expert_communication,
     steady_microbatch_fraction,
 ):
-    """The time of exchanges of tokens in a PASS pass that runs beside kernels of another micro-batch.
+    """The time of exchanges of tokens with experts in a PASS pass that runs beside kernels of another micro-batch.
 
-    This happens in the steady phase of the schedule, and while other messages leave the links free. Source: arXiv
-    2412.19437, section 3.2.1. Assumes that an equal pass runs beside it.
+    Exchanges can overlap in the steady phase of the schedule, while other messages leave the links free. Source: arXiv
+    2412.19437, section 3.2.1. Assumes that the same pass of the other micro-batch runs at that time.
     """
     free = serial_PASS_time_per_layer - link_PASS_time_per_layer
     return beside(queued_expert_PASS_time_per_layer, free, overlap_expert_communication * steady_microbatch_fraction)
@@ -195,7 +204,7 @@ def exchanged_PASS_time_per_layer(
 def lone_weight_gradient_time_per_layer(
     weight_gradient_time_per_layer, overlapped_reduction_time_per_layer, overlap_slowdown_fraction
 ):
-    """The time of weight gradients without a reduction beside them, plus their slowdown by hidden reductions.
+    """The time in which weight gradients run with no reduction beside them, plus their slowdown by reductions.
 
     Source: definition.
     """
@@ -212,7 +221,7 @@ def exchanged_weight_gradient_time_per_layer(
     overlap_expert_communication,
     steady_microbatch_fraction,
 ):
-    """The time of exchanges of tokens in a backward pass that only weight gradients hide.
+    """The time of exchanges of tokens with experts in a backward pass that only weight gradients can hide.
 
     Source: arXiv 2412.19437, section 3.2.1.
     """
@@ -223,11 +232,11 @@ def exchanged_weight_gradient_time_per_layer(
 
 @quantity("1")
 def exchange_slowdown_fraction(overlap_slowdown_fraction, expert_exchange_processor_fraction):
-    """Time that computation loses for each second of an exchange beside it.
-
-    The exchange slows kernels down as all communication does, and its processors do not compute:
+    """The time that computation loses for each second of an exchange of tokens that runs at the same time.
 
         1 − (1 − overlap_slowdown_fraction) · (1 − expert_exchange_processor_fraction)
+
+    All communication slows kernels down; an exchange also takes processors of the accelerator away from the kernels.
 
     Source: arXiv 2412.19437, section 3.2.2.
     """
@@ -239,7 +248,9 @@ def exchange_slowdown_fraction(overlap_slowdown_fraction, expert_exchange_proces
 def exposed_expert_PASS_communication_time_per_layer(
     queued_expert_PASS_time_per_layer, exchanged_PASS_time_per_layer, exchange_slowdown_fraction
 ):
-    """The time of exchanges of tokens for which a PASS pass waits, plus its slowdown by hidden exchanges.
+    """The time of exchanges of tokens with experts for which a PASS pass waits.
+
+    It contains the time by which hidden exchanges slow the pass down.
 
     Source: arXiv 2006.16668, section 3.
     """
@@ -279,10 +290,15 @@ def exposed_KIND_communication_time_per_layer(
 
 
 def unwaited(whole, exposed, slowed):
-    """The time of messages for which nobody waits.
+    """The time of messages for which no accelerator waits.
 
-    `exposed` contains `slowed`, the time by which hidden messages slow kernels down, unless the waiting for the host
-    hides it. Source: definition.
+    Args:
+        whole: the time of all messages.
+        exposed: the time that accelerators lose because of the messages. It contains `slowed`, unless that is hidden
+            while the accelerator waits for the host.
+        slowed: the time by which hidden messages slow kernels down.
+
+    Source: definition.
     """
     return np.clip(whole - exposed + slowed, 0, whole)
 
@@ -291,7 +307,7 @@ def unwaited(whole, exposed, slowed):
 def idle_overlapped_tensor_forward_time_per_layer(
     queued_tensor_forward_time_per_layer, exposed_tensor_forward_communication_time_per_layer
 ):
-    """Time in which tensor-parallel messages of a forward pass run while the accelerator waits for the host.
+    """The time in which tensor-parallel messages of a forward pass run while the accelerator waits for the host.
 
     Source: definition; messages are kernels in the same queue as computing kernels.
     """
@@ -305,7 +321,7 @@ def idle_overlapped_tensor_backward_time_per_layer(
     exposed_tensor_backward_communication_time_per_layer,
     recomputed_layer_fraction,
 ):
-    """Time in which tensor-parallel messages of a backward pass run while the accelerator waits for the host.
+    """The time in which tensor-parallel messages of a backward pass run while the accelerator waits for the host.
 
     Source: definition; messages are kernels in the same queue as computing kernels.
     """
@@ -320,7 +336,7 @@ def overlapped_tensor_PASS_communication_time_per_layer(
     kernel_overlapped_tensor_PASS_time_per_layer,
     idle_overlapped_tensor_PASS_time_per_layer,
 ):
-    """The tensor-parallel communication time of a PASS pass for which nobody waits. Source: definition."""
+    """The tensor-parallel communication time of a PASS pass for which no accelerator waits. Source: definition."""
     hidden = kernel_overlapped_tensor_PASS_time_per_layer + idle_overlapped_tensor_PASS_time_per_layer
     return np.clip(hidden, 0, tensor_PASS_communication_time_per_layer)
 
@@ -329,7 +345,7 @@ def overlapped_tensor_PASS_communication_time_per_layer(
 def overlapped_tensor_communication_time_per_layer(
     overlapped_tensor_forward_communication_time_per_layer, overlapped_tensor_backward_communication_time_per_layer
 ):
-    """The tensor-parallel communication time of a layer for which nobody waits. Source: definition."""
+    """The tensor-parallel communication time of a layer for which no accelerator waits. Source: definition."""
     return (
         overlapped_tensor_forward_communication_time_per_layer + overlapped_tensor_backward_communication_time_per_layer
     )
@@ -344,7 +360,7 @@ def overlapped_context_communication_time_per_layer(
     communication_rounds,
     overlap_slowdown_fraction,
 ):
-    """The context-parallel communication time of a layer for which nobody waits.
+    """The context-parallel communication time of a layer for which no accelerator waits.
 
     Source: arXiv 2310.01889, section 3.
     """
@@ -361,7 +377,7 @@ def overlapped_expert_communication_time_per_layer(
     exchanged_backward_time_per_layer,
     exchange_slowdown_fraction,
 ):
-    """The expert-parallel communication time of a layer for which nobody waits.
+    """The expert-parallel communication time of a layer for which no accelerator waits.
 
     Source: arXiv 2412.19437, section 3.2.1.
     """

@@ -6,10 +6,12 @@ from amped.theory.quantity import SYSTEM, family, records, selector
 
 @selector("automatic", *(electrical.ALGORITHMS | optical.ALGORITHMS), category=SYSTEM)
 def collective_algorithm():
-    """The algorithm of an all-reduce; automatic: the fastest one that the network supports.
+    """The algorithm of an all-reduce. With `automatic` it is the fastest one that the network supports.
 
     The algorithms tree, hierarchical and in_switch run on electrical networks; halving_doubling and k_nomial run on
-    optical circuits; ring runs on both. Source: NCCL src/graph/tuning.cc; Thakur et al., IJHPCA 19(1), 2005.
+    optical circuits; ring runs on both.
+
+    Source: NCCL src/graph/tuning.cc; Thakur et al., IJHPCA 19(1), 2005.
     """
     return "automatic"
 
@@ -27,17 +29,16 @@ def collective_algorithm():
 )
 @records()
 def KIND_durations(MESSAGES, network):
-    """The duration of one call of each collective in MESSAGES.
+    """The time of one call of each collective in MESSAGES.
 
-    The collectives output_head_panels are those of SUMMA in the output head. Source: the equations of the pages
-    `electrical` and `optical`.
+    Source: the equations of the pages `electrical` and `optical`.
     """
     return network[0].durations(MESSAGES)
 
 
 @records()
 def pipeline_durations(pipeline_collectives, stage_send_gather_collectives, network):
-    """The time to send a micro-batch to the next pipeline stage, and to gather its parts there.
+    """The time to send a micro-batch to the next pipeline stage, and the time to gather its parts on that stage.
 
     Source: the equations of the pages `electrical` and `optical`.
     """
@@ -55,7 +56,7 @@ def data_durations(sharding_collectives, network):
 
 @records(choice="feedforward_kind", value="mixture")
 def data_durations__mixture(sharding_collectives, expert_sharding_collectives, network):
-    """The time of each collective of data parallelism, with those for the states of the routed experts.
+    """The time of each collective of data parallelism, for the routed experts and for all other parameters.
 
     Source: the equations of the pages `electrical` and `optical`.
     """

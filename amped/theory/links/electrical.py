@@ -14,11 +14,12 @@ from amped.theory.quantity import family, quantity, records
 
 
 def bandwidth_of(c, links):
-    """The bandwidth of a ring through the group.
-
-    Across nodes the ring has as many links as the group has accelerators in a node, but at most the bandwidth inside:
+    """The bandwidth of a ring through all accelerators of a group.
 
         min(intra · slow, fast) if the group spans several nodes, else fast
+
+    `intra` is the number of accelerators of the group in a node. Each of them gives the ring one link across nodes, of
+    bandwidth `slow`. `fast` is the bandwidth inside the node.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -27,19 +28,22 @@ def bandwidth_of(c, links):
 
 
 def ramp_of(c, links):
-    """The bytes that a message loses until it reaches the bandwidth of its slowest link.
+    """The bytes by which a message counts as longer than it is, because short messages are slower.
 
-    Source: the row of kernel_efficiencies.
+    If the group spans several nodes, it is the value for the links across nodes, else for the links inside the node.
+
+    Source: the row of the accelerator in the table kernel_efficiencies.
     """
     return np.where(c.inter > 1, links.across.ramp, links.inside.ramp)
 
 
 def ring_time(c, passes, links):
-    """The time to pass a payload V around a ring of n accelerators `passes` times.
-
-    That is:
+    """The time to pass the shares of a payload around a ring `passes` times.
 
         passes · ((nodes − 1) · latency across + (n − nodes) · latency inside + ((n − 1)/n · V + ramp) / bandwidth)
+
+    V is the number of bytes of the payload, n the number of accelerators of the group, and `ramp` the bytes by which a
+    message counts as longer than it is.
 
     Source: arXiv 2410.00273, section 3; Thakur et al., IJHPCA 19(1).
     """
@@ -49,11 +53,13 @@ def ring_time(c, passes, links):
 
 
 def tiered_time(c, passes, links):
-    """The time to gather or scatter inside each node, and then across nodes the part that each accelerator has left.
-
-    With i accelerators in each of m nodes:
+    """The time of an all-gather or reduce-scatter (`passes` = 1) or an all-reduce (2) in two tiers.
 
         passes · (inside((i − 1)/i · V) + across((m − 1)/m · V/i))
+
+    A payload of V bytes passes around a ring of the i accelerators in each node, and then across the m nodes: there
+    each accelerator sends the V/i bytes that it has. `inside` and `across` are the times of these bytes on the two
+    kinds of links.
 
     Source: arXiv 1807.11205, section on improvements of communication strategies (hierarchical all-reduce).
     """
@@ -77,9 +83,12 @@ def tree_time(c, passes, links):
 def switch_time(c, passes, links):
     """The time of an all-reduce that the switch inside the node computes.
 
-    Accelerators send their shares up and receive the sum: V·(1 + 1/n) in each direction, both directions at once.
-    Across nodes the shares pass around a ring, as reduce-scatter and all-gather. Source: Klenk et al., An in-network
-    architecture for accelerating shared-memory multiprocessor collectives, ISCA 2020; NVIDIA NVLink SHARP.
+    The n accelerators of a node send their shares to the switch and receive the sum: V·(1 + 1/n) bytes in each
+    direction for a payload of V bytes, both directions at the same time. Across nodes the shares pass around a ring, as
+    in a reduce-scatter and an all-gather.
+
+    Source: Klenk et al., An in-network architecture for accelerating shared-memory multiprocessor collectives, ISCA
+    2020; NVIDIA NVLink SHARP.
     """
     near = (1 + 1 / c.intra) * c.volume + passes * links.inside.ramp
     far = passes * ((c.inter - 1) / c.inter * c.volume / c.intra + links.across.ramp)
@@ -103,15 +112,12 @@ ALGORITHMS = {
 
 
 def all_reduce_time(c, links):
-    """The time of an all-reduce by the fastest of the algorithms that are considered.
-
-    Source: NCCL src/graph/tuning.cc.
-    """
+    """The time of an all-reduce by the fastest of the algorithms that may be used. Source: NCCL src/graph/tuning.cc."""
     return links.fastest(c, 2, links.algorithms)
 
 
 def gather_time(c, links):
-    """The time of an all-gather or a reduce-scatter: by a ring, or by another considered algorithm that is faster.
+    """The time of an all-gather or a reduce-scatter: by a ring, or by another algorithm that may be used and is faster.
 
     Source: NCCL src/graph/tuning.cc.
     """
@@ -122,21 +128,23 @@ def gather_time(c, links):
 def chain_time(c, links):
     """The time of a broadcast or a reduce along a chain of accelerators.
 
-    The payload travels in pieces, so that all links of the chain are busy at once. Source: Thakur et al., IJHPCA 19(1),
-    2005.
+    The payload is cut into pieces that follow one another, so that all links of the chain are busy at the same time.
+
+    Source: Thakur et al., IJHPCA 19(1), 2005.
     """
     latency = (c.inter - 1) * links.across.latency + (c.intra - 1) * c.inter * links.inside.latency
     return latency + (c.volume + ramp_of(c, links)) / bandwidth_of(c, links)
 
 
 def all_to_all_time(c, links):
-    """The time in which each accelerator sends every other one its share, inside the node and across nodes at once.
-
-    If nodes forward messages that arrive from other nodes, these messages also pass over the links inside the node.
-    With i accelerators in each of m nodes, n = i·m, latency left out:
+    """The time of an all-to-all: the longer of the messages inside the node and of those across nodes.
 
         max(near / bandwidth inside, (m − 1)/m · V · crossing / bandwidth across)
-        near = (i − 1)/n · V, or with forwarding (i − 1)/n · V · m
+        near = (i − 1)/(i·m) · V, or where nodes forward messages (i − 1)/i · V
+
+    Latency is left out here. An accelerator sends V bytes in all, to the accelerators of m nodes, with i accelerators
+    of the group in each node. `crossing` is the share of the bytes that must cross nodes. Where nodes forward messages,
+    those from other nodes also pass over the links inside the node.
 
     Source: arXiv 2006.16668, section 3; deepseek-ai/DeepEP, README (NVLink and RDMA forwarding).
     """
@@ -147,7 +155,7 @@ def all_to_all_time(c, links):
 
 
 def send_time(c, links):
-    """The time to send a payload to a neighbor; across nodes, if the group spans several nodes.
+    """The time to send a payload to a neighbor: over links across nodes if the group has several nodes, else inside.
 
     Source: Hockney, 1994 (α–β).
     """
@@ -169,7 +177,7 @@ TIMES = {
 
 @records(choice="collective_algorithm", value="automatic")
 def all_reduce_algorithms__automatic(in_switch_reduction):
-    """The algorithms of an all-reduce, of which the fastest counts; in_switch only if the switch can reduce.
+    """The algorithms that an all-reduce may use; in_switch is one of them only if the switch can reduce.
 
     Source: NCCL src/graph/tuning.cc.
     """
@@ -180,17 +188,16 @@ def all_reduce_algorithms__automatic(in_switch_reduction):
 @family(NAME=tuple(ALGORITHMS))
 @records(choice="collective_algorithm", value="NAME")
 def all_reduce_algorithms__NAME():
-    """The algorithm of an all-reduce: NAME only. Source: definition."""
+    """The only algorithm that an all-reduce may use: NAME. Source: definition."""
     return (ALGORITHMS["NAME"],)
 
 
 @quantity("count")
 def number_of_nodes_below_spine(leaf_switch_ports, rail_optimized, number_of_network_cards_per_node):
-    """The number of servers that reach one another through leaf switches only, without the spine.
+    """The number of servers that reach one another through leaf switches only, without the spine switches.
 
-    With a rail-optimized network a leaf switch has one port for each server. Otherwise it has as many ports for a
-    server as the server has cards. Source: NVIDIA DGX SuperPOD reference architecture (a scalable unit shares its leaf
-    switches).
+    In a rail-optimized network a server takes one port of a leaf switch. Otherwise a server takes as many ports as it
+    has network cards. Source: NVIDIA DGX SuperPOD reference architecture (a scalable unit shares its leaf switches).
     """
     ports_of_a_node = np.where(rail_optimized > 0, 1, number_of_network_cards_per_node)
     return np.maximum(np.floor(leaf_switch_ports / ports_of_a_node), 1)
@@ -198,17 +205,21 @@ def number_of_nodes_below_spine(leaf_switch_ports, rail_optimized, number_of_net
 
 @quantity("1")
 def bandwidth_factor_below_spine(oversubscription, number_of_nodes_below_spine, number_of_nodes):
-    """The bandwidth of a run below the spine as a multiple of the bandwidth through the spine.
+    """The factor by which a run has more bandwidth across nodes if it needs no spine switch.
 
-    Links below the spine are not oversubscribed. Assumes that a run which fits below one group of leaf switches is
-    placed there. Source: definition.
+    It is the oversubscription for a run that fits below one group of leaf switches, because the links there are not
+    oversubscribed; else it is 1. Assumes that such a run is placed there.
+
+    Source: definition.
     """
     return np.where(number_of_nodes <= number_of_nodes_below_spine, oversubscription, 1.0)
 
 
 @quantity("byte/s")
 def network_bandwidth_per_accelerator(inter_node_bandwidth_per_accelerator, bandwidth_factor_below_spine):
-    """The bandwidth across nodes for one accelerator while all communicate, below the spine or through it.
+    """The bandwidth across nodes for one accelerator while all accelerators communicate.
+
+    It is larger for a run that is small enough to need no spine switch.
 
     Source: definition.
     """
@@ -218,7 +229,9 @@ def network_bandwidth_per_accelerator(inter_node_bandwidth_per_accelerator, band
 @family(PLACE=("accelerator", "node"), BANDWIDTH=("inter_accelerator_bandwidth", "network_bandwidth_per_accelerator"))
 @records()
 def inter_PLACE_link(BANDWIDTH, inter_PLACE_efficiency, inter_PLACE_latency):
-    """The link of one accelerator from PLACE to PLACE: its bandwidth and its latency; its ramp is left out.
+    """The link of one accelerator from PLACE to PLACE: its bandwidth and its latency.
+
+    The network adds the loss of short messages later.
 
     Source: definition.
     """
@@ -237,7 +250,7 @@ def network__electrical(
     inter_accelerator_efficiency,
     all_reduce_algorithms,
 ):
-    """The electrical network: all that the time of a collective depends on, except its group and payload.
+    """The electrical network: all values on which the time of a collective depends, except its group and its payload.
 
     Source: definition.
     """

@@ -18,7 +18,9 @@ ROUNDING = 1e-9
 
 
 def bandwidth_of(partners, net):
-    """The bandwidth of one circuit, if an accelerator has several partners at once: a whole number of wavelengths.
+    """The bandwidth of one circuit of an accelerator that has several circuits at the same time.
+
+    Each circuit has a whole number of wavelengths, the same for all circuits.
 
     Source: definition.
     """
@@ -26,11 +28,12 @@ def bandwidth_of(partners, net):
 
 
 def round_time(volume, partners, net):
-    """The time of a round: circuits are set, and each accelerator sends `volume` to each of its partners at once.
-
-    That is:
+    """The time of a round: circuits are set, and each accelerator sends `volume` bytes to each of its partners at once.
 
         setting + latency + (volume + ramp) / (bandwidth of a circuit)
+
+    `setting` is the time for which the round waits for its circuits, and `ramp` the bytes by which a message counts as
+    longer than it is.
 
     Source: Hockney, 1994 (α–β); arXiv 2211.15226, abstract (reconfiguration).
     """
@@ -38,13 +41,14 @@ def round_time(volume, partners, net):
 
 
 def rounds_time(size, volume, partners, net):
-    """The time to gather, or in reverse order to scatter, in ⌈log_k size⌉ rounds with k − 1 partners.
-
-    No part is sent twice. In each round an accelerator passes on all parts that it holds, so that it holds k times as
-    many afterwards. After r = ⌊log_k size⌋ full rounds it holds k^r parts. If size > k^r, one more round follows, with
-    only ⌈(size − k^r) / k^r⌉ partners. That is:
+    """The time of an all-gather or a reduce-scatter in rounds in which each accelerator has k − 1 partners.
 
         r · (setting + latency) + (r · ramp + volume/size · (k^r − 1)/(k − 1)) / bandwidth + (last round)
+
+    In each round an accelerator sends all parts that it holds to each partner; after the round it holds k times as many
+    parts. After r = ⌊log_k size⌋ rounds it holds k^r parts. If size > k^r, a last round follows with only ⌈(size − k^r)
+    / k^r⌉ partners. No part is sent twice. A reduce-scatter runs the rounds in reverse order. `setting` is the time for
+    which a round waits for its circuits, and `ramp` the bytes by which a message counts as longer than it is.
 
     Source: Bruck et al., IEEE TPDS 8(11), 1997; Träff, arXiv 2410.14234, abstract. Differs: for sizes that are not a
     power of two Rabenseifner first folds the rest into a power of two, which sends the payload twice more.
@@ -62,7 +66,7 @@ def rounds_time(size, volume, partners, net):
 
 
 def ring_time(c, passes, net):
-    """The time to pass the shares of a payload around a ring `passes` times; the circuits of the ring stay set.
+    """The time to pass the shares of a payload around a ring `passes` times. The circuits are set only once.
 
     Source: Thakur et al., IJHPCA 19(1).
     """
@@ -72,7 +76,9 @@ def ring_time(c, passes, net):
 
 
 def halving_and_doubling_time(c, passes, net):
-    """The time of rounds with one partner each, `passes` times: recursive halving, recursive doubling, or both.
+    """The time of an all-gather or reduce-scatter (`passes` = 1) or an all-reduce (2) in rounds with one partner.
+
+    A reduce-scatter is a recursive halving, and an all-gather is a recursive doubling.
 
     Source: Rabenseifner, ICCS 2004.
     """
@@ -80,7 +86,9 @@ def halving_and_doubling_time(c, passes, net):
 
 
 def k_nomial_time(c, passes, net):
-    """The time of rounds with as many partners at once as an accelerator has circuits, `passes` times.
+    """The time of an all-gather or reduce-scatter (`passes` = 1) or an all-reduce (2) in rounds with several partners.
+
+    An accelerator has as many partners in a round as it can have circuits at the same time.
 
     Source: Bruck et al., IEEE TPDS 8(11), 1997.
     """
@@ -100,7 +108,7 @@ ALGORITHMS = {
 
 
 def tiers(c, net):
-    """The sizes of the two tiers of a group: how many accelerators electrical links join, and how many circuits join.
+    """The sizes of the two tiers of a group: the accelerators that electrical links connect, and those on circuits.
 
     Source: definition.
     """
@@ -109,7 +117,10 @@ def tiers(c, net):
 
 
 def in_tiers(c, passes, net):
-    """The time to gather or scatter by a ring inside the node, and by circuits the part that each accelerator has left.
+    """The time of an all-gather or reduce-scatter (`passes` = 1) or an all-reduce (2) in two tiers.
+
+    The payload passes around a ring inside each node. Over the circuits each accelerator then sends only the part that
+    it has.
 
     Source: arXiv 1807.11205, section on improvements of communication strategies (hierarchical all-reduce).
     """
@@ -120,7 +131,9 @@ def in_tiers(c, passes, net):
 
 
 def all_reduce_time(c, net):
-    """The time of an all-reduce: a reduce-scatter and an all-gather. For powers of two it is Rabenseifner's algorithm.
+    """The time of an all-reduce: a reduce-scatter and an all-gather.
+
+    For a power of two accelerators, halving and doubling are the algorithm of Rabenseifner.
 
     Source: Rabenseifner, ICCS 2004.
     """
@@ -133,13 +146,16 @@ def gather_time(c, net):
 
 
 def spread_time(size, volume, net):
-    """The time to broadcast or reduce by the fastest of three ways.
-
-    These are a chain whose circuits stay set, a k-nomial tree, and a scatter with a gather:
+    """The time of a broadcast or a reduce over circuits, by the fastest of three ways.
 
         chain = setting + (size − 1) · latency + (volume + ramp) / bandwidth
         tree  = ⌈log_k size⌉ rounds with the whole volume, for k − 1 partners
         both  = 2 · (the time to gather)
+
+    The ways are a chain whose circuits are set only once, a tree in which an accelerator has k − 1 partners at the same
+    time, and a scatter followed by an all-gather. `size` is the number of accelerators, `volume` the payload,
+    `bandwidth` that of a circuit, `setting` the time to wait for circuits, and `ramp` the bytes by which a message
+    counts as longer than it is.
 
     Source: Thakur et al., IJHPCA 19(1), 2005, with van de Geijn's scatter and gather.
     """
@@ -161,9 +177,11 @@ def broadcast_time(c, net):
 
 
 def turns_time(size, volume, partners, net):
-    """The time to exchange shares of a payload with all others in turns, with `partners` of them at once.
+    """The time of an all-to-all in turns: in each turn an accelerator exchanges shares with `partners` others.
 
-    Each partner gets a share of its own. Source: definition.
+    Each partner gets its own share of the payload.
+
+    Source: definition.
     """
     turns = np.floor((size - 1) / partners)
     left = size - 1 - turns * partners
@@ -172,12 +190,13 @@ def turns_time(size, volume, partners, net):
 
 
 def exchange_time(size, volume, net):
-    """The time of an all-to-all by the fastest of three ways.
-
-    The accelerators exchange in turns with one partner, in turns with as many as there are circuits, or they pass
-    shares around a ring whose circuits stay set:
+    """The time of an all-to-all over circuits, by the fastest of three ways.
 
         ring = setting + (size − 1) · latency + ((size − 1)/2 · volume + (size − 1) · ramp) / bandwidth
+
+    In the first way an accelerator exchanges with one partner at a time; in the second with as many partners as it can
+    have circuits; in the third the shares pass around a ring whose circuits are set only once. `setting` is the time to
+    wait for circuits, and `ramp` the bytes by which a message counts as longer than it is.
 
     Source: Bruck et al., IEEE TPDS 8(11), 1997 (index, radix n). Differs: the smaller radices of the source, with fewer
     rounds that pass on more bytes, are left out.
@@ -188,7 +207,7 @@ def exchange_time(size, volume, net):
 
 
 def all_to_all_time(c, net):
-    """The time in which each accelerator sends every other one its share, inside the node and across nodes at once.
+    """The time of an all-to-all: the longer of the messages inside the node and of those over circuits.
 
     Source: arXiv 2006.16668, section 3.
     """
@@ -198,7 +217,7 @@ def all_to_all_time(c, net):
 
 
 def send_time(c, net):
-    """The time to send a payload to a neighbor; over a circuit, if circuits join the group.
+    """The time to send a payload to a neighbor: over a circuit if circuits connect the group, else electrically.
 
     Source: Hockney, 1994 (α–β).
     """
@@ -223,17 +242,18 @@ TIMES = {
 def exposed_reconfiguration_time(
     reconfiguration_time, number_of_messages_per_reconfiguration, overlapped_reconfiguration_fraction
 ):
-    """Time for which a step of a collective waits until its circuits are set.
+    """The time for which a step of a collective waits until its circuits are set.
 
-    Several messages share one reconfiguration, and the overlapped part is left out. Source: arXiv 2510.19322, abstract
-    (overlap of reconfiguration and communication); definition.
+    Several messages share one reconfiguration. The part of a reconfiguration that overlaps communication is left out.
+
+    Source: arXiv 2510.19322, abstract (overlap of reconfiguration and communication); definition.
     """
     return reconfiguration_time * (1 - overlapped_reconfiguration_fraction) / number_of_messages_per_reconfiguration
 
 
 @records(choice="collective_algorithm", value="automatic")
 def circuit_algorithms__automatic():
-    """The algorithms on circuits, of which the fastest counts: ring, halving and doubling, and k-nomial rounds.
+    """The algorithms that a collective on circuits may use: ring, halving and doubling, and k-nomial rounds.
 
     Source: definition.
     """
@@ -243,17 +263,22 @@ def circuit_algorithms__automatic():
 @family(NAME=tuple(ALGORITHMS))
 @records(choice="collective_algorithm", value="NAME")
 def circuit_algorithms__NAME():
-    """The algorithm on circuits: NAME only.
+    """The only algorithm that a collective on circuits may use: NAME.
 
-    A ring keeps its circuits set; halving_doubling has one partner a round; k_nomial has as many partners a round as
-    there are circuits. Source: Rabenseifner, ICCS 2004; Bruck et al., IEEE TPDS 8(11), 1997.
+    A ring sets its circuits only once. With halving_doubling an accelerator has one partner in each round, with
+    k_nomial as many partners as it can have circuits.
+
+    Source: Rabenseifner, ICCS 2004; Bruck et al., IEEE TPDS 8(11), 1997.
     """
     return (ALGORITHMS["NAME"],)
 
 
 @records()
 def wavelength_link(bandwidth_per_wavelength, inter_node_efficiency, inter_node_latency, inter_node_ramp_bytes):
-    """One wavelength as a link, with the efficiency, latency and ramp of the network across nodes.
+    """The link of one wavelength, with the efficiency and the latency of links across nodes.
+
+    It also has their `ramp`: the bytes by which a message counts as longer than it is, because short messages are
+    slower.
 
     Source: definition.
     """
@@ -273,7 +298,7 @@ def network__circuits(
     circuits_inside_node,
     circuit_algorithms,
 ):
-    """The optical network: all that the time of a collective depends on, except its group and payload.
+    """The optical network: all values on which the time of a collective depends, except its group and its payload.
 
     Source: definition.
     """

@@ -9,17 +9,21 @@ from amped.theory.quantity import quantity
 def query_split_degree(token_split_degree, ulysses_degree):
     """The number of shares into which the queries of one head are split.
 
-    It is the number of shares of the tokens. An all-to-all (Ulysses) gives an accelerator all tokens of fewer heads,
-    and then it is one. Source: arXiv 2309.14509, section 3.
+    It is the number of shares of a sequence. If an all-to-all exchanges heads (Ulysses), it is 1, because each
+    accelerator then has all tokens of its heads.
+
+    Source: arXiv 2309.14509, section 3.
     """
     return token_split_degree / ulysses_degree
 
 
 @quantity("count")
 def unbalanced_sequence_split_degree(balanced_context_work, query_split_degree):
-    """The number of shares of a causal sequence if the shares have different numbers of scores, else one.
+    """The number of shares of a causal sequence if the shares have different numbers of scores, else 1.
 
-    The last share then has the most scores. Source: arXiv 2311.09431, section 1.
+    The last share of the sequence then has the most scores.
+
+    Source: arXiv 2311.09431, section 1.
     """
     return np.where(balanced_context_work > 0, 1, query_split_degree)
 
@@ -47,7 +51,9 @@ def heads_divide_by_the_context_degree__all_to_all(
 ):
     """The all-to-all gives each accelerator equally many query heads.
 
-    Key heads are split evenly too, or each is copied to equally many accelerators. Source: arXiv 2309.14509, section 3.
+    Each accelerator also gets equally many key heads, or each key head is copied to equally many accelerators.
+
+    Source: arXiv 2309.14509, section 3.
     """
     shares = tensor_parallel_rows * context_parallel_degree
     keys = (np.mod(key_value_heads, shares) == 0) | (np.mod(shares, key_value_heads) == 0)

@@ -37,7 +37,7 @@ def tensor_parallel_degree__of_grid(tensor_parallel_rows, tensor_parallel_column
 def remaining_degree__of_machine(
     number_of_accelerators, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree
 ):
-    """The data-parallel degree that uses all accelerators which the other degrees leave.
+    """The data-parallel degree that uses all accelerators: their number divided by the other degrees.
 
     Source: arXiv 2104.04473, section 3.1 (d = n/(t·p)).
     """
@@ -85,11 +85,11 @@ def expert_tensor_parallel_degree(
 ):
     """The number of accelerators that share the matrices of one expert.
 
-    It is the tensor-parallel degree of the dense layers, or the largest divisor of it that keeps two rules: it divides
-    the hidden units of an expert, and, times the expert-parallel degree, it divides the accelerators of a stage. That
-    is:
-
         gcd(gcd(rows, expert_feedforward_dimension), data × context × tensor / expert)
+
+    `rows` is the tensor-parallel degree of the dense layers; data, context, tensor and expert are the other degrees.
+    The result is the largest divisor of `rows` that divides the hidden units of an expert and, times the
+    expert-parallel degree, divides the accelerators of a stage.
 
     Source: Megatron-Core, MoE arguments (the degree of the dense layers); arXiv 2504.14960, abstract (MoE parallel
     folding: a smaller degree).

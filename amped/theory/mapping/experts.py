@@ -7,34 +7,37 @@ from amped.theory.quantity import family, quantity
 
 @quantity("1")
 def expert_load_factor(expert_imbalance_factor, expert_capacity_factor, expert_parallel_degree):
-    """Rows that the busiest experts compute for each row that an average expert receives.
+    """The rows that the accelerator with the busiest experts computes, divided by the rows of an average accelerator.
 
-    With a capacity factor it is that factor: experts compute all their places, whether these are filled or not. Without
-    one it is the imbalance, but at most the expert-parallel degree: one accelerator cannot receive more than all
-    tokens, and an accelerator that has all experts receives the average. Source: arXiv 2006.16668, section 2.2.
+    With a capacity factor it is that factor: experts compute all rows of their buffers, filled or not. Without a
+    capacity factor it is the imbalance, but at most the expert-parallel degree, because one accelerator cannot receive
+    more than all tokens.
+
+    Source: arXiv 2006.16668, section 2.2.
     """
     comes = np.minimum(expert_imbalance_factor, expert_parallel_degree)
     return np.where(expert_capacity_factor > 0, expert_capacity_factor, comes)
 
 
 def destinations_at_random(places, experts_per_token):
-    """The expected number of places that have at least one of the k experts of a token, if experts are random.
-
-    There are G equal places:
+    """The expected number of nodes, or of accelerators, to which a token is sent if its experts are random.
 
         G · (1 − (1 − 1/G)^k)
 
-    Assumes independent draws. Source: elementary probability.
+    The experts are spread evenly over G nodes or accelerators, and a token has k experts. Assumes independent draws.
+
+    Source: elementary probability.
     """
     return places * (1 - np.exp(experts_per_token * np.log1p(-1 / np.maximum(places, 1 + 1e-9))))
 
 
 def destinations_in_turn(places, experts_per_token, number_of_experts):
-    """The average number of places that have at least one of the k consecutive experts of a token.
-
-    Each place has E experts, and the first expert of a token is a multiple of k:
+    """The average number of nodes, or of accelerators, to which a token with k consecutive experts is sent.
 
         min(1 + (k − gcd(k, E)) / E, places)
+
+    `places` is the number of nodes or of accelerators, and each has E experts. The first expert of a token is a
+    multiple of k.
 
     Source: elementary counting.
     """
@@ -46,7 +49,7 @@ def destinations_in_turn(places, experts_per_token, number_of_experts):
 @family(PLACES=("accelerators", "nodes"), DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"))
 @quantity("count")
 def destination_PLACES_per_token(DEGREE, experts_per_token):
-    """The expected number of PLACES with at least one expert of a token; each expert is equally likely.
+    """The expected number of PLACES that have an expert of a token, if each expert is equally likely.
 
     Source: elementary probability (independent draws).
     """
@@ -56,7 +59,7 @@ def destination_PLACES_per_token(DEGREE, experts_per_token):
 @family(PLACES=("accelerators", "nodes"), DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"))
 @quantity("count", choice="expert_assignment", value="in_turn")
 def destination_PLACES_per_token__in_turn(DEGREE, experts_per_token, number_of_experts):
-    """The average number of PLACES with at least one expert of a token; the tokens take the experts in turn.
+    """The average number of PLACES that have an expert of a token, if the tokens take the experts in turn.
 
     Source: NVIDIA NeMo AutoModel, FakeBalancedGate.
     """
@@ -65,10 +68,12 @@ def destination_PLACES_per_token__in_turn(DEGREE, experts_per_token, number_of_e
 
 @quantity("1")
 def deduplicated_dispatch_fraction(deduplicated_dispatch, destination_accelerators_per_token, experts_per_token):
-    """Copies of a token that an accelerator sends, as a share of the number of experts of the token.
+    """The number of copies of a token that an accelerator sends, divided by the number of experts of the token.
 
-    Without deduplication it is 1: one copy for each expert. With deduplication there is one copy for each destination
-    accelerator. Source: DeepEP, README.
+    Without deduplication it is 1: one copy for each expert. With deduplication there is one copy for each accelerator
+    that has an expert of the token.
+
+    Source: DeepEP, README.
     """
     return np.where(
         deduplicated_dispatch > 0, destination_accelerators_per_token / np.maximum(experts_per_token, 1), 1.0
@@ -79,9 +84,10 @@ def deduplicated_dispatch_fraction(deduplicated_dispatch, destination_accelerato
 def inter_node_dispatch_fraction(
     deduplicated_dispatch, destination_nodes_per_token, destination_accelerators_per_token
 ):
-    """Copies of a token that cross nodes, as a share of the number of its destination accelerators.
+    """The number of copies of a token that cross nodes, divided by the number of accelerators to which the token goes.
 
-    Without deduplication it is 1. With deduplication there is one copy for each destination node. Source: DeepEP,
-    README.
+    Without deduplication it is 1. With deduplication one copy crosses to each node that has an expert of the token.
+
+    Source: DeepEP, README.
     """
     return np.where(deduplicated_dispatch > 0, destination_nodes_per_token / destination_accelerators_per_token, 1.0)

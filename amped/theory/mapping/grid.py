@@ -12,13 +12,13 @@ from amped.theory.quantity import MAPPING, quantity
 
 @quantity("count", category=MAPPING, when_given=("tensor_parallel_rows",))
 def tensor_parallel_columns__beside_rows(tensor_parallel_degree, tensor_parallel_rows):
-    """The number of columns of the grid, if its rows are given. Source: definition."""
+    """The number of columns of the tensor-parallel grid, if the number of rows is given. Source: definition."""
     return tensor_parallel_degree / tensor_parallel_rows
 
 
 @quantity("count", category=MAPPING)
 def tensor_parallel_rows(tensor_parallel_degree, tensor_parallel_columns):
-    """The number of rows of the grid, m1: the shares of weights, heads and hidden units.
+    """The number of rows of the tensor-parallel grid. The rows split weights, heads and hidden units.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -64,9 +64,11 @@ def token_split_degree(context_parallel_degree, tensor_parallel_columns):
 
 @quantity("count")
 def sequence_split_degree(sequence_parallel, tensor_parallel_rows):
-    """The number of shares of an accelerator's tokens in norms, dropouts and residual additions.
+    """The number of shares into which norms, dropouts and residual additions split an accelerator's tokens.
 
-    With sequence parallelism it is the number of rows of the grid, else one. Source: arXiv 2205.05198, section 4.2.2.
+    With sequence parallelism it is the number of rows of the tensor-parallel grid, else 1.
+
+    Source: arXiv 2205.05198, section 4.2.2.
     """
     return np.where(sequence_parallel > 0, tensor_parallel_rows, 1)
 
@@ -83,7 +85,7 @@ def the_grid_has_the_tensor_degree(tensor_parallel_rows, tensor_parallel_columns
 
 @quantity("boolean", constrains="tensor_parallel_columns", choice="tensor_parallel_strategy", value="1d")
 def one_dimension_has_one_column__1d(tensor_parallel_columns):
-    """In one dimension the grid has one column; other tensor-parallel strategies may have more columns.
+    """In one dimension the grid has one column; the other tensor-parallel strategies may have more columns.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -99,7 +101,7 @@ def the_node_holds_whole_rows_and_columns(
     intra_node_tensor_parallel_columns,
     inter_node_tensor_parallel_columns,
 ):
-    """The parts of the rows and columns inside the node and across nodes are whole numbers. Source: definition."""
+    """The numbers of rows and columns of the grid, inside the node and across nodes, are whole. Source: definition."""
     rows = np.mod(intra_node_tensor_parallel_rows, 1) + np.mod(inter_node_tensor_parallel_rows, 1)
     columns = np.mod(intra_node_tensor_parallel_columns, 1) + np.mod(inter_node_tensor_parallel_columns, 1)
     split = np.mod(tensor_parallel_rows, 1) + np.mod(tensor_parallel_columns, 1)

@@ -24,5 +24,5 @@ GROUPS = {
 @family(KIND=tuple(GROUPS), DEGREE=tuple(GROUPS.values()))
 @records()
 def KIND_group(intra_node_DEGREE, inter_node_DEGREE):
-    """The KIND group: its part inside the node and its part across nodes. Source: definition."""
+    """The KIND group: the number of its accelerators inside a node, and the number of its nodes. Source: definition."""
     return (Group("KIND", intra=intra_node_DEGREE, inter=inter_node_DEGREE),)

@@ -15,9 +15,9 @@ from amped.theory.quantity import MAPPING, quantity
 def gradient_offload__with_the_states(optimizer_offload, zero_stage, state_replicas):
     """The share of the gradients that the host keeps and adds up.
 
-    It is the share of the offloaded optimizer states if each accelerator has gradients of its own (ZeRO 2 and 3, or a
-    single replica), else zero. Source: arXiv 2101.06840, section 4. Megatron-Core leaves gradients on the accelerator,
-    which is gradient_offload = 0.
+    It is the offloaded share of the optimizer states if no two accelerators have the same gradients (ZeRO 2 or 3, or a
+    single replica), else zero. Source: arXiv 2101.06840, section 4. Megatron-Core leaves gradients on the accelerator;
+    give gradient_offload = 0 for it.
     """
     return np.where(shares("gradient", zero_stage) | (state_replicas == 1), optimizer_offload, 0)
 
@@ -29,8 +29,10 @@ def gradient_offload__with_the_states(optimizer_offload, zero_stage, state_repli
 def gradients_leave_with_their_states__given(gradient_offload, optimizer_offload, zero_stage, state_replicas):
     """The offloaded share of the gradients is at most that of the optimizer states.
 
-    Gradients are offloaded only if no replica holds copies of them: with ZeRO 2 or 3, or with a single replica. Source:
-    arXiv 2101.06840, section 4.2.
+    Gradients are offloaded only if no two accelerators have the same gradients: with ZeRO 2 or 3, or with a single
+    replica.
+
+    Source: arXiv 2101.06840, section 4.2.
     """
     alone = shares("gradient", zero_stage) | (state_replicas == 1)
     return (gradient_offload <= optimizer_offload) & (alone | (gradient_offload == 0))
@@ -38,7 +40,7 @@ def gradients_leave_with_their_states__given(gradient_offload, optimizer_offload
 
 @quantity("boolean", constrains="zero_stage", when_given=("weight_offload",))
 def offloaded_weights_are_those_updated__given(weight_offload, zero_stage, state_replicas):
-    """An accelerator offloads only weights that it updates: with ZeRO 3, with ZeRO 0, or with a single replica.
+    """An accelerator offloads only weights that it updates itself: with ZeRO 3, with ZeRO 0, or with a single replica.
 
     Source: DeepSpeed, offload_param (stage 3 only).
     """

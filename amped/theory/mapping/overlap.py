@@ -19,10 +19,10 @@ def overlap_data_communication(zero_stage):
 
 @quantity("boolean", category=MAPPING)
 def gradients_have_own_links(inter_node_tensor_parallel_degree, inter_node_data_parallel_degree):
-    """Whether gradients and tensor-parallel messages can travel at once, because they use different links.
+    """Whether gradients and tensor-parallel messages can travel at the same time, because they use different links.
 
     Unless given, it is true if gradients cross nodes and tensor parallelism stays inside the node. Source: assumption.
-    Differs: the part of the gradient reduction inside nodes shares the links of tensor parallelism, which is left out.
+    Differs: a part of the gradient reduction runs inside nodes, on the links of tensor parallelism; this is left out.
     """
     return (inter_node_tensor_parallel_degree <= 1) & (inter_node_data_parallel_degree > 1)
 
@@ -31,14 +31,12 @@ def gradients_have_own_links(inter_node_tensor_parallel_degree, inter_node_data_
 def steady_microbatch_fraction(microbatches_per_flush, virtual_pipeline_stages, pipeline_parallel_degree):
     """The share of the passes of a step that can run beside a pass of another micro-batch.
 
-    While the pipeline fills and drains there is no other micro-batch. With m micro-batches, v chunks of layers a stage
-    and p stages:
-
         max(m·v − (v − 1)·p − 1, 0) / (m·v + p − 1)
 
-    The denominator counts the turns of chunks, forward and backward. A pass has no partner in the (v − 1)·p turns
-    before the first gradient, and one micro-batch has none afterwards. Source: arXiv 2104.04473, section 2.2 (1F1B);
-    arXiv 2412.19437, section 3.2.1 (pairs of passes).
+    There are m micro-batches, v chunks of layers on a stage, and p stages. While the pipeline fills and drains, there
+    is no other micro-batch. The denominator is the number of turns in which a stage runs one forward and one backward
+    pass of a chunk. In (v − 1)·p turns before the first gradient, and in one turn at the end, a pass runs alone.
+    Source: arXiv 2104.04473, section 2.2 (1F1B); arXiv 2412.19437, section 3.2.1 (pairs of passes).
     """
     turns = microbatches_per_flush * virtual_pipeline_stages
     filling = (virtual_pipeline_stages - 1) * pipeline_parallel_degree + 1

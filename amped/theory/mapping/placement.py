@@ -19,10 +19,12 @@ from amped.theory.quantity import MAPPING, family, quantity
 
 @quantity("count")
 def usable_domain_size(scale_up_domain_size, launched_domain_size, number_of_accelerators):
-    """The number of places of a fast domain that a run may use: those that the launcher gives to it.
+    """The number of accelerators of a fast domain that a run may use.
 
-    A run that fits into one domain may use all its places; only larger runs get segments. Source: the system's row
-    (segments); definition.
+    A run that fits into one domain may use all accelerators of the domain. A larger run uses only as many in each
+    domain as the launcher gives to it.
+
+    Source: the system's row (segments); definition.
     """
     launched = np.minimum(launched_domain_size, scale_up_domain_size)
     return np.where(number_of_accelerators <= scale_up_domain_size, scale_up_domain_size, launched)
@@ -30,7 +32,7 @@ def usable_domain_size(scale_up_domain_size, launched_domain_size, number_of_acc
 
 @quantity("count")
 def fast_domain_slots_for_tensor(usable_domain_size, filled_domain_size):
-    """The number of places of the fast domain for tensor parallelism, which is placed first.
+    """The number of accelerators of the fast domain that tensor parallelism, which is placed first, can use.
 
     Source: arXiv 2104.04473, section 3.2.
     """
@@ -39,25 +41,34 @@ def fast_domain_slots_for_tensor(usable_domain_size, filled_domain_size):
 
 @quantity("count")
 def fast_domain_slots_for_context(fast_domain_slots_for_tensor, intra_node_tensor_parallel_degree):
-    """The number of places of the fast domain that tensor parallelism leaves. Source: definition."""
+    """The number of tensor-parallel groups that fit into the fast domain. Source: definition."""
     return np.floor(fast_domain_slots_for_tensor / intra_node_tensor_parallel_degree)
 
 
 @quantity("count")
 def fast_domain_slots_after_context(fast_domain_slots_for_context, intra_node_context_parallel_degree):
-    """The number of places of the fast domain that tensor and context parallelism leave. Source: definition."""
+    """The number of groups that fit into the fast domain, if a group is split by tensor and context parallelism.
+
+    Source: definition.
+    """
     return np.floor(fast_domain_slots_for_context / intra_node_context_parallel_degree)
 
 
 @quantity("count", choice="placement_order", value="tensor_context_pipeline_data")
 def fast_domain_slots_for_data__after_pipeline(fast_domain_slots_after_context, intra_node_pipeline_parallel_degree):
-    """The number of places for data parallelism, if the pipeline is placed before it. Source: definition."""
+    """The number of data-parallel replicas that fit into the fast domain, if pipeline stages are placed before them.
+
+    Source: definition.
+    """
     return np.floor(fast_domain_slots_after_context / intra_node_pipeline_parallel_degree)
 
 
 @quantity("count")
 def fast_domain_slots_for_pipeline(fast_domain_slots_after_context, intra_node_data_parallel_degree):
-    """The number of places of the fast domain that tensor, context and data parallelism leave. Source: definition."""
+    """The number of pipeline stages that fit into the fast domain after tensor, context and data parallelism.
+
+    Source: definition.
+    """
     return np.floor(fast_domain_slots_after_context / intra_node_data_parallel_degree)
 
 
@@ -71,13 +82,13 @@ def intra_node_stage_accelerators(
 
 @quantity("count")
 def number_of_used_fast_domain_places(intra_node_stage_accelerators, intra_node_pipeline_parallel_degree):
-    """The number of accelerators of a fast domain that the mapping uses; the others are idle. Source: definition."""
+    """The number of accelerators of a fast domain that the run uses; the others are idle. Source: definition."""
     return intra_node_stage_accelerators * intra_node_pipeline_parallel_degree
 
 
 @quantity("count")
 def intra_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intra_node_stage_accelerators):
-    """The part of the expert tensor-parallel degree inside the node; these groups are placed before expert groups.
+    """The part of the expert tensor-parallel degree inside the node. It is placed before the expert-parallel degree.
 
     Source: Megatron-Core, MoE groups.
     """
@@ -93,12 +104,12 @@ def inter_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intr
 
 @quantity("count")
 def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_expert_tensor_parallel_degree):
-    """The number of places for expert parallelism in the fast domain.
+    """The number of expert-parallel ranks that fit into the fast domain.
 
-    It is the number of accelerators of a stage there, divided by those that share one expert. Source: arXiv 2504.14960,
-    abstract (MoE parallel folding). Differs: arXiv 2006.16668, section 3, has the expert group inside the data-parallel
-    group. That is the case in which the expert tensor-parallel degree is that of the dense layers and there is no
-    context parallelism.
+    It is the number of accelerators of a stage in the domain, divided by the number of accelerators that share one
+    expert. Source: arXiv 2504.14960, abstract (MoE parallel folding). Differs: in arXiv 2006.16668, section 3, the
+    expert group lies inside the data-parallel group. Here this holds only if the expert tensor-parallel degree is the
+    degree of the dense layers, and there is no context parallelism.
     """
     return intra_node_stage_accelerators / intra_node_expert_tensor_parallel_degree
 
@@ -106,9 +117,10 @@ def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_exper
 @family(KIND=("tensor", "context", "pipeline"))
 @quantity("count", category=MAPPING, replaces=("KIND_parallel_degree",))
 def intra_node_KIND_parallel_degree(KIND_parallel_degree, fast_domain_slots_for_KIND):
-    """The part of the KIND-parallel degree inside the node: its largest divisor that is at most the free places.
+    """The part of the KIND-parallel degree inside the node: the largest divisor of the degree that fits there.
 
-    Source: assumption; launchers do so: on NVL72 they give 64 of the 72 accelerators to a run (`launched_domain_size`).
+    Source: assumption; launchers do so: of the 72 accelerators of an NVL72 they give 64 to a run
+    (`launched_domain_size`).
     """
     return largest_divisor(KIND_parallel_degree, fast_domain_slots_for_KIND)
 
@@ -123,8 +135,9 @@ def data_parallel_degree_within_expert_groups(
 ):
     """The number of data-parallel replicas over which one expert group spreads.
 
-    Expert groups first fill the tensor and context groups; without experts it is one. Source: arXiv 2504.14960,
-    abstract (MoE parallel folding: expert groups lie in data × context × tensor).
+    An expert group first uses the accelerators of a tensor and context group. Without experts the number is 1.
+
+    Source: arXiv 2504.14960, abstract (MoE parallel folding: expert groups lie in data × context × tensor).
     """
     experts = (expert_parallel_degree * expert_tensor_parallel_degree).astype(np.int64)
     others = (tensor_parallel_degree * context_parallel_degree).astype(np.int64)
@@ -138,8 +151,10 @@ def intra_node_data_parallel_degree(
 ):
     """The part of the data-parallel degree inside the node.
 
-    The replicas that share one set of experts are placed first, then the others: an accelerator waits for expert
-    exchanges, but gradients can overlap computation. Each part is the largest divisor that is at most the free places.
+    First the replicas that share one set of experts are placed, because an accelerator waits for expert exchanges. Then
+    the other replicas are placed; they exchange only gradients, which can overlap computation. In both cases the node
+    gets the largest number of replicas that divides their total number and fits.
+
     Source: assumption.
     """
     sharing = largest_divisor(data_parallel_degree_within_expert_groups, fast_domain_slots_for_data)
@@ -151,8 +166,10 @@ def intra_node_data_parallel_degree(
 def intra_node_expert_parallel_degree(expert_parallel_degree, fast_domain_slots_for_expert):
     """The part of the expert-parallel degree inside the node.
 
-    It is the greatest common divisor of the degree and of the places for it, so that every node holds equally many
-    shares. Source: Megatron-Core, MoE groups.
+    It is the greatest common divisor of the degree and of the number of expert-parallel ranks that fit into the node.
+    Every node then holds equally many ranks.
+
+    Source: Megatron-Core, MoE groups.
     """
     degree, places = expert_parallel_degree, fast_domain_slots_for_expert
     return np.gcd(degree.astype(np.int64), places.astype(np.int64)).astype(np.float64)

@@ -69,7 +69,10 @@ def the_fast_domain_holds_the_inner_degrees(
 
 @quantity("boolean", constrains="intra_node_expert_parallel_degree")
 def the_fast_domain_holds_the_experts(intra_node_expert_parallel_degree, fast_domain_slots_for_expert):
-    """The part of the expert-parallel degree inside the node divides the places for it. Source: definition."""
+    """The part of the expert-parallel degree inside the node divides the number of ranks that fit there.
+
+    Source: definition.
+    """
     return np.mod(fast_domain_slots_for_expert, intra_node_expert_parallel_degree) == 0
 
 

@@ -37,7 +37,9 @@ def expert_split_degree(expert_parallel_degree, expert_tensor_parallel_degree):
 
 @quantity("count")
 def state_replicas(data_parallel_degree, context_parallel_degree, tensor_parallel_degree, weight_split_degree):
-    """The number of accelerators that hold equal shared parameters, and can therefore shard their states.
+    """The number of accelerators that hold copies of the same parameters, except routed experts.
+
+    ZeRO can shard the states of these parameters over these accelerators.
 
     Source: arXiv 1910.02054, section 5.
     """
@@ -46,7 +48,9 @@ def state_replicas(data_parallel_degree, context_parallel_degree, tensor_paralle
 
 @quantity("count")
 def expert_state_replicas(state_replicas, weight_split_degree, expert_parallel_degree, expert_tensor_parallel_degree):
-    """The number of accelerators that hold equal experts, and can therefore shard their states.
+    """The number of accelerators that hold copies of the same routed experts.
+
+    ZeRO can shard the states of these experts over these accelerators.
 
     Source: Megatron-Core, expert data parallelism.
     """
@@ -55,26 +59,38 @@ def expert_state_replicas(state_replicas, weight_split_degree, expert_parallel_d
 
 @quantity("count")
 def intra_node_replicas(intra_node_data_parallel_degree, intra_node_context_parallel_degree, intra_node_weight_copies):
-    """The number of accelerators of a node that hold equal shared parameters. Source: arXiv 1910.02054, section 5."""
+    """The number of accelerators of a node that hold copies of the same parameters, except routed experts.
+
+    Source: arXiv 1910.02054, section 5.
+    """
     return intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_weight_copies
 
 
 @quantity("count")
 def inter_node_replicas(inter_node_data_parallel_degree, inter_node_context_parallel_degree, inter_node_weight_copies):
-    """The number of nodes that hold equal shared parameters. Source: arXiv 1910.02054, section 5."""
+    """The number of nodes that hold copies of the same parameters, except routed experts.
+
+    Source: arXiv 1910.02054, section 5.
+    """
     return inter_node_data_parallel_degree * inter_node_context_parallel_degree * inter_node_weight_copies
 
 
 @quantity("count")
 def intra_node_expert_replicas(fast_domain_slots_for_expert, intra_node_expert_parallel_degree, expert_state_replicas):
-    """The number of accelerators of a node that hold equal experts. Source: Megatron-Core, expert data parallelism."""
+    """The number of accelerators of a node that hold copies of the same routed experts.
+
+    Source: Megatron-Core, expert data parallelism.
+    """
     inside = np.maximum(fast_domain_slots_for_expert / intra_node_expert_parallel_degree, 1)
     return np.minimum(inside, np.maximum(expert_state_replicas, 1))
 
 
 @quantity("count")
 def inter_node_expert_replicas(expert_state_replicas, intra_node_expert_replicas):
-    """The number of nodes that hold equal experts. Source: Megatron-Core, expert data parallelism."""
+    """The number of nodes that hold copies of the same routed experts.
+
+    Source: Megatron-Core, expert data parallelism.
+    """
     return np.maximum(expert_state_replicas, 1) / intra_node_expert_replicas
 
 
@@ -108,7 +124,7 @@ def expert_sharding_degree(expert_state_replicas, sharding_degree, state_replica
 def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree):
     """The number of shares into which ZeRO splits a STATE of an accelerator.
 
-    The shared parameters and the routed experts (names with expert_) have different sharding groups. Source: arXiv
+    Routed experts (names with expert_) and all other parameters have different sharding groups. Source: arXiv
     1910.02054, section 5.
     """
     return np.where(shares("STATE", zero_stage), EXPERT_sharding_degree, 1)
@@ -119,13 +135,19 @@ def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree):
 
 @quantity("boolean")
 def gradients_are_scattered_each_microbatch(zero_stage, whole_gradient_accumulation):
-    """Whether each micro-batch scatters its gradients over the shards. Source: arXiv 1910.02054, section 7.2."""
+    """Whether the gradients of each micro-batch are reduce-scattered over the shards, instead of once a step.
+
+    Source: arXiv 1910.02054, section 7.2.
+    """
     return shares("gradient", zero_stage) & (whole_gradient_accumulation == 0)
 
 
 @quantity("boolean")
 def weights_are_gathered_each_microbatch(zero_stage, weights_stay_gathered):
-    """Whether each micro-batch gathers the weights of a layer. Source: arXiv 1910.02054, section 7.2."""
+    """Whether the weights of a layer are gathered for each micro-batch, instead of once a step.
+
+    Source: arXiv 1910.02054, section 7.2.
+    """
     return shares("weight", zero_stage) & (weights_stay_gathered == 0)
 
 
@@ -133,9 +155,9 @@ def weights_are_gathered_each_microbatch(zero_stage, weights_stay_gathered):
 def whole_gradient_bytes_per_parameter(
     zero_stage, whole_gradient_accumulation, number_of_microbatches_per_minibatch, whole_gradient_precision
 ):
-    """Bytes of a gradient that is added up whole although ZeRO shares it out; 0 where it is not.
+    """The bytes of a gradient that each replica adds up as a whole, although ZeRO shards gradients; else 0.
 
-    A step of one micro-batch adds nothing up.
+    It is 0 too if a step has one micro-batch, because then nothing is added up.
 
     Source: PyTorch, _fully_shard/_fsdp_param.py (unsharded_accumulated_grad).
     """
@@ -145,13 +167,18 @@ def whole_gradient_bytes_per_parameter(
 
 @quantity("byte")
 def exchanged_gradient_precision(gradient_precision, whole_gradient_bytes_per_parameter):
-    """Size of a gradient while it is reduced: as it is added up. Source: PyTorch, fully_shard (reduce_dtype)."""
+    """The bytes of a gradient while replicas reduce it: its precision in the sum over the micro-batches.
+
+    Source: PyTorch, fully_shard (reduce_dtype).
+    """
     return np.where(whole_gradient_bytes_per_parameter > 0, whole_gradient_bytes_per_parameter, gradient_precision)
 
 
 @quantity("byte")
 def gradient_copy_bytes_per_parameter(narrow_gradients_stay, activation_precision, gradient_precision):
-    """Bytes of a gradient as the backward pass wrote it, where it stays beside a wider one that it was added to.
+    """The bytes of a gradient in the precision of the backward pass, if it stays in memory after it is added up.
+
+    The sum has a wider precision; else no copy is needed.
 
     Source: DeepSpeed, runtime/bf16_optimizer.py.
     """
@@ -162,7 +189,9 @@ def gradient_copy_bytes_per_parameter(narrow_gradients_stay, activation_precisio
 def weight_copy_bytes_per_parameter(
     zero_stage, weights_stay_gathered, flat_weight_gather, weight_precision, sharding_degree
 ):
-    """Bytes of a weight that is whole beside its shard, and of the buffer in which weights are gathered after a step.
+    """The bytes of the whole weights that an accelerator holds in addition to its shard, for one parameter.
+
+    They are weights that stay gathered between passes, or the buffer in which all weights are gathered after a step.
 
     Source: PyTorch, fully_shard (reshard_after_forward); DeepSpeed, runtime/utils.py (all_gather_dp_groups).
     """

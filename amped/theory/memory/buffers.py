@@ -19,10 +19,10 @@ def logits_gradient_bytes(
     cross_entropy_copies,
     fused_cross_entropy,
 ):
-    """Buffers of the loss for a micro-batch: the logits as the head wrote them, and what its backward pass adds.
+    """The buffers of the loss for a micro-batch: the logits that the output head has written, and further tensors.
 
-    The backward pass has copies in the precision of the loss, and later the gradient in the precision of activations.
-    A fused loss needs none of these: it works in place on the logits that the output head keeps.
+    The loss adds copies of the logits in its own precision, and later the gradient in the precision of activations; the
+    larger of both counts. A fused loss needs no buffers: it works in place on the logits that the output head keeps.
 
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
@@ -33,7 +33,10 @@ def logits_gradient_bytes(
 
 @quantity("byte")
 def fullest_layer_activation_bytes(layer_operators, feedforward_operators, expert_operators):
-    """Bytes that the fullest layer keeps of a micro-batch, with nothing recomputed. Source: arXiv 2205.05198, eq. 1."""
+    """The bytes that a layer keeps of a micro-batch if nothing is recomputed, for the layer that keeps most.
+
+    Source: arXiv 2205.05198, eq. 1.
+    """
     branches = {o.name for o in feedforward_operators + expert_operators}
     others = [o for o in layer_operators if o.name not in branches and o.phase == "forward"]
     dense = total([0.0, *(o.stash * (o.count > 0) for o in feedforward_operators if o.phase == "forward")])
@@ -50,7 +53,7 @@ def recomputed_layer_bytes(
     recomputed_attention_core_fraction,
     recomputed_product_fraction,
 ):
-    """Activations of the layer that is being recomputed: the whole layer, or its scores for the attention core.
+    """The activations of the layer that is being recomputed: the whole layer, or only the scores of its attention.
 
     Source: arXiv 2205.05198, section 5.
     """
@@ -60,7 +63,7 @@ def recomputed_layer_bytes(
 
 @quantity("byte")
 def working_gradient_bytes(layer_operators):
-    """The largest activation gradient that a layer writes, and the equally large gradient from which it is computed.
+    """The bytes of the largest activation gradient that a layer writes, and of an equally large gradient that it reads.
 
     Source: PyTorch, autograd (an output gradient is freed when the input gradient has been computed).
     """
@@ -82,7 +85,10 @@ def communication_buffer_bytes(
     tensor_parallel_rows,
     pipeline_parallel_degree,
 ):
-    """Communication buffers of a micro-batch: the sequence gathered from its shares, and what stages send and receive.
+    """The communication buffers of a micro-batch.
+
+    With sequence parallelism they hold the sequence that is gathered from its shares; with several stages also what a
+    stage sends and receives.
 
     Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, p2p_communication.
     """
@@ -92,7 +98,7 @@ def communication_buffer_bytes(
 
 @quantity("byte")
 def context_buffer_bytes(key_value_bytes_per_context_rank, context_parallel_degree):
-    """Buffers of context parallelism on a ring: the block of keys and values that is read, and the block that arrives.
+    """The buffers of context parallelism on a ring: a block of keys and values in use, and the block that arrives.
 
     Source: arXiv 2310.01889, section 3.
     """
@@ -161,7 +167,7 @@ def gathered_weight_bytes(
     sharding_degree,
     expert_weight_shards,
 ):
-    """Weights of the largest layer, which are whole while the layer runs where ZeRO shards them.
+    """The bytes of the weights of the largest layer, which are gathered while the layer runs if ZeRO shards weights.
 
     Source: arXiv 1910.02054, section 5.3.
     """
@@ -176,10 +182,10 @@ def gathered_weight_bytes(
 
 @quantity("byte")
 def placeholder_gradient_bytes(product_operators, activation_precision, placeholder_weight_gradients):
-    """Empty gradients that products hand to the framework: one for each weight of a layer, which all layers share.
+    """The bytes of empty gradients that products return to the framework: one for each weight of a layer.
 
-    Source: NVIDIA Transformer Engine, pytorch/module/base.py (get_dummy_wgrad). Differs: two weights of one shape share
-    an empty gradient, and count as two here.
+    All layers share these empty gradients. Source: NVIDIA Transformer Engine, pytorch/module/base.py (get_dummy_wgrad).
+    Differs: in the source two weights of the same shape share an empty gradient; here they count as two.
     """
     weights = [o for o in product_operators if o.phase == "weight_gradient" and o.kind == "contraction"]
     entries = total([0.0, *(o.m * o.n * (o.count > 0) for o in weights)])
@@ -188,7 +194,7 @@ def placeholder_gradient_bytes(product_operators, activation_precision, placehol
 
 @quantity("byte")
 def weight_buffer_bytes(gathered_weight_bytes, placeholder_gradient_bytes):
-    """Buffers of weights and their gradients: of the layer whose weights are gathered, and empty gradients.
+    """The buffers of weights and weight gradients: the gathered weights of one layer, and empty gradients.
 
     Source: arXiv 1910.02054, section 5.3.
     """
@@ -209,10 +215,11 @@ def weight_buffer_bytes__offloaded(
     weight_precision,
     weight_offload,
 ):
-    """Buffers of weights that are copied from the host and of gradients that are copied to it.
+    """The buffers of weights that are copied from the host and of gradients that are copied to the host.
 
-    They hold the weights of two layers, or of the larger end of the network if that is more, and the gradients of two
-    layers. The weights that ZeRO gathers come in addition.
+    There are buffers for the weights of two layers, or for the weights of the embedding or of the output head if these
+    are more, and for the gradients of two layers. The gathered weights of one layer and the empty gradients come in
+    addition.
 
     Source: arXiv 2104.07857, section 6.2 (prefetch beside computation).
     """
@@ -238,7 +245,7 @@ def layer_working_bytes(
     grid_column_buffer_bytes,
     expert_working_bytes,
 ):
-    """Working memory of any stage that grows with the micro-batch: a recomputed layer, gradients, buffers.
+    """The working memory of a stage that grows with the micro-batch: a recomputed layer, gradients, and buffers.
 
     Source: arXiv 2205.05198, section 5.
     """

@@ -7,7 +7,9 @@ from amped.theory.quantity import family, quantity
 
 @quantity("count")
 def fullest_stage_index(stage_states, stage_activations, stage_working):
-    """Index of the stage that needs most memory: of equal stages the last stage of all, else the first of them.
+    """The index of the stage that needs most memory.
+
+    If several stages need equally much, it is the last stage of the pipeline, or else the first of these stages.
 
     Source: arXiv 2205.05198, section 4.3.
     """
@@ -22,7 +24,7 @@ def fullest_stage_index(stage_states, stage_activations, stage_working):
 
 
 def at(index, values):
-    """The value of the stage at an index. Source: definition."""
+    """The value of the stage that has the given index. Source: definition."""
     found, *others = values
     for place, value in enumerate(others, 1):
         found = np.where(index == place, value, found)
@@ -31,7 +33,7 @@ def at(index, values):
 
 @quantity("count")
 def fullest_stage_parameters(fullest_stage_index, stage_parameters):
-    """Parameters of an accelerator of the fullest stage without the routed experts, before ZeRO shards them.
+    """The parameters on an accelerator of the fullest stage, without routed experts, before ZeRO shards them.
 
     Source: definition.
     """
@@ -50,9 +52,9 @@ def fullest_stage_expert_parameters(fullest_stage_index, stage_parameters):
 @family(STATE=("weight", "gradient", "optimizer_state"), STAGE=("3", "2", "1"))
 @quantity("byte")
 def STATE_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states):
-    """Memory of the STATE of all parameters; ZeRO shards it from stage STAGE on.
+    """The memory of the STATE of all parameters on the fullest stage. ZeRO shards this memory from stage STAGE on.
 
-    Source: arXiv 1910.02054, section 5. Differs: AMPeD always shards it.
+    Source: arXiv 1910.02054, section 5. Differs: AMPeD always shards this memory.
     """
     (state,) = (each for each in model_states if each.name == "STATE")
     return state.of(fullest_stage_parameters, fullest_stage_expert_parameters) * (1 - state.offload)
@@ -66,7 +68,7 @@ def activation_bytes(fullest_stage_index, stage_activations):
 
 @quantity("byte")
 def temporary_bytes(stage_working, weight_buffer_bytes, fullest_stage_index):
-    """Working memory of the fullest stage: a recomputed layer, gradients, buffers, gathered weights, logits.
+    """The working memory of the fullest stage: a recomputed layer, gradients, buffers, gathered weights and logits.
 
     Source: arXiv 2205.05198, sections 4.3 and 5.
     """
@@ -89,7 +91,10 @@ def available_memory_bytes(memory_capacity, reserved_memory_bytes):
 
 @quantity("boolean")
 def fits_in_memory(memory_per_accelerator_bytes, available_memory_bytes, fits_in_host_memory):
-    """Whether the fullest accelerator holds what it needs, and its host holds what is offloaded. Source: definition."""
+    """Whether everything fits: into the memory of the fullest accelerator, and what is offloaded into its host.
+
+    Source: definition.
+    """
     return (memory_per_accelerator_bytes <= available_memory_bytes) & (fits_in_host_memory > 0)
 
 

@@ -17,7 +17,7 @@ def host_state_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, 
 
 @quantity("byte")
 def host_activation_bytes(offloaded_activation_bytes_per_layer, pipeline_stages, stage_microbatches_in_flight):
-    """Activations that the host keeps for one accelerator, on the stage that has most of them there.
+    """The activations that the host keeps for one accelerator, on the stage that offloads most activations.
 
     Source: arXiv 2104.07857, section 5.1 (CPU offload for activations).
     """
@@ -33,5 +33,5 @@ def host_memory_bytes__offloaded(host_state_bytes, host_activation_bytes):
 
 @quantity("boolean", when_given=("host_memory_capacity",), **OFFLOADED)
 def fits_in_host_memory__known(host_memory_bytes, number_of_accelerators_of_a_host, host_memory_capacity):
-    """Whether the host holds what is offloaded from all its accelerators. Source: definition."""
+    """Whether everything that the accelerators of a host offload fits into the host's memory. Source: definition."""
     return host_memory_bytes * number_of_accelerators_of_a_host <= host_memory_capacity

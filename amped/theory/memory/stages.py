@@ -10,7 +10,10 @@ from amped.theory.stage_records import Held, ends_of, had, on
 
 @records()
 def stage_states(stage_parameters, device_states):
-    """States that an accelerator of each stage holds. Source: arXiv 1910.02054, section 5."""
+    """The bytes of weights, gradients and optimizer states that an accelerator of each stage holds.
+
+    Source: arXiv 1910.02054, section 5.
+    """
     (states,) = device_states
     return tuple(Held(stage.name, states.of(stage.shared, stage.expert)) for stage in stage_parameters)
 
@@ -23,7 +26,9 @@ def layer_activations(device_activation_bytes_per_layer):
 
 @records(**LISTED)
 def kind_activations__of_layout(layer_activations__of_each_kind):
-    """Activations of a micro-batch in a layer of each kind; a module of multi-token prediction counts as the last kind.
+    """The activations of a micro-batch in one layer, for each kind of layer: dense, mixture of experts, and prediction.
+
+    A module of multi-token prediction has as many as a layer of the last kind.
 
     Source: arXiv 2412.19437, section 2.2.
     """
@@ -39,12 +44,13 @@ def stage_activations(
     embedding_activation_bytes,
     output_head_activation_bytes,
 ):
-    """Activations that an accelerator of each stage keeps: of all micro-batches in flight, and of the network's ends.
+    """The activations that an accelerator of each stage keeps, of all micro-batches in flight.
 
         bytes = layers·layer bytes·micro-batches + max(embedding alone, embedding beside the head + head).
 
-    A stage with both ends may hold most embeddings while no micro-batch is in the output head (arXiv 2405.15362,
-    section 3).
+    `embedding` and `head` are the bytes of the embedding and of the output head, if the stage has them. A stage with
+    both may hold the embeddings of most micro-batches at a time when no micro-batch is in the output head (arXiv
+    2405.15362, section 3); that is `embedding alone`.
 
     Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
     """
@@ -67,9 +73,9 @@ def stage_activations__of_layout(
     embedding_activation_bytes,
     output_head_activation_bytes,
 ):
-    """Activations that an accelerator of each stage keeps at most, counted chunk by chunk.
+    """The most activations that an accelerator of each stage keeps at the same time, counted chunk by chunk.
 
-    The embedding is in the first chunk of a stage, the output head in the last.
+    The embedding is in the first chunk of a stage, the output head in the last chunk.
 
     Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
     """
@@ -85,12 +91,12 @@ def stage_activations__of_layout(
 
 @records()
 def stage_working(pipeline_stages, layer_working_bytes, logits_gradient_bytes, output_head_activation_bytes):
-    """Working memory of each stage beside the activations that it keeps, at the moment at which it needs most.
-
-    On the stage of the output head this moment is the loss, or the backward pass of a layer. By then the loss and what
-    it kept of one micro-batch are gone.
+    """The working memory of each stage, besides the activations that it keeps for the backward pass.
 
         working = max(layer − kept for the loss, loss) with the output head, else layer
+
+    `layer` is the working memory of a layer's backward pass, and `loss` the working memory of the loss. When a layer
+    runs backward, the activations that one micro-batch has kept for the loss are already free.
 
     Source: arXiv 2205.05198, section 4.3.
     """
@@ -99,7 +105,10 @@ def stage_working(pipeline_stages, layer_working_bytes, logits_gradient_bytes, o
 
 
 def working_bytes(stage, of_a_layer, of_the_loss, kept_for_the_loss):
-    """Working memory of one stage. Source: arXiv 2205.05198, section 4.3."""
+    """The working memory of one stage, from the memory of a layer, of the loss, and of what is kept for the loss.
+
+    Source: arXiv 2205.05198, section 4.3.
+    """
     return np.maximum(
         of_a_layer - had(stage.has_output_head, kept_for_the_loss), had(stage.has_output_head, of_the_loss)
     )
@@ -115,9 +124,11 @@ def largest_microbatch_size(
     microbatch_size,
     minibatch_size,
 ):
-    """Largest micro-batch for which every stage has room, with the number in flight unchanged; 0 if no sequence fits.
+    """The largest micro-batch for which every stage has enough memory, or 0 if not even one sequence fits.
 
-        size = min over stages (available − states − weight buffers) / (bytes that grow / micro-batch now).
+        size = min over stages (available − states − weight buffers) / (activations and working memory of a sequence).
+
+    The number of micro-batches in flight is assumed to stay the same.
 
     Source: definition.
     """

@@ -20,7 +20,9 @@ def local_key_value_bytes(key_bytes, value_bytes):
 
 @quantity("byte")
 def key_value_bytes_per_context_rank(local_key_value_bytes, tensor_parallel_columns):
-    """Size of the keys and values that one rank brings to its context group: of the tokens of all columns of its grid.
+    """The size of the keys and values of all tokens of one context-parallel rank.
+
+    With a tensor-parallel grid these are the tokens of all columns of the grid.
 
     Source: arXiv 2310.01889, section 3.
     """
@@ -31,10 +33,11 @@ def key_value_bytes_per_context_rank(local_key_value_bytes, tensor_parallel_colu
 def context_collectives__ring(
     key_value_bytes_per_context_rank, context_parallel_degree, context_group, attentions_per_layer, communication_rounds
 ):
-    """The sends of keys and values round a ring in each pass and, in the backward pass, of their gradients.
+    """The messages that send keys and values around a ring in each pass and, in the backward pass, their gradients.
 
-    Keys and values make degree − 1 steps; the gradients make one more, back to their own rank. Assumes that layers with
-    a window also pass on everything, and that attention block by block takes as long as attention to all keys at once.
+    Keys and values make one step less than the ring has ranks; the gradients make one step more than these, back to
+    their own rank. Assumes that layers with an attention window also send all keys and values on, and that attention
+    block by block takes as long as attention to all keys at once.
 
     Source: arXiv 2310.01889, section 3.
     """
@@ -74,8 +77,8 @@ def context_collectives__all_to_all(
 ):
     """The all-to-alls before and after attention, in each pass (Ulysses).
 
-    The first exchanges queries, keys and values of the rank's tokens for all tokens of its heads; the second exchanges
-    the output back.
+    Before the first all-to-all a rank has all heads of its own tokens; afterwards it has all tokens of its own heads.
+    The second all-to-all sends the output back.
 
     Source: arXiv 2309.14509, section 3.
     """
@@ -96,7 +99,9 @@ def context_collectives__all_to_all(
 def grid_column_collectives(
     local_key_value_bytes, tensor_parallel_columns, column_group, gathered_attentions_per_layer, communication_rounds
 ):
-    """The all-gather of keys and values among the columns of a grid in each pass; the reduce-scatter of gradients.
+    """The messages of keys and values among the columns of a tensor-parallel grid.
+
+    Each pass has an all-gather of keys and values; the backward pass also has a reduce-scatter of their gradients.
 
     Source: arXiv 2410.00273, section 3 (2D context).
     """

@@ -13,7 +13,9 @@ from amped.theory.records import Collective, Group
 
 @quantity("count")
 def sharding_messages(zero_stage, largest_stage_layers):
-    """Messages in which the weights of a stage are gathered: one for each layer where ZeRO shards weights, else one.
+    """The number of messages in which the weights of a stage are gathered.
+
+    It is one for each layer if ZeRO shards weights, else one in all.
 
     Source: arXiv 2304.11277, section 3.2.1.
     """
@@ -31,10 +33,10 @@ def sharding_collectives(
     replica_group,
     shard_group,
 ):
-    """Data-parallel collectives for all parameters but routed experts.
+    """The data-parallel collectives for all parameters except routed experts.
 
-    Without ZeRO the replicas all-reduce the gradients. With ZeRO the gradients are reduce-scattered over the shards and
-    all-reduced over the copies of a shard, and the weights are gathered.
+    Without ZeRO the replicas all-reduce the gradients. With ZeRO the gradients are reduce-scattered over the shards,
+    and the weights are all-gathered. With hybrid sharding the copies of a shard also all-reduce its gradients.
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """

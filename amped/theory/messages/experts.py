@@ -25,9 +25,10 @@ def expert_collectives(
     recomputed_layer_fraction,
     recomputation_stops_early,
 ):
-    """The all-to-alls to the experts (dispatch) and back (combine): four for a forward and a backward pass.
+    """The all-to-alls that send tokens to their experts (dispatch) and the results back (combine).
 
-    A forward pass that runs again repeats them; the repeated combine is left out where recomputation stops early.
+    A forward pass and a backward pass have four of them. A forward pass that is recomputed repeats its two; if
+    recomputation stops early, it does not repeat the combine.
 
     Source: AMPeD, mixture-of-experts communication.
     """
@@ -61,9 +62,10 @@ def expert_tensor_collectives(
     MoE_fraction,
     communication_rounds,
 ):
-    """The all-gather of visits among the ranks that share an expert's matrices; the reduce-scatter of their results.
+    """The messages among the accelerators that share the matrices of an expert.
 
-    Without sequence parallelism the outputs of the mixture are gathered too.
+    An all-gather brings the tokens of all these accelerators together, and a reduce-scatter adds up the results and
+    distributes them. Without sequence parallelism one more all-gather collects the outputs of the mixture.
 
     Source: Megatron-Core, MoE token dispatcher.
     """

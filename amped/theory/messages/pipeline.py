@@ -6,7 +6,7 @@ from amped.theory.records import Collective
 
 @records()
 def pipeline_collectives(microbatch_bytes, tensor_parallel_rows, pipeline_group):
-    """The send of a micro-batch to the next stage; each tensor-parallel rank sends its part.
+    """The message that sends a micro-batch to the next stage; each tensor-parallel rank sends its part.
 
     Source: arXiv 2104.04473, section 4.1.
     """
@@ -18,7 +18,9 @@ def pipeline_collectives(microbatch_bytes, tensor_parallel_rows, pipeline_group)
 def stage_send_gather_collectives(
     microbatch_bytes, row_group, pipeline_parallel_degree, sequence_split_degree, tensor_parallel_rows
 ):
-    """The all-gather of the parts of a received micro-batch; not needed where each rank keeps its part of a sequence.
+    """The all-gather of the parts of a micro-batch that a stage has received from the previous stage.
+
+    With sequence parallelism it is not needed, because each rank keeps only its part of the sequence.
 
     Source: arXiv 2104.04473, section 4.1 (scatter/gather).
     """

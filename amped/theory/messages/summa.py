@@ -36,12 +36,14 @@ def tensor_collectives__2d_summa(
     row_group,
     column_group,
 ):
-    """The collectives of a layer forward: panels of inputs along the rows, of weights along the columns, norm sums.
+    """The collectives of a forward pass of a layer under SUMMA: panels of inputs and of weights, and sums of norms.
 
         bytes of a panel of inputs = m·k·e / P,  of weights = k·n·e / P,  P calls of each for a product.
 
-    m, n and k are the accelerator's tokens, its columns of the output and the whole depth, e the bytes of an entry, and
-    P the number of panels: the whole depth of a product passes every accelerator.
+    SUMMA computes a product in P steps. Each step needs one panel: a part of the inner dimension, cut from the inputs
+    and from the weights. Panels of inputs are broadcast along the rows of the grid, panels of weights along its
+    columns. m are the accelerator's tokens, n its columns of the output, k is the whole inner dimension, and e are the
+    bytes of an entry.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -58,7 +60,7 @@ def tensor_collectives__2d_summa(
 
 
 def panel_messages(g, precision, rows, columns, calls):
-    """The broadcasts of the panels of the two operands of a product: input, then weight.
+    """The broadcasts of all parts (panels) of the operands of a SUMMA product: first of its inputs, then of its weight.
 
     Source: van de Geijn and Watts, 1997 (SUMMA).
     """
@@ -72,7 +74,7 @@ def panel_messages(g, precision, rows, columns, calls):
 
 @records()
 def score_panels():
-    """The collectives of the panels of scores: none, because the rows share the heads.
+    """The collectives for panels of attention scores: none, because each row of the grid has heads of its own.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -91,12 +93,13 @@ def score_panels__summa(
     row_group,
     column_group,
 ):
-    """The collectives of attention scores that are computed in panels.
-
-    Panels of keys and values are broadcast along the columns. Panels of scores are reduced along the rows, and panels
-    of probabilities are broadcast along the rows. An all-reduce along the rows adds up the softmax.
+    """The collectives of attention scores that SUMMA computes in parts (panels).
 
         bytes of a panel of scores = queries·context·heads·sequences·e / P.
+
+    P is the number of panels, and e are the bytes of an entry. Panels of keys and values are broadcast along the
+    columns of the grid. Along the rows, panels of scores are reduced, the sums of the softmax are all-reduced, and
+    panels of probabilities are broadcast.
 
     Source: arXiv 2410.00273, section 3 (sa_2d in its code).
     """
@@ -118,9 +121,9 @@ def score_panels__summa(
 
 @quantity("byte")
 def norm_statistic_bytes(microbatch_tokens, norm_vectors, activation_precision):
-    """Size of the norm statistics that accelerators with parts of the width add up for each token.
+    """The size of the norm statistics of all tokens, which accelerators add up because each has a part of a token.
 
-    They are the mean and the mean square; for RMS norm only the mean square.
+    The statistics are the mean and the mean square; an RMS norm has only the mean square.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -135,7 +138,7 @@ def output_head_panels(
     row_group,
     column_group,
 ):
-    """The broadcasts of SUMMA for the forward product of the output head: its whole input and its whole weight.
+    """The broadcasts of SUMMA for the forward product of the output head: all of its input, and all of its weight.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -145,10 +148,10 @@ def output_head_panels(
 
 @quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
 def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations):
-    """Time of SUMMA's collectives for the output head for a micro-batch, half of which is counted at each end.
+    """Half of the time of SUMMA's collectives for the output head, for a micro-batch.
 
-    They are the operands of the head's three products. No part of it overlaps with computation. The embedding
-    communicates nothing.
+    The half is counted twice: with the output head, and with the embedding, which communicates nothing itself. The
+    collectives bring the operands of the three products of the output head. They do not overlap computation.
 
     Source: arXiv 2410.00273, section 3. Differs: the paper's code has no embedding and no output head.
     """
@@ -157,9 +160,10 @@ def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations
 
 @quantity("byte", choice="tensor_parallel_strategy", value="2d_summa")
 def communication_buffer_bytes__2d_summa(tensor_collectives, residual_bytes, pipeline_parallel_degree):
-    """Buffers of a micro-batch: for each operand the panel that is multiplied and the next one, and for stage sends.
+    """The communication buffers of a micro-batch: four panels, and what a stage exchanges with other stages.
 
-    All four panels are counted as large as the largest one.
+    A panel is the part of an operand that SUMMA multiplies at a time. The four panels are, for each of the two operands
+    of a product, the panel in use and the next one. Each counts as large as the largest panel.
 
     Source: arXiv 2410.00273, section 3; Megatron-LM, p2p_communication (stage sends).
     """
@@ -174,7 +178,10 @@ def communication_buffer_bytes__2d_summa(tensor_collectives, residual_bytes, pip
 
 @quantity("boolean", constrains="summa_panels", choice="tensor_parallel_strategy", value="2d_summa")
 def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_parallel_rows, tensor_parallel_columns):
-    """All panels are equally deep, and each lies on one row and one column of the grid, or on whole ones.
+    """The number of SUMMA's panels divides the width of the residual stream, and fits the rows and columns of the grid.
+
+    A panel is the part of an operand that SUMMA multiplies at a time. The rows of the grid are a multiple of the
+    panels, or the panels a multiple of the rows; the same holds for the columns.
 
     Source: van de Geijn and Watts, 1997 (SUMMA).
     """
@@ -186,7 +193,7 @@ def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_paral
 
 @quantity("boolean", constrains="flash_attention", choice="grid_attention", value="summa")
 def scores_in_panels_are_written__summa(flash_attention):
-    """Scores in panels are written to memory, so that no fused attention computes them.
+    """Scores in panels are written to memory: where SUMMA computes the scores in parts, attention is not fused.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -195,7 +202,7 @@ def scores_in_panels_are_written__summa(flash_attention):
 
 @quantity("boolean", constrains="grid_attention", choice="grid_attention", value="summa")
 def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_degree):
-    """Scores are computed in panels only with tensor_parallel_strategy 2d_summa and without context parallelism.
+    """SUMMA computes attention scores only with tensor_parallel_strategy 2d_summa, and without context parallelism.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -204,7 +211,7 @@ def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_d
 
 @quantity("boolean", constrains="tensor_parallel_strategy", choice="tensor_parallel_strategy", value="2d_summa")
 def grids_have_no_experts__2d_summa(number_of_MoE_layers):
-    """SUMMA splits only dense feed-forward networks; the other strategies have experts.
+    """SUMMA splits only dense feed-forward networks; the other tensor-parallel strategies have experts.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -213,7 +220,7 @@ def grids_have_no_experts__2d_summa(number_of_MoE_layers):
 
 @quantity("boolean", constrains="tensor_parallel_strategy")
 def grids_have_no_latent_vectors(latent_projections, activations_on_a_grid):
-    """SUMMA splits only ordinary projections; the other strategies have multi-latent attention.
+    """SUMMA splits only ordinary projections; the other tensor-parallel strategies have multi-latent attention.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -227,7 +234,7 @@ def grids_have_no_latent_vectors(latent_projections, activations_on_a_grid):
 def overlapped_panel_forward_time_per_layer(
     tensor_durations, layer_durations, summa_panels, overlap_tensor_communication
 ):
-    """Time in which panels are broadcast while products of the forward pass run.
+    """The time in which SUMMA broadcasts parts of its operands (panels) while products of the forward pass run.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -240,7 +247,9 @@ def overlapped_panel_forward_time_per_layer(
 def overlapped_panel_backward_time_per_layer(
     tensor_durations, layer_durations, summa_panels, overlap_tensor_communication
 ):
-    """Time in which panels are broadcast or reduced while the two products of the backward pass run.
+    """The time in which SUMMA broadcasts or reduces parts of its operands (panels) while the backward pass runs.
+
+    The products of both gradients, of inputs and of weights, can hide panels.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -250,13 +259,12 @@ def overlapped_panel_backward_time_per_layer(
 
 
 def overlapped_panel_time(phase, messages, kernels, panels):
-    """Time in which panels are sent while products of a pass run.
+    """The time in which SUMMA sends parts of its operands (panels) while products of a pass run.
 
         time = sum over the products: (P − 1)·min(panel time, time of the product / P)·calls.
 
-    All panels of a product but one are sent while another panel is multiplied.
-
-    Source: arXiv 2410.00273, section 3. Differs: the paper's code waits once more than there are panels to wait for.
+    A product has P panels. While one panel is multiplied, the next one is sent, so all panels but one can overlap.
+    Source: arXiv 2410.00273, section 3. Differs: the code of the paper waits for one panel more.
     """
     named = {d.name for d in messages}
     products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in named]
@@ -265,7 +273,7 @@ def overlapped_panel_time(phase, messages, kernels, panels):
 
 
 def panel_time(name, messages):
-    """Time in which the next panel of both operands of a product arrives. Source: arXiv 2410.00273, section 3."""
+    """The time to send one panel (a part of both operands) of a SUMMA product. Source: arXiv 2410.00273, section 3."""
     return total(d.time for d in messages if d.name in (f"{name}_inputs", f"{name}_weights"))
 
 
@@ -273,7 +281,10 @@ def panel_time(name, messages):
 def tensor_gradient_communication_time_per_layer__2d_summa(
     tensor_forward_communication_time_per_layer, statistics_time_per_layer
 ):
-    """Time of the collectives of a backward pass: twice the panels of a forward pass, and equally many statistics.
+    """The time of SUMMA's collectives in a backward pass of a layer.
+
+    The backward pass sends twice as many parts of operands (panels) as the forward pass. It all-reduces equally many
+    sums of norms and of the softmax.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -282,9 +293,9 @@ def tensor_gradient_communication_time_per_layer__2d_summa(
 
 @quantity("s")
 def statistics_time_per_layer(tensor_durations):
-    """Time of the all-reduces of norms and of the softmax in a forward pass of a layer under SUMMA.
+    """The time of the all-reduces for norms and for the softmax in a forward pass of a layer under SUMMA.
 
-    The backward pass has equally many.
+    A backward pass takes as long for them.
 
     Source: arXiv 2410.00273, section 3.
     """

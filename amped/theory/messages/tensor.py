@@ -21,10 +21,10 @@ def tensor_parallel_feedforwards_per_layer(dense_fraction, MoE_fraction, shared_
 def tensor_collectives(
     microbatch_bytes, row_group, sequence_parallel, attentions_per_layer, tensor_parallel_feedforwards_per_layer
 ):
-    """Tensor-parallel collectives of a layer, forward: an all-reduce after attention and one after the network.
+    """The tensor-parallel collectives of a forward pass of a layer: an all-reduce after each of its two blocks.
 
-    With sequence parallelism each all-reduce is an all-gather before the block and a reduce-scatter after it. The
-    backward pass has equally many.
+    The blocks are attention and the feed-forward network. With sequence parallelism each all-reduce is replaced by an
+    all-gather before the block and a reduce-scatter after the block. The backward pass has as many collectives.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2.
     """

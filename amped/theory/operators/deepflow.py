@@ -12,7 +12,10 @@ def deepflow_rows(batch_size, context, data_parallel_degree, pipeline_parallel_d
 
 @records()
 def deepflow_gemms(deepflow_rows, dimensionality, head_dimension, attention_heads, context, feedforward_dimension):
-    """The six matrix products of a layer, with all heads side by side. Source: AMPeD, mat_dims, for DeepFlow."""
+    """The six matrix products of a layer, each with all attention heads together.
+
+    Source: AMPeD, mat_dims, for DeepFlow.
+    """
     rows, heads = deepflow_rows, head_dimension * attention_heads
     return (
         Gemm("query_key_value", 3 * rows, dimensionality, heads),

@@ -11,7 +11,9 @@ from amped.theory.records import Gemm
 def embedding_operators(
     microbatch_tokens, residual_tokens, dimensionality, dropout, dropout_mask_bytes, has_vocabulary, entry_costs
 ):
-    """The lookup of embedding rows and their dropout; backward, the addition of gradients to the table's gradient.
+    """The lookup of the rows of the embedding table, and their dropout.
+
+    The backward pass adds the gradients to the gradient of the table.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.3.
     """
@@ -30,7 +32,9 @@ def embedding_operators(
 
 @parameter("count", category=NETWORK, at_least=0)
 def cross_entropy_kernels():
-    """Kernels of a forward cross-entropy, each over all logits: cast, maximum, difference, exponential, sum, logarithm.
+    """The number of kernels of a forward cross-entropy: cast, maximum, difference, exponential, sum, logarithm.
+
+    Each kernel reads and writes all logits.
 
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
@@ -45,10 +49,10 @@ def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor
 
 @quantity("count")
 def loss_vocabulary(vocabulary_size, tensor_parallel_rows, gathered_logits):
-    """Logits of a token that an accelerator has for the loss: its share, or all of them where they are gathered.
+    """The number of logits of a token on one accelerator: its share of the vocabulary, or all if they are gathered.
 
     Source: Megatron-LM, vocab_parallel_cross_entropy; PyTorch, ColwiseParallel (output_layouts). Differs: the time to
-    gather them is left out.
+    gather the logits is left out.
     """
     return np.where(gathered_logits > 0, vocabulary_size, vocabulary_size / tensor_parallel_rows)
 
@@ -66,7 +70,7 @@ def output_head_operators(
 ):
     """The final norm, the output head, and the cross-entropy over an accelerator's share of the vocabulary.
 
-    The output head stays in 16 bit where layers use fp8. Each of these operators keeps its input.
+    The output head stays in 16 bit even if layers use fp8. Each of these operators keeps its input.
 
     Source: arXiv 2205.05198, section 4.3; NVIDIA Transformer Engine, fp8 (the output layer stays out).
     """
@@ -138,7 +142,7 @@ def multi_token_prediction_gemms(
 
 @records()
 def multi_token_prediction_operators(multi_token_prediction_gemms, residual_bytes, entry_costs):
-    """The projection of a token's state and the next token's embedding into one vector; it keeps both inputs.
+    """The projection of a token's state and the next token's embedding into one vector. The operator keeps both inputs.
 
     Source: arXiv 2412.19437, eq. 21.
     """

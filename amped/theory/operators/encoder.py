@@ -13,7 +13,9 @@ from amped.theory.quantity import records
 def projection_bias_operators__post(
     microbatch_tokens, projection_gemms, query_key_value_bias, attentions_per_layer, entry_costs
 ):
-    """Addition of the biases of queries, keys and values, and the gradients of these biases [aib, baib].
+    """The kernel that adds the biases of queries, keys and values, and the kernel of the gradients of these biases.
+
+    The source calls the kernels aib and baib.
 
     Source: arXiv 2007.00072, table 3.
     """
@@ -29,7 +31,10 @@ def projection_bias_operators__post(
 def softmax_operators__post(
     attention_gemms, dropout, dropout_mask_bytes, dropout_recomputation, unfused_attentions_per_layer, entry_costs
 ):
-    """Softmax with dropout in one kernel, forward and backward [SM, BS]. Source: arXiv 2007.00072, table 3."""
+    """The softmax with dropout in one kernel, forward and backward. The source calls the kernels SM and BS.
+
+    Source: arXiv 2007.00072, table 3.
+    """
     (scores, _), (cost,), drops = attention_gemms, entry_costs, 1.0 * (dropout > 0)
     rows, entries = scores.m * scores.batch, scores.m * scores.batch * scores.n
     size, mask, flops = entries * cost.activation, entries * dropout_mask_bytes, 6 * entries * cost.flop
@@ -45,10 +50,10 @@ def softmax_operators__post(
 def activation_function_operators__post(
     feedforward_gemms, activation_policy, dense_fraction, dropout_mask_bytes, output_width_split_degree, entry_costs
 ):
-    """Bias, activation function and dropout in one kernel, and their gradients [bad, bdrlb].
+    """Bias, activation function and dropout in one kernel, and the kernel of their gradients.
 
-    Source: arXiv 2007.00072, table 3. Differs: the mask of this dropout moves but is not kept, because BERT does not
-    have this dropout.
+    The source calls the kernels bad and bdrlb. Source: arXiv 2007.00072, table 3. Differs: the time to write and read
+    the mask of this dropout is counted, but not its memory, because BERT itself does not have this dropout.
     """
     (up, down), (cost,), (policy,) = feedforward_gemms, entry_costs, activation_policy
     entries, bias = down.m * down.k / output_width_split_degree, up.n * cost.activation
@@ -73,9 +78,10 @@ def residual_operators__post(
     norm_recomputation,
     entry_costs,
 ):
-    """Bias, dropout, residual addition and norm in one kernel [bdrln], and the kernels of their gradients.
+    """Bias, dropout, residual addition and norm in one kernel, and the kernels of their gradients.
 
-    The gradients are [bsb, blnrd, ebsb, baob, bei]. The forward kernel also writes what the gradients read.
+    The source calls the forward kernel bdrln, and the backward kernels bsb, blnrd, ebsb, baob and bei. The forward
+    kernel also writes the tensors that the backward kernels read.
 
     Source: arXiv 2007.00072, table 3.
     """

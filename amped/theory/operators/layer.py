@@ -18,7 +18,8 @@ def norm_operators(
 ):
     """The norms before attention and before the feed-forward network.
 
-    In the backward pass the gradient of the input and the gradient of the weights each read both tensors.
+    In the backward pass the gradient of the input and the gradient of the weights are computed. For each of them, the
+    norm reads both its input and the gradient of its output.
 
     Source: arXiv 2007.00072, table 3 (bdrln, bsb, blnrd without dropout and residual).
     """
@@ -46,10 +47,10 @@ def residual_operators(
     attention_layer_fraction,
     entry_costs,
 ):
-    """Bias, dropout and addition to the residual stream after attention and after the feed-forward network.
+    """Bias, dropout and addition to the residual stream, after attention and after the feed-forward network.
 
-    The backward pass adds the gradient of the block and the gradient of the residual stream. The gradient of a bias
-    reads the gradient of the output once more.
+    The backward pass adds the gradient of the block and the gradient of the residual stream. For the gradient of a
+    bias, it reads the gradient of the output once more.
 
     Source: arXiv 1909.08053, section 3; Megatron-LM, bias_dropout_add.
     """
@@ -69,7 +70,7 @@ def residual_operators(
 
 @records()
 def product_operators(projection_operators, attention_output_operators, feedforward_operators, expert_operators):
-    """The operators of the blocks that multiply activations with weights, with the other operators of these blocks.
+    """The operators of all blocks that multiply activations with weights; the other operators of these blocks included.
 
     Source: arXiv 1706.03762, figure 1.
     """
@@ -80,12 +81,11 @@ def product_operators(projection_operators, attention_output_operators, feedforw
 def accumulation_operators__separate(product_operators, gradients_are_scattered_each_microbatch, entry_costs):
     """Kernels that add the gradient of a weight to the sum over the micro-batches.
 
-    Where ZeRO shards the gradients of every micro-batch, the kernel copies the gradient to a buffer that is sent
-    instead.
+    If ZeRO scatters the gradients of every micro-batch, the kernel copies the gradient to a buffer for sending instead.
 
-    Source: PyTorch, autograd AccumulateGrad; Megatron-LM, main_grad.add_. Differs: the products before these kernels
-    are still counted as if they accumulated the gradient themselves. That traffic runs beside their multiplications,
-    and costs time only with very small micro-batches.
+    Source: PyTorch, autograd AccumulateGrad; Megatron-LM, main_grad.add_. Differs: the products that compute the
+    gradients are still counted as if they added to the sum themselves. This additional traffic runs beside their
+    multiplications, and costs time only with very small micro-batches.
     """
     (cost,), kept = entry_costs, gradients_are_scattered_each_microbatch == 0
     read = cost.activation + cost.gradient * kept

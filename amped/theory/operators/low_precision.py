@@ -9,10 +9,11 @@ from amped.theory.records import WEIGHTED
 def quantization_operators__fp8(
     product_operators, fp8_precision, output_width_split_degree, weight_split_degree, tensor_parallel_rows, entry_costs
 ):
-    """Casts to fp8 before each product: of its inputs and weights forward, of the gradient of its output backward.
+    """The casts to fp8 before each product.
 
-    An accelerator casts its own share of the tensors, and writes each tensor in two layouts. Weights are assumed to be
-    cast for each micro-batch.
+    In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. An
+    accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed. Weights
+    are assumed to be cast for each micro-batch.
 
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433, section 2.
     """
@@ -24,10 +25,12 @@ def quantization_operators__fp8(
 def quantization_operators__fp4(
     product_operators, fp4_precision, output_width_split_degree, weight_split_degree, tensor_parallel_rows, entry_costs
 ):
-    """Casts to fp4 before each product: of its inputs and weights forward, of the gradient of its output backward.
+    """The casts to fp4 before each product.
 
-    A cast reads its tensor twice, because the largest entry of the tensor scales the scales of its blocks. It writes
-    two layouts. Weights are assumed to be cast for each micro-batch.
+    In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. A cast
+    reads a tensor twice: first for the largest entry, on which the scales of all blocks depend, then for the cast
+    itself. It writes each tensor in two layouts, as it is and transposed. Weights are assumed to be cast for each
+    micro-batch.
 
     Source: arXiv 2509.25149, section 2 (NVFP4). Differs: Hadamard transforms take no time.
     """
@@ -36,7 +39,7 @@ def quantization_operators__fp4(
 
 
 def casts(operators, cast, rows, columns):
-    """The casts of the inputs and weights of each product, and in the backward pass of the gradient of its output.
+    """The operators that cast the inputs and weights of each product, and in the backward pass the output's gradient.
 
     Source: arXiv 2209.05433, section 2.
     """

@@ -15,7 +15,7 @@ EXPERT, GATED = ("", "expert_"), ("gated_mlp", "gated_experts")
 @family(EXPERT_=EXPERT, GATED=GATED)
 @quantity("byte")
 def EXPERT_activation_function_mask_bytes(GATED, in_place_activation, packed_mask_precision):
-    """Size of an in-place activation function's mask for each hidden unit; zero where the function keeps its inputs.
+    """The size of the mask of an in-place activation function for each hidden unit; zero for other functions.
 
     The mask says on which side of the function's minimum the input was.
 
@@ -29,10 +29,10 @@ def EXPERT_activation_function_mask_bytes(GATED, in_place_activation, packed_mas
 def kept_EXPERT_activation_function_input_bytes(
     GATED, activation_precision, in_place_activation, packed_mask_precision, unfused_gate
 ):
-    """Bytes that an activation function keeps for each hidden unit: its inputs or, where it works in place, its mask.
+    """The bytes that an activation function keeps for each hidden unit: its inputs or, if it works in place, its mask.
 
-    A gated function always keeps both of its inputs. Where its product is a kernel of its own, the product keeps the
-    output of the function too.
+    A gated function always keeps both inputs. If the product with the gate is a separate kernel, this kernel also keeps
+    the output of the function.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246, section on in-place GELU.
     """
@@ -47,7 +47,7 @@ def EXPERT_activation_policy(
     EXPERT_activation_function_mask_bytes,
     activation_function_recomputation,
 ):
-    """The policy of an activation function, as one record: what it keeps, and whether its output is recomputed.
+    """What an activation function keeps for the backward pass, and whether its output is recomputed, as one record.
 
     Source: arXiv 2210.10246, section on in-place GELU; arXiv 1604.06174, section 4.2.
     """
@@ -57,7 +57,7 @@ def EXPERT_activation_policy(
 
 @quantity("boolean", constrains="in_place_norm")
 def a_norm_keeps_its_input_or_its_output(in_place_norm, norm_recomputation):
-    """A norm either works in place, from its output, or has its output recomputed, but not both.
+    """A norm does not both work in place and have its output recomputed.
 
     Source: arXiv 2210.10246, section on in-place LayerNorm.
     """
@@ -66,7 +66,7 @@ def a_norm_keeps_its_input_or_its_output(in_place_norm, norm_recomputation):
 
 @quantity("boolean", constrains="in_place_activation")
 def an_activation_function_keeps_its_input_or_its_output(in_place_activation, activation_function_recomputation):
-    """An activation function either works in place, from its output, or has its output recomputed, but not both.
+    """An activation function does not both work in place and have its output recomputed.
 
     Source: arXiv 2210.10246, section on in-place GELU.
     """

@@ -9,7 +9,7 @@ from amped.theory.quantity import quantity
 
 @quantity("1", choice="activation_recomputation", value="block")
 def recomputed_layer_fraction__block(number_of_recomputed_layers, stage_layers):
-    """Share of a stage's layers whose whole forward pass runs again. Source: Megatron-LM, --recompute-method block."""
+    """The share of a stage's layers that are recomputed as a whole. Source: Megatron-LM, --recompute-method block."""
     return number_of_recomputed_layers / stage_layers
 
 
@@ -17,7 +17,7 @@ def recomputed_layer_fraction__block(number_of_recomputed_layers, stage_layers):
 def recomputed_product_fraction__alternate_products(
     attention_heads, key_value_heads, head_dimension, value_head_dimension, feedforward_dimension, gated_mlp
 ):
-    """Share of a layer's multiply-accumulates with weights that run again: in the products of keys, output and gate.
+    """The share of a layer's multiply-accumulates with weights that are recomputed: keys, attention output and gate.
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy: every second mm is recomputed, in the order queries,
     keys, values, output, up, gate, down). Differs: experts count as a dense network of their width.
@@ -32,7 +32,7 @@ def recomputed_product_fraction__alternate_products(
 def recomputed_projection_fraction__alternate_products(
     attention_heads, key_value_heads, head_dimension, value_head_dimension
 ):
-    """Share of the projection into queries, keys and values that runs again: the product of the keys.
+    """The share of the projection into queries, keys and values that is recomputed: the product of the keys.
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy).
     """
@@ -42,9 +42,9 @@ def recomputed_projection_fraction__alternate_products(
 
 @quantity("count")
 def communication_rounds(forward_and_backward_passes, recomputed_layer_fraction):
-    """Passes through a layer that communicate, with the forward passes that run again, averaged over the layers.
+    """The number of passes through a layer that communicate: forward, backward and recomputed passes, on average.
 
-    The attention core, where it alone is recomputed, does not communicate.
+    If only the attention core is recomputed, the recomputation does not communicate.
 
     Source: arXiv 2104.04473, section 3.5.
     """
@@ -56,5 +56,5 @@ def communication_rounds(forward_and_backward_passes, recomputed_layer_fraction)
 
 @quantity("boolean", constrains="number_of_recomputed_layers", choice="activation_recomputation", value="block")
 def recomputed_layers_are_layers_of_the_stage__block(number_of_recomputed_layers, stage_layers):
-    """A stage recomputes no more layers than it has. Source: definition."""
+    """The number of recomputed layers of a stage is at most the number of its layers. Source: definition."""
     return number_of_recomputed_layers <= stage_layers

@@ -13,9 +13,11 @@ from amped.theory.records import stash_of
 
 @quantity("byte")
 def layer_activation_bytes(layer_operators):
-    """Bytes that one layer keeps of a micro-batch with nothing recomputed, averaged over the layers.
+    """The bytes that one layer keeps of a micro-batch if nothing is recomputed, averaged over the layers.
 
         bytes = sum of stash · count over the forward operators of the layer.
+
+    `stash` are the bytes that an operator keeps in one call, and `count` is the number of its calls.
 
     Source: arXiv 2205.05198, eq. 1 and section 4.2.
     """
@@ -24,9 +26,10 @@ def layer_activation_bytes(layer_operators):
 
 @quantity("byte")
 def score_activation_bytes(softmax_operators):
-    """Bytes that one layer keeps of the scores of a micro-batch: softmax output, dropout mask and dropout output.
+    """The bytes that one layer keeps of the attention scores of a micro-batch.
 
-    A fused attention keeps none.
+    They are the output of the softmax, the mask of the dropout, and the output of the dropout. A fused attention keeps
+    no scores.
 
     Source: arXiv 2205.05198, section 4.1 (5·a·s²·b).
     """
@@ -41,7 +44,7 @@ def kept_activation_bytes_per_layer(
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
 ):
-    """Bytes that one layer keeps of a micro-batch, with what recomputation saves, averaged over the layers.
+    """The bytes that one layer keeps of a micro-batch, averaged over the layers; recomputed activations are not kept.
 
         kept = r·input + (1 − r)·(all − c·scores),
         r = share of layers recomputed in full, c = share of layers that recompute the attention core.
@@ -66,7 +69,7 @@ def kept_activation_bytes_per_layer__alternate_products(
     activation_precision,
     softmax_statistic_precision,
 ):
-    """Bytes that one layer keeps of a micro-batch where every second product with a weight is recomputed.
+    """The bytes that one layer keeps of a micro-batch if every second product with a weight is recomputed.
 
     The layer keeps its input, and the outputs of queries, values, attention, up and down projection.
 
@@ -90,9 +93,9 @@ def embedding_activation_bytes(embedding_operators):
 
 @quantity("byte")
 def output_head_activation_bytes(output_head_operators, kept_activation_bytes_per_layer, predictions_in_output_head):
-    """Bytes that the output head keeps of a micro-batch: inputs of the final norm and the head, and logits of the loss.
+    """The bytes that the output head keeps of a micro-batch: inputs of the final norm and of the head, and logits.
 
-    The layers that predict further tokens count with the output head.
+    The modules of multi-token prediction on the same stage are counted too.
 
     Source: arXiv 2205.05198, section 4.3 (4·s·b·h/t·(1 + v/h)).
     """

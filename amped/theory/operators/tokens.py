@@ -27,7 +27,7 @@ def residual_bytes(residual_tokens, dimensionality, activation_precision):
 
 @quantity("byte")
 def microbatch_bytes(microbatch_tokens, dimensionality, activation_precision):
-    """Size of the activations of a micro-batch between two layers, not split by sequence parallelism.
+    """The size of the activations of a micro-batch between two layers on one accelerator, without sequence parallelism.
 
     Source: definition.
     """
@@ -42,7 +42,7 @@ def entry_costs(
     matrix_operand_precision,
     gradient_precision,
 ):
-    """The cost of one entry of a tensor, as one record: the flops that an operation counts, and the bytes of an entry.
+    """The number of operations that one operation on an entry counts as, and the bytes of an entry, as one record.
 
     Source: definition.
     """
@@ -52,7 +52,7 @@ def entry_costs(
 
 @quantity("byte")
 def linear_input_bytes(residual_tokens, dimensionality, matrix_operand_precision, norm_recomputation):
-    """Bytes that a product keeps of its input, where the input comes from a norm; zero where the norm is recomputed.
+    """The bytes that a product keeps of its input, if a norm has computed the input; zero if the norm is recomputed.
 
     Source: arXiv 2205.05198, section 4.1 (2·s·b·h).
     """

@@ -31,12 +31,12 @@ TOO_SHALLOW = 1e9
 
 
 def each_tile(value):
-    """The value with a last axis for the tiles and splits, over which the fastest is taken."""
+    """The value with one more axis at the end, on which each candidate (a tile and a split of k) has its place."""
     return (value * ONE)[..., None]
 
 
 def packed(side, lost):
-    """Rows of a product plus the rows lost to packing; a single row is a product with a vector, and is not packed.
+    """The rows of a product, plus the rows lost to packing. A single row is a product with a vector and is not packed.
 
     Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache).
     """
@@ -44,14 +44,18 @@ def packed(side, lost):
 
 
 def product_time(o, c, multiply_accumulate_time, entry):
-    """Time of a matrix product: waves of tiles, over the fastest tile and split of k into parts.
+    """The time of a matrix product: the time of the fastest tile size and split of the inner dimension k.
 
         time = throttled(min over tiles [waves·(step·depth + panels·latency) + split] + store) + exposed traffic,
         step = ⁴√(multiply-accumulates⁴ + loads from the cache⁴),  depth = k / parts + panels·ramp_depth,
         split = split_time + parts·2·written / bandwidth, where k is cut (parts > 1), else 0,
         store = exposed_store·written / bandwidth.
 
-    `entry` are the bytes of an operand's entry. A split whose parts are less than 512 deep is not taken.
+    The output is cut into tiles, which the cores compute in `waves`. In a `step` a tile advances by one along k. k
+    arrives in `panels`, and the tile is started for each panel: this costs `latency` and as much as `ramp_depth` steps.
+    k may be split into `parts` of at least 512; to add them up costs `split_time`. `written` are the bytes of the
+    output, of whose time the share `exposed_store` counts. `throttled` adds the loss by the power limit, and `exposed
+    traffic` is the time of bytes that caches do not keep. `entry` are the bytes of an operand's entry.
 
     Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
     a processor). Differs: all tiles have one ramp depth.
@@ -68,12 +72,13 @@ def product_time(o, c, multiply_accumulate_time, entry):
 
 
 def waves_of(o, tiles):
-    """Waves in which the cores compute the tiles of a product and their parts of k.
-
-    Partly filled tiles and waves count as whole ones by the share q that is lost, `wave_quantization`.
+    """The number of waves in which the cores compute the tiles of a product. Each part of k has tiles of its own.
 
         tiles = exact + q·(⌈m / rows⌉·⌈n / columns⌉ − exact),  exact = packed m·n / (rows·columns),
         waves = w + q·(⌈w⌉ − w),  w = tiles·batch·parts / cores.
+
+    A tile has `rows` rows and `columns` columns of the m × n output. Partly filled tiles and waves have idle time. q is
+    the share of this idle time that is really lost: `quantization` of `Tiles`.
 
     Source: arXiv 2301.03598 (stream-K), section 3.
     """
@@ -85,7 +90,7 @@ def waves_of(o, tiles):
 
 
 def step_time(tiles, multiply_accumulate_time, entry):
-    """Time in which a tile advances by one along k: its multiply-accumulates, beside its loads from the cache.
+    """The time in which a tile advances by one along k: its multiply-accumulates, while the cache loads its operands.
 
     Source: CUTLASS, efficient GEMM (a tile reads its rows and columns once for each step of depth).
     """
@@ -94,7 +99,7 @@ def step_time(tiles, multiply_accumulate_time, entry):
 
 
 def together(one, other):
-    """Time of two activities that run side by side: the longer, or 19 % more where both take equally long.
+    """The time of two activities that run at the same time: the longer one, or 19 % more if both take equally long.
 
         time = ⁴√(one⁴ + other⁴).
 
@@ -105,9 +110,11 @@ def together(one, other):
 
 
 def throttled(time, tiles):
-    """Time of a product with the loss of clock that the power limit causes in long products.
+    """The time of a product, with the loss of clock rate in long products that the power limit causes.
 
         time·(1 + loss·time / (time + throttling_time)).
+
+    `loss` is the loss in very long products. A product that takes `throttling_time` has half of the loss.
 
     Source: arXiv 2208.11035, section 2 (power management).
     """
@@ -115,18 +122,19 @@ def throttled(time, tiles):
 
 
 def share_of_tiles(tiles):
-    """Efficiency of each tile as a share of the efficiency of the largest tile.
+    """The efficiency of each size of tiles, as a share of the efficiency of the largest tiles.
 
-    Source: the row of kernel_efficiencies.
+    Source: the row of the accelerator in the table kernel_efficiencies.
     """
     smaller = IS_SMALL * each_tile(tiles.small) + IS_SMALLEST * each_tile(tiles.smallest)
     return IS_LARGE + IS_MEDIUM * each_tile(tiles.medium) + smaller
 
 
 def exposed_traffic_time(o, c):
-    """Time that a product waits for bytes that the caches do not keep.
+    """The time in which a product waits for bytes that the caches do not keep.
 
-    It is zero where loads run ahead of the computation, and the whole time of these bytes on a thread of a processor.
+    It is zero if loads run ahead of the computation. On a thread of a processor it is the whole time to load these
+    bytes.
 
     Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks are packed before they are multiplied).
     """
@@ -134,7 +142,7 @@ def exposed_traffic_time(o, c):
 
 
 def kernel_time(o, c):
-    """Time of one call of an operator: overheads, and the longer of its work and its traffic.
+    """The time of one call of an operator: its overheads, and the longer of computing and of moving bytes.
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
@@ -142,20 +150,23 @@ def kernel_time(o, c):
 
 
 def work_time(o, c):
-    """Time to compute one call of an operator, with the functions that it evaluates and the random numbers it draws.
+    """The time to compute one call of an operator, with its exponentials, roots, quotients and random numbers.
 
-    Source: the equations of `WORK`; the row of kernel_efficiencies.
+    Source: the equations of `WORK`; the row of the accelerator in the table kernel_efficiencies.
     """
     evaluated = o.functions * c.streams.function_time + o.drawn * c.streams.drawing_time
     return WORK[o.kind](o, c) + evaluated
 
 
 def traffic_time(o, c):
-    """Time to move the bytes of one call of an operator, with the additional bytes of unfused kernels of its kind.
+    """The time to move the bytes of one call of an operator.
 
         time = (bytes·traffic factor + ramp) / (bandwidth·share reached by kernels that reduce rows).
 
-    Source: Williams et al., CACM 52(4), 2009 (roofline); the row of kernel_efficiencies.
+    Frameworks that do not fuse kernels move more bytes, by the traffic factor. `ramp` are the bytes by which the
+    traffic counts as more than it is, because small kernels are slower.
+
+    Source: Williams et al., CACM 52(4), 2009 (roofline); the row of the accelerator in the table kernel_efficiencies.
     """
     reached = dict.fromkeys(REDUCING, c.streams.normalization).get(o.kind, 1.0)
     factor = EXACT.get(o.phase, dict.fromkeys(FUSED, c.streams.traffic_factor).get(o.kind, 1.0))
@@ -163,7 +174,7 @@ def traffic_time(o, c):
 
 
 def vector_time(o, c):
-    """Time of an operator that multiplies no matrices, by its operations.
+    """The time of the operations of an operator that multiplies no matrices.
 
     Source: Williams et al., CACM 52(4), 2009 (roofline).
     """
@@ -171,18 +182,21 @@ def vector_time(o, c):
 
 
 def fused_time(o, c):
-    """Time of a fused attention: its products at a rate that falls with short sequences, and the exposed softmax.
+    """The time of a fused attention: of its products, and of the part of the softmax that they do not hide.
 
         time = flops·(1 + ramp_length / n + block·waiting_rows / m) / rate + m·n·softmax_time,
         rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·(1 − dropped·(1 − dropout_fraction)).
 
-    r is `ramp_width`, and 128 the width of a head at which kernels are measured. The exponentials take equally long for
-    any width. At the end all cores wait for the last block, about a block of average length each: with few heads of few
-    sequences there are few blocks.
+    There are m rows of queries (of all heads and sequences) and n keys. The names with underscores are fields of
+    `FusedAttention`. `sustained` is the rate over long sequences for heads of the width 128, at which kernels are
+    measured; r is `ramp_width`. The time of the exponentials does not depend on the width. `block` is 1 forward and 0.5
+    backward: at the end all cores wait for the last block of queries, which matters if few heads and sequences give few
+    blocks. `dropped` is 1 with dropout.
 
     Source: arXiv 2307.08691, section 4.1 (rates that grow with the length) and 3.2 (blocks over cores); arXiv
     2407.08608, section 3.1 (exponentials and products) and figure 5 (widths of heads); arXiv 2410.00273, section 3
-    (softmax). Differs: products and exponentials add up like the legs of a right triangle, because they partly overlap.
+    (softmax). Differs: in the rate, the times of products and of exponentials add up like the legs of a right triangle,
+    because they partly overlap.
     """
     a = c.attention
     rates = {"forward": a.forward_rate, "input_gradient": a.backward_rate}
@@ -193,18 +207,18 @@ def fused_time(o, c):
 
 
 def grouped_time(o, c):
-    """Time of a product with one weight for each group of rows; the weights' gradients have a rate of their own.
+    """The time of a product with one weight for each group of rows. Its weight gradients run at another rate.
 
-    Source: the row of kernel_efficiencies.
+    Source: the row of the accelerator in the table kernel_efficiencies.
     """
     of_phase = {"weight_gradient": c.products.grouped_gradient_time}
     return product_time(o, c, of_phase.get(o.phase, c.products.grouped_time), c.products.operand)
 
 
 def beside_time(o, c):
-    """Overhead of a kernel for each of its groups; zero except for grouped products.
+    """The additional overhead of a grouped product: a fixed time for each group. It is zero for other operators.
 
-    Source: the row of kernel_efficiencies.
+    Source: the row of the accelerator in the table kernel_efficiencies.
     """
     return {"grouped_contraction": o.batch * c.products.group_overhead}.get(o.kind, 0.0)
 
@@ -227,7 +241,7 @@ def kernel_durations(operators, kernels):
 @family(PART=("layer", "embedding", "output_head", "optimizer"))
 @records()
 def PART_durations(PART_operators, kernel_rates):
-    """Time of each operator by the roofline model: an overhead, and the longer of its work and its traffic.
+    """The time of each operator by the roofline model: an overhead, and the longer of computing and of moving bytes.
 
     Source: Williams et al., CACM 52(4), 2009; `kernel_time` and `product_time` on this page are the equations.
     """

@@ -9,15 +9,19 @@ from amped.theory.records import FusedAttention, Kernels, Products, Streams, Til
 
 @quantity("1", choice="matrix_precision", value="fp8")
 def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction, fp8_scaling_fraction):
-    """Share of the fp8 peak that the largest products sustain. Source: the row of kernel_efficiencies."""
+    """Share of the fp8 peak that the largest products sustain.
+
+    Source: the row of the accelerator in the table kernel_efficiencies.
+    """
     return fp8_gemm_sustained_fraction * fp8_scaling_fraction
 
 
 @quantity("1")
 def slowest_clock_fraction(training_clock_fraction, clock_spread_fraction, number_of_accelerators):
-    """Clock of the slowest accelerator of a run, for which all others wait: σ·√(2·ln N) below the mean clock.
+    """The clock of the slowest of N accelerators, for which all others wait, as a share of the full clock.
 
-    Assumes that clocks are normally distributed and independent, and that the accelerators communicate in every pass.
+    It is σ·√(2·ln N) below the mean clock; σ is the standard deviation of the clocks. Assumes that clocks are normally
+    distributed and independent, and that the accelerators communicate in every pass.
 
     Source: Cramér, Mathematical Methods of Statistics (1946), section 28.6 (the largest of N normal variables).
     """
@@ -42,13 +46,18 @@ def sustained_batched_flop_rate__FORMAT(attention_peak_flop_rate, gemm_sustained
 
 @quantity("byte/s")
 def achieved_memory_bandwidth(memory_bandwidth, memory_bandwidth_efficiency):
-    """Memory bandwidth that large streaming kernels reach. Source: the row of kernel_efficiencies."""
+    """Memory bandwidth that large streaming kernels reach.
+
+    Source: the row of the accelerator in the table kernel_efficiencies.
+    """
     return memory_bandwidth * memory_bandwidth_efficiency
 
 
 @quantity("s")
 def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_elementary_operation):
-    """Time of the softmax of one score in a fused attention that the products do not hide: 4 operations.
+    """The time of the softmax of one score in a fused attention that does not overlap the products.
+
+    The softmax of a score has 4 operations.
 
     Source: arXiv 2410.00273, section 3 (logit-attend).
     """
@@ -71,7 +80,10 @@ def tile_losses(
     throttled_time_fraction,
     throttling_time,
 ):
-    """What products lose by their shape, as one record. Source: the row of kernel_efficiencies."""
+    """The coefficients that tell how much slower products are because of their shape, as one record.
+
+    Source: the row of the accelerator in the table kernel_efficiencies.
+    """
     shares = (medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency)
     ramps = (wave_quantization, cores_sharing_tiles, gemm_ramp_depth, gemm_ramp_rows)
     times = (cache_bandwidth_reciprocal, tile_latency, split_product_time)
@@ -81,9 +93,9 @@ def tile_losses(
 
 @quantity("s/byte")
 def cache_bandwidth_reciprocal(cache_intensity, cores_sharing_tiles, attention_peak_flop_rate):
-    """Time in which a core gets one byte from the cache that all cores share.
+    """The time in which a core gets one byte from the cache that all cores share.
 
-    The cache bandwidth of a core grows with its 16-bit rate.
+    The cache bandwidth of a core is assumed to grow with the core's 16-bit rate.
 
     Source: definition of a core's share; measured kernels show that the bandwidth grows with the rate.
     """
@@ -104,9 +116,9 @@ def product_rates(
     matrix_operand_precision,
     activation_precision,
 ):
-    """All coefficients on which the time of a product depends beside its shape, as one record.
+    """All coefficients on which the time of a matrix product depends, besides its shape, as one record.
 
-    Source: the row of kernel_efficiencies.
+    Source: the row of the accelerator in the table kernel_efficiencies.
     """
     matrix = flops_per_multiply_accumulate / sustained_matrix_flop_rate
     grouped = flops_per_multiply_accumulate / (sustained_matrix_flop_rate * grouped_gemm_efficiency)
@@ -128,9 +140,9 @@ def fused_attention_rates(
     attention_tile_rows,
     cores_sharing_tiles,
 ):
-    """All coefficients on which the time of a fused attention depends beside its shape, as one record.
+    """All coefficients on which the time of a fused attention depends, besides its shape, as one record.
 
-    Source: the row of kernel_efficiencies.
+    Source: the row of the accelerator in the table kernel_efficiencies.
     """
     rates, ramps = (fused_forward_flop_rate, fused_backward_flop_rate), (attention_ramp_length, attention_head_ramp)
     lost = (attention_dropout_fraction, exposed_softmax_time, attention_tile_rows * cores_sharing_tiles)
@@ -147,9 +159,9 @@ def stream_rates(
     elementary_function_time,
     random_number_time,
 ):
-    """All coefficients on which the time of a streaming kernel depends beside its size, as one record.
+    """All coefficients on which the time of a kernel without matrix products depends, besides its size, as one record.
 
-    Source: the row of kernel_efficiencies.
+    Source: the row of the accelerator in the table kernel_efficiencies.
     """
     traffic = (normalization_bandwidth_fraction, streaming_traffic_factor, bandwidth_ramp_bytes)
     work = (vector_flop_rate, elementary_function_time, random_number_time)
@@ -158,9 +170,9 @@ def stream_rates(
 
 @records()
 def kernel_rates(product_rates, fused_attention_rates, stream_rates, kernel_overhead_time, kernel_launch_time):
-    """All coefficients on which the time of a kernel depends beside its shape, as one record.
+    """All coefficients on which the time of a kernel depends, besides its shape, as one record.
 
-    Source: the row of kernel_efficiencies.
+    Source: the row of the accelerator in the table kernel_efficiencies.
     """
     parts = (product_rates[0], fused_attention_rates[0], stream_rates[0])
     return (Kernels("kernels", *parts, kernel_overhead_time, kernel_launch_time),)
@@ -171,7 +183,7 @@ def kernel_rates(product_rates, fused_attention_rates, stream_rates, kernel_over
 
 @quantity("1", when_given=("context_parallel_attention_fraction",))
 def context_attention_fraction__given(context_parallel_attention_fraction, context_parallel_degree):
-    """Share of the rate of attention that remains where context parallelism splits the sequences.
+    """The share of the rate of attention that remains if context parallelism splits the sequences.
 
     Source: definition.
     """
@@ -186,7 +198,10 @@ def fused_forward_flop_rate(
     slowest_clock_fraction,
     context_attention_fraction,
 ):
-    """Rate of the forward pass of a fused attention over long sequences. Source: the row of kernel_efficiencies."""
+    """Rate of the forward pass of a fused attention over long sequences.
+
+    Source: the row of the accelerator in the table kernel_efficiencies.
+    """
     sustained = attention_peak_flop_rate * attention_forward_efficiency * slowest_clock_fraction
     return sustained * attention_kernel_fraction * context_attention_fraction
 
@@ -201,7 +216,10 @@ def fused_backward_flop_rate(
     deterministic_attention_fraction,
     context_attention_fraction,
 ):
-    """Rate of the backward pass of a fused attention over long sequences. Source: the row of kernel_efficiencies."""
+    """Rate of the backward pass of a fused attention over long sequences.
+
+    Source: the row of the accelerator in the table kernel_efficiencies.
+    """
     sustained = attention_peak_flop_rate * attention_backward_efficiency * slowest_clock_fraction
     ordered = np.where(deterministic > 0, deterministic_attention_fraction, 1.0)
     return sustained * attention_kernel_fraction * ordered * context_attention_fraction

@@ -11,7 +11,7 @@ from amped.theory.stage_records import Bottleneck, LayerShares, LayerTimes, Pass
 
 @records()
 def layer_times(forward_pass_time_per_layer, layer_time, weight_gradient_pass_time_per_layer):
-    """Times of a micro-batch's passes through a layer: forward, input gradients with recomputation, weight gradients.
+    """The times of a micro-batch in a layer: forward pass, input gradients with recomputation, and weight gradients.
 
     Source: arXiv 2401.10241, section 1 (B and W).
     """
@@ -21,9 +21,9 @@ def layer_times(forward_pass_time_per_layer, layer_time, weight_gradient_pass_ti
 
 @records(**LISTED)
 def kind_times__of_layout(layer_times__of_each_kind):
-    """Times of the passes through a layer of each kind, and through a module of multi-token prediction.
+    """The times of a micro-batch in one layer of each kind, and in a module of multi-token prediction.
 
-    The module has a layer of the last kind.
+    The module takes as long as a layer of the last kind.
 
     Source: arXiv 2412.19437, section 2.2.
     """
@@ -42,9 +42,10 @@ def pass_times(
     output_head_weight_gradient_time,
     predictions_in_output_head,
 ):
-    """Times of a micro-batch's passes, in layers and ends: forward, input gradients, weight gradients.
+    """The times of a micro-batch in each pass: forward, input gradients, and weight gradients.
 
-    Recomputation counts with the input gradients.
+    Each pass has its times in the layers, in the embedding and in the output head. The time of recomputation is counted
+    with the input gradients.
 
     Source: arXiv 2401.10241, section 1 (B and W).
     """
@@ -80,7 +81,8 @@ def whole_pass_times__of_layout(pass_times):
 def bottleneck_stage(pipeline_stages, whole_pass_times):
     """The stage that takes longest for a micro-batch.
 
-    Of equal stages it is the last stage, else the first stage, else the first of the stages between.
+    If several stages take equally long, it is the last stage of the pipeline, else the first stage, else one of the
+    stages between.
 
     Source: arXiv 2104.04473, section 2.2.
     """
@@ -97,7 +99,9 @@ def bottleneck_stage(pipeline_stages, whole_pass_times):
 
 @quantity("count")
 def bottleneck_stage_layer_passes(bottleneck_stage, predictions_in_output_head, number_of_microbatches_per_minibatch):
-    """Forward passes through a layer on the bottleneck stage in a step, with the layers of multi-token prediction.
+    """The forward passes through layers on the bottleneck stage in a step: layers times micro-batches.
+
+    The modules of multi-token prediction on the stage count as layers.
 
     Source: definition.
     """
@@ -108,9 +112,9 @@ def bottleneck_stage_layer_passes(bottleneck_stage, predictions_in_output_head, 
 
 @records(choice="kinds_of_layers", value="dense_and_mixture")
 def bottleneck_layer_shares__unlike(bottleneck_stage):
-    """Shares of the bottleneck stage's layers that have a dense feed-forward network and a mixture of experts.
+    """The shares of the bottleneck stage's layers with a dense feed-forward network and with a mixture of experts.
 
-    Layers of multi-token prediction count as mixtures.
+    The layers of multi-token prediction modules count as mixtures.
 
     Source: definition.
     """
@@ -121,13 +125,19 @@ def bottleneck_layer_shares__unlike(bottleneck_stage):
 
 @quantity("count")
 def bottleneck_stage_embedding_passes(bottleneck_stage, number_of_microbatches_per_minibatch):
-    """Micro-batches that the bottleneck stage embeds in a step. Source: definition."""
+    """The number of micro-batches that pass through the embedding in a step, if the bottleneck stage has it, else 0.
+
+    Source: definition.
+    """
     return bottleneck_stage[0].has_embedding * number_of_microbatches_per_minibatch
 
 
 @quantity("count")
 def bottleneck_stage_output_head_passes(bottleneck_stage, number_of_microbatches_per_minibatch):
-    """Micro-batches that the bottleneck stage runs through the output head in a step. Source: definition."""
+    """The number of micro-batches that pass through the output head in a step, if the bottleneck stage has it, else 0.
+
+    Source: definition.
+    """
     return bottleneck_stage[0].has_output_head * number_of_microbatches_per_minibatch
 
 
@@ -144,9 +154,9 @@ def stage_send_time(pipeline_durations):
 def free_stage_forward_time(
     bottleneck_stage, free_forward_time_per_layer, embedding_forward_time, output_head_forward_time
 ):
-    """Time of a micro-batch's forward pass on the bottleneck stage in which the links are free of other messages.
+    """The time of a micro-batch's forward pass on the bottleneck stage in which the links are free of other messages.
 
-    The embedding and the output head count as free, because they send messages only once.
+    The times of the embedding and of the output head count as free, because these send messages only once.
 
     Source: definition.
     """
@@ -159,7 +169,7 @@ def free_stage_forward_time(
 def overlapped_stage_send_time(
     stage_send_time, handovers_per_microbatch, free_stage_forward_time, overlap_pipeline_communication
 ):
-    """Time of a send between stages that runs beside computation, as far as the links are free then.
+    """The part of the time of a send between stages that runs beside computation, while the links are free.
 
     Source: Megatron-Core, --overlap-p2p-communication.
     """
@@ -169,18 +179,23 @@ def overlapped_stage_send_time(
 
 @quantity("s")
 def blocking_stage_send_time(stage_send_time, overlapped_stage_send_time):
-    """Time for which a send keeps a stage from computing. Source: Megatron-Core, --overlap-p2p-communication."""
+    """The part of the time of a send between stages in which the stage cannot compute.
+
+    Source: Megatron-Core, --overlap-p2p-communication.
+    """
     return stage_send_time - overlapped_stage_send_time
 
 
 @quantity("count")
 def handovers_per_microbatch(chunks_per_stage, pipeline_parallel_degree):
-    """Sends between stages that one stage takes part in for a micro-batch: forward and backward, for each chunk.
+    """The number of messages that one stage sends or receives for a micro-batch, divided by two.
 
-    With several chunks the first and the last stage are neighbors too.
+    With one chunk of layers on a stage, each neighbor of the stage counts once: the stage sends to it in one direction
+    and receives in the other. With several chunks it counts once for each chunk, and the first and the last stage are
+    neighbors too.
 
-    Source: arXiv 2104.04473, section 2.2.2. Differs: with one chunk, the first and the last of several stages have one
-    neighbor, but are charged for two unless there are no other stages.
+    Source: arXiv 2104.04473, section 2.2.2. Differs: with one chunk and more than two stages, the first and the last
+    stage have one neighbor, but two are counted.
     """
     sides = np.where(
         chunks_per_stage > 1, 2 * (pipeline_parallel_degree > 1), np.minimum(pipeline_parallel_degree - 1, 2)
@@ -190,5 +205,5 @@ def handovers_per_microbatch(chunks_per_stage, pipeline_parallel_degree):
 
 @quantity("s")
 def pipeline_communication_time(stage_send_time, number_of_microbatches_per_minibatch, handovers_per_microbatch):
-    """Time in which a stage sends in a step. Source: arXiv 2104.04473, section 3.2."""
+    """The time in which one stage sends to other stages in a step. Source: arXiv 2104.04473, section 3.2."""
     return handovers_per_microbatch * number_of_microbatches_per_minibatch * stage_send_time

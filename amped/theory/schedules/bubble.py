@@ -13,6 +13,6 @@ from amped.theory.quantity import quantity
 def pipeline_bubble_time__operators(
     pipeline_idle_time, pipeline_flushes_per_step, exposed_bubble_fraction, pipeline_parallel_degree
 ):
-    """Time in a step in which the bottleneck stage waits for other stages. Source: AMPeD, pipeline bubbles (R)."""
+    """The time in a step in which the bottleneck stage waits for other stages. Source: AMPeD, pipeline bubbles (R)."""
     waits = pipeline_idle_time * pipeline_flushes_per_step
     return exposed_bubble_fraction * waits * (pipeline_parallel_degree > 1)

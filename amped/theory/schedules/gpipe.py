@@ -16,12 +16,13 @@ def pipeline_idle_time__gpipe(
     stage_send_time,
     pipeline_parallel_degree,
 ):
-    """Idle time in a step of GPipe: all stages go forward, and then backward, at the pace of the slowest stage.
+    """The idle time in a step of GPipe. All micro-batches go forward, then backward; the slowest stage sets the pace.
 
         idle = one micro-batch through all stages + 2·(p − 1)·send
         + (m − 1)·(max F + max (B + W)) − m·(F + B + W of the bottleneck stage).
 
-    p and m are the stages and the micro-batches; max is over the stages.
+    There are p stages and m micro-batches. F, B and W are the times of a stage for the forward pass, the input
+    gradients and the weight gradients of a micro-batch; max is over the stages.
 
     Source: arXiv 1811.06965, section 2.3.
     """
@@ -36,7 +37,10 @@ def pipeline_idle_time__gpipe(
 
 @records(**GPIPE)
 def stage_microbatches_in_flight__gpipe(pipeline_stages, microbatches_per_flush):
-    """Micro-batches whose activations each stage holds at once: all of them. Source: arXiv 1811.06965, section 2.3."""
+    """The number of micro-batches whose activations each stage holds at the same time: all micro-batches.
+
+    Source: arXiv 1811.06965, section 2.3.
+    """
     return alike(pipeline_stages, microbatches_per_flush, microbatches_per_flush)
 
 
@@ -53,6 +57,9 @@ def only_1f1b_interleaves__gpipe(virtual_pipeline_stages):
 
 
 def order(pipe: Pipe, stage: int) -> Order:
-    """All forward passes of a stage, then all its backward passes. Source: arXiv 1811.06965, section 2.2."""
+    """The passes of a stage: first all forward passes, then all backward passes.
+
+    Source: arXiv 1811.06965, section 2.2.
+    """
     del stage
     return [Pass(kind, m, 0) for kind in (FORWARD, BACKWARD) for m in range(pipe.microbatches)]

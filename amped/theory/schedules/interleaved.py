@@ -16,7 +16,7 @@ from amped.theory.stage_records import ChunkTimes, had
 
 @quantity("s", choice="pipeline_schedule", value="1f1b", when_given=("virtual_pipeline_stages",))
 def pipeline_idle_time__1f1b_in_chunks(non_interleaved_idle_time, interleaved_idle_time, virtual_pipeline_stages):
-    """Idle time in a step of 1F1B, interleaved where there are several chunks of layers on each stage.
+    """The idle time in a step of 1F1B. With several chunks of layers on each stage, it is that of interleaved 1F1B.
 
     Source: arXiv 2104.04473, section 2.2.
     """
@@ -25,12 +25,13 @@ def pipeline_idle_time__1f1b_in_chunks(non_interleaved_idle_time, interleaved_id
 
 @quantity("s")
 def interleaved_idle_time(bottleneck_stage_chain_idle_time, output_head_chain_idle_time):
-    """Idle time in a step of interleaved 1F1B: (p − 1) / v times the work of a stage, where all stages are equal.
+    """The idle time in a step of interleaved 1F1B.
 
-    It is the longer of two chains: one stage determines the step, or the output head does.
+    If all p stages are equal and have v chunks each, it is (p − 1) / v times the work of a stage for a micro-batch. It
+    is the larger of two values: either one stage determines the time of the step, or the output head does.
 
-    Source: arXiv 2104.04473, section 2.2.2. Differs: chains that change between stages more often are left out, which
-    is at most 3 % of a step.
+    Source: arXiv 2104.04473, section 2.2.2. Differs: a time that first one stage and then another determines is left
+    out, which is at most 3 % of a step.
     """
     return np.maximum(bottleneck_stage_chain_idle_time, output_head_chain_idle_time)
 
@@ -46,16 +47,17 @@ def bottleneck_stage_chain_idle_time(
     virtual_pipeline_stages,
     pipeline_parallel_degree,
 ):
-    """Idle time in a step of interleaved 1F1B if one stage determines the step.
+    """The idle time in a step of interleaved 1F1B if one stage determines the time of the step.
 
         idle = max over stages s of [before + d + u + m·(work of s − work of the bottleneck stage)],
         d = max(T + other chunks forward − n·(forward / v + blocking send), 0),
         u = max(T + other chunks backward − n·(backward / v + blocking send), 0),
         n = 2·(stages after s) + (v − 1)·p.
 
-    p stages have v chunks each, and m is the number of micro-batches. n are the warm-up passes of s, T the time of a
-    micro-batch through one chunk of each stage after s and back with n sends, and `before` its time through one chunk
-    of each stage before s and back. Other chunks are v − 1 chunks of all stages.
+    There are p stages with v chunks each, and m micro-batches. n is the number of warm-up passes of stage s. T is the
+    time of a micro-batch through one chunk of each stage after s and back, with n sends. `before` is its time through
+    one chunk of each stage before s and back. The other chunks are v − 1 chunks of all stages. `forward`, `backward`
+    and `work` are the times of stage s for a micro-batch.
 
     Source: Megatron-Core, schedules.py (warm-up).
     """
@@ -81,9 +83,9 @@ def bottleneck_stage_chain_idle_time(
 def chunk_times(
     pipeline_stages, pass_times, virtual_pipeline_stages, blocking_stage_send_time, pipeline_parallel_degree
 ):
-    """Times of a micro-batch in one chunk of the first stage, of the last stage but one, and of the last stage.
+    """The times of a micro-batch in one chunk of the first stage, of the last stage but one, and of the last stage.
 
-    Of two stages, the last but one is the first stage.
+    If there are two stages, the last stage but one is the first stage.
 
     Source: definition.
     """
@@ -101,7 +103,7 @@ def chunk_times(
 def output_head_microbatch_group_time(
     chunk_times, output_head_time, blocking_stage_send_time, pipeline_parallel_degree
 ):
-    """Time of a round of p micro-batches in the chunk with the output head, which sends nothing on.
+    """The time of p micro-batches (one for each of p stages) in the chunk with the output head, which sends nothing on.
 
     Source: arXiv 2104.04473, section 2.2.2.
     """
@@ -111,7 +113,10 @@ def output_head_microbatch_group_time(
 
 @quantity("s")
 def embedding_microbatch_group_time(embedding_time, pipeline_parallel_degree):
-    """Time of a round of p micro-batches in the embedding. Source: arXiv 2104.04473, section 2.2.2."""
+    """The time of p micro-batches (one for each of p stages) in the embedding.
+
+    Source: arXiv 2104.04473, section 2.2.2.
+    """
     return pipeline_parallel_degree * embedding_time
 
 
@@ -119,9 +124,9 @@ def embedding_microbatch_group_time(embedding_time, pipeline_parallel_degree):
 def chain_ramp_time(
     chunk_times, pass_times, pipeline_stages, stage_send_time, virtual_pipeline_stages, pipeline_parallel_degree
 ):
-    """Time before the first round of micro-batches in the output head and after the last round.
+    """The time before the first micro-batches reach the output head, plus the time after the last ones leave it.
 
-    It is the way of a micro-batch to the last stage and back, and the other chunks that run meanwhile.
+    It is the time of a micro-batch to the last stage and back, and of the other chunks that run at that time.
 
     Source: Megatron-Core, schedules.py (order of the chunks).
     """
@@ -148,14 +153,15 @@ def output_head_chain_idle_time(
     virtual_pipeline_stages,
     pipeline_parallel_degree,
 ):
-    """Idle time in a step of interleaved 1F1B if the rounds of the output head determine the step.
+    """The idle time in a step of interleaved 1F1B if the output head determines the time of the step.
 
         idle = ramp + H + (G + H, with more than one round) − m·(work of the bottleneck stage + 2·v·blocking send),
         G = max((R − 1)·max(gap) + (R − 2)·H,  gap_i + (R − 2)·detour_i for two stages i).
 
-    R = m / p are the rounds, and H is the time of a round in the output head. In a gap between two rounds the chain
-    stays on the last stage, or visits one of two stages i: the last but one, or the first. On a detour it stays on
-    stage i for all rounds between.
+    The m micro-batches come in R = m / p rounds, with p stages and v chunks on each. H is the time of a round in the
+    output head, `ramp` the time before the first round and after the last, and G the time from the first round to the
+    last. A gap is the time between two rounds, in other chunks of the last stage, the last but one or the first. A
+    detour is the time of a round in all chunks of the last stage but one, or of the first.
 
     Source: arXiv 2104.04473, section 2.2.2.
     """
@@ -184,7 +190,9 @@ def output_head_chain_idle_time(
 def interleaving_needs_whole_microbatch_groups(
     number_of_microbatches_per_minibatch, pipeline_flushes_per_step, pipeline_parallel_degree, virtual_pipeline_stages
 ):
-    """With virtual stages there are several pipeline stages, and micro-batches come in whole rounds of one a stage.
+    """Interleaving needs several stages, whose number divides the micro-batches between two flushes.
+
+    Interleaving means that each stage has several chunks of layers.
 
     Source: arXiv 2104.04473, section 2.2.
     """

@@ -29,7 +29,7 @@ def pipeline_idle_time__SCHEDULE_of_layout(
     blocking_stage_send_time,
     handovers_per_microbatch,
 ):
-    """Idle time in a step of SCHEDULE: the time of the step without the bottleneck stage's work and sends.
+    """The idle time in a step of SCHEDULE: the time of the step without the work and the sends of the bottleneck stage.
 
     Source: arXiv 2104.04473, section 2.2; the orders of passes on the pages of the schedules.
     """
@@ -47,7 +47,7 @@ def pipeline_idle_time__SCHEDULE_of_layout(
     even_with=("virtual_pipeline_stages",),
 )
 def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, microbatches_per_flush):
-    """Micro-batches that each stage holds in each of its chunks, in the order of SCHEDULE.
+    """The number of micro-batches whose activations each stage holds, for each of its chunks, under SCHEDULE.
 
     Source: arXiv 2205.05198, section 4.2.3; the orders of passes on the pages of the schedules.
     """
@@ -63,7 +63,10 @@ def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, microbatches_per
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **LISTED)
 def layers_divide_by_stages_and_chunks__of_layout(pipeline_stages, pipeline_parallel_degree):
-    """Each stage has a layer, or an end of the network. Source: Megatron-Core, pipeline layout."""
+    """Each stage has at least one layer, or the embedding or the output head.
+
+    Source: Megatron-Core, pipeline layout.
+    """
     ends = [had(s.has_embedding, 1.0) + had(s.has_output_head, 1.0) for s in pipeline_stages]
     full = [1.0 * (total(s.kinds) + end > 0) for s, end in zip(pipeline_stages, ends, strict=True)]
     return total(full) >= np.minimum(pipeline_parallel_degree, len(full))
@@ -71,7 +74,7 @@ def layers_divide_by_stages_and_chunks__of_layout(pipeline_stages, pipeline_para
 
 @quantity("boolean", constrains="virtual_pipeline_stages", when_given=("pipeline_layout",))
 def the_layout_lists_every_chunk(pipeline_layout, virtual_pipeline_stages, chunks_per_stage):
-    """The layout lists as many chunks for each stage as are given, or as many as the schedule has.
+    """The layout lists as many chunks of layers for each stage as the user gives, or as many as the schedule has.
 
     Source: Megatron-Core, pipeline layout.
     """

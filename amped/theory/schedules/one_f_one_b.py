@@ -17,15 +17,16 @@ def non_interleaved_idle_time(
     stage_send_time,
     blocking_stage_send_time,
 ):
-    """Idle time in a step of 1F1B without chunks: the work of p − 1 stages, where all stages are equal.
+    """The idle time in a step of 1F1B with one chunk of layers on each stage.
 
         idle = max over stages s of [before + wait + m·(work of s − work of the bottleneck stage)],
         wait = max(u, d) + (min(u, d) if m > k), d = max(T − n·forward, 0), u = max(T − n·backward, 0).
 
-    p and m are the stages and the micro-batches, k the stages after s, n = min(k, m − 1). T is the time of a
-    micro-batch through these stages and back with its sends, and `before` is its time through the stages before s and
-    back. If the first stage determines the step, each of the further m − p micro-batches waits max(T_all / p − work −
-    2·blocking send, 0): sends that overlap still lengthen the round trip of the p micro-batches in flight.
+    There are m micro-batches, p stages, and k stages after s; n = min(k, m − 1). T is the time of a micro-batch through
+    the k stages and back with its sends, `before` its time through the stages before s and back. `forward`, `backward`
+    and `work` are times of stage s. If the first stage sets the pace, each of the last m − p micro-batches adds
+    max(T_all / p − work − 2·blocking send, 0). T_all is the time of a micro-batch through all stages and back, with p
+    micro-batches on the way.
 
     Source: arXiv 2104.04473, section 2.2.
     """
@@ -51,11 +52,15 @@ def non_interleaved_idle_time(
 
 
 def round_trip_idle_time(work, there, behind, others, m, held):
-    """Idle time of a stage until the first gradient comes back, and after its last forward pass.
+    """The idle time of a stage until the first gradient comes back, and after its last forward pass.
 
-    `there` is a forward pass with its blocking send `held`, `behind` the time of a micro-batch to the last stage and
-    back, and `others` the number of stages on that way. With m ≤ `others` micro-batches only the longer of the two
-    waits counts.
+    Args:
+        work: the time of the stage for a micro-batch.
+        there: the time of a forward pass, with the send that blocks the stage.
+        behind: the time of a micro-batch from this stage to the last stage and back.
+        others: the number of stages after this one.
+        m: the number of micro-batches. If m ≤ `others`, only the longer of the two waits counts.
+        held: the seconds for which a send blocks the stage.
     """
     meanwhile, again = np.minimum(others, m - 1), work - there + 2 * held
     one, other = np.maximum(behind - meanwhile * there, 0), np.maximum(behind - meanwhile * again, 0)
@@ -66,13 +71,14 @@ def round_trip_idle_time(work, there, behind, others, m, held):
 def stage_microbatches_in_flight__1f1b(
     pipeline_stages, pipeline_parallel_degree, microbatches_per_flush, virtual_pipeline_stages
 ):
-    """Micro-batches whose activations each stage holds at once under 1F1B.
+    """The number of micro-batches whose activations each stage holds at the same time under 1F1B.
 
         held = min(k + 1, m), or with v > 1 chunks of layers on each of p stages
         held = min((2·k + (v − 1)·p + 1) / v, m).
 
-    k stages lie after the stage: their micro-batches go forward before the first gradient comes back. A micro-batch in
-    one chunk counts 1 / v. The output head holds one micro-batch, whose backward pass starts there.
+    There are m micro-batches, and k stages after the stage. So many micro-batches go forward before the first gradient
+    comes back. A micro-batch in one of v chunks counts 1 / v. The output head holds one micro-batch, because its
+    backward pass follows at once.
 
     Source: arXiv 2205.05198, section 4.2.3; arXiv 2104.04473, section 2.2 (interleaved warm-up).
     """
@@ -89,7 +95,9 @@ def stage_microbatches_in_flight__1f1b(
 
 
 def order(pipe: Pipe, stage: int) -> Order:
-    """Forward passes to fill the stages after a stage, then one backward for each forward; with chunks, interleaved.
+    """The passes of a stage: first forward passes that fill the later stages, then one backward pass for each forward.
+
+    If a stage has several chunks of layers, the passes of the chunks are interleaved.
 
     Source: arXiv 2104.04473, section 2.2; Megatron-Core, schedules.py (number of warm-up micro-batches).
     """
@@ -104,7 +112,10 @@ def order(pipe: Pipe, stage: int) -> Order:
 
 
 def _nth(pipe: Pipe, kind: str, number: int) -> Pass:
-    """The pass at a place in the sequence: rounds of p micro-batches for p stages, each round through all chunks."""
+    """The pass with the given number in the sequence of forward passes, or of backward passes, of a stage.
+
+    The sequence has rounds of p micro-batches for p stages. Each round passes through all chunks of the stage.
+    """
     if pipe.chunks == 1:
         return Pass(kind, number, 0)
     rounds, rest = divmod(number, pipe.stages * pipe.chunks)

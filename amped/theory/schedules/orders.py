@@ -16,19 +16,20 @@ from amped.theory.schedules import gpipe, one_f_one_b, zero_bubble_h1, zero_bubb
 
 
 def loops(pipe: Pipe, chunk: int, stage: int) -> int:
-    """Place of a chunk among all chunks, which follow one another from the first stage to the last, again and again."""
+    """The position of a chunk in the network, if the chunks are dealt to the stages in turn, again and again."""
     return chunk * pipe.stages + stage
 
 
 class Schedule(NamedTuple):
-    """How a schedule orders the passes of a stage, and what it can run.
+    """How a schedule orders the passes of a stage, and which pipelines it can run.
 
     Attributes:
         order: the function that gives the passes of a stage.
-        place: the function that gives the place in the network of a chunk of a stage.
-        chunks: chunks of layers on a stage; None where the user chooses, and micro-batches come in whole rounds.
+        place: the function that gives the position in the network of a chunk of a stage.
+        chunks: the number of chunks of layers on a stage. None if the user chooses it; micro-batches then come in
+            rounds of one for each stage.
         fewest: the function that gives the least number of micro-batches for a number of stages.
-        first_has_the_output_head: whether the first stage has the output head, and not the last.
+        first_has_the_output_head: whether the first stage has the output head, instead of the last stage.
         holds_all: whether a stage holds all micro-batches before the first backward pass.
     """
 

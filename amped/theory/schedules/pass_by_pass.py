@@ -26,7 +26,13 @@ MOST_ROUNDS = 4
 
 
 class Step(NamedTuple):
-    """A pass: its stage, kind and chunk, the index of the pass that gives its input (or -1), and whether it sends."""
+    """A pass in a list of passes.
+
+    Attributes:
+        stage, kind, chunk: the stage that runs the pass, its kind, and its chunk of layers.
+        after: the index of the pass that gives its input, or -1.
+        sends: whether the pass sends its output to another stage.
+    """
 
     stage: int
     kind: str
@@ -36,11 +42,13 @@ class Step(NamedTuple):
 
 
 class _Ways:
-    """The chunks and stages from which a pass receives its input, and to which it sends its output.
+    """The ways of messages: from where a pass receives its input, and to where it sends its output.
 
     Attributes:
-        places: the place in the network of each chunk of each stage; `homes` the stage and chunk at each place.
-        around: a function of stage, kind of pass and chunk: the source of its input, and whether it sends its output.
+        places: the position in the network of each chunk of each stage.
+        homes: the stage and the chunk at each position in the network.
+        around: a function of stage, kind of pass and chunk. It returns the stage and chunk that give the input, and
+            whether the output goes to another stage.
     """
 
     def __init__(self, schedule: str, pipe: Pipe) -> None:
@@ -54,9 +62,9 @@ class _Ways:
         return source, target is not None and target[0] != stage
 
     def _beside(self, stage: int, kind: str, chunk: int, ahead: int) -> tuple[int, int] | None:
-        """The stage and chunk to which a pass sends (ahead = 1) or from which it receives (-1).
+        """The stage and the chunk to which a pass sends (ahead = 1) or from which it receives (ahead = -1).
 
-        None at an end of the network and for weight gradients.
+        It is None where no message is sent: at the ends of the network, and for weight gradients.
         """
         direction = ahead if kind == FORWARD else -ahead
         return None if kind == WEIGHT else self.homes.get(self.places[stage][chunk] + direction)
@@ -84,10 +92,14 @@ def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
 
 
 def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> Any:
-    """Time of a step: each pass begins when its stage is free and its input has arrived; sends on a link queue up.
+    """The time of a step in which each pass begins when its stage is free and its input has arrived.
 
-    `work` are seconds by kind of pass, stage and chunk; `held` are the seconds of a send in which the stage cannot
-    compute.
+    Args:
+        schedule: the name of the schedule.
+        pipe: the numbers of stages, micro-batches and chunks.
+        work: the seconds by kind of pass, stage and chunk.
+        send: the seconds of a send. Sends on one link follow one another.
+        held: the seconds of a send in which the stage cannot compute.
     """
     blocks = bool(np.any(held))
     work, send, held, later = plain(work, send, held)
@@ -107,9 +119,9 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> A
 
 
 def plain(work: WorkOf, send: Any, held: Any) -> tuple[WorkOf, Any, Any, Callable[[Any, Any], Any]]:
-    """Work, send and held as plain numbers, faster than arrays of one element, and the function for the later time.
+    """`work`, `send` and `held` as plain numbers, which are faster than arrays of one element, and the function `max`.
 
-    Where some array has several elements, the values stay arrays.
+    If an array has several elements, the values stay arrays, and the function is `np.maximum`.
     """
     alone = all(isinstance(w, np.ndarray) and w.size == 1 for each in work.values() for own in each for w in own)
     if not alone or np.size(send) * np.size(held) > 1:
@@ -119,7 +131,10 @@ def plain(work: WorkOf, send: Any, held: Any) -> tuple[WorkOf, Any, Any, Callabl
 
 
 def after_rounds(schedule: str, pipe: Pipe, number: Any, work: WorkOf, send: Any, held: Any) -> Any:
-    """Time of a step for an array of numbers of micro-batches; each number is computed for the rows that have it."""
+    """The time of a step for each number of micro-batches in an array.
+
+    Each different number is computed once, for all rows of the arrays that have this number.
+    """
     whole, rows = micro_batches(schedule, pipe, number), np.shape(number)[-1:]
     if np.size(number) != int(np.prod(rows)) or np.size(number) < 2:
         return _of_each(schedule, pipe, number, whole, work, send, held)
@@ -136,14 +151,15 @@ def after_rounds(schedule: str, pipe: Pipe, number: Any, work: WorkOf, send: Any
 
 
 def _cut(value: Any, rows: tuple[int, ...], own: Any) -> Any:
-    """The selected rows of an array that has all rows; a value without rows as it is."""
+    """The rows `own` of an array that has a value for each of `rows`; any other value unchanged."""
     return value[..., own] if np.shape(value)[-1:] == rows else value
 
 
 def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, send: Any, held: Any) -> Any:
-    """Time of a step for an array of numbers of micro-batches.
+    """The time of a step for each number of micro-batches in an array.
 
-    Up to `MOST_ROUNDS` rounds are followed pass by pass; then each further micro-batch adds equally much.
+    The first micro-batches are followed pass by pass: at most `MOST_ROUNDS` for each stage. Every further micro-batch
+    adds the same time.
     """
 
     def time(few: float) -> Any:
@@ -160,7 +176,11 @@ def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, s
 
 
 def micro_batches(schedule: str, pipe: Pipe, number: Any) -> Any:
-    """The number of micro-batches that are followed pass by pass: whole rounds, no fewer than the schedule can run."""
+    """The number of micro-batches that are followed pass by pass.
+
+    It is at least the number that the schedule needs. If micro-batches come in rounds of one for each stage, the rounds
+    are whole.
+    """
     most, fewest = MOST_ROUNDS * pipe.stages, SCHEDULES[schedule].fewest(pipe.stages)
     whole = np.where(np.isfinite(number), np.clip(np.ceil(number), fewest, most), fewest)
     rounds = pipe.stages if pipe.chunks > 1 and SCHEDULES[schedule].chunks is None else 1
@@ -168,17 +188,17 @@ def micro_batches(schedule: str, pipe: Pipe, number: Any) -> Any:
 
 
 def pipe_of(layout: Sequence[Share]) -> Pipe:
-    """The size of the pipeline that a layout lists, with one micro-batch."""
+    """The numbers of stages and of chunks that a layout lists, as a `Pipe` with one micro-batch."""
     return Pipe(len(layout), 1, len(layout[0].chunks))
 
 
 def home_of_the_head(schedule: str, layout: Sequence[Share]) -> tuple[int, int]:
-    """The stage and the chunk of the output head."""
+    """The stage and the chunk that contain the output head."""
     return (0 if SCHEDULES[schedule].first_has_the_output_head else len(layout) - 1), len(layout[0].chunks) - 1
 
 
 def work_of(schedule: str, layout: Sequence[Share], pass_times: Sequence[PassTimes]) -> WorkOf:
-    """Seconds by kind of pass, stage and chunk."""
+    """The seconds of each kind of pass, on each stage, in each chunk of the stage."""
     home = home_of_the_head(schedule, layout)
     forward, back, weight = (
         [
@@ -192,7 +212,7 @@ def work_of(schedule: str, layout: Sequence[Share], pass_times: Sequence[PassTim
 
 
 def _in_chunk(times: PassTimes, chunk: Sequence[Any], place: tuple[int, int], home: tuple[int, int]) -> Any:
-    """Seconds of a kind of pass in a chunk, with the ends of the network that the chunk has."""
+    """The seconds of one kind of pass in a chunk, with the embedding and the output head if the chunk contains them."""
     layers = times.of_layers(chunk)
     first = layers + times.embedding if place == (0, 0) else layers
     return first + times.output_head if place == home else first
@@ -200,9 +220,9 @@ def _in_chunk(times: PassTimes, chunk: Sequence[Any], place: tuple[int, int], ho
 
 @lru_cache(maxsize=1024)
 def held_at_once(schedule: str, pipe: Pipe, stage: int) -> tuple[tuple[int, ...], ...]:
-    """Micro-batches that a stage holds in each of its chunks, at the moments that may be the fullest.
+    """The numbers of micro-batches that a stage holds in each of its chunks, at the moments that may need most memory.
 
-    A moment is left out if another moment has at least as many micro-batches in every chunk.
+    A moment is left out if at another moment every chunk has at least as many micro-batches.
     """
     held, found = [0] * pipe.chunks, set()
     for what in order_of(schedule, pipe, stage):
@@ -217,10 +237,10 @@ def held_at_once(schedule: str, pipe: Pipe, stage: int) -> tuple[tuple[int, ...]
 
 
 def moments_of(schedule: str, pipe: Pipe, stage: int, number: Any) -> tuple[tuple[Any, ...], ...]:
-    """Micro-batches that a stage holds in each of its chunks at the fullest moments, for an array of such numbers.
+    """The numbers of micro-batches that a stage holds in each chunk, at all moments that may need most memory.
 
-    The array has numbers of micro-batches in a step. Each moment belongs to one number of micro-batches, and holds
-    nothing in the rows of the other numbers.
+    `number` is an array: the number of micro-batches in a step may differ from row to row. The moments are found for
+    each number separately. In a row with another number, the moment holds zero micro-batches.
     """
     if SCHEDULES[schedule].holds_all:
         return ((number,) * pipe.chunks,)

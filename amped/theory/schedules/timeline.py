@@ -20,14 +20,14 @@ COMPUTE, FORTH, BACK = "compute", "send_forward", "send_backward"
 
 
 class Work(NamedTuple):
-    """Seconds that a micro-batch takes in a chunk of layers, by pass; recomputation counts with the input gradient."""
+    """The seconds of a micro-batch in a chunk of layers, for each pass. `input_gradient` contains recomputation."""
 
     forward: float
     input_gradient: float
     weight_gradient: float
 
     def of(self, kind: str) -> float:
-        """Seconds of a pass of a kind."""
+        """The seconds of a pass of the given kind."""
         backward = self.input_gradient + self.weight_gradient
         return {FORWARD: self.forward, BACKWARD: backward, INPUT: self.input_gradient, WEIGHT: self.weight_gradient}[
             kind
@@ -35,7 +35,10 @@ class Work(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What one stream of a stage does from `start` to `end`, in seconds."""
+    """What one stream of a stage does from `start` to `end`, in seconds.
+
+    A stream computes, or sends in one direction.
+    """
 
     stage: int
     stream: str
@@ -48,11 +51,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeline:
-    """A step as it ran.
+    """A simulated step: what each stage does, and when.
 
     Attributes:
         pipe: the numbers of stages, micro-batches and chunks.
-        spans: what each stream does, in the order of each stage's passes, with the sends between them.
+        spans: what each stage does; the spans of each stage are in the order of time.
     """
 
     pipe: Pipe
@@ -83,9 +86,9 @@ class Timeline:
         return [self.makespan - each for each in busy]
 
     def held(self, stage: int, sizes: Sequence[float]) -> list[tuple[float, float]]:
-        """Pairs of a time in seconds and of what the stage holds from then on.
+        """The amounts that a stage holds: pairs of a time in seconds, and of the amount from this time on.
 
-        The stage holds the size of a chunk from the chunk's forward pass to its last gradient.
+        From the forward pass of a chunk until its last gradient, a stage holds the size of the chunk (`sizes`).
         """
         changes = []
         for span in self.of_stage(stage):
@@ -96,7 +99,7 @@ class Timeline:
         return list(_accumulated(changes))
 
     def most_held(self, stage: int, sizes: Sequence[float]) -> float:
-        """The most that the stage holds at once."""
+        """The largest amount that a stage holds at any time, with the given size of each chunk."""
         return max(amount for _, amount in self.held(stage, sizes))
 
 
@@ -127,7 +130,7 @@ def executed(
 
 
 def executed_orders(pipe: Pipe, orders: list[Order], schedule: str, work: Sequence[Sequence[Work]]) -> Timeline:
-    """Simulates a step in which each stage runs the passes of its list, and sends take no time.
+    """Simulates a step in which each stage runs the passes of its list in `orders`, and sends take no time.
 
     Raises:
         MappingError: if the stages wait for one another for ever.
@@ -136,7 +139,10 @@ def executed_orders(pipe: Pipe, orders: list[Order], schedule: str, work: Sequen
 
 
 class _Execution:
-    """Runs all passes until none is left, and refuses orders in which stages wait for one another for ever."""
+    """A simulation that runs the passes of all stages.
+
+    It refuses orders in which stages wait for one another for ever.
+    """
 
     def __init__(
         self,
@@ -158,7 +164,7 @@ class _Execution:
         self.spans: list[Span] = []
 
     def run(self) -> Timeline:
-        """Lets each stage go on as far as it can; a stage that receives something is examined again."""
+        """Runs the passes of each stage until the stage must wait. A stage that receives something is tried again."""
         waiting = deque(range(self.pipe.stages))
         while waiting:
             stage = waiting.popleft()
@@ -185,7 +191,7 @@ class _Execution:
         return 0.0 if place == last else self.arrived.get((BACK, what.microbatch, place))
 
     def _run(self, stage: int, what: Pass, ready: float) -> list[int]:
-        """Runs a pass and sends its result; returns the stages that can go on now."""
+        """Runs a pass and sends its result. Returns the stages that may be able to continue after this pass."""
         start = max(ready, self.free.get((stage, COMPUTE), 0.0))
         end = start + self.work[stage][what.chunk].of(what.kind)
         self._note(stage, COMPUTE, what, start, end)

@@ -18,15 +18,17 @@ def pipeline_idle_time__zero_bubble_h1(
     stage_send_time,
     blocking_stage_send_time,
 ):
-    """Idle time in a step of ZB-H1: (p − 1)·(F + B − W), where all stages are equal and W is no longer than F.
+    """The idle time in a step of the schedule ZB-H1.
 
         idle = max over stages s of [before + wait + max(end, 0) + m·(work of s − work of the bottleneck stage)],
         wait = max(T − k·F, 0) + max(T − k·(B + W), 0), F and B with blocking sends,
         end = B of the i stages before s + i·send + W of the first stage − (i + 1)·W of s.
 
-    `before` is the forward time of a micro-batch through the i stages before s with its sends; T is its time through
-    the k stages after s and back, without W; m is the number of micro-batches. The delayed weight gradients fill the
-    end of the step.
+    F, B and W are the times of stage s for the forward pass, the input gradients and the weight gradients of a
+    micro-batch; `work` is their sum. There are i stages before s, k stages after s, and m micro-batches. `before` is
+    the forward time of a micro-batch through the stages before s with its sends. T is its time through the stages after
+    s and back, without W. `end` is the time in which s waits for the first stage after its delayed weight gradients. If
+    all p stages are equal and W is no longer than F, the idle time is (p − 1)·(F + B − W).
 
     Source: arXiv 2401.10241, section 2.1 and table 2.
     """
@@ -43,19 +45,20 @@ def pipeline_idle_time__zero_bubble_h1(
 
 
 def round_trip_idle_time(behind, passes, forward, backward):
-    """Idle time of a stage until the first gradient comes back, and after its last forward pass, with work in between.
+    """The idle time of a stage until the first gradient comes back, and after its last forward pass.
 
-    `behind` is the time of a micro-batch to the last stage and back; the stage runs `passes` other passes meanwhile.
+    `behind` is the time of a micro-batch from this stage to the last stage and back. In this time the stage runs
+    `passes` other passes, of `forward` or of `backward` seconds each.
     """
     return np.maximum(behind - passes * forward, 0) + np.maximum(behind - passes * backward, 0)
 
 
 @records(**ZERO_BUBBLE_H1)
 def stage_microbatches_in_flight__zero_bubble_h1(pipeline_stages, pipeline_parallel_degree, microbatches_per_flush):
-    """Micro-batches that each stage holds until their weight gradients are done: as many as the first stage of 1F1B.
+    """The number of micro-batches that each stage holds until their weight gradients are done.
 
-    Assumes that a weight gradient needs all that is kept, also in the output head. A framework that computes the weight
-    gradient of the head at once keeps less.
+    It is the number that the first stage of 1F1B holds. Assumes that a weight gradient needs everything that is kept,
+    also in the output head. A framework that computes the weight gradient of the output head at once keeps less.
 
     Source: arXiv 2401.10241, table 2 (p·M_B).
     """
@@ -74,13 +77,16 @@ def only_1f1b_interleaves__zero_bubble_h1(virtual_pipeline_stages):
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_H1)
 def zero_bubble_needs_stages__zero_bubble_h1(pipeline_parallel_degree):
-    """There are several stages; with a single stage there is no bubble. Source: arXiv 2401.10241, section 2.1."""
+    """The schedule has several pipeline stages, because a single stage has no bubble.
+
+    Source: arXiv 2401.10241, section 2.1.
+    """
     return pipeline_parallel_degree > 1
 
 
 @quantity("boolean", constrains="microbatch_size", **ZERO_BUBBLE_H1)
 def zero_bubble_needs_microbatches__zero_bubble_h1(microbatch_size, microbatches_per_flush, pipeline_parallel_degree):
-    """There are at least as many micro-batches as stages. Source: arXiv 2401.10241, section 2.1."""
+    """The number of micro-batches is at least the number of pipeline stages. Source: arXiv 2401.10241, section 2.1."""
     return microbatch_size * (microbatches_per_flush - pipeline_parallel_degree) >= 0
 
 
@@ -88,9 +94,10 @@ def zero_bubble_needs_microbatches__zero_bubble_h1(microbatch_size, microbatches
 
 
 def order(pipe: Pipe, stage: int) -> Order:
-    """One forward pass, one backward pass, with the weight gradients of some micro-batches delayed.
+    """The passes of a stage: forward and backward passes in turn, with some weight gradients delayed.
 
-    A stage delays as many of them as there are stages before it. They fill the end of the step.
+    A stage delays the weight gradients of as many micro-batches as there are stages before it. They run at the end of
+    the step.
 
     Source: arXiv 2401.10241, section 2.1 (ZB-H1).
     """

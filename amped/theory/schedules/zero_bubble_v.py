@@ -23,16 +23,17 @@ def pipeline_idle_time__zero_bubble_v(
     blocking_stage_send_time,
     pipeline_parallel_degree,
 ):
-    """Idle time in a step of a V of chunks (V-ZB): short if F = B = W.
+    """The idle time in a step of the schedule V-ZB, in which each stage has two chunks of layers, placed like a V.
 
         idle = max(A + S − (m − p + 1)·e, max((p − 2)·w, (p − 1)·(b − w) − w, 0)) + 2·(p − 1)·send,
         A = max((p − 1)·max(b, 2·b − 2·w), f + (p − 2)·max(2·f − b, w)),
         S = 2·m·blocking send, if p > 2.
 
-    p and m are the stages and the micro-batches. f, b and w are the three passes through a chunk, and e is the
-    additional work of the first stage, which has both ends of the network; e can hide the idle time of the other
-    stages. S is the cost of the stages between, which send twice as often as the ends. The equation is fitted to the
-    simulation in `timeline.py`; it is exact for equal stages with w and f no longer than b.
+    There are p stages and m micro-batches. f, b and w are the times of a chunk for the forward pass, the input
+    gradients and the weight gradients. e is the time by which the first stage works longer, because it has the
+    embedding and the output head; it can hide idle time of the other stages. S is the cost of the stages between, which
+    send twice as often as the first and the last. The equation, with A, is fitted to the simulation in `timeline.py`;
+    it is exact for equal stages with w and f no longer than b.
 
     Source: arXiv 2405.15362, section 3 (V-ZB).
     """
@@ -48,7 +49,9 @@ def pipeline_idle_time__zero_bubble_v(
 
 @quantity("count", **ZERO_BUBBLE_V)
 def handovers_per_microbatch__zero_bubble_v(pipeline_parallel_degree):
-    """Sends of the first stage for a micro-batch: forward from one chunk, and backward from the other chunk.
+    """The number of sends of the first stage for a micro-batch: one forward from its first chunk, one backward.
+
+    The first stage sends backward from its second chunk.
 
     Source: arXiv 2405.15362, section 3.
     """
@@ -59,7 +62,9 @@ def handovers_per_microbatch__zero_bubble_v(pipeline_parallel_degree):
 def overlapped_stage_send_time__zero_bubble_v(
     stage_send_time, pipeline_parallel_degree, free_stage_forward_time, overlap_pipeline_communication
 ):
-    """Time of a send that runs beside computation; the stages between send twice as often as the first and the last.
+    """The part of the time of a send that runs beside computation.
+
+    The stages between the first and the last send twice as often as these two.
 
     Source: Megatron-Core, --overlap-p2p-communication.
     """
@@ -69,10 +74,10 @@ def overlapped_stage_send_time__zero_bubble_v(
 
 @records(**ZERO_BUBBLE_V)
 def stage_microbatches_in_flight__zero_bubble_v(pipeline_stages, pipeline_parallel_degree, microbatches_per_flush):
-    """Micro-batches that each stage holds: 2·p chunks, of half a stage each. The embedding is in the first chunk.
+    """The number of micro-batches whose activations each stage holds: 2·p chunks, each of which is half of a stage.
 
-    Either all chunks held are first chunks, or one micro-batch has come back to the output head, whose gradients follow
-    at once.
+    The embedding is in the first chunk. Either all held chunks are first chunks, or one micro-batch has come back to
+    the output head, where its gradients follow at once.
 
     Source: arXiv 2405.15362, section 3 and table 1 (V-ZB).
     """
@@ -95,13 +100,16 @@ def only_1f1b_interleaves__zero_bubble_v(virtual_pipeline_stages):
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V)
 def zero_bubble_needs_stages__zero_bubble_v(pipeline_parallel_degree):
-    """There are several stages; with a single stage there is no bubble. Source: arXiv 2405.15362, section 3."""
+    """The schedule has several pipeline stages, because a single stage has no bubble.
+
+    Source: arXiv 2405.15362, section 3.
+    """
     return pipeline_parallel_degree > 1
 
 
 @quantity("boolean", constrains="microbatch_size", **ZERO_BUBBLE_V)
 def zero_bubble_needs_microbatches__zero_bubble_v(microbatch_size, microbatches_per_flush, pipeline_parallel_degree):
-    """There are enough micro-batches to fill the V before the first gradient comes back: at least 2·p − 1.
+    """There are at least 2·p − 1 micro-batches for p stages: enough to fill the V before the first gradient comes back.
 
     Source: torch.distributed.pipelining, ScheduleZBVZeroBubble.
     """
@@ -110,14 +118,17 @@ def zero_bubble_needs_microbatches__zero_bubble_v(microbatch_size, microbatches_
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V)
 def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest_stage_layers):
-    """Each of the two chunks of each stage has as many layers as the others. Source: arXiv 2405.15362, section 3."""
+    """Each of the two chunks of each stage has as many layers as every other chunk.
+
+    Source: arXiv 2405.15362, section 3.
+    """
     even = largest_stage_layers == layers / pipeline_parallel_degree
     return (np.mod(layers, 2 * pipeline_parallel_degree) == 0) & even
 
 
 @quantity("boolean", constrains="multi_token_prediction_layers", **ZERO_BUBBLE_V)
 def multi_token_prediction_follows_the_last_stage__zero_bubble_v(multi_token_prediction_layers):
-    """There are no modules of multi-token prediction in a V, whose first stage has the output head.
+    """There are no modules of multi-token prediction in the V-shaped schedule, whose first stage has the output head.
 
     Source: arXiv 2405.15362, section 3.
     """
@@ -128,7 +139,7 @@ def multi_token_prediction_follows_the_last_stage__zero_bubble_v(multi_token_pre
 
 
 class _Counted:
-    """A list of passes that numbers the micro-batches of each kind of pass and chunk."""
+    """A list of passes under construction. It counts the micro-batches of each kind of pass and of each chunk."""
 
     def __init__(self) -> None:
         self.order: Order = []
@@ -146,9 +157,9 @@ BACK_DOWN, BACK_UP = ((INPUT, 0), (WEIGHT, 0)), ((INPUT, 1), (WEIGHT, 1))
 
 
 def order(pipe: Pipe, stage: int) -> Order:
-    """The passes of a stage with two chunks, the second on the way back from the last stage to the first stage.
+    """The passes of a stage with two chunks. The second chunk is on the way back from the last to the first stage.
 
-    Weight gradients fill the end. The schedule needs at least 2·p − 1 micro-batches.
+    Weight gradients fill the end of the step. The schedule needs at least 2·p − 1 micro-batches for p stages.
 
     Source: arXiv 2405.15362, section 3 (V-ZB); the order of torch.distributed.pipelining, ScheduleZBVZeroBubble.
     """
@@ -164,5 +175,5 @@ def order(pipe: Pipe, stage: int) -> Order:
 
 
 def turns(pipe: Pipe, chunk: int, stage: int) -> int:
-    """Place of a chunk among all chunks of a V: down to the last stage, and from there back to the first stage."""
+    """The position of a chunk in the network, if the chunks form a V: from the first stage to the last, and back."""
     return stage if chunk == 0 else 2 * pipe.stages - 1 - stage

@@ -19,7 +19,9 @@ KINDS = ("dense", "MoE")
 @family(END=ENDS, OTHER=("last", "first"))
 @quantity("count", category=MAPPING, when_given=("number_of_OTHER_stage_layers",))
 def number_of_END_stage_layers__beside_the_OTHER(layers, pipeline_parallel_degree, number_of_OTHER_stage_layers):
-    """Layers of the END pipeline stage: as many as each of the other stages but the OTHER, whose layers are given.
+    """The number of layers of the END pipeline stage, if the number of layers of the OTHER stage is given.
+
+    All stages except the OTHER have equally many layers.
 
     Source: Megatron-Core, pipeline layout.
     """
@@ -48,7 +50,9 @@ def largest_stage_layers(first_stage_layers, middle_stage_layers, last_stage_lay
 
 @records()
 def stage_ends():
-    """The ends of the network on the first and on the last of several stages: the embedding and the output head.
+    """Whether the first stage and the last of several stages have the embedding and the output head.
+
+    The first stage has the embedding, and the last stage has the output head.
 
     Source: arXiv 2104.04473, section 2.2.
     """
@@ -57,7 +61,9 @@ def stage_ends():
 
 @records(**ZERO_BUBBLE_V)
 def stage_ends__zero_bubble_v():
-    """The ends of the network in a V: the first stage has both, and the last stage, where the V turns, has none.
+    """Whether the first stage and the last of several stages have the embedding and the output head, in a V of stages.
+
+    The first stage has both. The last stage, at which the V turns back, has none of them.
 
     Source: arXiv 2405.15362, section 3.
     """
@@ -70,11 +76,11 @@ def pipeline_stages(
 ):
     """The pipeline stages as three records: the first stage, the stages between (all alike), and the last stage.
 
-    A single stage is described by the last record. Where there are no stages between, the second record equals the last
+    A single stage is described by the last record. If there are no stages between, the second record equals the last
     stage.
 
-    Source: definition. Differs: the last of the stages between stands for all of them. With sends beside computation
-    another may be done later, by less than all sends of a micro-batch.
+    Source: definition. Differs: the second record has the place of the last of the stages between. If sends overlap
+    computation, another of these stages may finish later, by less than all sends of a micro-batch take.
     """
     (start, end), last = stage_ends, pipeline_parallel_degree - 1
     between, alone = 1.0 * (pipeline_parallel_degree > 2), 1.0 * (pipeline_parallel_degree == 1)
@@ -106,7 +112,7 @@ def number_of_listed_layers(pipeline_layout):
 
 
 def layers_of(shares):
-    """Number of layers of some listed stages together. Source: definition."""
+    """The number of layers of all given stages of a layout together. Source: definition."""
     return total([0.0, *(share.layers for share in shares)])
 
 
@@ -124,7 +130,7 @@ def last_listed_layers(pipeline_layout):
 
 @quantity("count", **LISTED)
 def middle_stage_layers__of_layout(pipeline_layout):
-    """Layers of the stage with most layers among the stages between the first and the last.
+    """The number of layers of the stage that has most layers, among the stages between the first and the last.
 
     Source: Megatron-Core, pipeline layout.
     """
@@ -143,7 +149,7 @@ def pipeline_stages__of_layout(pipeline_layout, stage_ends):
 
 
 def added(none, shares):
-    """Layers of each kind of some listed stages together. Source: definition."""
+    """The number of layers of each kind, on all given stages of a layout together. Source: definition."""
     return tuple(total((zero, *(share.kinds[kind] for share in shares))) for kind, zero in enumerate(none))
 
 
@@ -165,10 +171,9 @@ def attention_passes(
     pipeline_parallel_degree,
     number_of_microbatches_per_minibatch,
 ):
-    """Forward passes through an attention on an accelerator in a step, averaged over the stages.
+    """The forward passes through an attention on an accelerator in a step, averaged over the stages.
 
-    Cross-attention over an encoder's output counts like any other attention: both stacks are assumed to see `context`
-    tokens.
+    Cross-attention counts like any other attention: encoder and decoder are both assumed to see `context` tokens.
 
     Source: arXiv 1706.03762, section 3.1.
     """
@@ -197,14 +202,14 @@ def the_layout_lists_every_stage(number_of_listed_stages, pipeline_parallel_degr
 
 @quantity("boolean", constrains="layers", when_given=("pipeline_layout",))
 def the_layout_lists_every_layer(number_of_listed_layers, layers):
-    """The stages of the layout have all layers of the network together. Source: Megatron-Core, pipeline layout."""
+    """The stages of the layout together have all layers of the network. Source: Megatron-Core, pipeline layout."""
     return number_of_listed_layers == layers
 
 
 @family(END=ENDS)
 @quantity("boolean", constrains="number_of_END_stage_layers", **LISTED)
 def the_END_stage_is_that_of_the_layout(number_of_END_stage_layers, END_listed_layers):
-    """The END stage has the layers that the layout lists, where both are given. Source: definition."""
+    """The given number of layers of the END stage equals the number that the layout lists. Source: definition."""
     return number_of_END_stage_layers == END_listed_layers
 
 
@@ -217,9 +222,10 @@ def layers_divide_by_stages_and_chunks(
     middle_stage_layers,
     last_stage_layers,
 ):
-    """Each stage has whole layers, at least one, and equally many in each of its chunks.
+    """Each stage has at least one layer, and a whole number of layers in each of its chunks.
 
-    Together the stages have all layers. The stages between the first and the last have equally many.
+    All chunks of a stage have equally many layers. All stages between the first and the last have equally many layers.
+    Together the stages have all layers of the network.
 
     Source: arXiv 2104.04473, section 2.2.
     """

@@ -36,7 +36,7 @@ def parameter_groups(
     expert_gradient_shards,
     expert_optimizer_state_shards,
 ):
-    """The two groups of parameters, routed experts and all others, each with how it is split and sharded.
+    """The two groups of parameters: routed experts, and all other parameters, with how each is split and sharded.
 
     Source: arXiv 1910.02054, section 5; arXiv 2006.16668, section 3.
     """
@@ -62,7 +62,9 @@ def model_states(
     gradient_offload,
     optimizer_offload,
 ):
-    """Bytes of a parameter's weight, gradient and optimizer states, each with its shards and its offloaded share.
+    """The bytes of the weight, the gradient and the optimizer states of one parameter in the shard of an accelerator.
+
+    Each of the three also has the share that is offloaded to the host.
 
     Source: arXiv 1910.02054, section 5; arXiv 2101.06840, section 3 (offload). Differs: AMPeD always shards all states.
     """
@@ -74,9 +76,10 @@ def model_states(
         + gradient_copy_bytes_per_parameter
         for shard in (gradient_precision / each.gradient_shards for each in parameter_groups)
     ]
+    (shared_weight, expert_weight), (shared_gradient, expert_gradient) = weights, gradients
     return (
-        ModelState("weight", *weights, weight_offload),
-        ModelState("gradient", *gradients, gradient_offload),
+        ModelState("weight", shared_weight, expert_weight, weight_offload),
+        ModelState("gradient", shared_gradient, expert_gradient, gradient_offload),
         ModelState(
             "optimizer_state", s / shared.optimizer_state_shards, s / expert.optimizer_state_shards, optimizer_offload
         ),
@@ -85,7 +88,10 @@ def model_states(
 
 @records()
 def device_states(model_states):
-    """Bytes of all states of a parameter together that lie on the accelerator. Source: arXiv 1910.02054, section 5."""
+    """The bytes of one parameter on the accelerator: weight, gradient and optimizer states together, without offload.
+
+    Source: arXiv 1910.02054, section 5.
+    """
     kept = [(state.shared, state.expert, 1 - state.offload) for state in model_states]
     shared, expert = total(s * here for s, _, here in kept), total(e * here for _, e, here in kept)
     return (ModelState("all", shared, expert, 0.0),)
@@ -99,9 +105,9 @@ def layer_parameters(non_expert_parameters_per_layer, expert_parameters_per_laye
 
 @quantity("count", **LISTED)
 def output_head_stage_parameters__of_layout(output_head_parameters, multi_token_prediction_parameters):
-    """Parameters of the output head on its stage; the layout itself places the modules of multi-token prediction.
+    """The parameters of the output head on its stage, without the modules of multi-token prediction.
 
-    Source: Megatron-Core, pipeline layout (m).
+    The layout itself places these modules on stages. Source: Megatron-Core, pipeline layout (m).
     """
     return output_head_parameters - multi_token_prediction_parameters
 
@@ -110,7 +116,7 @@ def output_head_stage_parameters__of_layout(output_head_parameters, multi_token_
 def multi_token_prediction_module(
     layer_parameters__of_each_kind, multi_token_prediction_parameters, multi_token_prediction_layers
 ):
-    """Parameters of a module of multi-token prediction, with a layer of the last kind.
+    """The parameters of a module of multi-token prediction. Its layer is of the same kind as the last kind of layer.
 
     Source: arXiv 2412.19437, section 2.2.
     """
@@ -124,7 +130,7 @@ def multi_token_prediction_module(
 
 @records(**LISTED)
 def kind_parameters__of_layout(layer_parameters__of_each_kind, multi_token_prediction_module):
-    """Parameters of a layer of each kind, and of a module of multi-token prediction.
+    """The parameters of a layer of each kind (dense or mixture of experts), and of a module of multi-token prediction.
 
     Source: arXiv 2412.19437, section 2.2.
     """
@@ -142,9 +148,9 @@ def stage_parameters(
     output_head_stage_expert_parameters,
     replicated_embedding,
 ):
-    """Parameters of each stage: layers, embedding and output head.
+    """The parameters of each stage: layers, embedding and output head.
 
-    An output head that is on another stage than the embedding has a copy of a tied embedding.
+    If the embedding is tied to the output head, and both are on different stages, each of the two stages has a copy.
 
     Source: arXiv 1909.08053, section 3; Megatron-LM, embedding group.
     """
@@ -172,7 +178,7 @@ def tied_embedding_parameters(tied_embeddings, vocabulary_size, embedding_dimens
 
 @quantity("count")
 def non_expert_parameters_per_accelerator(stage_parameters):
-    """Parameters of one accelerator without routed experts, before ZeRO shards them, on the stage with most of them.
+    """The parameters of one accelerator without routed experts, on the stage that has most parameters, before sharding.
 
     Source: arXiv 1909.08053, section 3.
     """
@@ -183,7 +189,7 @@ def non_expert_parameters_per_accelerator(stage_parameters):
 def expert_parameters_per_accelerator(
     largest_stage_layers, expert_parameters_per_layer, expert_split_degree, multi_token_prediction_expert_parameters
 ):
-    """Parameters of the routed experts of one accelerator, before ZeRO shards them, on the stage with most layers.
+    """The parameters of routed experts on one accelerator, on the stage that has most layers, before ZeRO shards them.
 
     Source: arXiv 2006.16668, section 3; arXiv 2412.19437, section 2.2 (modules of multi-token prediction).
     """
@@ -193,7 +199,7 @@ def expert_parameters_per_accelerator(
 
 @quantity("count", **LISTED)
 def expert_parameters_per_accelerator__of_layout(stage_parameters):
-    """Parameters of the routed experts of one accelerator, before ZeRO shards them, on the stage that has most of them.
+    """The parameters of routed experts on one accelerator, on the stage that has most of them, before ZeRO shards them.
 
     Source: arXiv 2006.16668, section 3.
     """
@@ -202,7 +208,7 @@ def expert_parameters_per_accelerator__of_layout(stage_parameters):
 
 @quantity("count")
 def updated_parameters(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, parameter_groups):
-    """Parameters whose optimizer states one accelerator holds, itself or on its host.
+    """The parameters whose optimizer states one accelerator holds, in its own memory or in its host's memory.
 
     Source: arXiv 1910.02054, section 5.1.
     """

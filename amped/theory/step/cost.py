@@ -14,7 +14,9 @@ def busy_fraction(
 
 @quantity("W")
 def average_power_per_accelerator(thermal_design_power, idle_power_fraction, busy_fraction):
-    """Average power of one accelerator over a step: design power while it computes, idle power while it waits.
+    """The average power of one accelerator over a step.
+
+    It takes its design power while it computes, and its idle power while it waits.
 
     Source: assumption: the power is linear in the time in which the accelerator computes.
     """

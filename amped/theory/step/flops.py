@@ -21,7 +21,10 @@ def layer_multiply_accumulates(
     dense_layer_passes,
     MoE_layer_passes,
 ):
-    """Multiply-accumulates of the layers on one accelerator, forward, in a step. Source: AMPeD, computation time."""
+    """The multiply-accumulates of the layers on one accelerator in the forward passes of a step.
+
+    Source: AMPeD, computation time.
+    """
     projections = all_of(projection_gemms) * attention_passes
     dense = all_of(feedforward_gemms) * dense_layer_passes
     experts = all_of(expert_gemms) * MoE_layer_passes
@@ -30,9 +33,10 @@ def layer_multiply_accumulates(
 
 @quantity("count")
 def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_layer_passes):
-    """Multiply-accumulates of routed experts on one accelerator, in a step, beyond those that balanced experts need.
+    """The multiply-accumulates of routed experts on one accelerator that only an unequal load of the experts causes.
 
-    Visits that are dropped are not counted.
+    They are counted for the forward passes of a step. With a capacity factor, the experts spend them on rows of their
+    buffers that no token fills.
 
     Source: arXiv 2006.16668, section 2.2 (expert capacity that no token uses).
     """
@@ -46,7 +50,7 @@ def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_la
 
 @quantity("count")
 def attention_multiply_accumulates(attention_gemms, attention_passes):
-    """Multiply-accumulates of scores and weighted values; in a layer they grow with the square of the context.
+    """The multiply-accumulates of scores and weighted values on one accelerator in the forward passes of a step.
 
     Source: AMPeD, computation time.
     """
@@ -61,9 +65,10 @@ def output_head_multiply_accumulates(
     pipeline_parallel_degree,
     multi_token_prediction_layers,
 ):
-    """Multiply-accumulates of the output head on one accelerator, forward, in a step, averaged over the stages.
+    """The multiply-accumulates of the output head on one accelerator in the forward passes of a step.
 
-    Source: arXiv 2104.04473, appendix. Differs: in Megatron-LM only the last stage has the output head.
+    They are averaged over the stages. Source: arXiv 2104.04473, appendix. Differs: in Megatron-LM only the last stage
+    has the output head.
     """
     calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
     head = all_of(output_head_gemms) * (1 + multi_token_prediction_layers)
@@ -72,7 +77,9 @@ def output_head_multiply_accumulates(
 
 @quantity("1", choice="attention_flop_convention", value="full")
 def counted_score_fraction__full(windowed_layer_fraction, effective_attention_window, context):
-    """Share of the scores whose FLOPs are counted: all scores, and in windowed layers a whole window for each token.
+    """The share of the attention scores whose FLOPs are counted.
+
+    All scores are counted; in windowed layers only the scores in the window, with a whole window for each token.
 
     Source: arXiv 2104.04473, eq. 3.
     """
@@ -86,7 +93,10 @@ def counted_layer_multiply_accumulates(
     counted_score_fraction,
     surplus_expert_multiply_accumulates,
 ):
-    """Multiply-accumulates of the layers, forward, as the FLOP convention counts them, with balanced experts.
+    """The multiply-accumulates of the layers in the forward passes of a step that count for utilization.
+
+    Only a share of the attention scores counts (`attention_flop_convention`), and experts count as if their load were
+    equal.
 
     Source: arXiv 2104.04473, appendix.
     """
@@ -98,7 +108,9 @@ def counted_layer_multiply_accumulates(
 def model_flops_per_accelerator(
     flops_per_multiply_accumulate, counted_layer_multiply_accumulates, output_head_multiply_accumulates
 ):
-    """FLOPs that a step needs on one accelerator, without recomputation: a forward pass, and twice as many backward.
+    """The FLOPs that a step needs on one accelerator, without recomputation: those of forward passes, times three.
+
+    A backward pass has twice the FLOPs of a forward pass.
 
     Source: arXiv 2104.04473, appendix (72·B·s·L·h²…).
     """
@@ -114,10 +126,12 @@ def recomputed_multiply_accumulates(
     recomputed_attention_core_fraction,
     recomputed_product_fraction,
 ):
-    """Multiply-accumulates that recomputation does in a step.
+    """The multiply-accumulates of recomputation in a step.
 
         recomputed = r·layers + c·core + q·(layers − core),
-        r, c, q = shares recomputed of whole layers, of the attention core, and of the products with weights.
+        r, c, q = recomputed shares of whole layers, of the attention core, and of the products with weights.
+
+    `layers` and `core` are the multiply-accumulates of all layers and of their attention cores in forward passes.
 
     Source: arXiv 2104.04473, eq. 3 (96·B·s·L·h²…); arXiv 2205.05198, section 6.3.
     """
@@ -142,7 +156,7 @@ def hardware_flops_per_accelerator(
 def attention_flops_fraction(
     attention_multiply_accumulates, flops_per_multiply_accumulate, model_flops_per_accelerator
 ):
-    """FLOPs of all scores and weighted values, forward, as a share of the FLOPs counted for a step.
+    """The FLOPs of all scores and weighted values in forward passes, as a share of the FLOPs counted for a step.
 
     Source: definition.
     """

@@ -9,7 +9,7 @@ FAILING = ("accelerator_mean_time_between_failures", "checkpoint_time", "restart
 
 @quantity("s")
 def time_between_failures(accelerator_mean_time_between_failures, number_of_accelerators):
-    """Mean time between failures of the whole machine; each failure stops the training.
+    """The mean time between failures of any accelerator of the run. Each failure stops the training.
 
     Source: definition, for independent failures.
     """
@@ -18,7 +18,7 @@ def time_between_failures(accelerator_mean_time_between_failures, number_of_acce
 
 @quantity("s", category=SYSTEM)
 def checkpoint_interval_time(checkpoint_time, time_between_failures):
-    """Time of training between two checkpoints: the interval that loses least time, unless given.
+    """The time of training between two checkpoints. Unless given, it is the interval with the least loss of time.
 
     Source: Young, CACM 17(9), 1974, eq. 6.
     """

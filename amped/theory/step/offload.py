@@ -11,9 +11,9 @@ def hidden_offload_communication_time__operators(
     offload_fill_time,
     overlapped_update_offload_time,
 ):
-    """Time in which copies to and from the host run beside computation of the bottleneck stage and of the optimizer.
+    """The time in which copies between accelerator and host run beside computation: of layers, or of the optimizer.
 
-    The optimizer that copies run beside is the one on the host.
+    Layers run on the bottleneck stage, and the optimizer on the accelerator and on the host.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 6.2.
     """
@@ -29,7 +29,9 @@ def exposed_offload_communication_time__operators(
     update_offload_time,
     overlapped_update_offload_time,
 ):
-    """Time in which the bottleneck stage waits for copies to and from the host, or is slowed down by hidden copies.
+    """The time that the bottleneck stage loses because of copies between accelerator and host.
+
+    It waits for copies, and hidden copies slow its computation down.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1.
     """

@@ -16,7 +16,10 @@ from amped.theory.resources import beside
 def free_forward_time(
     compute_forward_time, bottleneck_stage_layer_passes, free_forward_time_per_layer, forward_time_per_layer
 ):
-    """Time of a step's forward passes in which the links of gradients are free; a lower bound. Source: definition."""
+    """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
+
+    Source: definition.
+    """
     layers = bottleneck_stage_layer_passes * (free_forward_time_per_layer - forward_time_per_layer)
     return np.maximum(compute_forward_time + layers, 0)
 
@@ -31,7 +34,10 @@ def free_backward_time(
     backward_time_per_layer,
     offload_fill_time,
 ):
-    """Time of a step's backward passes in which the links of gradients are free; a lower bound. Source: definition."""
+    """The time of a step's backward passes in which the links that gradients use are free; a lower bound.
+
+    Source: definition.
+    """
     computed = compute_backward_time + weight_update_time + recomputation_time
     layers = bottleneck_stage_layer_passes * (free_backward_time_per_layer - backward_time_per_layer)
     return np.maximum(computed + layers + offload_fill_time, 0)
@@ -41,7 +47,7 @@ def free_backward_time(
 def gradient_communication_time(
     data_durations, gradients_are_scattered_each_microbatch, number_of_microbatches_per_minibatch
 ):
-    """Time to reduce gradients in a step: once or, where ZeRO shards gradients, for each micro-batch.
+    """The time to reduce gradients in a step: once, or for each micro-batch if these scatter gradients over the shards.
 
     Source: arXiv 1910.02054, section 7.
     """
@@ -53,7 +59,7 @@ def gradient_communication_time(
 def weight_communication_time(
     data_durations, weights_are_gathered_each_microbatch, number_of_microbatches_per_minibatch
 ):
-    """Time to gather weights in a step: once or, where ZeRO shards weights, forward and backward of each micro-batch.
+    """The time to gather weights in a step: once, or twice for each micro-batch if weights are gathered for each pass.
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
@@ -68,12 +74,13 @@ def overlapped_microbatch_fraction(
     virtual_pipeline_stages,
     pipeline_parallel_degree,
 ):
-    """Share of the micro-batches beside which gradients are communicated: the last, or all where ZeRO shards gradients.
-
-    With chunks of layers, the gradients of a chunk are complete when the last round of micro-batches has left the
-    chunk. They are communicated beside the other chunks of that round. With v chunks, p stages and m micro-batches:
+    """The share of the micro-batches beside which gradients are communicated.
 
         fraction = ((v − 1)·p + 1) / (v·m).
+
+    It is 1 if ZeRO shards gradients. Otherwise the equation holds, with v chunks of layers on each of p stages and m
+    micro-batches. With one chunk it is the last micro-batch. With several chunks, the gradients of a chunk are complete
+    when the last p micro-batches have left the chunk; they are communicated beside the other chunks.
 
     Source: arXiv 2006.15704, section 3.2.3; arXiv 1910.02054, section 7.2; Megatron-Core, --overlap-grad-reduce (a
     bucket for each chunk).
@@ -84,9 +91,9 @@ def overlapped_microbatch_fraction(
 
 @quantity("1")
 def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding_fraction):
-    """Share of data-parallel communication that can overlap: that of all layers but one, as far as it is prefetched.
+    """The share of data-parallel communication that can overlap computation: that of all layers except one.
 
-    Only sharded weights need to be prefetched.
+    If weights are sharded, only the share that is prefetched can overlap.
 
     Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
     """
@@ -95,12 +102,12 @@ def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding
 
 
 def overlappable_time(whole, able, free, chunks, microbatches):
-    """Time of messages in a step that can run beside computation, with several chunks of layers.
+    """The time of messages in a step that can run beside computation, with several chunks of layers.
 
         time = min(able·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
 
-    `able` is the share of the messages that has a layer beside it, and `free` the time of all passes. The messages of
-    the last chunk can run no longer than one micro-batch takes in that chunk.
+    `whole` is the time of all messages, `able` the share of the messages that has a layer beside it, and `free` the
+    time of all passes. The messages of the last chunk can run no longer than one micro-batch takes in that chunk.
 
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
@@ -120,12 +127,13 @@ def overlapped_gradient_communication_time(
     number_of_microbatches_per_minibatch,
     pipeline_bubble_time,
 ):
-    """Time in which gradients are reduced beside the backward pass; the last layer's gradients cannot overlap.
+    """The time in which gradients are reduced while the backward pass runs. The gradients of one layer cannot overlap.
 
         time = switch·min(overlappable time, fraction·free),
         free = free backward time or, where ZeRO shards gradients, free backward time + bubble.
 
-    Where ZeRO shards gradients, each micro-batch has its own, and they also run while the stage waits in the bubble.
+    `switch` is `overlap_data_communication`, and `fraction` is `overlapped_microbatch_fraction`. If ZeRO shards
+    gradients, the gradients of each micro-batch are reduced, also while the stage waits in the pipeline bubble.
 
     Source: arXiv 2006.15704, section 3.2.
     """
@@ -152,14 +160,14 @@ def overlapped_weight_communication_time(
     overlap_data_communication,
     pipeline_bubble_time,
 ):
-    """Time in which weights are gathered beside the first round of forward passes; sharded weights beside all passes.
+    """The time in which weights are gathered while passes run: the first forward passes, or all if ZeRO shards weights.
 
         time = switch·min(overlappable time, window),
         window = forward·((v − 1)·p + 1) / (v·m), or where ZeRO shards weights
         window = forward + free backward time + bubble − overlapped gradients.
 
-    `forward` is the free forward time without the sends between stages; v, p and m are the chunks of a stage, the
-    stages and the micro-batches.
+    `switch` is `overlap_data_communication`. `forward` is the forward time in which the links are free, without the
+    sends between stages. There are v chunks of layers on each of p stages, and m micro-batches.
 
     Source: arXiv 2304.11277, section 3.3; Megatron-Core, --overlap-param-gather (chunk by chunk).
     """

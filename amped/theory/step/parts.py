@@ -17,7 +17,7 @@ def compute_PASS_time__operators(
     bottleneck_stage_embedding_passes,
     bottleneck_stage_output_head_passes,
 ):
-    """WHAT on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
+    """WHAT in a step, on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
     ends = (
         bottleneck_stage_embedding_passes * embedding_PASS_time
         + bottleneck_stage_output_head_passes * output_head_PHASE_time
@@ -32,7 +32,10 @@ def weight_update_time__operators(
     bottleneck_stage_layer_passes,
     bottleneck_stage_output_head_passes,
 ):
-    """Time of the gradients of all weights on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
+    """The time of the gradients of all weights in a step, on the bottleneck stage.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     return (
         bottleneck_stage_layer_passes * weight_gradient_time_per_layer
         + bottleneck_stage_output_head_passes * output_head_weight_gradient_time
@@ -41,13 +44,13 @@ def weight_update_time__operators(
 
 @quantity("s", choice="performance_model", value="operators")
 def recomputation_time__operators(recomputation_time_per_layer, bottleneck_stage_layer_passes):
-    """Time of the recomputation of activations on the bottleneck stage. Source: arXiv 2205.05198, section 5."""
+    """The time to recompute activations in a step, on the bottleneck stage. Source: arXiv 2205.05198, section 5."""
     return bottleneck_stage_layer_passes * recomputation_time_per_layer
 
 
 @quantity("s", choice="performance_model", value="operators")
 def optimizer_time__operators(updating_time, host_time_per_step):
-    """Time of the optimizer step, which memory bandwidth limits, and of the host's work between steps.
+    """The time of the optimizer step, which memory bandwidth limits, and of the work of the host between steps.
 
     Source: arXiv 1910.02054, section 3.1.
     """
@@ -104,7 +107,7 @@ def exposed_KIND_communication_time__operators(
 def hidden_pipeline_communication_time__operators(
     overlapped_stage_send_time, handovers_per_microbatch, number_of_microbatches_per_minibatch
 ):
-    """Time in which sends between stages run beside forward computation.
+    """The time in which sends between stages run beside the computation of forward passes.
 
     Source: Megatron-Core, --overlap-p2p-communication.
     """
@@ -115,7 +118,7 @@ def hidden_pipeline_communication_time__operators(
 def exposed_pipeline_communication_time__operators(
     pipeline_communication_time, hidden_pipeline_communication_time, overlap_slowdown_fraction
 ):
-    """Time in which stages wait for sends between them, or are slowed down by hidden sends.
+    """The time that a stage loses because of sends between stages: by waiting, and because hidden sends slow it down.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -137,7 +140,9 @@ def hidden_data_communication_time__operators(
 def exposed_data_communication_time__operators(
     gradient_communication_time, weight_communication_time, hidden_data_communication_time, overlap_slowdown_fraction
 ):
-    """Time in which accelerators wait for data-parallel communication, or are slowed down by its hidden part.
+    """The time that accelerators lose because of data-parallel communication: by waiting, and by slower computation.
+
+    Communication that runs beside computation slows it down.
 
     Source: arXiv 2006.15704, section 3.2.
     """

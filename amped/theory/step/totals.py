@@ -40,25 +40,37 @@ def tokens_per_second_per_accelerator(batch_size, context, step_time, number_of_
 
 @quantity("flop/s")
 def model_flop_rate_per_accelerator(model_flops_per_accelerator, step_time):
-    """Rate of one accelerator in the FLOPs that the model needs. Source: arXiv 2204.02311, appendix B (MFU)."""
+    """The FLOPs that the model needs on one accelerator, divided by the time of a step.
+
+    Source: arXiv 2204.02311, appendix B (MFU).
+    """
     return model_flops_per_accelerator / step_time
 
 
 @quantity("flop/s")
 def hardware_flop_rate_per_accelerator(hardware_flops_per_accelerator, step_time):
-    """Rate of one accelerator in the FLOPs that it does, with recomputation. Source: arXiv 2104.04473, eq. 3."""
+    """The FLOPs that one accelerator computes, with recomputation, divided by the time of a step.
+
+    Source: arXiv 2104.04473, eq. 3.
+    """
     return hardware_flops_per_accelerator / step_time
 
 
 @quantity("1")
 def model_flops_utilization(model_flop_rate_per_accelerator, matrix_peak_flop_rate):
-    """Rate of the FLOPs that the model needs, as a share of the peak (MFU). Source: arXiv 2204.02311, appendix B."""
+    """The rate of the FLOPs that the model needs, as a share of the accelerator's peak rate (MFU).
+
+    Source: arXiv 2204.02311, appendix B.
+    """
     return model_flop_rate_per_accelerator / matrix_peak_flop_rate
 
 
 @quantity("1")
 def hardware_flops_utilization(hardware_flop_rate_per_accelerator, matrix_peak_flop_rate):
-    """Rate of the FLOPs with recomputation, as a share of the peak (HFU). Source: arXiv 2205.05198, section 6.3."""
+    """The rate of the FLOPs with recomputation, as a share of the accelerator's peak rate (HFU).
+
+    Source: arXiv 2205.05198, section 6.3.
+    """
     return hardware_flop_rate_per_accelerator / matrix_peak_flop_rate
 
 

@@ -44,7 +44,7 @@ def test_a_tree_has_few_steps_between_nodes() -> None:
 def test_a_switch_adds_up() -> None:
     """Shares up and the sum down: V·(1 + 1/4) at half of 8 B/s in 2 steps; a quarter of V round a ring of two nodes, twice.
 
-    Source: arXiv 2007.13904 (SHARP).
+    Source: Klenk et al., An in-network architecture for accelerating shared-memory multiprocessor collectives, ISCA 2020.
     """
     near, across = V * 1.25 / 4 + 2 * 1, 2 * (V / 4 / 2 / 1 + 10)
     assert seconds("in_switch", **SWITCH) == near + across

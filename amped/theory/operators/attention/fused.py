@@ -13,10 +13,10 @@ def fused_attentions_per_layer(attentions_per_layer, flash_attention):
 
 @parameter("1", at_least=1)
 def fused_backward_products():
-    """Products in the backward pass of a fused attention for each forward product.
+    """The matrix products in the backward pass of a fused attention, for each product of the forward pass.
 
-    The forward pass has two products; the backward pass has five: the scores again, and the gradients of the two
-    operands of both products.
+    The forward pass has two products. The backward pass has five: it computes the scores again, and the gradients of
+    both operands of both products.
 
     Source: arXiv 2307.08691, section 4.1.
     """
@@ -37,9 +37,9 @@ def fused_attention_operators(
     dropout,
     entry_costs,
 ):
-    """Attention as one kernel that keeps no scores, forward and backward.
+    """Attention as one kernel in the forward pass and one in the backward pass. The kernels keep no scores.
 
-    The flops count the two products only; the time of the softmax is part of the kernel's measured rates.
+    Only the two products are counted as flops; the measured rates of the kernel contain the time of the softmax.
 
     Source: arXiv 2205.14135, algorithm 1; arXiv 2307.08691, section 3.1.
     """
@@ -61,10 +61,11 @@ def fused_attention_operators(
 def sink_operators__flex(
     attention_gemms, query_bytes, softmax_statistic_precision, attention_sinks, fused_attentions_per_layer, entry_costs
 ):
-    """Kernels that scale the output of an attention without sinks by the share of each row that the sinks leave.
+    """Kernels that add attention sinks to a fused attention that does not support them.
 
-    They compute in full precision. Forward they are a product and a cast; backward two casts, two products and a sum.
-    The bytes and flops of one call are the mean of two kernels.
+    The kernels multiply each row of the output by the share of the softmax that the sinks leave, in full precision.
+    Forward there are two kernels: a product and a cast. Backward there are five: two casts, two products and a sum. The
+    records count two calls in each pass, and each call has half of the bytes and flops.
 
     Source: NVIDIA NeMo AutoModel, attention/flex_attention.py, and PyTorch's autograd of it.
     """

@@ -27,8 +27,8 @@ def projection_gemms__multi_latent(
 ):
     """The matrix products of the projections of multi-head latent attention.
 
-    Tensor parallelism splits all of them but the down projections. With absorption, the queries are multiplied with the
-    up projection of the keys, and the outputs with the up projection of the values, head by head.
+    Tensor parallelism splits all of them except the down projections. With absorbed latent attention, the queries are
+    multiplied with the up projection of the keys, and the outputs with the up projection of the values, head by head.
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
@@ -61,8 +61,8 @@ def projection_operators__multi_latent(
 ):
     """The projections of multi-head latent attention, forward and backward.
 
-    Both down projections read the same input, which is kept once. With absorption, the queries are multiplied with the
-    up projection of the keys, and the outputs with the up projection of the values, head by head.
+    Both down projections read the same input, which is kept once. With absorbed latent attention, the queries are
+    multiplied with the up projection of the keys, and the outputs with the up projection of the values, head by head.
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
@@ -88,7 +88,7 @@ def projection_operators__multi_latent(
 
 @quantity("1", choice="attention_kind", value="multi_latent")
 def kept_attention_input_fraction__multi_latent(latent_projection_recomputation):
-    """Share of the queries, keys and values that attention keeps: none where their projections run again.
+    """The share of the queries, keys and values that attention keeps: none if their projections are recomputed.
 
     Source: Megatron-Core, TransformerConfig (recompute_modules, mla_up_proj).
     """
@@ -106,7 +106,9 @@ def key_bytes__multi_latent(
     key_value_latent_dimension,
     rotary_head_dimension,
 ):
-    """Keys of a micro-batch on one accelerator: of every head or, with absorption, one latent vector for all heads.
+    """The size of the keys of a micro-batch on one accelerator.
+
+    They are the keys of every head or, with absorbed latent attention, one latent vector for all heads.
 
     Source: arXiv 2405.04434, sections 2.1.2 and 2.1.3.
     """
@@ -124,7 +126,9 @@ def value_bytes__multi_latent(
     activation_precision,
     absorbed_latent_attention,
 ):
-    """Values of a micro-batch on one accelerator: of every head; with absorption none beside the latent vector.
+    """The size of the values of a micro-batch on one accelerator.
+
+    They are the values of every head. With absorbed latent attention it is zero: the latent vector is counted as a key.
 
     Source: arXiv 2405.04434, section 2.1.2.
     """
@@ -134,7 +138,7 @@ def value_bytes__multi_latent(
 
 @quantity("count", choice="attention_kind", value="multi_latent")
 def rotary_width__multi_latent(attention_heads, rotary_head_dimension, tensor_parallel_rows):
-    """Entries of a token's queries, and of the one rotary key that all heads share, that are rotated by the position.
+    """The entries of a token's queries and of its one rotary key that the position of the token rotates.
 
     Source: arXiv 2405.04434, eq. 14–15.
     """

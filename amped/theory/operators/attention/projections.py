@@ -42,7 +42,7 @@ def projection_gemms(
 )
 @quantity("byte")
 def TENSOR_bytes(microbatch_tokens, HEADS, WIDTH, tensor_parallel_rows, activation_precision):
-    """Size of the tensor TENSOR of attention for a micro-batch on one accelerator.
+    """The size of the TENSOR of attention for a micro-batch on one accelerator.
 
     Source: arXiv 2205.05198, section 4.1.
     """
@@ -91,7 +91,9 @@ def attention_output_operators(projection_gemms, output_width_split_degree, atte
 def attention_head_permutation_operators(
     attention_output_bytes, microbatch_tokens, dimensionality, unfused_attentions_per_layer, entry_costs
 ):
-    """The copy that brings the heads of a token together after an unfused attention, and apart again backward.
+    """The copy that brings the heads of a token together after an unfused attention.
+
+    The backward pass has a copy that separates the heads again.
 
     Source: Megatron-LM, ParallelAttention (context_layer.permute().contiguous()).
     """
@@ -126,7 +128,7 @@ def query_key_norm_operators(
 
 @quantity("count")
 def rotary_width(attention_heads, key_value_heads, head_dimension, tensor_parallel_rows):
-    """Entries of a token's queries and keys, on one accelerator, that are rotated by the token's position.
+    """The entries of a token's queries and keys, on one accelerator, that the position of the token rotates.
 
     Source: arXiv 2104.09864, eq. 34.
     """

@@ -15,13 +15,13 @@ def effective_attention_window(attention_window, context):
 
 
 def windowed_score_fraction(reach, context, shares):
-    """Share of its scores that the last of some equal parts of a sequence needs, with a causal window of w tokens.
-
-    The context is s. The last part has n tokens and begins after a others. Its first d tokens have fewer than w tokens
-    to look back to.
+    """The share of its scores that the last part of a causal sequence needs, with an attention window of w tokens.
 
         n = s / parts,  a = s − n,  d = max(w − a, 0),
         fraction = (w·n − d·(d − 1)/2) / (n·s).
+
+    A sequence of s tokens is cut into equal parts. The last part has n tokens, and a tokens come before it. The first d
+    tokens of the last part have fewer than w tokens to which they can look back.
 
     Source: definition.
     """
@@ -31,9 +31,9 @@ def windowed_score_fraction(reach, context, shares):
 
 
 def score_fraction(causal, context, window, windowed_layer_fraction, shares):
-    """Share of the scores that the last part of a sequence needs, averaged over layers with and without a window.
+    """The share of its scores that the last part of a sequence needs, averaged over layers with and without a window.
 
-    A window to both sides is counted as w / s for every token, without the edges of the sequence.
+    Without a causal mask, a window of w tokens counts as w / s of the scores of every token, s being the context.
 
     Source: arXiv 2307.08691, section 3.1 (on and below the diagonal).
     """
@@ -44,7 +44,9 @@ def score_fraction(causal, context, window, windowed_layer_fraction, shares):
 
 @quantity("1")
 def causal_score_fraction(causal, context, effective_attention_window, windowed_layer_fraction):
-    """Share of the scores that a network needs: on and below the diagonal if causal, and within the window if any.
+    """The share of the scores that a network needs.
+
+    With a causal mask these are the scores on and below the diagonal; with a window only the scores within it.
 
     Source: arXiv 2307.08691, section 3.1.
     """
@@ -55,10 +57,10 @@ def causal_score_fraction(causal, context, effective_attention_window, windowed_
 def computed_score_fraction(
     causal, context, effective_attention_window, windowed_layer_fraction, unbalanced_sequence_split_degree
 ):
-    """Share of its scores that the busiest accelerator computes in a fused attention.
+    """The share of its scores that the busiest accelerator computes in a fused attention.
 
-    Where the sequence is split into contiguous parts, the accelerator with the last part is the busiest. An unfused
-    attention is assumed to compute all scores and to mask them.
+    If the sequence is split into contiguous parts, the accelerator with the last part has the most scores. An unfused
+    attention is assumed to compute all scores, and to mask those that it does not need.
 
     Source: arXiv 2307.08691, section 3.1 (on and below the diagonal); arXiv 2311.09431, section 1 (the last part).
     """

@@ -23,7 +23,7 @@ def attention_head_gemms(
     tensor_parallel_rows,
     ulysses_degree,
 ):
-    """The two products of the heads of an accelerator, scores and weighted values, over all pairs of positions.
+    """The two products of the heads of an accelerator: scores, and weighted values, for all pairs of tokens.
 
     Source: arXiv 1706.03762, eq. 1.
     """
@@ -88,7 +88,7 @@ def unfused_attention_operators(
 def softmax_operators(
     attention_gemms, dropout, dropout_mask_bytes, dropout_recomputation, unfused_attentions_per_layer, entry_costs
 ):
-    """The masked softmax of the scores and the dropout of the scores, each as a kernel of its own.
+    """The masked softmax of the scores, and the dropout of the probabilities, each as a kernel of its own.
 
     Source: arXiv 2205.05198, section 4.1; arXiv 2007.00072, table 3.
     """

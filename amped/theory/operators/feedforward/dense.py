@@ -44,7 +44,7 @@ def feedforward_operators(
 ):
     """The operators of the dense feed-forward network: up projection (with gate), activation function, down projection.
 
-    Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246, section on in-place GELU (what is not kept).
+    Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246, section on in-place GELU (which input is not kept).
     """
     (up, down), (cost,), (policy,) = feedforward_gemms, entry_costs, activation_policy
     kept = down.m * down.k / output_width_split_degree * cost.operand * (1 - policy.again)

@@ -6,7 +6,9 @@ from amped.theory.quantity import quantity, records
 
 @records()
 def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
-    """The gradients of the biases of routed experts, as sums over rows; forward the grouped products add the biases.
+    """The kernel that computes the gradients of the biases of routed experts, as sums over rows.
+
+    In the forward pass the products of the experts add the biases themselves.
 
     Source: NVIDIA Transformer Engine, GroupedLinear.
     """
@@ -18,12 +20,13 @@ def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
 
 @records(choice="expert_bias_addition", value="separate")
 def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias, MoE_fraction, entry_costs):
-    """Kernels that add the biases to the rows of each expert and join the rows of all experts again.
+    """Kernels that add the biases to the rows of each expert, and then join the rows of all experts.
 
-    The bias of the down projection is also multiplied with the routing probability, in fp32. Kernels of the up
-    projection: sum and join; backward the sum of the bias's gradient and a join. Kernels of the down projection:
-    product, sum, join and cast; backward two casts, a join, and a product and a sum for the bias and for the
-    probability each. The bytes and flops of one call are the mean of 2 kernels (up) and of 4 kernels (down).
+    The up projection has two kernels forward (a sum and a join) and two backward (the sum for the gradient of the bias,
+    and a join). The down projection also multiplies its bias with the routing probability, in fp32. It has four kernels
+    forward (a product, a sum, a join, a cast) and seven backward: two casts, a join, and a product and a sum for each
+    of two gradients, those of the bias and of the probability. The records count 2 calls for each pass of the up
+    projection and 4 for the down projection; the bytes and flops of all kernels are divided equally among the calls.
 
     Source: NVIDIA NeMo AutoModel, moe/experts.py (_apply_bias), and PyTorch's autograd of it.
     """
@@ -45,11 +48,11 @@ def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias
 
 @records(choice="expert_weighting", value="separate")
 def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fraction, entry_costs):
-    """Kernels that multiply activations with routing probabilities in the precision of these, and cast the result back.
+    """Kernels that multiply activations with routing probabilities, in the precision of the probabilities.
 
-    Both the activations and the result are kept. Forward: a product and a cast. Backward: two casts, the product again,
-    and a product and a sum for the gradient of the probability. The bytes and flops of one call are the mean of these
-    kernels.
+    Both the activations and the result are kept. Forward there are two kernels: a product, and a cast of the result.
+    Backward there are five: two casts, the product again, and a product and a sum for the gradient of the probability.
+    The bytes and flops of each call are the mean of the kernels of its pass.
 
     Source: Megatron-Core, MLP.activation_func_with_probs, and PyTorch's autograd of it.
     """
@@ -66,10 +69,10 @@ def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fr
 
 @quantity("byte", choice="expert_weighting", value="separate")
 def expert_weighting_bytes__separate(expert_gemms, activation_precision, routing_precision, MoE_fraction):
-    """Working memory of the kernels that multiply with routing probabilities: four tensors as wide as an expert.
+    """The working memory of the kernels that multiply activations with routing probabilities.
 
-    One gradient has the precision of activations. One gradient and two of its products have the precision of the
-    probabilities.
+    It consists of four tensors as wide as the hidden units of an expert: a gradient in the precision of activations,
+    and a gradient and two products in the precision of the probabilities.
 
     Source: Megatron-Core, MLP.activation_func_with_probs, and PyTorch's autograd of it.
     """

@@ -15,9 +15,9 @@ from amped.theory.records import Gemm
 
 @quantity("count")
 def routed_tokens(microbatch_tokens, tensor_parallel_rows):
-    """Tokens of a micro-batch that one accelerator routes to experts.
+    """The tokens of a micro-batch that one accelerator routes to experts.
 
-    It is the accelerator's share, even where all tensor-parallel ranks hold all tokens.
+    It is an equal share of the tokens, even if all tensor-parallel ranks hold all tokens.
 
     Source: Megatron-Core, MoE token dispatcher (mixtures under tensor parallelism are sequence parallel).
     """
@@ -26,7 +26,9 @@ def routed_tokens(microbatch_tokens, tensor_parallel_rows):
 
 @quantity("count")
 def dispatched_tokens(routed_tokens, experts_per_token, expert_tensor_parallel_degree, expert_load_factor):
-    """Visits of tokens to the experts of one accelerator, sent by all accelerators that share these experts' matrices.
+    """The rows that the experts of one accelerator receive: one row for each token and each of its experts.
+
+    If several accelerators share the matrices of an expert, each of them computes the rows that all of them receive.
 
     Source: arXiv 2101.03961, section 2; arXiv 2504.14960, section on the token dispatcher (expert tensor parallelism).
     """
@@ -48,7 +50,7 @@ def expert_gemms(
     expert_parallel_degree,
     expert_tensor_parallel_degree,
 ):
-    """Matrix products of the router, the accelerator's routed experts (each visit is a row), and the shared experts.
+    """The matrix products of the router, of the routed experts on an accelerator, and of the shared experts.
 
     Source: arXiv 2101.03961, section 2; Megatron-Core, expert tensor parallelism.
     """
@@ -72,7 +74,7 @@ def expert_operators__mixture(
     expert_bias_operators,
     shared_expert_operators,
 ):
-    """The operators of a mixture: router, routed experts with the reordering of their tokens, and shared experts.
+    """The operators of a mixture of experts: router, routed experts, sorting of tokens by expert, and shared experts.
 
     Source: arXiv 2101.03961, section 2; arXiv 2401.06066, section 3.
     """
@@ -82,9 +84,9 @@ def expert_operators__mixture(
 
 @records()
 def routing_operators(expert_gemms, linear_input_bytes, routing_precision, MoE_fraction, entry_costs):
-    """The router, the probabilities of the experts and their choice: softmax, top-k and balance loss.
+    """The router, and the choice of experts for each token: softmax, top-k and balance loss.
 
-    Each of the three passes over the probabilities once.
+    Each of the three passes once over the probabilities of all experts.
 
     Source: arXiv 2101.03961, section 2.2.
     """
@@ -106,7 +108,9 @@ def routed_expert_operators(
     deduplicated_dispatch,
     entry_costs,
 ):
-    """The routed experts: tokens are sorted by expert, pass the experts in grouped products, and are sorted back.
+    """The routed experts: tokens are sorted by expert, pass through the experts, and are sorted back.
+
+    The products of all experts run together, as grouped products.
 
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
     """
@@ -129,9 +133,9 @@ def routed_expert_operators(
 
 @records()
 def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, shared_expert_fraction, entry_costs):
-    """The shared experts, split by tensor parallelism like a dense network.
+    """The shared experts, which tensor parallelism splits like a dense network.
 
-    They keep no input of their own: router and experts read the same tokens.
+    They keep no input of their own: they read the tokens that the router reads and keeps.
 
     Source: arXiv 2401.06066, section 3.2.
     """
@@ -150,10 +154,11 @@ def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, share
 def expert_working_bytes__mixture(
     dispatched_tokens, dimensionality, activation_precision, deduplicated_dispatch, expert_weighting_bytes, MoE_fraction
 ):
-    """Working memory of a mixture: four buffers of dispatched tokens, or the buffers of a separate weighting if larger.
+    """The working memory of a mixture of experts: four buffers of tokens, or the buffers of a separate weighting.
 
-    The four buffers hold the tokens as the experts computed them, as reordered, as exchanged, and as they arrived. Two
-    of them are not needed where the dispatch kernels reorder the tokens themselves (`deduplicated_dispatch`).
+    The larger of both counts. The four buffers hold the tokens as they arrive, as the experts have computed them, in
+    the order for sending, and after the exchange. Two of these buffers are not needed if the kernels that send tokens
+    also reorder them (`deduplicated_dispatch`).
 
     Source: Megatron-Core, MoEAlltoAllTokenDispatcher; DeepEP.
     """

@@ -6,7 +6,7 @@ from amped.theory.quantity import quantity, records
 
 @quantity("count")
 def full_precision_copies(weight_precision, optimizer_state_precision):
-    """Copies of a weight that the optimizer keeps: one, unless the weight itself is as precise as the optimizer states.
+    """The number of copies of a weight that the optimizer keeps: 1, or 0 if the weight is as precise as the states.
 
     Source: arXiv 1710.03740, section 3.1.
     """
@@ -26,8 +26,9 @@ def optimizer_operators(
 ):
     """The kernels of an optimizer step in mixed precision.
 
-    They unscale the gradients, compute their norm, clip them, update the states, copy to the weights and reset the
-    gradients. Where there is no copy in full precision, the update reads and writes the weight itself.
+    They unscale the gradients, compute their norm, clip the gradients, update the optimizer states, copy the result to
+    the weights, and reset the gradients. If there is no copy of the weights in full precision, the update reads and
+    writes the weights themselves.
 
     Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740, section 3.
     """

@@ -1,0 +1,119 @@
+"""What nobody gave, chosen as an engineer would who knows the model and the machine.
+
+What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds;
+`amped explore` searches more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from amped.base.aliases import aliases
+from amped.configuring.scenario import Scenario, read_scenario
+from amped.configuring.sources import Given as GivenOrigin
+from amped.engine.evaluate import run
+from amped.engine.resolve import plan
+from amped.exploration.answer import explored
+from amped.exploration.request import Options
+from amped.tables.table_files import ACCELERATORS, SYSTEMS
+from amped.tables.tables import system_with, user_tables
+from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
+
+# What is taken where nobody names a model, a machine, or how many accelerators there are.
+MODEL, MACHINE, NUMBER = "GPT-3 175B", "DGX H100", 1024
+# The tokens of a global batch: arXiv 2005.14165, table 2.1 (GPT-3), and arXiv 2407.21783, section 3.4.1 (Llama 3).
+BATCH_TOKENS = 4_000_000
+# Tokens for each parameter, where the row of the model does not say how many it saw: arXiv 2203.15556, table 3.
+TOKENS_PER_PARAMETER = 20
+# The software that most people train with today, by the maker of the accelerator.
+SOFTWARE = {"NVIDIA": "Megatron-Bridge", "AMD": "Megatron-Core", "Google": "MaxText", "AWS": "NeuronX Distributed"}
+# What every search of the space holds: nobody trains without them where they can be had.
+TODAY: dict[str, object] = {"flash_attention": True, "sequence_parallel": True, "dropout": 0}
+MAPPED = (
+    "data_parallel_degree", "tensor_parallel_degree", "pipeline_parallel_degree", "expert_parallel_degree",
+    "expert_tensor_parallel_degree", "microbatch_size", "virtual_pipeline_stages", "activation_recomputation",
+    "zero_stage", "pipeline_layout",
+)  # fmt: skip
+# Where a value comes from that nobody gave.
+CHOSEN = "chosen by amped"
+# What says a network without a row.
+GIVEN_NETWORK = frozenset(("layers", "dimensionality"))
+Given = Mapping[str, object]
+
+
+def completed(given: Given, lookup_tables: str | Path | None = None, formulas: Any = None) -> Scenario:
+    """The scenario of some rows and values, with the rest chosen around them; origins say what was chosen.
+
+    Args:
+        given: values by name; rows under "model", "system", "accelerator" and "software".
+        lookup_tables: a folder of lookup tables to layer over the shipped ones.
+        formulas: a file or module of further formulas.
+
+    Raises:
+        AmpedError: with all that is wrong with what is given.
+    """
+    own = {aliases().canonical(name): value for name, value in given.items()}
+    chosen: dict[str, object] = {}
+    for step in (_rows, _size, _training, _mapping):
+        scenario = read_scenario({}, {**own, **chosen}, lookup_tables, formulas)
+        chosen |= {name: value for name, value in step(scenario) if name not in own}
+    whole = read_scenario({}, {**own, **chosen}, lookup_tables, formulas)
+    origins = {name: _as_chosen(name, origin, chosen) for name, origin in whole.sources.origins.items()}
+    return replace(whole, description=_title(whole), sources=replace(whole.sources, origins=origins))
+
+
+def _as_chosen(name: str, origin: Any, chosen: Given) -> Any:
+    """The origin of a value, which says so where the value was chosen."""
+    return replace(origin, where=CHOSEN) if name in chosen and isinstance(origin, GivenOrigin) else origin
+
+
+def _title(scenario: Scenario) -> str:
+    """The title of the results: what is trained, and on which machine."""
+    named = [scenario.sources.rows[name].name for name in (NETWORK, SYSTEM) if name in scenario.sources.rows]
+    return " on ".join(named)
+
+
+def _rows(scenario: Scenario) -> Iterator[tuple[str, object]]:
+    """The rows that nobody named: a model, a machine, and the software that its maker's users have."""
+    rows, tables = scenario.sources.rows, user_tables(scenario.question.lookup_tables)
+    part = rows.get(ACCELERATOR)
+    if NETWORK not in rows and not GIVEN_NETWORK & scenario.sources.given.keys():
+        yield "model", MODEL
+    if SYSTEM not in rows:
+        machine = (system_with(part.name, tables) if part else None) or MACHINE
+        yield "system", machine
+        part = part or tables.row(ACCELERATORS, str(tables.row(SYSTEMS, machine).columns["accelerator"]))
+    software = SOFTWARE.get(str(part.columns.get("vendor"))) if part else None
+    if software is not None:
+        yield "software", software
+
+
+def _size(scenario: Scenario) -> Iterator[tuple[str, object]]:
+    """How many accelerators train, and in which precision."""
+    if not {"number_of_accelerators", "number_of_nodes"} & scenario.sources.given.keys():
+        yield "number_of_accelerators", NUMBER
+    part = scenario.sources.rows.get(ACCELERATOR)
+    if part and "fp16_peak_flop_rate" in part.columns and "bf16_peak_flop_rate" not in part.columns:
+        yield "matrix_precision", "fp16"
+
+
+def _training(scenario: Scenario) -> Iterator[tuple[str, object]]:
+    """The batch, the tokens, and the switches that everybody has on."""
+    yield from TODAY.items()
+    known, sources = scenario.catalogue, scenario.sources
+    found = run(plan(known, ("number_of_accelerators", "context", "number_of_parameters"), sources), sources.given)
+    number, context = found.number("number_of_accelerators"), found.number("context")
+    yield "batch_size", int(number * max(1, round(BATCH_TOKENS / context / number)))
+    model = sources.rows.get(NETWORK)
+    tokens = model.columns.get("training_tokens") if model else None
+    yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * found.number("number_of_parameters")
+
+
+def _mapping(scenario: Scenario) -> Iterator[tuple[str, object]]:
+    """The fastest mapping that fits; where none does, the one that lacks least memory."""
+    found = explored(scenario, Options(1, "quick"))
+    best = found.best[0] if found.best else {}
+    yield from ((name, value) for name in MAPPED if (value := best.get(name)) is not None)

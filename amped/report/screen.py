@@ -1,0 +1,168 @@
+"""The answer of an estimate on one screen: whether it fits, how long it takes, what it costs, and where the time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import shorten, wrap
+
+from rich.console import RenderableType, group
+from rich.text import Text
+
+from amped.configuring.sources import Given
+from amped.drafting.chooser import CHOSEN
+from amped.estimation.estimation import Estimation
+from amped.estimation.remedies import smallest_change
+from amped.report import human
+from amped.report.summary import CLOSE, COLORS, kind_of, memory_margin
+from amped.tables.table_files import KERNELS
+from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+
+# The columns of the screen, of the word that each line begins with, and of the bar of a whole step.
+WIDTH, WORD, BAR = 100, 11, 25
+MOST_NOTES = 4
+# What is shown of the parts of a step: its name on the screen, in the order of the screen; the rest is computation.
+PARTS = {
+    "recomputation_time": "recomputed", "optimizer_time": "optimizer",
+    **{f"exposed_{kind}_communication_time": kind for kind in (*PARALLELISMS, "offload")},
+    "pipeline_bubble_time": "bubble",
+}  # fmt: skip
+LEAST_SHARE = 0.005
+
+
+@group()
+def screen(e: Estimation) -> Iterator[RenderableType]:
+    """What a person wants to know first; `--full` and `--why` tell the rest."""
+    yield from _heading(e)
+    for word, text, style in _answers(e):
+        lines = wrap(text, WIDTH - WORD, break_long_words=False, break_on_hyphens=False)
+        for place, line in enumerate(lines):
+            yield Text.assemble((f"{word if place == 0 else '':<{WORD}}", "bold"), (line, style))
+    yield _where(e)
+    yield from _notes(e)
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def _heading(e: Estimation) -> Iterator[Text]:
+    """What is trained on what, and how the work is divided; in one line where both have room."""
+    what, how = _what(e), _how(e)
+    if len(what) + len(how) + 2 <= WIDTH:
+        yield Text.assemble((what, "bold"), " " * (WIDTH - len(what) - len(how)), (how, "dim"))
+    else:
+        yield Text(what, style="bold")
+        yield from (Text(line, style="dim") for line in wrap(how, WIDTH))
+
+
+def _what(e: Estimation) -> str:
+    """The network, the accelerators and the precision."""
+    rows, number = e.scenario.sources.rows, e["number_of_accelerators"]
+    if not _is_chosen(e) or not {NETWORK, ACCELERATOR} <= rows.keys():
+        return f"{e.scenario.title}, {e.choices['matrix_precision']}"
+    machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if SYSTEM in rows else ""
+    return f"{rows[NETWORK].name} on {number:g} {rows[ACCELERATOR].name}{machine}, {e.choices['matrix_precision']}"
+
+
+def _how(e: Estimation) -> str:
+    """The mapping, and whether amped chose it."""
+    degrees = [f"{kind} {e[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
+    shown = " x ".join(each for each in degrees if not each.endswith(" 1")) or "one accelerator"
+    zero = f", ZeRO {e['zero_stage']:g}" if e["zero_stage"] else ""
+    mode = e.choices["activation_recomputation"]
+    again = "" if mode == "none" else f", {mode} recomputation"
+    chosen = " (chosen)" if _is_chosen(e) else ""
+    return f"{shown}{zero}{again}, micro-batch {e['microbatch_size']:g} of {e['batch_size']:g}{chosen}"
+
+
+def _is_chosen(e: Estimation) -> bool:
+    """Whether amped chose what nobody gave."""
+    origins = e.scenario.sources.origins.values()
+    return any(isinstance(origin, Given) and origin.where == CHOSEN for origin in origins)
+
+
+# --- what is answered -------------------------------------------------------------------------------------------------
+
+
+def _answers(e: Estimation) -> Iterator[tuple[str, str, str]]:
+    """The word that a line begins with, what it says, and its style; whether it fits comes first."""
+    yield _fit(e)
+    band = f" ± {e.error_band.error_fraction:.0%}".replace("%", " %") if e.error_band else ""
+    used = f"MFU {human.percent(e['model_flops_utilization'])}"
+    causal = e["model_flops_utilization_counting_causal_scores"]
+    if e.choices["attention_flop_convention"] == "full":
+        used += f" (causal {causal * 100:.1f})"
+    rate = f"{human.digits(e['tokens_per_second_per_accelerator'])} tokens/s an accelerator"
+    yield "TIME", f"{human.duration(e['step_time'])} a step{band}     {rate}     {used}", ""
+    cost, energy = (_optional(e, name) for name in ("cost", "energy"))
+    known = [human.duration(e["training_time"]) + band, *([cost + band] if cost else []), *([energy] if energy else [])]
+    tokens = human.count(e["tokens_to_train"]).replace("trillion", "T").replace("billion", "G")
+    yield "TRAINING", f"{tokens} tokens: {', '.join(known)}", ""
+
+
+def _fit(e: Estimation) -> tuple[str, str, str]:
+    """Whether it fits, in how much of how much, and if not the smallest change with which it does."""
+    needed, there = (e[name] / 1e9 for name in ("memory_per_accelerator_bytes", "available_memory_bytes"))
+    largest = max(("activation_bytes", "optimizer_state_bytes", "gradient_bytes", "weight_bytes"), key=e.__getitem__)
+    margin, is_close = memory_margin(e)
+    told = f"{needed:.1f}{margin} of {there:.1f} GB ({human.label(largest)} {e[largest] / 1e9:.1f})"
+    if e["fits_in_memory"]:
+        return "FITS", f"{told}{CLOSE if is_close else ''}", ""
+    change = smallest_change(e)
+    return (
+        "NO FIT",
+        f"DOES NOT FIT{CLOSE if is_close else ''}: {told}; smallest change that makes it fit: {change}",
+        "bold red",
+    )
+
+
+def _optional(e: Estimation, name: str) -> str:
+    """A result that not every machine has."""
+    return "" if e.plan.lacking.get(name) else human.value(e[name], e.scenario.catalogue[name].mark.unit)
+
+
+def _where(e: Estimation) -> Text:
+    """The parts of a step, each with its share and a bar; parts below half a percent are left out."""
+    shares = {said: e[name] / e["step_time"] for name, said in PARTS.items()}
+    shares = {"compute": 1 - sum(shares.values()), **shares}
+    kinds = {said: kind_of(name) for name, said in PARTS.items()} | {"compute": "compute"}
+    line, room = Text(f"{'WHERE':<{WORD}}", style="bold"), WIDTH - WORD
+    for said, share in shares.items():
+        if share < LEAST_SHARE:
+            continue
+        told, bar = f"{said} {share:.0%} ".replace("%", " %"), "#" * round(share * BAR)
+        if len(told) + len(bar) + 2 > room:
+            line.append("\n" + " " * WORD)
+            room = WIDTH - WORD
+        line.append(told, style="").append(f"{bar}  ", style=COLORS[kinds[said]])
+        room -= len(told) + len(bar) + 2
+    line.rstrip()
+    return line
+
+
+# --- what it stands on ------------------------------------------------------------------------------------------------
+
+
+def _notes(e: Estimation) -> Iterator[Text]:
+    """What the numbers stand on, and what the user should be told, a line each."""
+    assumed = [f"{len(e.defaults)} defaults"]
+    if e.uses_kernels:
+        row = e.scenario.sources.rows[KERNELS]
+        doubtful = sum(column in e.scenario.catalogue for column in row.unverified)
+        assumed.insert(0, f"{doubtful} coefficients of {row.name}")
+    if MAPPING in e.scenario.sources.rows:
+        assumed.append(f"software {e.scenario.sources.rows[MAPPING].name}")
+    yield Text.assemble((f"{'ASSUMED':<{WORD}}", "bold"), f"{', '.join(assumed)}: --why lists them")
+    used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
+    layout = e.choices.get("pipeline_layout") if e["pipeline_parallel_degree"] > 1 else None
+    idle = [f"layers by stage {layout}"] if layout else []
+    idle += [f"{used:g} of {places:g} places of the fast domain are used"] if used < places else []
+    beyond = e.error_band.beyond if e.error_band else ()
+    unknown = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
+    told = [*idle, *unknown, *e.notices]
+    for notice in told[:MOST_NOTES]:
+        warning = notice.startswith("warning")
+        word = "" if warning else "note: "
+        yield Text(shorten(f"{word}{notice}", WIDTH, placeholder=" …"), style="bold" if warning else "dim")
+    if len(told) > MOST_NOTES:
+        yield Text(f"{len(told) - MOST_NOTES} further notes: --full", style="dim")
