@@ -16,6 +16,8 @@ from amped.cli import options
 # Each verb and its place: a function, or an app with verbs of its own. Only the verb that is called is loaded.
 VERBS = {
     "estimate": "amped.cli.estimate:estimate",
+    "why": "amped.cli.why:why",
+    "whatif": "amped.cli.whatif:whatif",
     "explain": "amped.cli.explain:explain",
     "explore": "amped.cli.explore:explore",
     "merge": "amped.cli.merge:merge",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer import Argument, Option
@@ -85,6 +85,54 @@ def printed_name(name: str) -> str:
     return str(aliases().before(name)) if _old_names.get() else name
 
 
+class Short(NamedTuple):
+    """A parameter that many people type, by a short name of its own."""
+
+    name: str
+    kind: type
+    help: str
+
+
+SHORT = {
+    "gpus": Short("number_of_accelerators", int, "Number of accelerators."),
+    "nodes": Short("number_of_nodes", int, "Number of servers."),
+    "dp": Short("data_parallel_degree", int, "Data-parallel degree."),
+    "tp": Short("tensor_parallel_degree", int, "Tensor-parallel degree."),
+    "pp": Short("pipeline_parallel_degree", int, "Pipeline-parallel degree."),
+    "cp": Short("context_parallel_degree", int, "Context-parallel degree."),
+    "ep": Short("expert_parallel_degree", int, "Expert-parallel degree."),
+    "etp": Short("expert_tensor_parallel_degree", int, "Accelerators that share an expert."),
+    "vp": Short("virtual_pipeline_stages", int, "Chunks of layers in each stage."),
+    "mbs": Short("microbatch_size", int, "Sequences of a micro-batch."),
+    "gbs": Short("batch_size", int, "Sequences of a global batch."),
+    "seq": Short("context", int, "Tokens of a sequence."),
+    "zero": Short("zero_stage", int, "What replicas share: ZeRO 0 to 3."),
+    "recompute": Short("activation_recomputation", str, "none, selective, full or block."),
+    "precision": Short("matrix_precision", str, "Format of matrix products: bf16, fp8 …"),
+}
+
+
+def with_short_options(reader: Callable[..., Scenario]) -> Callable[..., Scenario]:
+    """Gives a reader that takes any keyword the options of `SHORT`, before those about files."""
+    signature = inspect.signature(reader, locals={"Options": Any}, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    short = [
+        inspect.Parameter(
+            option,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                each.kind | None, Option(f"--{option}", metavar="N" if each.kind is int else "WORD", help=each.help)
+            ],
+        )
+        for option, each in SHORT.items()
+    ]
+    placed = [*(p.replace(kind=p.KEYWORD_ONLY) for p in own), *short]
+    reader.__signature__ = signature.replace(parameters=placed)  # type: ignore[attr-defined]
+    return reader
+
+
+@with_short_options
 def read(
     named_config: ConfigArgument = None,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -93,19 +141,12 @@ def read(
     accelerator: Annotated[str | None, Option(metavar="ROW", help="Accelerator (`amped list accelerators`).")] = None,
     system: Annotated[str | None, Option(metavar="ROW", help="Nodes and networks (`amped list systems`).")] = None,
     software: Annotated[str | None, Option(metavar="ROW", help="Training framework (`amped list software`).")] = None,
-    gpus: Annotated[
-        int | None, Option("--gpus", metavar="N", help="Number of accelerators; else the config's.")
-    ] = None,
-    dp: Annotated[int | None, Option("--dp", metavar="N", help="Data-parallel degree.")] = None,
-    tp: Annotated[int | None, Option("--tp", metavar="N", help="Tensor-parallel degree.")] = None,
-    pp: Annotated[int | None, Option("--pp", metavar="N", help="Pipeline-parallel degree.")] = None,
-    cp: Annotated[int | None, Option("--cp", metavar="N", help="Context-parallel degree.")] = None,
-    ep: Annotated[int | None, Option("--ep", metavar="N", help="Expert-parallel degree.")] = None,
     lookup_tables: TablesOption = None,
     formulas: Annotated[
         Path | None, Option("--formulas", metavar="FILE", help="Your own formulas, a Python file. Its code is run.")
     ] = None,
     old_names: OldNamesOption = False,
+    **short: float | str | None,
 ) -> Scenario:
     """The scenario that the options describe."""
     from amped.configuring.scenario import read_scenario
@@ -115,11 +156,8 @@ def read(
         told = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(told, "keep one; `amped compare` takes two")
     given = overrides(settings or [])
-    own = {
-        "data_parallel_degree": dp, "tensor_parallel_degree": tp, "pipeline_parallel_degree": pp,
-        "context_parallel_degree": cp, "expert_parallel_degree": ep, "number_of_accelerators": gpus,
-        "model": model, "accelerator": accelerator, "system": system, "software": software,
-    }  # fmt: skip
+    own = {SHORT[option].name: value for option, value in short.items()}
+    own |= {"model": model, "accelerator": accelerator, "system": system, "software": software}
     named = {name: value for name, value in own.items() if value is not None}
     twice = named.keys() & given.keys()
     if twice:

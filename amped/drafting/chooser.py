@@ -33,7 +33,7 @@ SOFTWARE = {"NVIDIA": "Megatron-Bridge", "AMD": "Megatron-Core", "Google": "MaxT
 # What every search of the space holds: nobody trains without them where they can be had.
 TODAY: dict[str, object] = {"flash_attention": True, "sequence_parallel": True, "dropout": 0}
 MAPPED = (
-    "data_parallel_degree", "tensor_parallel_degree", "pipeline_parallel_degree", "expert_parallel_degree",
+    "tensor_parallel_degree", "pipeline_parallel_degree", "expert_parallel_degree",
     "expert_tensor_parallel_degree", "microbatch_size", "virtual_pipeline_stages", "activation_recomputation",
     "zero_stage", "pipeline_layout",
 )  # fmt: skip

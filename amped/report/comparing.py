@@ -11,8 +11,19 @@ from rich.text import Text
 from amped.estimation.comparison import Difference, inputs_that_differ, results, step_parts
 from amped.estimation.estimation import Estimation
 from amped.report import human
+from amped.report.screen import heading
 from amped.report.tables import table
 
+# The results that a change is judged by, and the most lines that are shown of them and of the parts of a step.
+ASKED = (
+    "step_time",
+    "training_time",
+    "cost",
+    "model_flops_utilization",
+    "memory_per_accelerator_bytes",
+    "fits_in_memory",
+)
+MOST_ROWS = 12
 ORDER = ("experiment", "model", "mapping", "system", "accelerator", "formulas")
 
 
@@ -36,6 +47,19 @@ def comparison(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
     told = {d.name for d in steps}
     others = [d for d in results(one, other) if d.name not in told and (d.one or d.other)]
     yield _table(("result", "A", "B", "B / A"), ((d.name, *_both(d), _ratio(d)) for d in others))
+
+
+@group()
+def changed(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
+    """What a change does, in a dozen lines: the results that everybody asks for, and the parts of a step that move."""
+    yield from heading(one)
+    inputs = [d for d in inputs_that_differ(one, other) if d.name in other.scenario.question.overrides]
+    told = ", ".join(f"{d.name} {' -> '.join(_both(d))}" for d in inputs)
+    yield Text(f"{told or 'the change is what it was'}\n", style="bold")
+    asked = {d.name: d for d in results(one, other)}
+    rows = [asked[name] for name in ASKED if name in asked]
+    rows += [d for d in step_parts(one, other) if d.change][: MOST_ROWS - len(rows)]
+    yield _table(("result", "now", "then", "then / now"), ((d.name, *_both(d), _ratio(d)) for d in rows))
 
 
 def _pace(one: float, other: float) -> str:

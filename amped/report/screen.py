@@ -27,25 +27,26 @@ PARTS = {
     **{f"exposed_{kind}_communication_time": kind for kind in (*PARALLELISMS, "offload")},
     "pipeline_bubble_time": "bubble",
 }  # fmt: skip
-LEAST_SHARE = 0.005
+LEAST_SHARE, WORTH_A_LINE = 0.005, 0.05
 
 
 @group()
 def screen(e: Estimation) -> Iterator[RenderableType]:
     """What a person wants to know first; `--full` and `--why` tell the rest."""
-    yield from _heading(e)
+    yield from heading(e)
     for word, text, style in _answers(e):
         lines = wrap(text, WIDTH - WORD, break_long_words=False, break_on_hyphens=False)
         for place, line in enumerate(lines):
             yield Text.assemble((f"{word if place == 0 else '':<{WORD}}", "bold"), (line, style))
     yield _where(e)
+    yield from _slow_by(e)
     yield from _notes(e)
 
 
 # --- what is asked ----------------------------------------------------------------------------------------------------
 
 
-def _heading(e: Estimation) -> Iterator[Text]:
+def heading(e: Estimation) -> Iterator[Text]:
     """What is trained on what, and how the work is divided; in one line where both have room."""
     what, how = _what(e), _how(e)
     if len(what) + len(how) + 2 <= WIDTH:
@@ -138,6 +139,14 @@ def _where(e: Estimation) -> Text:
         room -= len(told) + len(bar) + 2
     line.rstrip()
     return line
+
+
+def _slow_by(e: Estimation) -> Iterator[Text]:
+    """The longest wait of a step, if it is worth a line."""
+    longest = max(PARTS, key=e.__getitem__)
+    if e[longest] > WORTH_A_LINE * e["step_time"]:
+        told = f"{human.duration(e[longest])} of {human.label(longest)} in a step; `amped why` says what helps"
+        yield Text.assemble((f"{'SLOW BY':<{WORD}}", "bold"), told)
 
 
 # --- what it stands on ------------------------------------------------------------------------------------------------

@@ -7,6 +7,9 @@ from collections.abc import Collection, Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
+# A name, or another value, of at most so many characters stays on one line.
+LONGEST_NAME, LONGEST_UNWRAPPED = 30, 16
+
 
 def table(
     heads: Iterable[str],
@@ -36,9 +39,12 @@ def table(
 
 
 def listed(lines: list[dict[str, str]]) -> Table:
-    """A table of lines that have the same keys; the values of the first key are not wrapped."""
+    """A table of lines that have the same keys. Long values are wrapped, and so are very long names; short values are not."""
     heads = [key.replace("_", " ") for key in lines[0]]
-    return table(heads, [[*line.values()] for line in lines], heads, heads[1:])
+    longest = [max(len(value) for value in column) for column in zip(*(line.values() for line in lines), strict=True)]
+    most = [LONGEST_NAME, *(LONGEST_UNWRAPPED for _ in heads[1:])]
+    long = [head for head, length, limit in zip(heads, longest, most, strict=True) if length > limit]
+    return table(heads, [[*line.values()] for line in lines], heads, long)
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], number: str = "---") -> str:

@@ -1,0 +1,51 @@
+"""`amped whatif`: a configuration beside itself, changed."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from typer import Option
+
+from amped.base.errors import ConfigError
+from amped.cli import options
+
+Both = tuple[options.Scenario, options.Scenario]
+
+
+@functools.wraps(options.read)
+def read_twice(**given: Any) -> Both:
+    """What the options describe, and the same with the values of --set."""
+    from amped.configuring.scenario import asked_again
+
+    change = options.overrides(given["settings"] or [])
+    if not change:
+        raise ConfigError("there is no change", "say one with --set NAME=VALUE")
+    base = options.read_or_choose(**given | {"settings": None})
+    return base, asked_again(base.question, change)
+
+
+@options.bundled(both=read_twice)
+def whatif(
+    both: Both,
+    every: Annotated[bool, Option("--all", help="Show all results, not only those that change most.")] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Show what a change does: one configuration beside itself, with the values of --set.
+
+    Everything but the change stays as it is, also what amped chose.
+
+    Example: amped whatif --model "Llama 3 70B" --system "DGX H100" --gpus 64 --set matrix_precision=fp8
+    """
+    from amped.estimation.comparison import inputs_that_differ, results
+    from amped.estimation.estimation import Estimation, estimated
+
+    one, other = (estimated(scenario, Estimation) for scenario in both)
+    if as_json:
+        found = {"inputs": inputs_that_differ(one, other), "results": results(one, other)}
+        options.show_json({name: [asdict(each) for each in differences] for name, differences in found.items()})
+        return
+    from amped.report.comparing import changed, comparison
+
+    options.show(comparison(one, other) if every else changed(one, other))

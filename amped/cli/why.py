@@ -1,0 +1,37 @@
+"""`amped why`: what slows a configuration down, and what would make it faster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typer import Option
+
+from amped.cli import options
+
+
+@options.with_chosen_scenario
+def why(
+    asked: options.Scenario,
+    top: Annotated[int, Option("--top", min=1, metavar="K", help="How many changes to show.")] = 3,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Say what a step waits for, and which single changes make it faster.
+
+    Each change is estimated by itself; those that do not fit in memory are left out. `amped explore` changes several
+    parameters at once.
+
+    Example: amped why --model "Llama 3 70B" --system "DGX A100" --gpus 64
+    """
+    from dataclasses import asdict
+
+    from amped.drafting.improvements import improvements
+    from amped.estimation.estimation import Estimation, estimated
+
+    estimate = estimated(asked, Estimation)
+    found = improvements(asked, estimate)
+    if as_json:
+        options.show_json({"step_time": estimate["step_time"], "changes": [asdict(each) for each in found]})
+    else:
+        from amped.report.why import reasons
+
+        options.show(reasons(estimate, found[:top], len(found)))

@@ -1,0 +1,73 @@
+"""What would make a step faster: one change at a time, each estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amped.base.errors import AmpedError
+from amped.configuring.scenario import Scenario, asked_again
+from amped.estimation.estimation import Estimation, estimated
+from amped.theory.quantity import ACCELERATOR
+
+# Switches that may be off, and the degrees that may be halved or doubled.
+SWITCHES = (
+    "flash_attention", "sequence_parallel", "overlap_data_communication", "overlap_tensor_communication",
+    "overlap_pipeline_communication", "overlap_expert_communication",
+)  # fmt: skip
+DEGREES = ("tensor_parallel_degree", "pipeline_parallel_degree", "expert_parallel_degree", "microbatch_size",
+           "virtual_pipeline_stages")  # fmt: skip
+LESS_AGAIN = {"full": ("selective", "none"), "selective": ("none",), "block": ("none", "selective")}
+# A change that gains less is not worth a word.
+LEAST_GAIN = 0.01
+Value = float | str | bool
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """One change, and the estimate with it.
+
+    Attributes:
+        name, value: the parameter that is changed, and what it becomes.
+        step_time: of a step with the change; `gain` the share of today's step that it saves.
+        bytes: memory that the fullest accelerator then needs.
+    """
+
+    name: str
+    value: Value
+    step_time: float
+    gain: float
+    bytes: float
+
+
+def improvements(scenario: Scenario, estimate: Estimation) -> list[Improvement]:
+    """The changes of one parameter with which a step is faster and fits in memory, the fastest first."""
+    found = (_tried(scenario, estimate, name, value) for name, value in _changes(estimate))
+    return sorted((each for each in found if each is not None), key=lambda each: each.step_time)
+
+
+def _tried(scenario: Scenario, estimate: Estimation, name: str, value: Value) -> Improvement | None:
+    """The estimate with one change; none where it cannot run, does not fit or gains nothing."""
+    try:
+        changed = estimated(asked_again(scenario.question, {name: value}), Estimation)
+    except AmpedError:
+        return None
+    gain = 1 - changed["step_time"] / estimate["step_time"]
+    if gain < LEAST_GAIN or not changed["fits_in_memory"]:
+        return None
+    return Improvement(name, value, changed["step_time"], gain, changed["memory_per_accelerator_bytes"])
+
+
+def _changes(e: Estimation) -> Iterator[tuple[str, Value]]:
+    """The changes of one parameter that are tried."""
+    part = e.scenario.sources.rows.get(ACCELERATOR)
+    if part is not None and "fp8_peak_flop_rate" in part.columns and e.choices["matrix_precision"] in ("fp16", "bf16"):
+        yield "matrix_precision", "fp8"
+    yield from (
+        ("activation_recomputation", mode) for mode in LESS_AGAIN.get(e.choices["activation_recomputation"], ())
+    )
+    yield from ((name, True) for name in SWITCHES if name in e and not e[name])
+    yield from (("zero_stage", stage) for stage in (1, 2, 3) if stage != e["zero_stage"])
+    for name in DEGREES:
+        if name in e:
+            yield from ((name, degree) for degree in (int(e[name]) // 2, int(e[name]) * 2) if degree >= 1)

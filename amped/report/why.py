@@ -1,0 +1,56 @@
+"""Why a configuration is slow, in sentences, and the changes that make it faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType, group
+from rich.table import Table
+from rich.text import Text
+
+from amped.drafting.improvements import Improvement, Value
+from amped.estimation.estimation import Estimation
+from amped.report import human
+from amped.report.screen import LEAST_SHARE, PARTS, heading
+
+# What a part of the step is, in a sentence.
+SAID = {
+    "recomputed": "computing activations again", "optimizer": "the optimizer", "bubble": "waiting in the pipeline's bubble",
+    "offload": "copies to the host and back",
+}  # fmt: skip
+
+
+@group()
+def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Iterator[RenderableType]:
+    """What a step waits for, and the changes that gain most."""
+    yield from heading(e)
+    yield Text("")
+    yield Text(_bottleneck(e))
+    if not changes:
+        yield Text("No change of one parameter that was tried makes a step faster and fits in memory.")
+        return
+    more = f", of {number} that do" if number > len(changes) else ""
+    yield Text(f"The single changes that gain most{more}:\n")
+    table = Table.grid(padding=(0, 2))
+    for each in changes:
+        table.add_row(f"  --set {each.name}={_written(each.value)}", f"{human.duration(each.step_time)} a step",
+                      f"{human.percent(each.gain)} less", f"{each.bytes / 1e9:.1f} GB")  # fmt: skip
+    yield table
+
+
+def _bottleneck(e: Estimation) -> str:
+    """Where the time of a step goes, the longest wait first."""
+    waits = sorted(((e[name], said) for name, said in PARTS.items()), reverse=True)
+    share = 1 - sum(time for time, _ in waits) / e["step_time"]
+    told = [
+        f"{SAID.get(said, f'{said}-parallel communication')} {human.duration(time)} ({human.percent(time / e['step_time'])})"
+        for time, said in waits
+        if time > LEAST_SHARE * e["step_time"]
+    ]
+    rest = f" The rest: {', '.join(told)}." if told else ""
+    return f"A step takes {human.duration(e['step_time'])}. Computation takes {human.percent(share)} of it.{rest}"
+
+
+def _written(value: Value) -> str:
+    """A value as --set takes it."""
+    return str(value).lower() if isinstance(value, bool) else f"{value}"

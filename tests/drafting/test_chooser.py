@@ -1,0 +1,113 @@
+"""What nobody gave is chosen; what is given is kept; the answer is one screen."""
+
+import json
+
+import pytest
+
+from amped.base.errors import AmpedError
+from amped.drafting.chooser import CHOSEN, completed
+from amped.drafting.improvements import improvements
+from amped.estimation.estimation import Estimation, estimated
+from tests.helpers.cli import amped, printed, refused
+
+# A first question, and the MFU that a published run of the kind reached, with its source; None where none was found.
+FIRST = {
+    "Llama 3 70B on 64 H100": ({"model": "Llama 3 70B", "system": "DGX H100", "number_of_accelerators": 64}, 0.43),  # 2407.21783, table 4
+    "Mixtral on 16": ({"model": "Mixtral 8x7B", "system": "DGX H100", "number_of_accelerators": 16}, 0.47),  # 2504.14960, MCore
+    "half a server": ({"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 4}, None),
+    "a network of 2018 on a V100": ({"model": "BERT large", "system": "DGX-1 V100", "number_of_accelerators": 8}, None),
+    "images": ({"model": "ViT-22B", "system": "TPU v4 pod", "number_of_accelerators": 64}, 0.549),  # 2302.05442, section 3.2
+    "an accelerator alone": ({"model": "Llama 3 8B", "accelerator": "H200 SXM"}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "published"), FIRST.values(), ids=FIRST)
+def test_a_first_question_is_answered_as_an_expert_would(asked, published):
+    e = estimated(completed(asked), Estimation)
+    assert e["fits_in_memory"] == 1
+    lowest, highest = (published / 2, published * 1.5) if published else (0.15, 0.7)
+    assert lowest <= e["model_flops_utilization"] <= highest
+    assert e.scenario.sources.rows.keys() >= {"neural_network_training_parameters", "system_architecture_parameters"}
+
+
+def test_what_is_given_is_kept_and_what_is_chosen_is_told():
+    asked = {"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 16, "tensor_parallel_degree": 4,
+             "zero_stage": 3, "batch_size": 64, "tokens_to_train": 1e12, "software": "Megatron-Core"}  # fmt: skip
+    scenario = completed(asked)
+    e = estimated(scenario, Estimation)
+    numbers = {name: value for name, value in asked.items() if not isinstance(value, str)}
+    assert {name: e[name] for name in numbers} == numbers
+    told = {name for name, origin in scenario.sources.origins.items() if getattr(origin, "where", "") == CHOSEN}
+    assert told & asked.keys() == set()
+    assert {"microbatch_size", "pipeline_parallel_degree", "flash_attention"} <= told
+
+
+def test_what_cannot_be_is_refused_and_not_chosen_around():
+    with pytest.raises(AmpedError, match="tensor_parallel_degree"):
+        estimated(
+            completed({"model": "Llama 3 8B", "number_of_accelerators": 8, "tensor_parallel_degree": 5}), Estimation
+        )
+
+
+def test_an_accelerator_without_bf16_trains_in_fp16():
+    scenario = completed({"model": "BERT large", "system": "DGX-1 V100", "number_of_accelerators": 8})
+    assert scenario.sources.choices["matrix_precision"] == "fp16"
+
+
+SCREENS = [
+    ("--model", "Llama 3 70B", "--system", "DGX H100", "--gpus", "64"), ("--model", "Llama 3 8B", "--gpus", "1"),
+    ("--model", "Mixtral 8x7B", "--system", "DGX H100", "--gpus", "16", "--precision", "fp8"), (),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", SCREENS, ids=" ".join)
+def test_the_answer_is_one_plain_screen(asked):
+    lines = printed("estimate", *asked).splitlines()
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 100
+    assert "\x1b" not in "".join(lines)
+    words = [line.split(" ")[0] for line in lines]
+    assert [word for word in ("TIME", "TRAINING", "WHERE", "ASSUMED") if word not in words] == []
+
+
+def test_the_smallest_change_is_told_first_where_it_does_not_fit_and_must_makes_it_an_exit_code(tmp_path):
+    done = amped(
+        "estimate", "--model", "Llama 3 70B", "--system", "DGX H100", "--gpus", "8", "--must", "fit", folder=tmp_path
+    )
+    assert done.returncode == 3
+    assert "DOES NOT FIT" in done.stdout
+    assert done.stdout.index("DOES NOT FIT") < done.stdout.index("TIME")
+    assert amped("estimate", "--must", "win", folder=tmp_path).returncode == 2
+
+
+def test_short_options_say_what_set_says():
+    short = printed("estimate", "minimal", "--tp", "2", "--mbs", "2", "--zero", "3", "--recompute", "full", "--json")
+    long = printed("estimate", "minimal", "--json", *(f"--set={each}" for each in (
+        "tensor_parallel_degree=2", "microbatch_size=2", "zero_stage=3", "activation_recomputation=full")))  # fmt: skip
+    assert short == long
+
+
+def test_every_improvement_is_faster_and_fits_as_an_estimate_of_it_says():
+    from amped.configuring.scenario import asked_again, read_scenario
+
+    scenario = read_scenario("default")
+    e = estimated(scenario, Estimation)
+    found = improvements(scenario, e)
+    assert [each.name for each in found][:1] == ["activation_recomputation"]
+    for each in found:
+        again = estimated(asked_again(scenario.question, {each.name: each.value}), Estimation)
+        assert again["fits_in_memory"] == 1
+        assert again["step_time"] == each.step_time == pytest.approx(e["step_time"] * (1 - each.gain), rel=1e-12)
+        assert again["step_time"] < e["step_time"]
+    assert "activation_recomputation=selective" in printed("why")
+
+
+def test_what_if_shows_one_change_in_a_dozen_lines_and_keeps_what_was_chosen():
+    asked = ("--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", "8")
+    lines = printed("whatif", *asked, "--set", "activation_recomputation=full").splitlines()
+    assert len(lines) <= 18
+    told = json.loads(printed("whatif", *asked, "--set", "activation_recomputation=full", "--json"))
+    by_name = {each["name"]: each for each in told["inputs"]}
+    assert by_name["activation_recomputation"]["other"] == "full"
+    assert "tensor_parallel_degree" not in by_name
+    assert refused("whatif", *asked)[0] == 2
