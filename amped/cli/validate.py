@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 from typer import Option
@@ -23,9 +23,10 @@ TableOption = Annotated[
     Path | None,
     Option("--table", metavar="CSV", help="Measurements; by default, those that come with amped."),
 ]
-ByOption = Annotated[Groups, Option("--by", help="What to group the errors by.")]
+ByOption = Annotated[Groups | None, Option("--by", help="Print the errors of each source (software, …) instead.")]
+RowsOption = Annotated[bool, Option("--rows", help="List every row, and what was missed.")]
 AssumedOption = Annotated[
-    bool, Option("--assumed", help="List what each row leaves to defaults, and what of it is not modeled.")
+    bool, Option("--assumed", help="List every row, what it leaves to defaults, and what of it is not modeled.")
 ]
 ResidualsOption = Annotated[
     bool, Option("--residuals", help="Print the errors that estimates take their bands from, as CSV.")
@@ -42,9 +43,18 @@ FileOption = Annotated[
 ]
 
 
+class View(NamedTuple):
+    """What a table for people shows: errors by group, every row, what each row assumes; by default, one screen."""
+
+    by: Groups | None
+    list_rows: bool
+    assumed: bool
+
+
 def validate(
     table: TableOption = None,
-    by: ByOption = "source",
+    by: ByOption = None,
+    list_rows: RowsOption = False,
     assumed: AssumedOption = False,
     as_json: Annotated[bool, Option("--json", help="Print rows and summary as JSON, SI units.")] = False,
     as_csv: Annotated[bool, Option("--csv", help="Print the rows as comma-separated values.")] = False,
@@ -57,12 +67,11 @@ def validate(
     output_dir: options.OutputOption = None,
     lookup_tables: options.TablesOption = None,
 ) -> None:
-    """Compare predictions with measurements: estimate every row of a table, and print how far off each is.
+    """Compare predictions with measurements: estimate every row of a table, and print how far off amped is.
 
     It compares the step's time (else tokens per second, else model FLOP/s), and peak memory if it was measured; a run
-    that ran out of memory must be predicted not to fit. A row that cannot be modeled is listed with the reason. A
-    column of your own table is a parameter, a row of a lookup table, or what was measured: --template prints a table to
-        begin with.
+    that ran out of memory must be predicted not to fit. A row that cannot be modeled is counted with the reason. A
+    column of your own table is a parameter, a row of a lookup table, or what was measured (see --template).
 
     --kernels compares single kernels, library by library, on shapes that nothing was fitted to.
 
@@ -79,7 +88,7 @@ def validate(
     form = _form(output, json=as_json, csv=as_csv, markdown=as_markdown, residuals=as_residuals)
     options.refuse_existing(output, "--output")
     rows = residuals(table, lookup_tables)
-    _print(rows, form, by, assumed, output)
+    _print(rows, form, View(by, list_rows, assumed), output)
     if plot:
         _draw(rows, output_dir)
 
@@ -111,16 +120,16 @@ def _print_kernels(folder: Path, as_json: bool, lookup_tables: Path | None) -> N
         options.show(library_by_library(found))
 
 
-def _print(rows: Sequence[Residual], form: str, by: Groups, assumed: bool, output: Path | None) -> None:
+def _print(rows: Sequence[Residual], form: str, view: View, output: Path | None) -> None:
     """Prints the result, or writes it to a file."""
     if output is not None:
         from amped.base.files import write_atomically
 
-        options.tell(f"written to {write_atomically(output, _text(rows, form, by, assumed))}")
+        options.tell(f"written to {write_atomically(output, _text(rows, form, view))}")
     elif form == "table":
-        options.show(_table(rows, by, assumed))
+        options.show(_table(rows, view))
     else:
-        typer.echo(_text(rows, form, by, assumed), nl=False)
+        typer.echo(_text(rows, form, view), nl=False)
 
 
 def _form(output: Path | None, **asked: bool) -> str:
@@ -129,21 +138,25 @@ def _form(output: Path | None, **asked: bool) -> str:
     return options.only(**asked) or by_suffix.get(output.suffix.lower() if output else "", "table")
 
 
-def _table(rows: Sequence[Residual], by: Groups, assumed: bool) -> RenderableType:
-    """The result as tables for people."""
-    from amped.report.validating import validation
+def _table(rows: Sequence[Residual], view: View) -> RenderableType:
+    """The result for people: one screen, or every row, or the errors by group."""
+    from amped.report.accuracy_screen import screen
+    from amped.report.validating import by_group, validation
     from amped.validation.accuracy import By
 
-    return validation(rows, By(by), assumed)
+    by = By(view.by or "source")
+    if view.list_rows or view.assumed:
+        return validation(rows, by, view.assumed)
+    return by_group(rows, by) if view.by else screen(rows)
 
 
-def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str:
+def _text(rows: Sequence[Residual], form: str, view: View) -> str:
     """The result as text."""
     from amped.report.accuracy import as_csv, as_markdown
     from amped.validation.accuracy import By, summary
 
     if form == "json":
-        told = {"rows": [r.to_dict() for r in rows], "summary": summary(rows, By(by))}
+        told = {"rows": [r.to_dict() for r in rows], "summary": summary(rows, By(view.by or "source"))}
         return json.dumps(told, indent=1, allow_nan=False) + "\n"
     if form == "residuals":
         from amped.estimation.uncertainty import as_file
@@ -151,5 +164,5 @@ def _text(rows: Sequence[Residual], form: str, by: Groups, assumed: bool) -> str
 
         return as_file(validated_runs(rows))
     if form == "table":
-        return options.plain(_table(rows, by, assumed))
+        return options.plain(_table(rows, view))
     return as_csv(rows) if form == "csv" else as_markdown(rows) + "\n"

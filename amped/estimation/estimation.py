@@ -26,7 +26,7 @@ from amped.engine.resolve import Plan, chosen_values, plan
 from amped.estimation.laying_out import laid_out
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
-from amped.estimation.uncertainty import ErrorBand, Ground, error_band
+from amped.estimation.uncertainty import MEMORY, TIME, ErrorBand, Ground, Law, error_band
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
 from amped.theory.conditions import OFFLOADS
@@ -180,10 +180,18 @@ class Estimation:
     @cached_property
     def error_band(self) -> ErrorBand | None:
         """How far the step's time may be off; None for the closed form, which is not validated."""
+        return self._band(TIME)
+
+    @cached_property
+    def memory_band(self) -> ErrorBand | None:
+        """How far the memory of an accelerator may be off; None for the closed form."""
+        return self._band(MEMORY)
+
+    def _band(self, law: Law) -> ErrorBand | None:
         if not self.uses_kernels:
             return None
-        found, kernels = error_band(self.ground), self.scenario.sources.rows[KERNELS]
-        own = () if kernels.is_shipped else (f"row '{kernels.name}' of {KERNELS} is your own",)
+        found, kernels = error_band(self.ground, law=law), self.scenario.sources.rows[KERNELS]
+        own = () if kernels.is_shipped or law is not TIME else (f"row '{kernels.name}' of {KERNELS} is your own",)
         return replace(found, beyond=(*found.beyond, *own))
 
     def to_dict(self) -> dict[str, float | bool | str]:
@@ -201,16 +209,23 @@ class Estimation:
         )
 
     def _uncertainty(self) -> dict[str, float | bool | str]:
-        """The error band of the step's time, its runs, and where the configuration is outside of them."""
-        band = self.error_band
-        if band is None:
+        """The error bands of the step's time and of memory, their runs, and where the configuration is outside of them.
+
+        The training's time and its cost are multiples of the step's time, so that its error is theirs.
+        """
+        band, memory = self.error_band, self.memory_band
+        multiples = ("training_time", *(() if self.plan.lacking.get("cost") else ("cost",)))
+        shares = [f"{name}_error_fraction" for name in ("step_time", *multiples)]
+        if band is None or memory is None:
             told = "unknown: the closed form is not validated"
-            return dict.fromkeys(("step_time_error_fraction", "shortest_step_time", "longest_step_time"), told)
+            return dict.fromkeys((*shares, "shortest_step_time", "longest_step_time", "memory_error_fraction"), told)
         widened = 1 + band.error_fraction
         return {
-            "step_time_error_fraction": band.error_fraction, "shortest_step_time": self["step_time"] / widened,
-            "longest_step_time": self["step_time"] * widened, "number_of_validated_runs": float(band.runs),
-            "validated_class": band.alike, "beyond_validated_runs": "; ".join(band.beyond),
+            **dict.fromkeys(shares, band.error_fraction),
+            "shortest_step_time": self["step_time"] / widened, "longest_step_time": self["step_time"] * widened,
+            "number_of_validated_runs": float(band.runs), "validated_class": band.alike,
+            "beyond_validated_runs": "; ".join(band.beyond), "memory_error_fraction": memory.error_fraction,
+            "number_of_memory_readings": float(memory.runs), "validated_memory_class": memory.alike,
         }  # fmt: skip
 
     def _told(self) -> dict[str, float | bool | str]:

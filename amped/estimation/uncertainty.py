@@ -1,6 +1,7 @@
 """How far an estimate may be off: the errors of validated runs like it, and in which respects it is unlike all of them.
 
 The errors come from `validation_residuals.csv`, which `amped validate --residuals` writes; nothing is estimated again.
+They are those of the step's time and of memory; a record for each, a `Law`, says what its band comes from.
 The band is that of split conformal prediction: of n errors in ascending order, the ceil(0.8 (n + 1))-th. It holds 80 %
 of future runs if these are like the validated ones. If a class has too few runs, the next wider class is used. The band
 is wider for an accelerator without runs, and for each property that no run has.
@@ -71,21 +72,53 @@ class Ground:
 
 
 @dataclass(frozen=True)
+class Law:
+    """What the error band of one quantity comes from.
+
+    Attributes:
+        quantity: the quantity whose errors are compared.
+        classes: classes of runs, from the nearest to the widest, each by the properties that its runs share.
+        kin: the property that the error depends on most.
+        kin_of_kin: the property of the next kin, where no run has the first one; empty if all runs are the next kin.
+        unknown: what is said where no run has the kin.
+        fewest: the fewest runs that a class needs; the quantile needs four in any case.
+        least_of_unknown: whether the band of an unknown kin is no narrower than that of any known one.
+    """
+
+    quantity: str
+    classes: tuple[tuple[str, ...], ...]
+    kin: str
+    kin_of_kin: str
+    unknown: str
+    fewest: int = 0
+    least_of_unknown: bool = False
+
+
+TIME = Law("step_time", NEAREST, "accelerator", "generation", "no run on {} was validated", least_of_unknown=True)
+# What is held in memory depends on what the software keeps, and hardly on the accelerator.
+MEMORY = Law(
+    "memory_per_accelerator_bytes", (("software",), ()), "software", "", "no memory was read with {}", fewest=5
+)
+LAWS = (TIME, MEMORY)
+
+
+@dataclass(frozen=True)
 class Validated:
-    """One validated run: its error of the step's time (predicted / measured - 1) and how well its inputs are known."""
+    """One validated run: its error of one quantity (predicted / measured - 1) and how well its inputs are known."""
 
     id: str
     confidence: str
     error_fraction: float
     ground: Ground
+    quantity: str = TIME.quantity
 
 
 @dataclass(frozen=True)
 class ErrorBand:
-    """How far a step's time may be off.
+    """How far a quantity, the step's time or memory, may be off.
 
     Attributes:
-        error_fraction: e; in four runs of five, the time is between step_time / (1 + e) and step_time * (1 + e).
+        error_fraction: e; in four runs of five, the quantity is between its value / (1 + e) and its value * (1 + e).
         runs: the number of validated runs that the band comes from.
         alike: what these runs have in common; they are the nearest class with enough runs.
         beyond: in which respects the configuration is outside of what was validated.
@@ -105,17 +138,18 @@ def validated() -> tuple[Validated, ...]:
 
 def _run(line: dict[str, str]) -> Validated:
     values = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in fields(Ground)}
-    return Validated(line["id"], line["confidence"], float(line["error_fraction"]), Ground(**values))  # type: ignore[arg-type]
+    error, ground = float(line["error_fraction"]), Ground(**values)  # type: ignore[arg-type]
+    return Validated(line["id"], line["confidence"], error, ground, line["quantity"])
 
 
 def as_file(runs: Sequence[Validated]) -> str:
     """The runs as the file that `validated` reads."""
     stream = io.StringIO()
-    names = ["id", "confidence", "error_fraction", *(f.name for f in fields(Ground))]
+    names = ["id", "quantity", "confidence", "error_fraction", *(f.name for f in fields(Ground))]
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
     for run in runs:
-        writer.writerow({"id": run.id, "confidence": run.confidence} | _numbers(run))
+        writer.writerow({"id": run.id, "quantity": run.quantity, "confidence": run.confidence} | _numbers(run))
     return stream.getvalue()
 
 
@@ -124,29 +158,35 @@ def _numbers(run: Validated) -> dict[str, Any]:
     return told | {name: f"{v:.12g}" if isinstance(v, float) else v for name, v in asdict(run.ground).items()}
 
 
-def error_band(ground: Ground, runs: Sequence[Validated] | None = None) -> ErrorBand:
+def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Law = TIME) -> ErrorBand:
     """The error band of one configuration, from the runs whose inputs are known well.
 
-    Less knowledge never makes it narrower: for an accelerator without runs it is at least as wide as for any other, and
-    each property that no validated run has widens it.
+    Less knowledge never makes the band of the step's time narrower: for an accelerator without runs it is at least as wide
+    as for any other. Each property that no validated run has widens a band.
     """
-    known = [run for run in (validated() if runs is None else runs) if run.confidence != "low"]
-    beyond = tuple(_beyond(ground, known))
-    for names in NEAREST:
+    every = validated() if runs is None else runs
+    known = [run for run in every if run.confidence != "low" and run.quantity == law.quantity]
+    beyond = tuple(_beyond(ground, known, law))
+    for names in law.classes:
         like = [run for run in known if all(getattr(run.ground, n) == getattr(ground, n) for n in names)]
-        size = conformal_quantile([abs(math.log(1 + run.error_fraction)) for run in like])
+        size = conformal_quantile([error_size(run) for run in like]) if len(like) >= law.fewest else None
         if size is not None:
             alike = ", ".join(getattr(ground, n) for n in names if getattr(ground, n)) or "all of them"
-            least = 0.0 if "accelerator" in names else _widest_of_accelerators(known)
+            least = _widest_of_kin(known, law) if law.least_of_unknown and law.kin not in names else 0.0
             return ErrorBand(math.expm1(max(size, least) * WIDENED ** len(beyond)), len(like), alike, beyond)
     return ErrorBand(math.nan, 0, "no validated run", beyond)
 
 
-def _widest_of_accelerators(known: Sequence[Validated]) -> float:
-    """The widest band (as a logarithm) of all accelerators that have enough runs for a band of their own."""
+def error_size(run: Validated) -> float:
+    """The size of an error as a logarithm, so that half and twice are as far off."""
+    return abs(math.log(1 + run.error_fraction))
+
+
+def _widest_of_kin(known: Sequence[Validated], law: Law) -> float:
+    """The widest band (as a logarithm) of all kin, as accelerators, that have enough runs for a band of their own."""
     by_name: dict[str, list[float]] = {}
     for run in known:
-        by_name.setdefault(run.ground.accelerator, []).append(abs(math.log(1 + run.error_fraction)))
+        by_name.setdefault(getattr(run.ground, law.kin), []).append(error_size(run))
     return max((conformal_quantile(sizes) or 0.0 for sizes in by_name.values()), default=0.0)
 
 
@@ -159,17 +199,25 @@ def conformal_quantile(sizes: Sequence[float], covered: float = COVERED) -> floa
     return sorted(sizes)[place - 1] if place <= len(sizes) else None
 
 
-def _beyond(ground: Ground, known: Sequence[Validated]) -> Iterator[str]:
-    """The properties that no validated run has, on the same accelerator, else of its generation, else at all."""
-    kin = [r.ground for r in known if r.ground.accelerator == ground.accelerator]
+def _beyond(ground: Ground, known: Sequence[Validated], law: Law) -> Iterator[str]:
+    """The properties that no validated run has, among the kin (as: on the same accelerator), else the next kin, else all."""
+    own = getattr(ground, law.kin)
+    kin = [r.ground for r in known if getattr(r.ground, law.kin) == own]
     if not kin:
-        yield f"no run on {ground.accelerator or 'this accelerator'} was validated"
-        kin = [r.ground for r in known if r.ground.generation == ground.generation] or [r.ground for r in known]
+        yield law.unknown.format(own or f"this {law.kin}")
+        kin = _next_kin(ground, known, law)
     for name, told in (("experts", "network"), ("precision", "precision"), ("software", "software")):
         own = getattr(ground, name)
-        if own and own not in {getattr(g, name) for g in kin}:
+        if name != law.kin and own and own not in {getattr(g, name) for g in kin}:
             yield f"no {told} like this one ({own})"
     for name in ("number_of_accelerators", "number_of_parameters", "context"):
         most = max((getattr(g, name) for g in kin), default=0.0)
         if getattr(ground, name) > most:
             yield f"{name} {getattr(ground, name):,.0f}, validated up to {most:,.0f}"
+
+
+def _next_kin(ground: Ground, known: Sequence[Validated], law: Law) -> list[Ground]:
+    """The runs that a configuration is held against if no run is its kin: those of the next kin, else all."""
+    every = [r.ground for r in known]
+    name = law.kin_of_kin
+    return [g for g in every if name and getattr(g, name) == getattr(ground, name)] or every

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from amped.report import rows_formats
+from amped.report.accuracy_screen import ERRORS
 from amped.report.tables import markdown
-from amped.report.validating import grouped, memory_verdicts, overall, signed, values
-from amped.validation.accuracy import By
+from amped.report.validating import short_errors
+from amped.validation.accuracy import LOW, TRUSTED, accuracy, by_confidence, by_network, of_memory, of_time
 from amped.validation.residuals import Residual
 
-# How many of the largest errors are listed, and how many characters of a reason are shown.
-WORST, LONGEST = 6, 160
+NETWORKS = ("dense networks", "mixtures of experts")
+COUNTED = """An error is predicted / measured − 1, so that + is too slow or too much.
+Of {number} published rows {missed} are missed, because amped does not model what they did; repeats of one configuration are a group,
+which counts once, and rows whose inputs are known badly stand apart.
+What amped is good for, where it is bad, and why: [docs/accuracy.md](docs/accuracy.md)."""
 
 
 def as_csv(rows: Sequence[Residual]) -> str:
@@ -32,26 +35,14 @@ def _line(r: Residual) -> dict[str, Any]:
 
 
 def as_markdown(rows: Sequence[Residual]) -> str:
-    """The errors in a few numbers and by source, the largest errors, and every miss: a section of a README."""
-    told = "; ".join(memory_verdicts(rows))
-    verdicts = f"{told[:1].upper()}{told[1:]}."
-    by_source = markdown(*grouped(rows, By.SOURCE))
-    return "\n\n".join([markdown(*overall(rows)), by_source, verdicts, _largest(rows), _missed(rows)])
-
-
-def _largest(rows: Sequence[Residual]) -> str:
-    compared = sorted((r for r in rows if r.aligned_error is not None), key=lambda r: -abs(r.aligned_error or 0.0))
-    lines = [
-        [f"{r.measurement.source} {r.measurement.id}", r.model, r.machine, *values(r), signed(r.error)]
-        for r in compared[:WORST]
-    ]
-    return markdown(["largest errors", "model", "accelerator", "measured", "amped", "error"], lines)
-
-
-def _missed(rows: Sequence[Residual]) -> str:
-    missed = {r.measurement.id: r.reason.removeprefix(f"line {r.measurement.row.line}: ") for r in rows if r.missed}
-    reasons = {name: reason.replace("|", "/") for name, reason in missed.items()}
-    if not reasons:
-        return f"Rows that could not be modeled: none of {len({r.measurement.id for r in rows})}."
-    times = Counter(f"{reason[:LONGEST]} …" if len(reason) > LONGEST else reason for reason in reasons.values())
-    return markdown(["rows that could not be modeled", "why"], [[f"{n}", reason] for reason, n in times.items()])
+    """The errors in a few numbers, and how they are counted: a section of the README."""
+    times, memory = by_confidence(of_time(rows)), by_confidence(of_memory(rows))
+    told = {
+        "step time": times[TRUSTED],
+        **{f"… of {name}": some for name, some in zip(NETWORKS, by_network(times[TRUSTED]).values(), strict=True)},
+        "step time, inputs known badly": times[LOW],
+        "memory": memory[TRUSTED],
+    }
+    lines = [[name, *short_errors(accuracy(some))] for name, some in told.items()]
+    number, missed = (len({r.measurement.id for r in some}) for some in (rows, [r for r in rows if r.missed]))
+    return "\n\n".join([markdown(["absolute error of", *ERRORS], lines), COUNTED.format(number=number, missed=missed)])

@@ -142,8 +142,12 @@ def marks(panel: Any, points: Iterable[tuple[str, bool, float, float]], styles: 
     seen = set()
     for number, (name, trusted, x, y) in enumerate(points):
         color, shape = styles[name]
-        panel.plot(x, y, shape, color=color, markersize=5, fillstyle="full" if trusted else "none", linestyle="none",
-                   label=None if name in seen else name, gid=f"record-{number}")  # fmt: skip
+        # A white edge keeps full marks apart where they overlap; they are larger by that edge.
+        look: dict[str, Any] = {"fillstyle": "none", "markersize": 5.5}
+        if trusted:
+            look = {"markeredgecolor": "white", "markeredgewidth": 0.4, "markersize": 6.3}
+        panel.plot(x, y, shape, color=color, linestyle="none", label=None if name in seen else name, gid=f"record-{number}",
+                   **look)  # fmt: skip
         seen.add(name)
 
 

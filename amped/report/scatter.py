@@ -1,4 +1,8 @@
-"""A plot of predicted against measured values, one point for each row."""
+"""A picture of predicted against measured values: a point for each row, and the errors beside them with the outliers named.
+
+Shapes tell the generations of accelerators apart, so that the picture can be read in gray; hollow marks are rows whose
+inputs are known badly.
+"""
 
 from __future__ import annotations
 
@@ -6,58 +10,109 @@ from collections.abc import Sequence
 from typing import Any
 
 from amped.report import plots
-from amped.validation.accuracy import accuracy, of_memory, of_time
+from amped.validation.accuracy import accuracy, by_confidence, of_memory, of_time
 from amped.validation.residuals import Residual
 
-# How many sources a legend may list inside a panel; a longer legend stands beside the panel.
-MOST_INSIDE = 16
 GIGA = 1e9
-WIDTH, LARGE, SMALL = 8.6, 6.0, 2.8
+WIDTH, HEIGHT, SMALL = 13.0, 5.4, 2.8
+# How many outliers are named, and how far apart their names stand, as a share of the panel's height.
+NAMED, APART = 8, 0.062
+# Where the names stand beside a panel, as a share of its width.
+BESIDE = 1.03
 Point = tuple[Residual, float, float]
 
 
 def scatter_plot(rows: Sequence[Residual], suffix: str = "png") -> bytes:
     """Predicted against measured times of a step, their errors, and both for memory if it was measured."""
-    times: list[Point] = [(r, *r.times) for r in of_time(rows) if r.times]
+    known_well_first = sorted(rows, key=lambda r: not r.trusted)
+    times: list[Point] = [(r, *r.times) for r in of_time(known_well_first) if r.times]
     memory: list[Point] = [
-        (r, r.measured / GIGA, r.predicted / GIGA) for r in of_memory(rows) if r.measured and r.predicted
-    ]
-    kinds = [kind for kind in ((times, "time of one step (s)"), (memory, "memory of one accelerator (GB)")) if kind[0]]
-    figure, panels = plots.panels(WIDTH, [LARGE, SMALL] * len(kinds) or [SMALL])
-    styles = _styles(rows)
-    for (points, what), both, errors in zip(kinds, panels[::2], panels[1::2], strict=False):
+        (r, r.measured / GIGA, r.predicted / GIGA)
+        for r in of_memory(known_well_first) if r.measured and r.predicted
+    ]  # fmt: skip
+    kinds = [kind for kind in ((times, "time of a step (s)"), (memory, "memory of an accelerator (GB)")) if kind[0]]
+    figure = plots.new_figure(WIDTH, HEIGHT * len(kinds) + 0.8 if kinds else SMALL)
+    panels = figure.subplots(max(len(kinds), 1), 2, squeeze=False)
+    styles = _styles([r for points, _ in kinds for r, *_ in points])
+    for (points, what), (both, errors) in zip(kinds, panels, strict=False):
         plots.measured_and_predicted(both, [point[1:] for point in points], (0.7, 1.4), what)
-        plots.marks(both, [(r.measurement.source, r.trusted, m, p) for r, m, p in points], styles)
-        beside = len(both.get_legend_handles_labels()[1]) > MOST_INSIDE
-        place = {"bbox_to_anchor": (1.01, 1.02), "fontsize": 7} if beside else {"fontsize": 8}
-        both.legend(loc="upper left", frameon=False, **place)
-        _levels(errors)
-        plots.marks(errors, [(r.measurement.source, r.trusted, m, 100 * (p / m - 1)) for r, m, p in points], styles)
-        errors.set(xscale="log", xlim=both.get_xlim(), xlabel=f"measured {what}", ylabel="error (%), + too much")
-    if not kinds:
-        plots.nothing(panels[0], "nothing that was measured could be predicted")
-    figure.suptitle(_title(rows), fontsize=11)
+        plots.marks(both, [(_kind(r), r.trusted, m, p) for r, m, p in points], styles)
+        both.set_title(_title([r for r, *_ in points]), fontsize=10, loc="left")
+        _draw_errors(errors, points, styles)
+        errors.set(xscale="log", xlim=both.get_xlim(), xlabel=f"measured {what}", ylabel="error (%), + is too much")
+        plots.grid(both, errors)
+        for axis in (both.xaxis, both.yaxis, errors.xaxis):
+            plots.log_ticks(axis)
+            axis.set_tick_params(labelsize=8)
+    if kinds:
+        figure.legend(*_legend(panels[:, 0]), loc="outside lower center", ncols=6, fontsize=9, frameon=False)
+    else:
+        plots.nothing(panels[0][0], "nothing that was measured could be predicted")
+        panels[0][1].set_axis_off()
+    every, missed = ({r.measurement.id for r in some} for some in (rows, [r for r in rows if r.missed]))
+    figure.suptitle(f"{len(every)} rows, {len(missed)} of them not modeled; hollow: inputs known badly", fontsize=11)
     return plots.image(figure, suffix)
 
 
+def _kind(r: Residual) -> str:
+    """The generation of the accelerator; its name if no generation is known."""
+    return (r.ground.generation if r.ground else "") or r.accelerator or "unnamed"
+
+
 def _title(rows: Sequence[Residual]) -> str:
-    mean = accuracy(of_time([r for r in rows if r.trusted])).mean_absolute_error_fraction
-    every, missed = ({r.measurement.id for r in some} for some in (rows, [r for r in rows if r.missed]))
-    told = f"{len(every)} rows, {len(missed)} of them not modeled"
-    if mean is None:
-        return told
-    return f"{told}; step time off by {mean * 100:.1f} % on average (hollow: low confidence, not in it)"
+    means = [
+        (accuracy(some).mean_absolute_error_fraction, accuracy(some).groups) for some in by_confidence(rows).values()
+    ]
+    told = [f"{mean * 100:.1f} % ({name}, {number} groups)"
+            for (mean, number), name in zip(means, ("full", "hollow"), strict=True) if mean is not None]  # fmt: skip
+    return f"mean error {', '.join(told)}"
 
 
 def _styles(rows: Sequence[Residual]) -> dict[str, tuple[str, str]]:
-    """A color and a mark for each source."""
-    names, hues, marks = dict.fromkeys(r.measurement.source for r in rows), plots.HUES, plots.MARKS
-    return {name: (hues[(i + 3 * (i // len(hues))) % len(hues)], marks[i % len(marks)]) for i, name in enumerate(names)}
+    """A color and a shape for each kind of accelerator, those with the most rows first."""
+    kinds = [_kind(r) for r in rows]
+    names = sorted({*kinds}, key=lambda name: (-kinds.count(name), name))
+    return {n: (plots.HUES[i % len(plots.HUES)], plots.MARKS[i % len(plots.MARKS)]) for i, n in enumerate(names)}
 
 
-def _levels(panel: Any) -> None:
-    """Lines of equal error for a panel of the errors themselves, which logarithmic axes would hide."""
+def _draw_errors(panel: Any, points: Sequence[Point], styles: dict[str, tuple[str, str]]) -> None:
+    """The errors in percent, with lines of equal error, and the names of the largest ones beside the panel."""
     panel.axhline(0.0, color="black", linewidth=0.8)
     for share, dashes in plots.ERRORS:
         for sign in (1, -1):
             panel.axhline(sign * share * 100, color="black", linewidth=0.7, linestyle=dashes)
+    errors = [(r, m, 100 * (p / m - 1)) for r, m, p in points]
+    plots.marks(panel, [(_kind(r), r.trusted, x, y) for r, x, y in errors], styles)
+    named: dict[str, tuple[float, float]] = {}  # of repeats only the worst one has a name
+    for r, x, y in sorted(errors, key=lambda error: -abs(error[2])):
+        named.setdefault(f"{r.model}\n{r.machine}", (x, y))
+    outliers = sorted([*named.items()][:NAMED], key=lambda outlier: outlier[1][1])
+    low, high = panel.get_ylim()
+    heights = _spread([(y - low) / (high - low) for _, (_, y) in outliers])
+    for (name, place), height in zip(outliers, heights, strict=True):
+        panel.annotate(
+            name, place, (BESIDE, height), textcoords="axes fraction", fontsize=7, va="center",
+            arrowprops={"arrowstyle": "-", "color": "0.45", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3},
+        )  # fmt: skip
+    panel.set_ylim(low, high)
+
+
+def _spread(heights: Sequence[float]) -> list[float]:
+    """Heights in ascending order moved as little as needed, so that names stand apart and none above the panel."""
+    found: list[float] = []
+    for height in heights:
+        found.append(max(height, found[-1] + APART) if found else height)
+    top = 1.0
+    for place in reversed(range(len(found))):
+        found[place] = top = min(found[place], top)
+        top -= APART
+    return found
+
+
+def _legend(panels: Sequence[Any]) -> tuple[list[Any], list[str]]:
+    """Each kind of accelerator and each line of equal error once."""
+    told: dict[str, Any] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            told.setdefault(label, handle)
+    return [*told.values()], [*told]

@@ -13,7 +13,7 @@ from amped.drafting.chooser import CHOSEN
 from amped.estimation.estimation import Estimation
 from amped.estimation.remedies import smallest_change
 from amped.report import human
-from amped.report.summary import COLORS, kind_of
+from amped.report.summary import CLOSE, COLORS, kind_of, memory_margin
 from amped.tables.table_files import KERNELS
 from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
@@ -95,8 +95,8 @@ def _answers(e: Estimation) -> Iterator[tuple[str, str, str]]:
         used += f" (causal {causal * 100:.1f})"
     rate = f"{human.digits(e['tokens_per_second_per_accelerator'])} tokens/s an accelerator"
     yield "TIME", f"{human.duration(e['step_time'])} a step{band}     {rate}     {used}", ""
-    costs = [_optional(e, name) for name in ("cost", "energy")]
-    known = [human.duration(e["training_time"]), *(each for each in costs if each)]
+    cost, energy = (_optional(e, name) for name in ("cost", "energy"))
+    known = [human.duration(e["training_time"]) + band, *([cost + band] if cost else []), *([energy] if energy else [])]
     tokens = human.count(e["tokens_to_train"]).replace("trillion", "T").replace("billion", "G")
     yield "TRAINING", f"{tokens} tokens: {', '.join(known)}", ""
 
@@ -105,11 +105,16 @@ def _fit(e: Estimation) -> tuple[str, str, str]:
     """Whether it fits, in how much of how much, and if not the smallest change with which it does."""
     needed, there = (e[name] / 1e9 for name in ("memory_per_accelerator_bytes", "available_memory_bytes"))
     largest = max(("activation_bytes", "optimizer_state_bytes", "gradient_bytes", "weight_bytes"), key=e.__getitem__)
-    told = f"{needed:.1f} of {there:.1f} GB ({human.label(largest)} {e[largest] / 1e9:.1f})"
+    margin, is_close = memory_margin(e)
+    told = f"{needed:.1f}{margin} of {there:.1f} GB ({human.label(largest)} {e[largest] / 1e9:.1f})"
     if e["fits_in_memory"]:
-        return "FITS", told, ""
+        return "FITS", f"{told}{CLOSE if is_close else ''}", ""
     change = smallest_change(e)
-    return "NO FIT", f"DOES NOT FIT: {told}; smallest change that makes it fit: {change}", "bold red"
+    return (
+        "NO FIT",
+        f"DOES NOT FIT{CLOSE if is_close else ''}: {told}; smallest change that makes it fit: {change}",
+        "bold red",
+    )
 
 
 def _optional(e: Estimation, name: str) -> str:

@@ -18,6 +18,7 @@ from amped.report import human
 from amped.tables.table_files import KERNELS
 
 LONGEST_NOTICE = 240
+GIGA, CLOSE = 1e9, ", but it is close"
 # One color for each kind of time; all tables and plots use it.
 COLORS = {"compute": "blue", "recomputation": "cyan", "communication": "yellow", "bubble": "red", "memory": "green"}
 
@@ -94,7 +95,7 @@ def _headline(e: Estimation) -> Table:
     dense = e["active_parameters"] == e["number_of_parameters"]
     active = "" if dense else f", {human.count(e['active_parameters'])} active"
     rows = [
-        ("training time", f"{human.duration(e['training_time'])}  ({e['number_of_steps']:,.0f} steps)"),
+        ("training time", f"{human.duration(e['training_time'])}{band}  ({e['number_of_steps']:,.0f} steps)"),
         ("step time", human.duration(e["step_time"]) + band),
         *([("goodput", f"{human.percent(e['goodput_fraction'])} of the time, the rest for checkpoints and failures")]
           if e["goodput_fraction"] < 1 else []),
@@ -105,7 +106,8 @@ def _headline(e: Estimation) -> Table:
         ("hardware FLOP/s", f"{human.value(e['hardware_flop_rate_per_accelerator'], 'flop/s')} per accelerator, "
                             f"HFU {human.percent(e['hardware_flops_utilization'])}"),
         ("parameters", human.count(e["number_of_parameters"]) + active),
-        *((name, _optional(e, name)) for name in ("energy", "cost")),
+        ("energy", _optional(e, "energy")),
+        ("cost", _optional(e, "cost") + ("" if e.plan.lacking.get("cost") else band)),
     ]  # fmt: skip
     for row in rows:
         table.add_row(*row)
@@ -114,9 +116,10 @@ def _headline(e: Estimation) -> Table:
 
 def _validated(e: Estimation) -> Iterator[str]:
     """The runs that the error band comes from, and where the configuration is outside of what was validated."""
-    band = e.error_band
-    if band is not None:
-        yield f"±: 4 of 5 validated runs of this kind had a smaller error ({band.runs} runs: {band.alike})"
+    band, memory = e.error_band, e.memory_band
+    if band is not None and memory is not None:
+        yield (f"±: 4 of 5 validated runs of this kind had a smaller error ({band.runs} runs: {band.alike}; "
+               f"memory, {memory.runs} readings: {memory.alike})")  # fmt: skip
         if band.beyond:
             yield f"beyond what was validated, so the error may be larger: {'; '.join(band.beyond)}"
 
@@ -150,14 +153,29 @@ def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit:
 def _memory(e: Estimation) -> Iterator[RenderableType]:
     need, capacity = e["memory_per_accelerator_bytes"], e["memory_capacity"]
     yield _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, capacity, "byte")
-    held, reserved = need <= e["available_memory_bytes"], capacity - e["available_memory_bytes"]
-    shown = [human.value(size, "byte") for size in (need, reserved, capacity)]
-    line = f"{'fits' if held else 'DOES NOT FIT'}: {shown[0]} and {shown[1]} reserved, of {shown[2]}"
-    line += f"; fullest is the {e.fullest_stage} stage" if e["pipeline_parallel_degree"] > 1 else ""
-    yield Text(line, style="" if held else "bold red")
+    held = need <= e["available_memory_bytes"]
+    stage = f"; fullest is the {e.fullest_stage} stage" if e["pipeline_parallel_degree"] > 1 else ""
+    yield Text(_verdict(e) + stage, style="" if held else "bold red")
     if e["host_memory_bytes"]:
         yield Text(_host(e), style="" if e["fits_in_host_memory"] else "bold red")
     yield Text(f"largest micro-batch that fits: {_largest(e)}", style="" if held else "bold red")
+
+
+def _verdict(e: Estimation) -> str:
+    """Whether it fits, in how much of how much, and whether the margin is enough to change the verdict."""
+    need, room = e["memory_per_accelerator_bytes"], e["available_memory_bytes"]
+    told, (margin, is_close) = "fits" if need <= room else "DOES NOT FIT", memory_margin(e)
+    held = f"{human.digits(need / GIGA)}{margin} of {human.digits(room / GIGA)} GB"
+    return f"{told}{CLOSE if is_close else ''} ({held}; {human.value(e['memory_capacity'] - room, 'byte')} more is reserved)"
+
+
+def memory_margin(e: Estimation) -> tuple[str, bool]:
+    """How far memory may be off, in GB, and whether that is enough to change the verdict; nothing for the closed form."""
+    if e.memory_band is None:
+        return "", False
+    need, error = e["memory_per_accelerator_bytes"], e.memory_band.error_fraction
+    is_close = need / (1 + error) <= e["available_memory_bytes"] < need * (1 + error)
+    return f" ± {human.digits(need * error / GIGA, 2)}", is_close
 
 
 def _host(e: Estimation) -> str:

@@ -64,6 +64,12 @@ def validation(rows: Sequence[Residual], by: By, assumed: bool) -> Iterator[Rend
     yield from _details(rows, assumed)
     yield table(*overall(rows))
     yield Text("\n".join(("", *memory_verdicts(rows), "")))
+    yield by_group(rows, by)
+
+
+@group()
+def by_group(rows: Sequence[Residual], by: By) -> Iterator[RenderableType]:
+    """The errors of each group of rows, as of each source."""
     heads, lines = grouped(rows, by)
     yield table(heads, lines, wrapped=heads[:1])
     yield Text(f"\n{CONVENTION}", style="dim")
@@ -120,6 +126,12 @@ def errors(found: Accuracy) -> list[str]:
         signed(found.mean_signed_error_fraction),
         rank,
     ]
+
+
+def short_errors(found: Accuracy) -> list[str]:
+    """The number of groups and the sizes of their errors: those of `errors` that fit a narrow table."""
+    _, groups_told, _, *sizes, _ = errors(found)
+    return [groups_told, *sizes]
 
 
 def overall(rows: Sequence[Residual]) -> Told:

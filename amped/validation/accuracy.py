@@ -7,17 +7,21 @@ slow everywhere. Rows whose inputs are known badly (confidence low) are kept apa
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from amped.estimation.uncertainty import DENSE, LAWS, MIXTURE, Validated, error_band, error_size, validated
 from amped.validation.measurements import MEMORY, TIME
-from amped.validation.residuals import FITS, Residual
+from amped.validation.residuals import FITS, Residual, validated_runs
 
 FITTED, SEEN, UNSEEN = "coefficients_fitted_on", "of_sources_seen_by_a_fit", "of_sources_seen_by_clocks_alone"
 TRUSTED, LOW = "high_and_medium_confidence", "low_confidence"
+# How memory was read; blank in the table where the source does not say it.
+READINGS = ("allocated", "reserved", "device", "")
 # With fewer rows the rank correlation says nothing: with two it is always 1 or -1.
 FEWEST_RANKED = 3
 
@@ -97,6 +101,49 @@ def by_fit(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
         for r in rows
     }
     return {name: [r for r in rows if names[r.measurement.id] == name] for name in (FITTED, SEEN, UNSEEN)}
+
+
+def by_network(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
+    """The rows that were modeled by their kind of network: dense, or a mixture of experts."""
+    return {kind: [r for r in rows if r.ground and r.ground.experts == kind] for kind in (DENSE, MIXTURE)}
+
+
+def by_reading(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
+    """The rows by how memory was read."""
+    return {how: [r for r in rows if r.measurement.row.texts.get("memory_reading", "") == how] for how in READINGS}
+
+
+def by_accelerator(rows: Sequence[Residual], fewest: int) -> dict[str, list[Residual]]:
+    """The rows of each accelerator that has enough groups with an error, those with the most groups first."""
+    found: dict[str, list[Residual]] = {}
+    for r in rows:
+        found.setdefault(r.accelerator, []).append(r)
+    sizes = {name: accuracy(some).groups for name, some in found.items()}
+    return {name: found[name] for name in sorted(sizes, key=lambda name: -sizes[name]) if sizes[name] >= fewest}
+
+
+def worst(rows: Sequence[Residual], number: int) -> list[Residual]:
+    """The compared quantities with the largest errors, the largest first."""
+    compared = [r for r in rows if r.aligned_error is not None]
+    return sorted(compared, key=lambda r: -abs(r.aligned_error or 0.0))[:number]
+
+
+def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
+    """For each quantity with a band: how many rows of high and medium confidence lie inside theirs, and of how many.
+
+    The band of a row comes from the shipped errors without those of its own source, so that no row vouches for itself.
+    """
+    source_of = {r.measurement.id: r.measurement.source for r in rows}
+    others: dict[str, list[Validated]] = {
+        source: [run for run in validated() if source_of.get(run.id) != source] for source in {*source_of.values()}
+    }
+    told = {}
+    for law in LAWS:
+        judged = [r for r in validated_runs(rows) if r.confidence != "low" and r.quantity == law.quantity]
+        bands = [error_band(r.ground, others[source_of[r.id]], law).error_fraction for r in judged]
+        inside = sum(error_size(r) <= math.log(1 + band) for r, band in zip(judged, bands, strict=True))
+        told[law.quantity] = (inside, len(judged))
+    return told
 
 
 def of_time(rows: Sequence[Residual]) -> list[Residual]:

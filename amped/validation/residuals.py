@@ -19,7 +19,7 @@ from amped.estimation.estimation import Estimation, estimated_each
 from amped.estimation.uncertainty import Ground, Validated
 from amped.tables.table_files import SOFTWARE
 from amped.theory.catalogue import catalogue
-from amped.validation.measurements import COMPARED, TIME, Measurement, measurement
+from amped.validation.measurements import COMPARED, MEMORY, TIME, Measurement, measurement
 from amped.validation.table import STEP, Row, read_table
 
 FITS = "fits_in_memory"
@@ -162,11 +162,11 @@ def _of_part(rows: Sequence[Row], lookup_tables: str | Path | None) -> list[Resi
 
 
 def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
-    """The errors of step times, with what they depend on; later estimates take their error bands from them."""
+    """The errors of step times and of memory, with what they depend on; later estimates take their bands from them."""
     return [
-        Validated(r.measurement.id, r.measurement.confidence, error, r.ground)
+        Validated(r.measurement.id, r.measurement.confidence, error, r.ground, TIME if r.of_time else MEMORY)
         for r in rows
-        if r.measurement.kind == STEP and r.of_time and r.ground and (error := r.aligned_error) is not None
+        if r.measurement.kind == STEP and r.ground and (error := r.aligned_error) is not None
     ]
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from amped.estimation.uncertainty import (
     COVERED,
+    MEMORY,
     NEAREST,
+    TIME,
     Ground,
     Validated,
     as_file,
@@ -19,6 +21,7 @@ from amped.estimation.uncertainty import (
 from amped.library import estimate
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables
+from amped.validation.accuracy import of_memory
 from tests.helpers.cli import amped
 from tests.helpers.validation import shipped, validate
 
@@ -31,6 +34,16 @@ def run(error, number=0, confidence="high", **other):
 
 def runs(errors, **other):
     return [run(error, i, **other) for i, error in enumerate(errors)]
+
+
+def readings(errors, **other):
+    """Runs whose memory was read."""
+    return [replace(each, quantity=MEMORY.quantity) for each in runs(errors, **other)]
+
+
+def of(law):
+    """The shipped errors of one quantity."""
+    return [r for r in validated() if r.quantity == law.quantity]
 
 
 # --- the band ---------------------------------------------------------------------------------------------------------
@@ -92,6 +105,27 @@ def test_without_any_run_nothing_is_known():
     assert found.runs == 0
 
 
+def test_memory_is_judged_by_its_software_from_five_readings_on():
+    """Of five errors the largest holds 80 %; of nine, the eighth."""
+    mine, others = readings([0.01, -0.02, 0.03, 0.02, 0.04]), readings([0.3] * 4, software="eager")
+    found = error_band(HERE, mine + others, MEMORY)
+    assert (found.error_fraction, found.runs, found.alike) == (pytest.approx(0.04), 5, "stack")
+    found = error_band(HERE, mine[:4] + others + readings([0.3], software="eager"), MEMORY)
+    assert (found.error_fraction, found.runs, found.alike) == (pytest.approx(0.3), 9, "all of them")
+
+
+def test_times_say_nothing_of_memory_and_the_other_way_round():
+    both = [*runs([0.2] * 9), *readings([0.01] * 9)]
+    assert [error_band(HERE, both, law).error_fraction for law in (TIME, MEMORY)] == pytest.approx([0.2, 0.01])
+
+
+def test_memory_of_software_that_was_never_read_is_less_well_known():
+    found = error_band(replace(HERE, software="new"), readings([0.1] * 9), MEMORY)
+    assert found.beyond == ("no memory was read with new",)
+    assert found.error_fraction == pytest.approx(1.1**1.1 - 1)
+    assert error_band(replace(HERE, accelerator="new"), readings([0.1] * 9), MEMORY).beyond == ()
+
+
 # --- beyond -----------------------------------------------------------------------------------------------------------
 
 
@@ -116,8 +150,14 @@ def test_what_no_validated_run_has_is_told(other, told):
 
 def test_every_step_is_there_and_no_single_layer():
     compared = {r.measurement.id: r.measurement.kind for r in shipped() if r.of_time and not r.missed}
-    assert {r.id for r in validated()} == {name for name, kind in compared.items() if kind == "training_step"}
+    assert {r.id for r in of(TIME)} == {name for name, kind in compared.items() if kind == "training_step"}
     assert {"layer", "training_step"} == set(compared.values())
+
+
+def test_every_reading_of_memory_is_there():
+    told = {r.measurement.id for r in of_memory(shipped()) if not r.missed and r.measurement.kind == "training_step"}
+    assert {r.id for r in of(MEMORY)} == told
+    assert len(told) > 60
 
 
 def test_the_file_reads_back_as_it_was_written(monkeypatch):
@@ -135,7 +175,7 @@ def test_the_shipped_errors_are_those_that_validate_gives_now(tmp_path, monkeypa
     printed = validate("--residuals", folder=tmp_path)
     monkeypatch.setattr(uncertainty, "shipped_text", lambda *_: printed)
     now = validated.__wrapped__()
-    assert [(r.id, r.confidence) for r in validated()] == [(r.id, r.confidence) for r in now]
+    assert [(r.id, r.quantity, r.confidence) for r in validated()] == [(r.id, r.quantity, r.confidence) for r in now]
     for kept, run_now in zip(validated(), now, strict=True):
         assert kept.error_fraction == pytest.approx(run_now.error_fraction, abs=1.1e-5)
         assert kept.ground == run_now.ground
@@ -155,13 +195,15 @@ def test_an_estimate_has_its_band_in_seconds():
     assert told["longest_step_time"] == pytest.approx(e["step_time"] * (1 + band.error_fraction))
     assert told["shortest_step_time"] == pytest.approx(e["step_time"] / (1 + band.error_fraction))
     assert told["number_of_validated_runs"] == band.runs >= 4
+    assert told["training_time_error_fraction"] == told["cost_error_fraction"] == band.error_fraction
+    assert told["memory_error_fraction"] == e.memory_band.error_fraction > 0
     assert told["validated_class"].startswith("A100 SXM 80GB")
     assert told["beyond_validated_runs"] == ""
 
 
 @pytest.mark.parametrize("name", [n for n in Tables().names(ACCELERATORS) if n.startswith(("A100", "B200", "MI300X"))])
 def test_an_accelerator_never_measured_says_so(name):
-    measured = {r.ground.accelerator for r in validated()}
+    measured = {r.ground.accelerator for r in of(TIME)}
     told = estimate("minimal", accelerator=name).error_band.beyond
     assert (f"no run on {name} was validated" in told) == (name not in measured)
 
@@ -170,7 +212,9 @@ def test_the_closed_form_has_no_band():
     e = estimate("amped-style")
     assert e.choices["performance_model"] == "amped"
     assert e.error_band is None
-    assert e.to_dict()["step_time_error_fraction"] == "unknown: the closed form is not validated"
+    assert e.memory_band is None
+    for name in ("step_time_error_fraction", "memory_error_fraction"):
+        assert e.to_dict()[name] == "unknown: the closed form is not validated"
 
 
 def test_the_summary_shows_the_band_beside_the_time(tmp_path):
@@ -185,6 +229,32 @@ def test_the_summary_shows_the_band_beside_the_time(tmp_path):
     assert f"± {plain['step_time_error_fraction']:.1%}".replace("%", " %") in " ".join(
         amped("estimate", "--full", folder=tmp_path).stdout.split()
     )
+
+
+@pytest.mark.parametrize(
+    ("share", "full", "screen"),
+    [
+        (0.5, "fits (", "FITS       {}"),
+        (0.99, "fits, but it is close (", "FITS       {}, but it is close"),
+        (1.01, "DOES NOT FIT, but it is close (", "NO FIT     DOES NOT FIT, but it is close: {}; "),
+        (2, "DOES NOT FIT (", "NO FIT     DOES NOT FIT: {}; "),
+    ],
+)
+def test_both_forms_say_where_it_is_close(share, full, screen, tmp_path):
+    """The memory that is there is made as large as the estimate says, but for a share; the band is 3 % or more."""
+    known = estimate("default")
+    need, room = known["memory_per_accelerator_bytes"], known["memory_capacity"] - known["available_memory_bytes"]
+    asked = ("estimate", "--set", f"memory_capacity={need / share + room}")
+    margin = need * known.memory_band.error_fraction / 1e9
+    (line,) = [li for li in amped(*asked, "--full", folder=tmp_path).stdout.splitlines() if li.startswith(full)]
+    assert line.startswith(
+        f"{full}{need / 1e9:.2f} ± {margin:.1f} of {need / share / 1e9:.4g} GB; 1 GB more is reserved)"
+    )
+    states = known["optimizer_state_bytes"] / 1e9
+    told = f"{need / 1e9:.1f} ± {margin:.1f} of {need / share / 1e9:.1f} GB (optimizer state {states:.1f})"
+    flat = " ".join(amped(*asked, folder=tmp_path).stdout.split())
+    assert " ".join(screen.format(told).split()) in flat
+    assert ("but it is close" in flat) == ("but it is close" in screen)
 
 
 def test_no_estimate_waits_for_the_errors_to_be_found_again(monkeypatch):
@@ -207,9 +277,9 @@ def test_the_band_never_shrinks_with_ignorance():
     assert bands[2].error_fraction > bands[1].error_fraction
     larger = error_band(replace(HERE, accelerator="well known", context=1e6), known)
     assert larger.error_fraction > bands[0].error_fraction
-    accelerators = {run.ground.accelerator for run in validated() if run.confidence != "low"}
+    accelerators = {run.ground.accelerator for run in of(TIME) if run.confidence != "low"}
     unknown = error_band(replace(HERE, accelerator="none of these", software=""))
     for name in accelerators:
-        own = [r for r in validated() if r.ground.accelerator == name and r.confidence != "low"]
+        own = [r for r in of(TIME) if r.ground.accelerator == name and r.confidence != "low"]
         if conformal_quantile([0.0] * len(own)) is not None:
             assert unknown.error_fraction >= error_band(replace(own[0].ground, software="", context=1.0)).error_fraction

@@ -13,6 +13,7 @@ import pytest
 
 from amped.cli.app import main
 from tests.helpers.places import ROOT
+from tests.helpers.validation import validate
 
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<kind>bash|json|text)\n(?P<body>.*?)```", re.S)
@@ -127,6 +128,13 @@ def test_the_notebook_was_executed_in_order_and_is_small(notebook):
     assert any("image/png" in out.get("data", {}) for cell in cells for out in cell["outputs"])
     assert (DOCS / "worked-example.ipynb").stat().st_size < 300_000
     assert str(DOCS.parent) not in json.dumps(notebook)
+
+
+def test_the_page_on_accuracy_has_todays_screen(tmp_path):
+    """Its sentences take their figures from it."""
+    page = (DOCS / "accuracy.md").read_text("utf-8")
+    shown = page.split("<!-- output of: amped validate -->\n```text\n")[1].split("```")[0]
+    assert plain(shown) == plain(validate(folder=tmp_path))
 
 
 def test_the_glossary_is_what_the_command_prints():

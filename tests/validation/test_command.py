@@ -2,14 +2,28 @@
 
 import json
 import math
+from itertools import pairwise
 
 import pytest
+from matplotlib.text import Text
 
 from amped.report import plots
 from amped.report.scatter import scatter_plot
 from amped.tables.table_files import KERNELS, SOFTWARE
 from amped.tables.table_files import shipped as rows_of_table
-from amped.validation.accuracy import By, accuracy, by_confidence, groups, of_memory, of_time, summary
+from amped.validation.accuracy import (
+    By,
+    accuracy,
+    by_accelerator,
+    by_confidence,
+    by_network,
+    by_reading,
+    groups,
+    of_memory,
+    of_time,
+    summary,
+    within_bands,
+)
 from amped.validation.measurements import COMPARED, MEMORY, read_measurements
 from tests.helpers.validation import ENTRY, rows_of, shipped, validate
 
@@ -42,7 +56,7 @@ def test_every_row_is_modeled_and_every_number_finite(printed):
     assert all(math.isfinite(number) and number > 0 for number in numbers)
     assert len({entry["id"] for entry in printed["rows"]}) == 397
     told = printed["summary"]
-    assert (told["rows"], told["groups"], told["modeled"], told["missed"]) == (397, 340, 373, 24)
+    assert (told["rows"], told["groups"], told["modeled"], told["missed"]) == (397, 341, 373, 24)
     assert told["reasons"].keys() == {entry["id"] for entry in printed["rows"] if entry["predicted"] is None}
 
 
@@ -142,14 +156,62 @@ def test_groups_hold_each_row_once_and_low_confidence_apart(by):
     assert [g[by.value] for g in summary(shipped(), by)[f"by_{by.value}"]] == [name for name, _, _ in found]
 
 
+def test_one_screen_says_how_good_amped_is(tmp_path):
+    told = validate(folder=tmp_path).splitlines()
+    assert len(told) <= 40
+    assert max(map(len, told)) <= 100
+    assert told[0].startswith("397 rows, 373 modeled and 24 missed, in 341 groups")
+    found = {line.split("  ")[0]: line.split()[-11:] for line in told}
+    trusted, low = by_confidence(of_time(shipped())).values()
+    for name, rows in (("step time, confidence high or medium", trusted), ("step time, confidence low", low)):
+        each = accuracy(rows)
+        assert found[name][0] == str(each.groups)
+        assert found[name][1] == f"{100 * each.mean_absolute_error_fraction:.1f}"
+    (worst,) = [line for line in told if "v8-0219" in line]
+    assert worst.split()[-3:] == ["-67.7", "%", "low"]
+    assert told[-1] == "more: --rows (all rows), --by source|software|model|accelerator, --plot, --kernels DIR"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parts_of_the_rows_hold_each_row_once():
+    trusted, _ = by_confidence([r for r in of_time(shipped()) if not r.missed]).values()
+    assert sum(map(len, by_network(trusted).values())) == len(trusted)
+    memory = of_memory(shipped())
+    assert sum(map(len, by_reading(memory).values())) == len(memory)
+    chips = by_accelerator(trusted, 5)
+    assert [accuracy(rows).groups for rows in chips.values()] == sorted(
+        (accuracy(rows).groups for rows in chips.values()), reverse=True
+    )
+    assert min(accuracy(rows).groups for rows in chips.values()) >= 5
+    assert by_accelerator(trusted, 1).keys() == {r.accelerator for r in trusted}
+
+
+def test_the_bands_of_other_sources_hold_what_they_promise():
+    """Of step times 80 %. Memory falls short, which docs/accuracy.md says: nanotron is less well known than all others."""
+    told = within_bands(shipped())
+    inside, number = told["step_time"]
+    assert number == 290
+    assert 0.78 < inside / number < 0.88
+    inside, number = told[MEMORY]
+    assert number == 37
+    assert inside / number > 0.65
+
+
 def test_tables_fit_the_page_and_name_every_row(tmp_path):
-    told = validate("--by", "model", folder=tmp_path)
+    told = validate("--rows", "--by", "model", folder=tmp_path)
     assert max(map(len, told.splitlines())) <= 100
     trusted, low = told.split("Low confidence\n")
     for m in rows_of(shipped()).values():
         assert m.id in (low if m.confidence == "low" else trusted)
     assert "step time, by model" in low
     assert list(tmp_path.iterdir()) == []
+
+
+def test_groups_alone_are_one_table(tmp_path):
+    told = validate("--by", "software", folder=tmp_path)
+    assert told.startswith("step time, by software")
+    assert "v8-0219" not in told
+    assert "nanotron (low)" in told
 
 
 def test_the_plot_has_a_point_for_each_row_and_lines_of_equal_error(monkeypatch):
@@ -164,6 +226,22 @@ def test_the_plot_has_a_point_for_each_row_and_lines_of_equal_error(monkeypatch)
     slopes = {round(float(line.get_ydata()[0] / line.get_xdata()[0]), 3) for line in times.lines if line not in points}
     assert slopes == {0.75, 0.9, 1.0, 1.1, 1.25}
     assert len([line for line in memory.lines if line.get_marker() not in ("None", "")]) == 62
-    assert len({(p.get_color(), p.get_marker()) for p in points}) == len(
-        {m.source for m in rows_of(shipped()).values()}
-    )
+    kinds = {r.ground.generation for r in shipped() if r.ground}
+    assert len({p.get_marker() for p in points}) == len({(p.get_color(), p.get_marker()) for p in points}) == len(kinds)
+
+
+def test_names_and_titles_of_the_plot_collide_with_nothing(monkeypatch):
+    """The boxes of all texts as matplotlib draws them: names of outliers apart, titles as wide as their panel at most."""
+    drawn = []
+    monkeypatch.setattr(plots, "image", lambda figure, _: drawn.append(figure) or b"")
+    scatter_plot(shipped())
+    figure = drawn[0]
+    figure.draw_without_rendering()
+    for panel in figure.axes:
+        # Of an annotation, `get_window_extent` would add the box of its arrow.
+        boxes = sorted((Text.get_window_extent(text) for text in panel.texts), key=lambda box: box.y0)
+        assert all(lower.y1 <= upper.y0 + 0.5 for lower, upper in pairwise(boxes))
+        assert panel.title.get_window_extent().x1 <= panel.get_window_extent().x1
+        title = panel.get_title(loc="left")
+        assert not title or panel._left_title.get_window_extent().x1 <= panel.get_window_extent().x1
+    assert sum(len(panel.texts) for panel in figure.axes) == 16

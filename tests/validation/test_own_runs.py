@@ -47,9 +47,12 @@ def test_rows_that_cannot_be_modeled_are_listed_with_why_and_counted(tmp_path):
         told["step_time"]["high_and_medium_confidence"] | {"compared": 1, "missed": 4}
         == told["step_time"]["high_and_medium_confidence"]
     )
-    text = validated(tmp_path, *rows, options=["--by", "accelerator"])
+    text = validated(tmp_path, *rows, options=["--rows", "--by", "accelerator"])
     assert "Not modeled, and counted as missed:\n  unknown: " in text
     assert "H100 Ultra" in text
+    screen = validated(tmp_path, *rows, options=["--output", "screen.txt"]) or (tmp_path / "screen.txt").read_text()
+    assert screen.startswith("5 rows, 1 modeled and 4 missed")
+    assert "  2 missed for other reasons (--rows lists them)" in screen
 
 
 def test_runs_out_of_memory_must_be_predicted_not_to_fit(tmp_path):
@@ -97,7 +100,7 @@ def test_what_was_assumed_and_what_is_not_modeled_are_told(tmp_path):
     text = " ".join(validated(tmp_path, row, options=["--assumed"]).split())
     assert "mine: activation_recomputation = none (default of Megatron-Core)" in text
     assert "NOT MODELED: cuda_graphs = full" in text
-    short = validated(tmp_path, row, options=["--by", "source"])
+    short = validated(tmp_path, row, options=["--rows"])
     assert "1 rows did something that is not modeled" in short
     assert "cuda_graphs" not in short
 
@@ -114,7 +117,7 @@ def test_csv_has_every_entry_and_what_was_assumed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("a.csv", "id,source"), ("a.json", "{"), ("a.md", "| abs"), ("a.txt", "High")]
+    ("name", "start"), [("a.csv", "id,source"), ("a.json", "{"), ("a.md", "| abs"), ("a.txt", "1 rows")]
 )
 def test_output_goes_to_a_file_in_the_form_of_its_name(tmp_path, name, start):
     done = amped("validate", "--table", table(tmp_path, RUN), "--output", name, folder=tmp_path)
@@ -135,8 +138,17 @@ def test_the_plot_is_written_even_where_nothing_could_be_compared(tmp_path):
 def test_a_table_without_rows_is_no_fault(tmp_path):
     empty = tmp_path / "runs.csv"
     empty.write_text(",".join(RUN) + "\n", "utf-8")
-    for form in ("--json", "--csv", "--markdown", "--assumed"):
-        assert amped("validate", "--table", empty, form, folder=tmp_path).returncode == 0
+    for form in (
+        (),
+        ("--json",),
+        ("--csv",),
+        ("--markdown",),
+        ("--assumed",),
+        ("--rows",),
+        ("--by", "model"),
+        ("--plot",),
+    ):
+        assert amped("validate", "--table", empty, *form, folder=tmp_path).returncode == 0
 
 
 def test_the_template_is_printed_and_can_be_compared_at_once(tmp_path):

@@ -1,0 +1,117 @@
+"""How good amped is, on one screen: the errors in a few lines, the worst rows, and how often the bands of estimates hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType, group
+from rich.text import Text
+
+from amped.report.tables import table
+from amped.report.validating import short_errors, signed, values
+from amped.validation.accuracy import (
+    LOW,
+    TRUSTED,
+    accuracy,
+    by_accelerator,
+    by_confidence,
+    by_network,
+    by_reading,
+    of_memory,
+    of_time,
+    verdicts,
+    within_bands,
+    worst,
+)
+from amped.validation.measurements import MEMORY, TIME
+from amped.validation.residuals import Residual
+
+# How many rows, reasons and accelerators have a line, and how many groups an accelerator needs for one.
+WORST, REASONS, ACCELERATORS, FEWEST_GROUPS = 5, 2, 12, 5
+ERRORS = ("groups", "mean", "median", "90 %", "max", "signed")
+# How many characters of a name the lines of the worst rows have room for.
+LONGEST = 32
+MORE = "more: --rows (all rows), --by source|software|model|accelerator, --plot, --kernels DIR"
+
+
+@group()
+def screen(rows: Sequence[Residual]) -> Iterator[RenderableType]:
+    """What was compared and what was missed; the errors; the worst rows; whether bands and verdicts hold; what else."""
+    yield from _counted(rows)
+    yield Text("")
+    heads, lines = ["absolute error of", *ERRORS], _lines(rows)
+    if lines:
+        yield table(heads, lines)
+        yield Text("")
+        yield table(*_worst(rows), text=("row", "inputs"))
+        yield Text("")
+        yield from (Text(line) for line in (*_bands(rows), _verdicts(rows)))
+    yield Text(MORE, style="dim")
+
+
+def _counted(rows: Sequence[Residual]) -> Iterator[Text]:
+    """The number of rows and of groups, and why rows were missed."""
+    groups_of = {r.measurement.id: r.measurement.group for r in rows}
+    missed = {r.measurement.id: r.reason.removeprefix(f"line {r.measurement.row.line}: ") for r in rows if r.missed}
+    yield Text(
+        f"{len(groups_of)} rows, {len(groups_of) - len(missed)} modeled and {len(missed)} missed, in "
+        f"{len({*groups_of.values()})} groups (repeats of one configuration, which count once)"
+    )
+    reasons = Counter(missed.values()).most_common()
+    for reason, number in reasons[:REASONS]:
+        yield Text(f"  {number} missed: {reason}", overflow="ellipsis", no_wrap=True)
+    if left := sum(number for _, number in reasons[REASONS:]):
+        yield Text(f"  {left} missed for other reasons (--rows lists them)")
+
+
+def _lines(rows: Sequence[Residual]) -> list[list[str]]:
+    """The errors of the step's time and of memory, of all rows and of parts of them; no line without an error."""
+    times, memory = by_confidence(of_time(rows)), by_confidence(of_memory(rows))
+    chips = list(by_accelerator(times[TRUSTED], FEWEST_GROUPS).items())[:ACCELERATORS]
+    told = [
+        ("step time, confidence high or medium", times[TRUSTED]),
+        *((f"  {name}", some) for name, some in by_network(times[TRUSTED]).items()),
+        *((f"  {name}", some) for name, some in chips),
+        ("step time, confidence low", times[LOW]),
+        ("memory, confidence high or medium", memory[TRUSTED]),
+        *((f"  {how or 'unsaid how it was read'}", some) for how, some in by_reading(memory[TRUSTED]).items()),
+        ("memory, confidence low", memory[LOW]),
+    ]
+    found = [(name, accuracy(some)) for name, some in told]
+    return [[name, *short_errors(each)] for name, each in found if each.groups]
+
+
+def _worst(rows: Sequence[Residual]) -> tuple[list[str], list[list[str]]]:
+    lines = [
+        [_cut(f"{r.model}, {r.machine}"), _cut(r.measurement.id), *values(r), signed(r.error), r.measurement.confidence]
+        for r in worst(rows, WORST)
+    ]
+    return ["worst", "row", "measured", "predicted", "error", "inputs"], lines
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+
+
+def _bands(rows: Sequence[Residual]) -> Iterator[str]:
+    """How many rows lie inside the bands that other sources give."""
+    names = {TIME: "step times", MEMORY: "readings of memory"}
+    told = [
+        f"{inside / number * 100:.0f} % of {number} {names[quantity]}"
+        for quantity, (inside, number) in within_bands(rows).items()
+        if number
+    ]
+    if told:
+        yield f"inside the 80 % bands that other sources give: {', '.join(told)}"
+
+
+def _verdicts(rows: Sequence[Residual]) -> str:
+    """How often amped is wrong about whether a run fits in memory."""
+    told = verdicts(rows)
+    line = f"called too large for memory: {told['of_these_predicted_not_to_fit']} of {told['ran']} runs that ran"
+    if not told["ran_out_of_memory"]:
+        return line
+    return (
+        f"{line}; called small enough: {told['of_these_predicted_to_fit']} of {told['ran_out_of_memory']} that did not"
+    )
