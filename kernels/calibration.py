@@ -29,7 +29,7 @@ from amped.kernels.unfused_costs import work_of
 ABOVE_SPEC = 1.05
 # More bytes than the cache of a single core has.
 MOST_CACHED = 16e6
-DOUBTFUL = ("unsettled",)
+DOUBTFUL = ("unsettled", "host_bound")
 # The share of a family's records on a quiet machine above which the others are left out; it leaves enough for a fit.
 QUIET_SHARE = 1 / 3
 COMPUTING = ("contraction", "batched_contraction", "grouped_contraction", "fused_attention")
