@@ -114,8 +114,7 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
     if name in ("compiled", "graph"):
         return _compiled(plain, name == "graph", device)
     if name.startswith("fp8"):
-        float8 = Float8(Recipe(delayed=name == "fp8_delayed"))
-        return Rung(lambda x: layers.layer(x, p, s, layers.fused_attention, float8.linear), lambda: float8, is_fp8=True)
+        return _in_fp8(p, s, Float8(Recipe(delayed=name == "fp8_delayed")), has_fp8(device))
     from amped.kernels.ladder.engine import engine_rung
 
     return engine_rung(s, device)
@@ -126,6 +125,17 @@ def _compiled(plain: Callable[[Any], Any], captured: bool, device: str) -> Rung:
     if captured and device != "cuda":
         raise Unavailable("CUDA graphs need a GPU")
     return Rung(torch.compile(plain, dynamic=False), captured=captured)
+
+
+def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool, **how: Any) -> Rung:
+    """The layer with products in fp8; the rest is compiled, as predictions assume, where fp8 is not an emulation."""
+    torch = torch_module()
+    linear = torch.compiler.disable(float8.linear) if compiled else float8.linear
+
+    def forward(x: Any) -> Any:
+        return layers.layer(x, p, s, layers.fused_attention, linear)
+
+    return Rung(torch.compile(forward, dynamic=False, **how) if compiled else forward, lambda: float8, is_fp8=True)
 
 
 def _outcome(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> tuple[Any, ...]:

@@ -8,6 +8,8 @@ import triton.language as tl
 from torch.nn import functional as F  # noqa: N812
 from triton.runtime import interpreter
 
+from amped.kernels.ladder import triton_fp8
+from amped.kernels.ladder.fp8_cast import LARGEST, formats, quantized
 from amped.kernels.memory import in_place_activation as plain
 from amped.kernels.memory import triton_activation, triton_norm
 from amped.kernels.memory.activation_functions import FUNCTIONS, middle_of_half
@@ -34,19 +36,29 @@ def activation(name: str, dtype: torch.dtype) -> float:
     return max(_share(y, other, 2 * eps), *shares)
 
 
+# Narrow formats that the interpreter does not round as accelerators do: it cuts fp32 off to bf16, and does not carry from
+# the mantissa to the exponent of fp8. The names of torch's formats, and those of the bytes that hold them.
+_NARROW = {tl.bfloat16: (torch.bfloat16, torch.int16, "uint16"), tl.float8e4nv: (torch.float8_e4m3fn, torch.uint8, "uint8"),
+           tl.float8e5: (torch.float8_e5m2, torch.uint8, "uint8")}  # fmt: skip
+
+
 def _let_the_interpreter_round() -> None:
-    """It cuts fp32 off to bf16, where accelerators round to the nearest: a bit that tells which way would be always the same."""
-    cut = interpreter.InterpreterBuilder.cast_impl
-    if cut.__name__ == "cast_or_round":
-        return
+    """It rounds to the nearest as torch does: else, a bit that tells which way would be always the same."""
+    builder = interpreter.InterpreterBuilder
+    for name in ("cast_impl", "create_fp_to_fp"):
+        if getattr(builder, name).__name__ != "rounded":
+            setattr(builder, name, _rounding(getattr(builder, name)))
 
-    def cast_or_round(self: Any, source: Any, kind: Any) -> Any:
-        if (source.dtype.scalar, kind.scalar) != (tl.float32, tl.bfloat16):
-            return cut(self, source, kind)
-        narrow = torch.from_numpy(source.data.astype("float32")).bfloat16().view(torch.int16).numpy()
-        return interpreter.TensorHandle(narrow.view("uint16"), kind.scalar)
 
-    interpreter.InterpreterBuilder.cast_impl = cast_or_round
+def _rounding(cut: Any) -> Any:
+    def rounded(self: Any, source: Any, kind: Any, *how: Any) -> Any:
+        if source.dtype.scalar != tl.float32 or kind.scalar not in _NARROW:
+            return cut(self, source, kind, *how)
+        dtype, raw, held = _NARROW[kind.scalar]
+        narrow = torch.from_numpy(source.data.astype("float32")).to(dtype).view(raw).numpy()
+        return interpreter.TensorHandle(narrow.view(held), kind.scalar)
+
+    return rounded
 
 
 def _in_its_half(exact: torch.Tensor, y: torch.Tensor, packed: torch.Tensor) -> bool:
@@ -65,6 +77,18 @@ class _Plain:
 def _share(found: torch.Tensor, exact: torch.Tensor, relative: float) -> float:
     share = (found.double() - exact.double()).abs() / (1e-5 + relative * exact.double().abs())
     return float(share.nan_to_num(math.inf).max())
+
+
+def cast_to_fp8(kind: str, dtype: torch.dtype) -> float:
+    """The share of wrong entries; infinite where rows, columns and range do not belong together."""
+    torch.manual_seed(0)
+    _let_the_interpreter_round()
+    x, scale = (3 * torch.randn(131, 70)).to(dtype), torch.tensor(37.0)
+    x[0, 0], x[1, 1] = 1e6, math.nan
+    rows, transposed, amax = triton_fp8.cast_both_ways(x, scale, LARGEST[kind], formats()[kind])
+    exact = quantized(x, scale, kind)
+    fits = torch.equal(transposed.view(torch.uint8), rows.view(torch.uint8).t()) and amax == x[x.isfinite()].abs().max()
+    return float((rows.view(torch.uint8) != exact.view(torch.uint8)).float().mean()) if fits else math.inf
 
 
 def norm(name: str) -> float:
