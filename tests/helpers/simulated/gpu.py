@@ -51,6 +51,7 @@ class Gpu:
         self.launch_time, self.flush_time, self.captures = launch_time, flush_time, captures
         self.launches = self.flushes = self.replays = self.read = 0
         self.refusals = 0
+        self.waits = list[tuple[str, str]]()
         self.out_of_order: set[int] = set()
         self.stream, self.capturing, self.busy_allocator = "default", None, False
         event = Event
@@ -107,7 +108,7 @@ class Gpu:
             raise RuntimeError("captures_underway.empty() INTERNAL ASSERT FAILED")
 
     def _stream(self, name: str) -> Any:
-        return SimpleNamespace(name=name, wait_stream=lambda other: None)
+        return SimpleNamespace(name=name, wait_stream=lambda other: self.waits.append((name, other.name)))
 
     @contextmanager
     def _on(self, stream: Any) -> Iterator[None]:
