@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from amped.kernels.cuda_timer import CudaTimer
+
 CLOCK = 1.5e9  # cycles of a sleep in a second
 EVENT_TIME = 1e-6  # the host's, for an event
-OUT_OF_ORDER = float("-inf")
 
 
 class Event:
@@ -62,6 +63,10 @@ class Gpu:
             Stream=lambda: self._stream("side"), stream=self._on, CUDAGraph=lambda: Graph(self), graph=self._graph,
             set_stream=lambda stream: setattr(self, "stream", stream.name), empty_cache=self.empty_cache,
         )  # fmt: skip
+
+    def timer(self) -> CudaTimer:
+        """The timer of this GPU."""
+        return CudaTimer(self, self.wall)
 
     def wall(self) -> float:
         return self.now

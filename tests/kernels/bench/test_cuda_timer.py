@@ -3,7 +3,7 @@
 import pytest
 
 from amped.kernels import running
-from amped.kernels.cuda_timer import CAPTURED, WARM_TIME, CudaTimer
+from amped.kernels.cuda_timer import CAPTURED, WARM_TIME
 from amped.kernels.running import Runner
 from amped.kernels.specs import spec
 from amped.kernels.timing import FEWEST
@@ -12,7 +12,7 @@ from tests.helpers.simulated.gpu import Gpu
 
 
 def timer(gpu):
-    made = CudaTimer(gpu, gpu.wall)
+    made = gpu.timer()
     gpu.launches = gpu.flushes = 0
     return made
 
