@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import triton
+import triton.errors
 
 from amped.kernels.layouts import triton_kernels
 from amped.kernels.layouts.fused import Choices
@@ -54,6 +55,8 @@ def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
     return call
 
 
+# What Triton raises for a tile that a GPU has no room for, or that it cannot compile.
+ERRORS: tuple[type[Exception], ...] = (triton.errors.TritonError,)
 _added, _bdrlb = _called(triton_kernels.added, False), _called(triton_kernels.bdrlb, False)
 
 

@@ -10,6 +10,8 @@ from triton.runtime import interpreter
 
 from amped.kernels.ladder import triton_fp8
 from amped.kernels.ladder.fp8_cast import LARGEST, formats, quantized
+from amped.kernels.layouts import triton_launch
+from amped.kernels.layouts.fused import Choices
 from amped.kernels.memory import in_place_activation as plain
 from amped.kernels.memory import triton_activation, triton_norm
 from amped.kernels.memory.activation_functions import FUNCTIONS, middle_of_half
@@ -89,6 +91,16 @@ def cast_to_fp8(kind: str, dtype: torch.dtype) -> float:
     exact = quantized(x, scale, kind)
     fits = torch.equal(transposed.view(torch.uint8), rows.view(torch.uint8).t()) and amax == x[x.isfinite()].abs().max()
     return float((rows.view(torch.uint8) != exact.view(torch.uint8)).float().mean()) if fits else math.inf
+
+
+def far() -> float:
+    """The largest difference of a sum whose last row lies three times 2³⁰ entries behind the first one."""
+    storage = torch.empty((3 << 30) + 12, dtype=torch.uint8)  # most of it is never touched, and takes no memory
+    views = [storage.as_strided((1, 1, 4, 4), (0, 0, 1 << 30, 1), start) for start in (0, 4, 8)]
+    for number, view in enumerate(views):
+        view.copy_(torch.arange(16, dtype=torch.uint8).view(1, 1, 4, 4) + number)
+    triton_launch.KERNELS["bei"](*views, Choices())
+    return float((views[2].int() - views[0].int() - views[1].int()).abs().max())
 
 
 def norm(name: str) -> float:

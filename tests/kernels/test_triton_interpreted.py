@@ -26,13 +26,17 @@ import json, sys
 import torch
 from amped.kernels.layouts.spec import Dimensions
 from tests.helpers.layouts import differences
-from tests.helpers.triton import activation, cast_to_fp8, norm
+from tests.helpers.triton import activation, cast_to_fp8, far, norm
 torch.set_num_threads(1)
 asked = json.loads(sys.argv[1])
 size = Dimensions(2, 3, 2, 10, 6)
 found = {f"{name} {keep}": max(differences(name, size, torch.float32, "cpu", keep, most=2)) for name, keep in asked["fused"]}
 found |= {f"{name} {dtype}": activation(name, getattr(torch, dtype)) for name, dtype in asked["in_place"]}
 found |= {f"{kind} {dtype}": cast_to_fp8(kind, getattr(torch, dtype)) for kind, dtype in asked["casts"]}
+found["far"] = far()
+from amped.kernels.layouts.fused import launch_errors
+from triton.runtime.errors import OutOfResources
+found["errors"] = issubclass(OutOfResources, launch_errors())
 found |= {name: norm(name) for name in asked["norms"]}
 print(json.dumps(found))
 """
@@ -53,6 +57,14 @@ def found():
 def test_fused_kernels_are_the_reference(found, name, keep):
     """Over layouts from the first to the last of each kernel; every one of them, on a GPU."""
     assert 0 <= found[f"{name} {keep}"] < 1e-5
+
+
+def test_tiles_that_are_too_large_are_known(found):
+    assert found["errors"]
+
+
+def test_places_of_more_than_32_bits_are_right(found):
+    assert found["far"] == 0
 
 
 @pytest.mark.parametrize(("name", "dtype"), IN_PLACE)
