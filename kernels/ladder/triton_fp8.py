@@ -37,7 +37,8 @@ def cast_both_ways(x: Tensor, scale: Tensor, largest: float, dtype: torch.dtype)
     found = x.new_zeros((), dtype=torch.float32)
     if x.numel():
         grid = (triton.cdiv(rows, _ROWS), triton.cdiv(columns, _COLUMNS))
-        _cast_kernel[grid](
-            x, scale, straight, across, found, rows, columns, LARGEST=largest, ROWS=_ROWS, COLUMNS=_COLUMNS
-        )
+        with torch.cuda.device_of(x):
+            _cast_kernel[grid](
+                x, scale, straight, across, found, rows, columns, LARGEST=largest, ROWS=_ROWS, COLUMNS=_COLUMNS
+            )
     return straight, across, found

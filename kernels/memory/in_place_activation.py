@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
 from amped.base.errors import ConfigError
@@ -118,11 +119,17 @@ class _InPlace(torch.autograd.Function):
         ctx.name = inputs[1]
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(*output)
+        ctx.save_for_forward(*output)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
         return torch.ops.amped.activation_in_place_backward(gradient, *ctx.saved_tensors, ctx.name), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> tuple[Tensor, None]:
+        """The derivative in forward mode: each output depends on its own input only, so that it is the backward pass."""
+        return torch.ops.amped.activation_in_place_backward(tangent, *ctx.saved_tensors, ctx.name), None
 
 
 def _in_place(x: Tensor, name: str) -> Tensor:
@@ -130,9 +137,16 @@ def _in_place(x: Tensor, name: str) -> Tensor:
         raise ConfigError(
             f"an in-place {name} cannot take {x.dtype}", "it takes float16, bfloat16, float32 and float64"
         )
-    if torch.is_grad_enabled() and x.requires_grad:
+    if _is_differentiated(x):
         return _InPlace.apply(x, name)[0]
     return torch.ops.amped.activation_in_place(x, name)[0]  # equal to the last bit with or without a gradient
+
+
+def _is_differentiated(x: Tensor) -> bool:
+    """Whether a derivative is asked for, backward or forward; an operator alone would have none, and say nothing."""
+    if torch.is_grad_enabled() and x.requires_grad:
+        return True
+    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
 
 
 def inplace_gelu(x: Tensor, approximate: str = "none") -> Tensor:

@@ -1,6 +1,7 @@
 """What Triton's kernels for activations and norms in place compute, against what they must."""
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from amped.kernels.ladder.fp8_cast import LARGEST, formats, quantized
 from amped.kernels.layouts import triton_launch
 from amped.kernels.layouts.fused import Choices
 from amped.kernels.memory import in_place_activation as plain
-from amped.kernels.memory import triton_activation, triton_norm
+from amped.kernels.memory import in_place_norm, triton_activation, triton_norm
 from amped.kernels.memory.activation_functions import FUNCTIONS, middle_of_half
 from amped.kernels.memory.bits import unpack_bits
 
@@ -91,6 +92,52 @@ def cast_to_fp8(kind: str, dtype: torch.dtype) -> float:
     exact = quantized(x, scale, kind)
     fits = torch.equal(transposed.view(torch.uint8), rows.view(torch.uint8).t()) and amax == x[x.isfinite()].abs().max()
     return float((rows.view(torch.uint8) != exact.view(torch.uint8)).float().mean()) if fits else math.inf
+
+
+def zero_weight() -> float:
+    """The largest difference to the reference of gradients with a weight of zero; infinite if one is not finite."""
+    torch.manual_seed(0)
+    x, gradient, weight, bias = torch.randn(5, 50), torch.randn(5, 50), torch.rand(50) + 0.5, torch.randn(50)
+    weight[3] = 0
+    y, scale = triton_norm.forward(x, weight, bias, 5, 1e-5, True)
+    mine = triton_norm.backward(gradient, y, weight, bias, scale, True)
+    theirs = in_place_norm._norm_backward(gradient, y, weight, bias, scale, True)
+    return max(
+        float((a - b).abs().nan_to_num(math.inf).max() / b.abs().max()) for a, b in zip(mine, theirs, strict=True)
+    )
+
+
+class Guarded:
+    """Notes the tensors whose device is made the current one, as a launch must."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        torch.cuda.device_of = self
+
+    def __call__(self, tensor: torch.Tensor) -> AbstractContextManager[None]:
+        self.seen += tensor.device.type == "cpu"
+        return nullcontext()
+
+
+def guarded() -> dict[str, int]:
+    """How often each module of kernels made the device of a tensor the current one, in one forward and backward pass."""
+    found, x = {}, torch.randn(3, 50)
+    y, scale = triton_norm.forward(x, None, None, 3, 1e-5, True)
+    out, packed = triton_activation.forward(x, "gelu")
+    calls = {
+        "norm": [lambda: triton_norm.forward(x, None, None, 3, 1e-5, True),
+                 lambda: triton_norm.backward(x, y, None, None, scale, True)],
+        "activation": [lambda: triton_activation.forward(x, "gelu"),
+                       lambda: triton_activation.backward(x, out, packed, "gelu")],
+        "layouts": [lambda: triton_launch.KERNELS["bei"](x, x, torch.empty_like(x), Choices())],
+        "fp8": [lambda: triton_fp8.cast_both_ways(x, torch.tensor(1.0), 448.0, torch.float8_e4m3fn)],
+    }  # fmt: skip
+    for name, each in calls.items():
+        guard = Guarded()
+        for call in each:
+            call()
+        found[name] = guard.seen - len(each)
+    return found
 
 
 def far() -> float:

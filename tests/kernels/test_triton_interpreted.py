@@ -26,18 +26,21 @@ import json, sys
 import torch
 from amped.kernels.layouts.spec import Dimensions
 from tests.helpers.layouts import differences
-from tests.helpers.triton import activation, cast_to_fp8, far, norm
+from tests.helpers.triton import activation, cast_to_fp8, far, guarded, norm, zero_weight
 torch.set_num_threads(1)
 asked = json.loads(sys.argv[1])
 size = Dimensions(2, 3, 2, 10, 6)
 found = {f"{name} {keep}": max(differences(name, size, torch.float32, "cpu", keep, most=2)) for name, keep in asked["fused"]}
 found |= {f"{name} {dtype}": activation(name, getattr(torch, dtype)) for name, dtype in asked["in_place"]}
 found |= {f"{kind} {dtype}": cast_to_fp8(kind, getattr(torch, dtype)) for kind, dtype in asked["casts"]}
-found["far"] = far()
+found["far"], found["zero weight"] = far(), zero_weight()
+from amped.kernels.memory.triton_norm import warps
+found["warps"] = [warps(block, 8) for block in (64, 1024, 4096, 16384)]
 from amped.kernels.layouts.fused import launch_errors
 from triton.runtime.errors import OutOfResources
 found["errors"] = issubclass(OutOfResources, launch_errors())
 found |= {name: norm(name) for name in asked["norms"]}
+found["guards"] = guarded()
 print(json.dumps(found))
 """
 
@@ -57,6 +60,18 @@ def found():
 def test_fused_kernels_are_the_reference(found, name, keep):
     """Over layouts from the first to the last of each kernel; every one of them, on a GPU."""
     assert 0 <= found[f"{name} {keep}"] < 1e-5
+
+
+def test_each_launch_is_on_the_device_of_its_tensors(found):
+    assert set(found["guards"].values()) == {0}
+
+
+def test_wide_rows_have_more_warps(found):
+    assert found["warps"] == [1, 4, 16, 16]
+
+
+def test_a_weight_of_zero_gives_the_reference_s_finite_gradients(found):
+    assert found["zero weight"] < 1e-6
 
 
 def test_tiles_that_are_too_large_are_known(found):
