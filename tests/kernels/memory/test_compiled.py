@@ -50,6 +50,25 @@ def test_a_compiled_graph_takes_recomputed_products_whole_under_autocast():
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_norm_that_is_compiled_before_it_was_checked_keeps_its_input(checked):
+    """A weight of zero would make its gradients infinite, and a compiled graph cannot look; an eager pass before it can."""
+    plain = torch.nn.LayerNorm(37)
+    x = torch.randn(8, 37, requires_grad=True)
+    made = memory.InplaceLayerNorm.from_module(plain)
+    if checked:
+        made(x)
+    else:
+        with torch.no_grad():
+            plain.weight[3] = 0
+    compiled = torch.compile(made, backend="aot_eager", fullgraph=True)
+    found, exact = (torch.autograd.grad(f(x).square().sum(), (x, *plain.parameters())) for f in (compiled, plain))
+    for a, b in zip(found, exact, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    in_place = memory.stash_bytes(compiled, x, exclude=plain.parameters()).bytes < memory.stash_bytes(plain, x).bytes
+    assert in_place == checked
+
+
 def test_a_smaller_budget_of_the_compiler_keeps_less():
     x = torch.randn(2, 16, 32, requires_grad=True)
     whole, less = (bench._compiled(Sizes(2, 16, 32, 2), b, x, "aot_eager_decomp_partition")[0] for b in (1.0, 0.5))
