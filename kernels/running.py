@@ -11,7 +11,7 @@ from typing import Any
 
 from amped.kernels.callables import SCALE, SEED, built
 from amped.kernels.device import device_of, host_of, software_of
-from amped.kernels.results import SCHEMA, Result, entry_of, key_of
+from amped.kernels.results import SCHEMA, Result, entry_of, key_of, usual_rate
 from amped.kernels.specs import KernelSpec, sentinel
 from amped.kernels.timers import QUIET, timer_for
 from amped.kernels.timing import RECORD_TIME, STATISTIC, Timer, Timing
@@ -183,11 +183,10 @@ def _better(fresh: dict[str, Any], record: dict[str, Any]) -> bool:
 
 
 def mark_slowed(result: Result) -> None:
-    """Marks the records whose sentinel product was slower than at its best, because of clocks or neighbors."""
-    own = [r for r in result["records"] if "gemm_tflops_beside" in r]
-    best = max((r["gemm_tflops_beside"] for r in own), default=0.0)
-    for record in own:
-        slow = record["gemm_tflops_beside"] < (1 - DRIFT[result["device"]["kind"]]) * best
+    """Marks the records whose sentinel product was slower than usual, because of clocks or neighbors."""
+    least = (1 - DRIFT[result["device"]["kind"]]) * usual_rate(result)
+    for record in (r for r in result["records"] if "gemm_tflops_beside" in r):
+        slow = record["gemm_tflops_beside"] < least
         record["flags"] = [flag for flag in record["flags"] if flag != "throttled"] + (["throttled"] if slow else [])
 
 
