@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from amped.base.errors import ConfigError
 from amped.kernels.cuda_timer import WARM_AGREEMENT
@@ -22,7 +22,7 @@ from amped.kernels.torch_import import torch_module
 PATIENCE, LAST_WORDS = 60.0, 5.0
 LOOK_EVERY = 0.25
 # How a process is started: anew, because one that is forked cannot use a GPU.
-START = "spawn"
+START: Final = "spawn"
 # A warm-up ends when two means of WARM calls agree, or after these seconds.
 WARM, WARM_TIME = 3, {"cpu": 0.02, "cuda": 0.2}
 # A GPU's collectives run in rows of this many, behind a sleep of these cycles (a millisecond), in which all processes

@@ -25,7 +25,7 @@ def cast_both_ways(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
 
     An entry is read once and written twice, in a byte each.
     """
-    return operator()(x, scale, kind)  # type: ignore[no-any-return]
+    return operator()(x, scale, kind)
 
 
 def quantized(x: Any, scale: Any, kind: str) -> Any:
@@ -45,19 +45,19 @@ def operator() -> Any:
     """The cast as an operator of torch, so that its kernel counts as one, and a compiler leaves it whole."""
     torch = torch_module()
 
-    @torch.library.custom_op(  # type: ignore[untyped-decorator]
+    @torch.library.custom_op(
         "amped::fp8_cast", mutates_args=(), schema="(Tensor x, Tensor scale, str kind) -> (Tensor, Tensor, Tensor)"
     )
     def cast(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
         rows = quantized(x, scale, kind)
         return rows, rows.t().contiguous(), range_of(x)
 
-    @cast.register_fake  # type: ignore[untyped-decorator]
+    @cast.register_fake
     def _(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:  # noqa: ARG001
         rows = x.new_empty(x.shape, dtype=formats()[kind])
         return rows, rows.new_empty(x.shape[::-1]), x.new_empty((), dtype=torch.float32)
 
-    @cast.register_kernel("cuda")  # type: ignore[untyped-decorator]
+    @cast.register_kernel("cuda")
     def _(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
         from amped.kernels.ladder import triton_fp8
 

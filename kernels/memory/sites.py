@@ -133,7 +133,7 @@ class Site:
         elif self.container is None:
             self.module.__class__ = ALONE[self.technique][type(self.module)]
         else:
-            before = getattr(self.container, "recomputed", frozenset())
+            before: frozenset[str] = getattr(self.container, "recomputed", frozenset())
             self.container.__class__ = RecomputingSequential
             self.container.__dict__["recomputed"] = before | {self.key}
 
@@ -142,7 +142,7 @@ class Site:
         if self.container is None:
             restore(self.module)
             return
-        left = getattr(self.container, "recomputed", frozenset()) - {self.key}
+        left: frozenset[str] = getattr(self.container, "recomputed", frozenset()) - {self.key}
         restore(self.container)
         if left:
             self.container.__class__ = RecomputingSequential

@@ -54,7 +54,8 @@ class Gpu:
         self.refusals = 0
         self.waits = list[tuple[str, str]]()
         self.out_of_order: set[int] = set()
-        self.stream, self.capturing, self.busy_allocator = "default", None, False
+        self.stream, self.busy_allocator = "default", False
+        self.capturing: Graph | None = None
         event = Event
         self.cuda = SimpleNamespace(
             current_device=lambda: 0, get_device_properties=lambda _: SimpleNamespace(L2_cache_size=1 << 20),
