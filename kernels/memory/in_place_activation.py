@@ -119,16 +119,24 @@ class _InPlace(torch.autograd.Function):
         ctx.name = inputs[1]
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(*output)
-        ctx.save_for_forward(*output)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
         return torch.ops.amped.activation_in_place_backward(gradient, *ctx.saved_tensors, ctx.name), None
 
+
+class _InPlaceBothModes(_InPlace):
+    """The same with a derivative in forward mode. A function by itself, because the compiler takes none that has one."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        _InPlace.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(*output)
+
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: Any) -> tuple[Tensor, None]:
-        """The derivative in forward mode: each output depends on its own input only, so that it is the backward pass."""
+        """Each output depends on its own input only, so that it is the backward pass."""
         return torch.ops.amped.activation_in_place_backward(tangent, *ctx.saved_tensors, ctx.name), None
 
 
@@ -137,16 +145,11 @@ def _in_place(x: Tensor, name: str) -> Tensor:
         raise ConfigError(
             f"an in-place {name} cannot take {x.dtype}", "it takes float16, bfloat16, float32 and float64"
         )
-    if _is_differentiated(x):
+    if not torch.compiler.is_compiling() and forward_ad._current_level >= 0:
+        return _InPlaceBothModes.apply(x, name)[0]  # the operator alone would have no derivative, and say nothing
+    if torch.is_grad_enabled() and x.requires_grad:
         return _InPlace.apply(x, name)[0]
     return torch.ops.amped.activation_in_place(x, name)[0]  # equal to the last bit with or without a gradient
-
-
-def _is_differentiated(x: Tensor) -> bool:
-    """Whether a derivative is asked for, backward or forward; an operator alone would have none, and say nothing."""
-    if torch.is_grad_enabled() and x.requires_grad:
-        return True
-    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
 
 
 def inplace_gelu(x: Tensor, approximate: str = "none") -> Tensor:
