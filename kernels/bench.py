@@ -20,6 +20,7 @@ from amped.kernels.torch_import import chosen_device, chosen_format, has_fp8
 SAVE_EVERY = 2.0
 # Without a budget, the run of a suite ends after this many seconds.
 BUDGETS = {"cpu": 50.0, "cuda": 300.0}
+SUITE = {"cpu": "quick", "cuda": "full"}
 # The seconds of a record in one round, and the most rounds; on a processor, a budget of the user allows more rounds.
 ROUNDS = {"cpu": (0.04, 4), "cuda": (RECORD_TIME, 1)}
 MOST_ROUNDS = 1000
@@ -31,7 +32,8 @@ class Request:
     """What to measure, where, and into which file.
 
     Attributes:
-        suite: quick or full.
+        suite: quick or full; by default quick on a processor and full on a GPU, whose kernels of the quick one are too
+            short to tell its rates.
         kernels: gives the list of kernels for a format, in place of a suite.
         ranks: the number of processes for collectives; with 1, no collective is measured.
         resume: whether the file may exist; then only what it lacks is measured.
@@ -39,7 +41,7 @@ class Request:
     """
 
     output: Path
-    suite: str = "quick"
+    suite: str | None = None
     kernels: Callable[[str], Sequence[KernelSpec]] | None = None
     device: str | None = None
     dtype: str | None = None
@@ -133,8 +135,9 @@ def _begun(request: Request, fresh: Result) -> Result:
 def _wanted(request: Request, device: str, dtype: str, result: Result) -> list[KernelSpec]:
     if request.kernels is not None:
         return list(request.kernels(dtype))
-    made = suites.suite(request.suite, device, dtype, result["device"].get("mem_bytes") or 0)
-    return [*made, *suites.fp8()] if request.suite == "full" and has_fp8(device) else made
+    chosen = request.suite or SUITE[device]
+    made = suites.suite(chosen, device, dtype, result["device"].get("mem_bytes") or 0)
+    return [*made, *suites.fp8()] if chosen == "full" and has_fp8(device) else made
 
 
 def _add_collectives(ranks: int, device: str, result: Result, save: _Saver) -> None:

@@ -22,14 +22,14 @@ from amped.kernels.predicting import (
     predicted,
     samples,
 )
-from amped.kernels.results import Result
+from amped.kernels.results import Result, usual_rate
 from amped.kernels.specs import FAMILIES, sentinel
 from amped.kernels.unfused_costs import work_of
 
 ABOVE_SPEC = 1.05
 # More bytes than the cache of a single core has.
 MOST_CACHED = 16e6
-DOUBTFUL = ("unsettled",)
+DOUBTFUL = ("unsettled", "host_bound")
 # The share of a family's records on a quiet machine above which the others are left out; it leaves enough for a fit.
 QUIET_SHARE = 1 / 3
 COMPUTING = ("contraction", "batched_contraction", "grouped_contraction", "fused_attention")
@@ -160,7 +160,7 @@ def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
 
 
 def _normalized(record: Record, result: Result) -> Record:
-    """A product or attention whose sentinel product was slow, converted to the sentinel's best speed.
+    """A product or attention whose sentinel product was slow, converted to the sentinel's usual speed.
 
     Clocks and neighbors slow down arithmetic; the time for bytes that the sentinel's product does not move is not
     changed.
@@ -168,11 +168,10 @@ def _normalized(record: Record, result: Result) -> Record:
     computes = FAMILIES[record["kernel"]].kind in COMPUTING
     if "throttled" not in record.get("flags", ()) or "gemm_tflops_beside" not in record or not computes:
         return record
-    beside = [r["gemm_tflops_beside"] for r in result["records"] if "gemm_tflops_beside" in r]
     beyond = max(0.0, record["bytes"] - sentinel("cpu")[0].bytes) if result["device"]["kind"] == "cpu" else 0.0
     streams = beyond / (1e9 * max((s["copy_gbs"] for s in result["sentinels"]), default=np.inf))
     moving = min(1.0, streams / measured_time(record, result["settings"]["statistic"]))
-    ratio = moving + (1 - moving) * record["gemm_tflops_beside"] / max(beside)
+    ratio = moving + (1 - moving) * record["gemm_tflops_beside"] / usual_rate(result)
     return {**record, "time_s": {name: v * ratio if name != "n" else v for name, v in record["time_s"].items()}}
 
 

@@ -83,18 +83,37 @@ def _batched(make: Maker, p: Any) -> tuple[Call, str]:
 
 
 def _grouped(make: Maker, p: Any) -> tuple[Call, str]:
-    """One product for each expert, with consecutive rows; uneven: from half of m to one and a half of m."""
+    """Products of experts with consecutive rows; uneven: from half of m to one and a half of m.
+
+    Raises:
+        NotImplementedError: on a GPU, where torch has no kernel for them in this format: launched one by one, they
+            would take the host's time, which is not that of the products.
+    """
     count, m = p["batch"], p["m"]
     steps = [m + (round(m * (i / max(count - 1, 1) - 0.5)) if p["uneven"] else 0) for i in range(count)]
-    inputs = make.normal(sum(steps), p["k"]).split(steps)
-    weights, out = make.normal(count, p["k"], p["n"]), make.empty(sum(steps), p["n"]).split(steps)
-    mm = make.torch.mm
+    if make.device == "cuda" and not takes_groups(make.torch, make.dtype):
+        raise NotImplementedError(f"torch {make.torch.__version__} has no grouped product of {make.dtype}")
+    inputs, weights = make.normal(sum(steps), p["k"]), make.normal(count, p["k"], p["n"])
+    if make.device == "cuda":
+        return grouped_call(make.torch, inputs, weights, steps), "torch._grouped_mm"
+    mm, parts, out = make.torch.mm, inputs.split(steps), make.empty(sum(steps), p["n"]).split(steps)
 
     def call() -> None:
         for i in range(count):
-            mm(inputs[i], weights[i], out=out[i])
+            mm(parts[i], weights[i], out=out[i])
 
     return call, "torch.mm of each group"
+
+
+def takes_groups(torch: Any, dtype: Any) -> bool:
+    """Whether torch has one kernel for products of groups in a format."""
+    return hasattr(torch, "_grouped_mm") and dtype == torch.bfloat16
+
+
+def grouped_call(torch: Any, inputs: Any, weights: Any, steps: list[int]) -> Call:
+    """All products of groups as one kernel; `steps` are the rows of each group."""
+    ends = torch.tensor(steps, dtype=torch.int32, device=inputs.device).cumsum(0, dtype=torch.int32)
+    return lambda: torch._grouped_mm(inputs, weights, offs=ends)
 
 
 def _fp8_gemm(make: Maker, p: Any) -> tuple[Call, str]:

@@ -5,18 +5,30 @@ from __future__ import annotations
 import multiprocessing
 import queue
 import socket
+import statistics
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from amped.base.errors import ConfigError
+from amped.kernels.cuda_timer import WARM_AGREEMENT
 from amped.kernels.specs import KernelSpec
-from amped.kernels.timers import CudaTimer
-from amped.kernels.timing import Timing
+from amped.kernels.timing import RECORD_TIME, Timing, repeated
 from amped.kernels.torch_import import torch_module
 
-# The seconds for all processes to meet, and to measure one size.
-PATIENCE = 60.0
-WARM, CALLS = 3, 15
+# The seconds for all processes to meet, and to measure one size; and for the others to say what they met after one of
+# them has ended.
+PATIENCE, LAST_WORDS = 60.0, 5.0
+LOOK_EVERY = 0.25
+# How a process is started: anew, because one that is forked cannot use a GPU.
+START: Final = "spawn"
+# A warm-up ends when two means of WARM calls agree, or after these seconds.
+WARM, WARM_TIME = 3, {"cpu": 0.02, "cuda": 0.2}
+# A GPU's collectives run in rows of this many, behind a sleep of these cycles (a millisecond), in which all processes
+# launch their rows.
+ROW, SLEEP_CYCLES = 20, 1 << 21
+Lapse = Callable[[Callable[[], Any]], float]
 
 
 def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[KernelSpec, Timing | str]]:
@@ -31,7 +43,7 @@ def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[
     if device == "cuda" and torch.cuda.device_count() < ranks:
         told = f"--ranks {ranks} needs as many GPUs, and there are {torch.cuda.device_count()}"
         raise ConfigError(told, "choose fewer ranks, or --device cpu")
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(START)
     found, port = context.Queue(), _free_port()
     processes = [
         context.Process(target=_worker, args=(rank, ranks, port, device, specs, found), daemon=True)
@@ -39,22 +51,32 @@ def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[
     ]
     for process in processes:
         process.start()
+    lost = ""
     try:
         for each in specs:
-            yield each, _taken(found, processes)
+            got: Timing | str = lost
+            if not lost:
+                got, lost = _taken(found, processes)
+            yield each, got
     finally:
         for process in processes:
-            process.join(1.0)
+            process.join(0.0 if lost else 1.0)
             process.terminate()
 
 
-def _taken(found: Any, processes: list[Any]) -> Timing | str:
-    try:
-        got: Timing | str = found.get(timeout=PATIENCE)
-        return got
-    except queue.Empty:
-        ended = [p.exitcode for p in processes if p.exitcode]
-        return f"a process ended with {ended[0]}" if ended else f"not done within {PATIENCE:.0f} s"
+def _taken(found: Any, processes: list[Any]) -> tuple[Timing | str, str]:
+    """What the first process found, and why the processes are lost if they are: then no other size needs to wait."""
+    until, last = time.monotonic() + PATIENCE, False
+    while True:
+        try:
+            return found.get(timeout=LOOK_EVERY), ""
+        except queue.Empty:
+            ended = [p.exitcode for p in processes if p.exitcode]
+            if ended and not last:
+                until, last = min(until, time.monotonic() + LAST_WORDS), True
+            if time.monotonic() > until:
+                told = f"a process ended with {ended[0]}" if ended else f"not done within {PATIENCE:.0f} s"
+                return told, told
 
 
 def _free_port() -> int:
@@ -69,7 +91,9 @@ def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpe
     backend = "nccl" if device == "cuda" else "gloo"
     if device == "cuda":
         torch.cuda.set_device(rank)
-    torch.distributed.init_process_group(backend, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    torch.distributed.init_process_group(
+        backend, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks, timeout=timedelta(seconds=PATIENCE)
+    )
     try:
         for each in specs:
             try:
@@ -83,21 +107,72 @@ def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpe
 
 
 def _timed(each: KernelSpec, rank: int, device: str) -> Timing:
-    import time
-
     torch = torch_module()
-    call = _call(each, rank, device)
-    for _ in range(WARM):
-        call()
-    if device == "cuda":
-        return CudaTimer().measure(call, cold=False)
-    times, trips = [], 2 if each.kernel == "send_receive" else 1
-    for _ in range(CALLS):
+
+    def first_one_s(number: int) -> int:
+        """A number as the first process has it."""
+        shared = torch.tensor([number], device=device)
+        torch.distributed.broadcast(shared, 0)
+        return int(shared.item())
+
+    lapse = _gpu_lapse(torch) if device == "cuda" else _host_lapse(torch)
+    trips = 2 if each.kernel == "send_receive" else 1
+    return counted_together(_call(each, rank, device), lapse, first_one_s, WARM_TIME[device], trips)
+
+
+def counted_together(
+    call: Callable[[], Any], lapse: Lapse, first_one_s: Callable[[int], int], warm_time: float, trips: int = 1
+) -> Timing:
+    """The time of a collective, which all processes must call equally often: the first one decides for all of them.
+
+    Args:
+        call: the collective.
+        lapse: gives the seconds of a call.
+        first_one_s: gives the first process's number to all.
+        warm_time: the most seconds of the warm-up.
+        trips: how often the payload crosses a link in a call.
+    """
+    call()
+    before, spent = None, 0.0
+    while True:
+        times = [lapse(call) for _ in range(WARM)]
+        mean = statistics.fmean(times)
+        spent += sum(times)
+        settled = before is not None and abs(mean - before) <= WARM_AGREEMENT * before
+        if first_one_s(settled or spent > warm_time):
+            break
+        before = mean
+    number = first_one_s(repeated(mean, RECORD_TIME))
+    return Timing.of([lapse(call) / trips for _ in range(number)])
+
+
+def _host_lapse(torch: Any) -> Lapse:
+    def lapse(call: Callable[[], Any]) -> float:
         torch.distributed.barrier()
         start = time.perf_counter()
         call()
-        times.append((time.perf_counter() - start) / trips)
-    return Timing.of(times)
+        return time.perf_counter() - start
+
+    return lapse
+
+
+def _gpu_lapse(torch: Any) -> Lapse:
+    """The mean of a row of calls: all processes launch their rows while their GPUs sleep, and start almost together."""
+    cuda = torch.cuda
+
+    def lapse(call: Callable[[], Any]) -> float:
+        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        torch.distributed.barrier()
+        cuda.synchronize()
+        cuda._sleep(SLEEP_CYCLES)
+        start.record()
+        for _ in range(ROW):
+            call()
+        end.record()
+        cuda.synchronize()
+        return float(start.elapsed_time(end)) / 1e3 / ROW
+
+    return lapse
 
 
 def _call(each: KernelSpec, rank: int, device: str) -> Callable[[], Any]:

@@ -25,8 +25,8 @@ def device_of(kind: str) -> dict[str, Any]:
 
 def _gpu() -> dict[str, Any]:
     torch = torch_module()
-    p = torch.cuda.get_device_properties(0)
-    asked = _nvidia_smi()
+    p = torch.cuda.get_device_properties(torch.cuda.current_device())
+    asked = _nvidia_smi(getattr(p, "uuid", None))
     return {
         "kind": "cuda", "name": p.name, "cc": f"{p.major}.{p.minor}", "sm": p.multi_processor_count,
         "l2_bytes": getattr(p, "L2_cache_size", None), "mem_bytes": p.total_memory, "count": torch.cuda.device_count(),
@@ -34,17 +34,32 @@ def _gpu() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _nvidia_smi() -> dict[str, Any]:
-    """Driver, power limit and clocks; they are only read, and the result is empty without the tool."""
+def _nvidia_smi(uuid: object) -> dict[str, Any]:
+    """Driver, power limit and clocks; they are only read, and the result is empty without the tool.
+
+    The tool counts GPUs that the process may not see (CUDA_VISIBLE_DEVICES), so that the GPU is asked for by its UUID.
+    What the tool does not tell is left out.
+    """
     names = ("driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "temperature.gpu")
-    command = ["nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits", "--id=0"]
+    which = f"GPU-{uuid}" if uuid is not None else "0"
+    command = ["nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits", f"--id={which}"]
     try:
         told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
-        driver, power, sm, memory, heat = (part.strip() for part in told.splitlines()[0].split(","))
-        return {"driver": driver, "power_limit_w": float(power), "temperature_c": float(heat),
-                "clock_mhz": {"sm": float(sm), "mem": float(memory)}}  # fmt: skip
+        driver, *numbers = (part.strip() for part in told.splitlines()[0].split(","))
+        power, sm, memory, heat = map(_number, numbers)
     except (OSError, ValueError, IndexError, subprocess.SubprocessError):
         return {}
+    clocks = {name: clock for name, clock in (("sm", sm), ("mem", memory)) if clock is not None}
+    found = {"driver": driver, "power_limit_w": power, "temperature_c": heat, "clock_mhz": clocks or None}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _number(written: str) -> float | None:
+    """A number, or None for what the tool does not know (`[N/A]`)."""
+    try:
+        return float(written)
+    except ValueError:
+        return None
 
 
 def processor() -> str:

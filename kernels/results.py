@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
@@ -95,3 +96,15 @@ def refuse_other_machine(result: Mapping[str, Any], own: Mapping[str, Any], file
         raise FileError(
             [*differing, Problem("a file holds the measurements of one machine", advice="choose another -o")], file=file
         )
+
+
+def usual_rate(result: Mapping[str, Any]) -> float:
+    """The TFLOP/s of the sentinel's product that records are compared with; zero without any.
+
+    A processor can only be disturbed, so that its best counts. A GPU that was idle before runs faster until it is warm,
+    so that its median counts.
+    """
+    beside = [r["gemm_tflops_beside"] for r in result["records"] if "gemm_tflops_beside" in r]
+    if not beside:
+        return 0.0
+    return float(statistics.median(beside) if result["device"]["kind"] == "cuda" else max(beside))

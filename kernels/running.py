@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 
 from amped.kernels.callables import SCALE, SEED, built
 from amped.kernels.device import device_of, host_of, software_of
-from amped.kernels.results import SCHEMA, Result, entry_of, key_of
+from amped.kernels.results import SCHEMA, Result, entry_of, key_of, usual_rate
 from amped.kernels.specs import KernelSpec, sentinel
 from amped.kernels.timers import QUIET, timer_for
 from amped.kernels.timing import RECORD_TIME, STATISTIC, Timer, Timing
@@ -127,7 +128,8 @@ class Runner:
         try:
             call, name = self.build(each, device)
             eager = device == "cuda" and each.kernel == "launch" and each.params["mode"] == "eager"
-            timing = self.timer.dispatched(call) if eager else self.timer.measure(call, self.cap, cold)
+            alone = each.kernel == "launch"  # the one kernel whose launches in a graph are what is asked
+            timing = self.timer.dispatched(call) if eager else self.timer.measure(call, self.cap, cold, alone)
         except (RuntimeError, NotImplementedError, MemoryError, TypeError) as error:
             freed(device)
             return told_of(error)
@@ -181,11 +183,10 @@ def _better(fresh: dict[str, Any], record: dict[str, Any]) -> bool:
 
 
 def mark_slowed(result: Result) -> None:
-    """Marks the records whose sentinel product was slower than at its best, because of clocks or neighbors."""
-    own = [r for r in result["records"] if "gemm_tflops_beside" in r]
-    best = max((r["gemm_tflops_beside"] for r in own), default=0.0)
-    for record in own:
-        slow = record["gemm_tflops_beside"] < (1 - DRIFT[result["device"]["kind"]]) * best
+    """Marks the records whose sentinel product was slower than usual, because of clocks or neighbors."""
+    least = (1 - DRIFT[result["device"]["kind"]]) * usual_rate(result)
+    for record in (r for r in result["records"] if "gemm_tflops_beside" in r):
+        slow = record["gemm_tflops_beside"] < least
         record["flags"] = [flag for flag in record["flags"] if flag != "throttled"] + (["throttled"] if slow else [])
 
 
@@ -197,9 +198,13 @@ def told_of(error: BaseException) -> str:
 
 
 def freed(device: str) -> None:
-    """Frees memory after a kernel that did not fit."""
+    """Frees memory after a kernel that did not fit.
+
+    After a refused capture, torch's allocator frees nothing and says so with an error; the run goes on without.
+    """
     if device == "cuda":
-        torch_module().cuda.empty_cache()
+        with contextlib.suppress(RuntimeError):
+            torch_module().cuda.empty_cache()
 
 
 def timer_of(result: Result) -> Timer:

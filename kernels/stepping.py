@@ -182,6 +182,8 @@ def trained(
     if device == "cpu":
         _Training(EMPTY, device, dtype).step()
         forget_peak()
+    else:
+        torch_module().cuda.reset_peak_memory_stats()
     loaded, times, losses = _in_use(device), [], []
     try:
         training = _Training(n, device, dtype)

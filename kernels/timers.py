@@ -1,18 +1,17 @@
-"""Timers: of a processor, by the time that its thread ran; and of a GPU, by events in its stream."""
+"""The timer of a processor, by the time that its thread ran; and the choice of a device's timer."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
-from amped.kernels.timing import FEWEST, MOST, RECORD_TIME, Call, Clock, Timer, Timing, repeated
+from amped.kernels.cuda_timer import CAPTURED, SHORTEST, CudaTimer
+from amped.kernels.timing import FEWEST, MOST, RECORD_TIME, Call, Clock, Timer, Timing
 from amped.kernels.torch_import import torch_module
 
-WARM_TIME, WARM_CALLS, WARM_AGREEMENT = 0.2, 5, 0.03
-# Kernels shorter than this are captured in a graph of many, so that their launches are not timed. The shortest of three
-# trials decides, unless the first one took so long that a disturbance cannot be the reason.
-SHORTEST, CAPTURED, TRIALS, SURELY_LONG = 30e-6, 20, 3, 3e-3
+# The shortest of three trials decides whether a call is too short for the clock, unless the first one took so long that
+# a disturbance cannot be the reason.
+TRIALS, SURELY_LONG = 3, 3e-3
 # A neighbor on the other thread of a core slows it down by half or more. A call counts only if a small product before
 # and after it took no longer than this multiple of its least time.
 QUIET = 1.08
@@ -35,7 +34,9 @@ class CpuTimer:
         self.clock, self.wall, self.flush = clock, wall, flush
         self.reference, self.quietest = reference, quietest
 
-    def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = False) -> Timing:
+    def measure(
+        self, call: Call, cap: float = RECORD_TIME, cold: bool = False, capturable: bool = False  # noqa: ARG002
+    ) -> Timing:  # fmt: skip
         """Warms up, then calls as often as the cap allows: at least five times, or as often as three caps allow.
 
         Calls that are too short for the clock are timed in groups, unless caches are flushed before each. With a
@@ -109,88 +110,6 @@ class CpuTimer:
         start = self.clock()
         call()
         return self.clock() - start
-
-
-class CudaTimer:
-    """Times by events in the stream of a GPU; they are enqueued behind a product that hides the launches."""
-
-    device = "cuda"
-
-    def __init__(self) -> None:
-        self.torch = torch_module()
-        cache = getattr(self.torch.cuda.get_device_properties(0), "L2_cache_size", 64 << 20)
-        self.scratch = self.torch.empty(2 * cache // 4, dtype=self.torch.float32, device="cuda")
-        self.shield = self.torch.randn(4096, 4096, device="cuda", dtype=self.torch.float16)
-
-    def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = True) -> Timing:
-        """Warms up, then puts an event on each side of every call; the shortest kernels run as a graph of twenty."""
-        estimate = self._warmed(call)
-        calls, count = call, 1
-        if estimate < SHORTEST and not cold:
-            graph = self._captured(call)
-            if graph is not None:
-                calls, count = graph.replay, CAPTURED
-        times = self._timed(calls, repeated(estimate * count, cap), cold)
-        return Timing.of([t / count for t in times])
-
-    def together(self, calls: Sequence[Call], cap: float = RECORD_TIME) -> list[Timing]:
-        """Times calls in turns with their launches: an event on each side of every call, and no product before them."""
-        for call in calls:
-            call()
-        found: list[list[float]] = [[] for _ in calls]
-        began = time.perf_counter()
-        while len(found[0]) < FEWEST or (time.perf_counter() - began < cap * len(calls) and len(found[0]) < MOST):
-            for call, times in zip(calls, found, strict=True):
-                times += self._timed(call, 1, False, shielded=False)
-        return [Timing.of(times) for times in found]
-
-    def dispatched(self, call: Call) -> Timing:
-        """The seconds that the host takes to launch a kernel: many launches in a row, as fast as possible."""
-        times = []
-        for _ in range(FEWEST + 1):
-            self.torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(MOST):
-                call()
-            times.append((time.perf_counter() - start) / MOST)
-            self.torch.cuda.synchronize()
-        return Timing.of(times[1:])
-
-    def _warmed(self, call: Call) -> float:
-        """Calls until two means of five agree, or for a fifth of a second; the result is the last mean."""
-        before, began = float("inf"), time.perf_counter()
-        while True:
-            mean = sum(self._timed(call, WARM_CALLS, False)) / WARM_CALLS
-            settled = abs(mean - before) <= WARM_AGREEMENT * before
-            if settled or time.perf_counter() - began > WARM_TIME:
-                return mean
-            before = mean
-
-    def _timed(self, call: Call, n: int, cold: bool, shielded: bool = True) -> list[float]:
-        cuda = self.torch.cuda
-        pairs = [(cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)) for _ in range(n)]
-        if shielded:
-            self.torch.mm(self.shield, self.shield)
-        for start, end in pairs:
-            if cold:
-                self.scratch.zero_()
-            start.record()
-            call()
-            end.record()
-        cuda.synchronize()
-        return [start.elapsed_time(end) / 1e3 for start, end in pairs]
-
-    def _captured(self, call: Call) -> Any:
-        """A graph of calls, or None if the kernel cannot be captured."""
-        try:
-            graph = self.torch.cuda.CUDAGraph()
-            with self.torch.cuda.graph(graph):
-                for _ in range(CAPTURED):
-                    call()
-        except RuntimeError:
-            self.torch.cuda.synchronize()
-            return None
-        return graph
 
 
 def timer_for(

@@ -25,7 +25,12 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Timing:
-    """The times of the calls of one kernel in seconds, and their number."""
+    """The times of the calls of one kernel in seconds, and their number.
+
+    Attributes:
+        beside: the time of a constant kernel measured with them.
+        host_bound: whether a GPU may have waited for launches in all of them.
+    """
 
     median: float
     p10: float
@@ -33,14 +38,15 @@ class Timing:
     min: float
     n: int
     beside: float | None = None
+    host_bound: bool = False
 
     @classmethod
-    def of(cls, times: Sequence[float], beside: float | None = None) -> Timing:
-        """The statistics of measured times; `beside` is the time of a constant kernel measured with them."""
+    def of(cls, times: Sequence[float], beside: float | None = None, host_bound: bool = False) -> Timing:
+        """The statistics of measured times."""
         ordered = sorted(times)
         last = len(ordered) - 1
         low, high = ordered[round(0.1 * last)], ordered[round(0.9 * last)]
-        return cls(statistics.median(ordered), low, high, ordered[0], len(times), beside)
+        return cls(statistics.median(ordered), low, high, ordered[0], len(times), beside, host_bound)
 
     def as_plain(self) -> dict[str, float]:
         """What a record keeps of the times."""
@@ -53,7 +59,9 @@ class Timing:
     def flags(self, device: str) -> list[str]:
         """The reasons to doubt the record."""
         noisy = self.p90 > NOISY[device] * self.p10
-        return [*(["noisy"] if noisy else []), *(["unsettled"] if noisy and self.min < TRUSTED * self.median else [])]
+        unsettled = noisy and self.min < TRUSTED * self.median
+        told = {"noisy": noisy, "unsettled": unsettled, "host_bound": self.host_bound}
+        return [flag for flag, holds in told.items() if holds]
 
 
 class Timer(Protocol):
@@ -61,8 +69,14 @@ class Timer(Protocol):
 
     device: str
 
-    def measure(self, call: Call, cap: float = RECORD_TIME, cold: bool = False) -> Timing:
-        """The time of a call, measured in about `cap` seconds; `cold` flushes the caches before each call."""
+    def measure(
+        self, call: Call, cap: float = RECORD_TIME, cold: bool = False, capturable: bool = False
+    ) -> Timing:  # fmt: skip
+        """The time of a call, measured in about `cap` seconds; `cold` flushes the caches before each call.
+
+        `capturable` says that CUDA can capture the call in a graph. Calls of autograd cannot be captured if their forward
+        pass ran on another stream, and neither can optimizers whose step is a number of the host.
+        """
         ...
 
     def together(self, calls: Sequence[Call], cap: float = RECORD_TIME) -> list[Timing]:

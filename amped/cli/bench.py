@@ -33,6 +33,9 @@ for verb in (fit, compare, ladder, step):
 
 # The sets of kernels that can be measured.
 Suite = Literal["quick", "full", "model"]
+SuiteOption = Annotated[
+    Suite | None, Option("--suite", help="quick (default on a CPU), full (on a GPU), or a model's operators.")
+]
 DtypeOption = Annotated[
     str | None, Option("--dtype", metavar="FORMAT", help="fp32, bf16 or fp16; bf16 on GPUs, fp32 on CPUs.")
 ]
@@ -44,7 +47,7 @@ ResultOption = Annotated[Path, Option("--output", "-o", metavar="FILE", help="Fi
 @options.with_scenario
 def run(
     asked: options.Scenario,
-    suite: Annotated[Suite, Option("--suite", help="quick, full, or the operators of a model's layer.")] = "quick",
+    suite: SuiteOption = None,
     kernel: Annotated[str | None, Option("--kernel", metavar="NAME", help="One kernel instead of a suite.")] = None,
     size: Annotated[str | None, Option("--size", metavar="N=V,…", help="Its dimensions: m=4096,n=4096,k=4096.")] = None,
     device: DeviceOption = None,
@@ -85,7 +88,7 @@ def run(
 
 
 def _kernels(
-    suite: Suite, kernel: str | None, size: str | None, asked: options.Scenario
+    suite: Suite | None, kernel: str | None, size: str | None, asked: options.Scenario
 ) -> Callable[[str], Sequence[Any]] | None:
     """For a format, the kernels to measure: one kernel, or a model's operators. None means the suite of that name."""
     from amped.kernels.specs import sizes_of, spec

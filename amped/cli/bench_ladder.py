@@ -83,7 +83,7 @@ def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path
     from amped.base.version import __version__
     from amped.kernels.bench import prepared
     from amped.kernels.ladder.analytic import Board
-    from amped.kernels.machine import machine_of
+    from amped.kernels.machine import machine_of, processor_name
     from amped.kernels.predicting import SUSTAINED
     from amped.tables.tables import user_tables
 
@@ -92,7 +92,9 @@ def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path
     try:
         machine = machine_of(fresh, tables, accelerator, known_ones=True)
     except AmpedError as error:
-        options.tell(f"not predicted: {error}")
+        reason = str(error) if accelerator or device != "cpu" else f"no table has a row of {processor_name(fresh)}"
+        advice = "" if accelerator or device != "cpu" else "; `amped bench run` and `amped bench fit` make one"
+        options.tell(f"not predicted: {reason}{advice}")
         return None, name
     own = own_coefficients(tables, machine)
     peak = machine.peaks.get(dtype) or max(machine.peaks.values())

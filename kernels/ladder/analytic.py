@@ -15,6 +15,8 @@ from amped.theory.kernel_work import ACTIVATION, DROPOUT, FUSED_BACKWARD_PRODUCT
 # passes of the scale, forward and backward, which a fused softmax saves. OF_EACH_PRODUCT: what each of the six
 # products reads or writes of the scores.
 SCORE_PASSES, FUSED_SAVED, OF_EACH_PRODUCT = 14.0, 4.0, 1.0
+# Passes of a causal mask that is filled in: a read and a write forward, and both again for its gradient.
+MASK_PASSES = 4.0
 # Tensors with the size of the input that norms, dropout, GELU, residuals, biases and splits move, plain and compiled.
 TENSOR_PASSES, COMPILED_PASSES = 62.0, 45.0
 # Traffic of adding gradients to kept ones, in entries for each parameter.
@@ -58,11 +60,13 @@ def linear_time(s: Shape, b: Board) -> float:
 def explicit_attention_time(s: Shape, b: Board, passes: float = SCORE_PASSES) -> float:
     """Time of attention that writes its scores: six products, each limited by its work or its scores, and other passes.
 
+    A causal mask saves no work here, and has passes of its own.
     Source: arXiv 2205.14135, section 2.2 (standard attention).
     """
     product = max(
         s.attention_flops / 2 / (b.products * b.peak), OF_EACH_PRODUCT * s.score_bytes / (b.streams * b.bandwidth)
     )
+    passes += MASK_PASSES if s.causal else 0.0
     return 6 * product + passes * s.score_bytes / (b.streams * b.bandwidth)
 
 

@@ -13,7 +13,8 @@ from amped.kernels.ladder import layers
 from amped.kernels.ladder.analytic import Board, predictions
 from amped.kernels.ladder.fp8 import Float8, Recipe
 from amped.kernels.ladder.shape import Shape
-from amped.kernels.ladder.speed import Speed, speedometer
+from amped.kernels.ladder.speed import ClockLaps, EventLaps, Speed, speedometer
+from amped.kernels.process_memory import forget_peak, resident_bytes
 from amped.kernels.running import freed, told_of
 from amped.kernels.torch_import import has_fp8, torch_module
 
@@ -69,7 +70,7 @@ def climbed(
             row |= _row(speed, s, off, device)
             row["agrees"] = off is None or _agree(off, "fp8" if rung.is_fp8 else s.dtype)
             emulated = rung.is_fp8 and not has_fp8(device)
-            row |= _beside(speed, None if emulated else expected.get(name), s, board)
+            row |= _beside(row["ms"], None if emulated else expected.get(name), s, board)
         except Unavailable as error:
             row["skipped"] = str(error)
         except (RuntimeError, NotImplementedError, MemoryError, ConfigError) as error:
@@ -88,11 +89,14 @@ def _row(speed: Speed, s: Shape, off: tuple[float, float] | None, device: str) -
             "tflops": s.step_flops / best / 1e12, "output_difference": off and off[0], "gradient_difference": off and off[1], "peak_memory_bytes": _peak(device)}  # fmt: skip
 
 
-def _beside(speed: Speed, predicted: float | None, s: Shape, board: Board | None) -> Row:
-    if board is None or predicted is None:
-        return {"mfu": s.step_flops / speed.least / board.peak if board else None}
-    best = speed.mean if torch_module().cuda.is_available() else speed.least
-    return {"predicted_ms": predicted * 1e3, "error": predicted / best - 1, "mfu": s.step_flops / best / board.peak}
+def _beside(measured_ms: float, predicted: float | None, s: Shape, board: Board | None) -> Row:
+    """What the row's own time is compared with."""
+    if board is None:
+        return {"mfu": None}
+    row: Row = {"mfu": s.step_flops / (measured_ms / 1e3) / board.peak}
+    if predicted is not None:
+        row |= {"predicted_ms": predicted * 1e3, "error": predicted * 1e3 / measured_ms - 1}
+    return row
 
 
 def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
@@ -114,8 +118,7 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
     if name in ("compiled", "graph"):
         return _compiled(plain, name == "graph", device)
     if name.startswith("fp8"):
-        float8 = Float8(Recipe(delayed=name == "fp8_delayed"))
-        return Rung(lambda x: layers.layer(x, p, s, layers.fused_attention, float8.linear), lambda: float8, is_fp8=True)
+        return _in_fp8(p, s, Float8(Recipe(delayed=name == "fp8_delayed")), has_fp8(device))
     from amped.kernels.ladder.engine import engine_rung
 
     return engine_rung(s, device)
@@ -126,6 +129,17 @@ def _compiled(plain: Callable[[Any], Any], captured: bool, device: str) -> Rung:
     if captured and device != "cuda":
         raise Unavailable("CUDA graphs need a GPU")
     return Rung(torch.compile(plain, dynamic=False), captured=captured)
+
+
+def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool, **how: Any) -> Rung:
+    """The layer with products in fp8; the rest is compiled, as predictions assume, where fp8 is not an emulation."""
+    torch = torch_module()
+    linear = torch.compiler.disable(float8.linear) if compiled else float8.linear
+
+    def forward(x: Any) -> Any:
+        return layers.layer(x, p, s, layers.fused_attention, linear)
+
+    return Rung(torch.compile(forward, dynamic=False, **how) if compiled else forward, lambda: float8, is_fp8=True)
 
 
 def _outcome(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> tuple[Any, ...]:
@@ -157,41 +171,42 @@ def _speed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, device: str, warm_
     if rung.captured:
         return _graphed(rung, p, x, dy, warm_up, passes)
     if device == "cuda":
-        return speedometer(rung.forward, x, dy, warm_up=warm_up, passes=passes, context=rung.context,
-                           parameters=p.values(), settled=torch.cuda.synchronize)  # fmt: skip
+        return speedometer(
+            rung.forward, x, dy, warm_up=warm_up, passes=passes, context=rung.context, laps=EventLaps(torch.cuda)
+        )
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-    return speedometer(rung.forward, x, dy, warm_up=warm_up, passes=passes, context=rung.context, clock=clock)
+    return speedometer(rung.forward, x, dy, warm_up=warm_up, passes=passes, context=rung.context, laps=ClockLaps(clock))
 
 
 def _graphed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, warm_up: int, passes: int) -> Speed:
-    """A whole pass, captured once and replayed."""
-    torch = torch_module()
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
+    """A whole pass, captured once and replayed. Gradients are there before, so that it adds to them as other rungs do."""
+    cuda = torch_module().cuda
+    side = cuda.Stream()
+    side.wait_stream(cuda.current_stream())
+    with cuda.stream(side):
         for _ in range(GRAPH_WARM_UP):
             rung.forward(x).backward(dy)
-    torch.cuda.current_stream().wait_stream(side)
-    _clear(p)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    cuda.current_stream().wait_stream(side)
+    for tensor in p.values():
+        tensor.grad.zero_()
+    graph = cuda.CUDAGraph()
+    with cuda.graph(graph, stream=side):
         rung.forward(x).backward(dy)
 
     class Replayed:
         def backward(self, _: Any) -> None:
             graph.replay()
 
-    return speedometer(lambda _: Replayed(), x, dy, warm_up=warm_up, passes=passes, settled=torch.cuda.synchronize)
+    return speedometer(lambda _: Replayed(), x, dy, warm_up=warm_up, passes=passes, laps=EventLaps(cuda))
 
 
 def _forget_peak(device: str) -> None:
     if device == "cuda":
         torch_module().cuda.reset_peak_memory_stats()
+    else:
+        forget_peak()
 
 
-def _peak(device: str) -> float | None:
-    """The most bytes that tensors took; on a processor, the most bytes of the whole process."""
-    if device == "cuda":
-        return float(torch_module().cuda.max_memory_allocated())
-    import resource
-
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+def _peak(device: str) -> float:
+    """The most bytes that tensors took since the peak was forgotten; on a processor, the most bytes of the process."""
+    return float(torch_module().cuda.max_memory_allocated()) if device == "cuda" else resident_bytes(most=True)

@@ -1,21 +1,21 @@
 """Products in fp8: E4M3 forward, E5M2 for gradients; scales come from the tensor itself or from a history of ranges.
 
 `torch._scaled_mm` does the products. Its emulation on CPUs allows layouts that GPUs refuse, so that layouts are checked
-here. Source: arXiv 2209.05433; NVIDIA Transformer Engine, delayed scaling.
+here. What is cast is read once (with scales of its own range twice) and written in rows and in columns. Source: arXiv 2209.05433; NVIDIA Transformer Engine, delayed scaling.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
 from amped.base.errors import ConfigError
+from amped.kernels.ladder.fp8_cast import LARGEST, cast_both_ways, formats, range_of
 from amped.kernels.torch_import import torch_module
 
-# The largest numbers of E4M3 and E5M2.
-LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
 ALIGNED = 16
 
 
@@ -47,26 +47,41 @@ class ScaleState:
     recipe: Recipe
     device: str = "cpu"
     scale: Any = None
+    inverse: Any = None
     ranges: Any = None
     started: bool = False
 
     def __post_init__(self) -> None:
         """Starts with a scale of one and an empty history."""
         torch = torch_module()
-        self.scale = torch.ones((), device=self.device)
+        self.scale = self.inverse = torch.ones((), device=self.device)
         self.ranges = torch.zeros(self.recipe.history, device=self.device)
 
     def seen(self, amax: Any) -> None:
         """Notes the range of a tensor in this step."""
         torch = torch_module()
-        self.ranges[0] = torch.maximum(self.ranges[0], torch.as_tensor(amax, device=self.device, dtype=torch.float32))
+        now = self.ranges.select(0, 0)
+        torch.maximum(now, torch.as_tensor(amax, device=self.device, dtype=torch.float32), out=now)
 
-    def update(self) -> None:
-        """Ends a step: computes the scale of the next step, and empties slot 0."""
-        amax = self.ranges[0] if self.recipe.most_recent else self.ranges.max()
+    def choose(self, amax: Any) -> None:
+        """Chooses the scale for a range."""
         self.scale = scale_for(amax, self.largest, self.recipe.margin, self.scale)
-        self.ranges = self.ranges.roll(1)
-        self.ranges[0] = 0.0
+        self.inverse = 1.0 / self.scale
+
+
+def update(states: Sequence[ScaleState]) -> None:
+    """Ends a step: computes the scales of the next step, and empties slot 0; all tensors of a format at once."""
+    if not states:
+        return
+    torch, first = torch_module(), states[0]
+    ranges = torch.stack([state.ranges for state in states])
+    amax = ranges.select(1, 0) if first.recipe.most_recent else ranges.amax(1)
+    before = torch.stack([state.scale for state in states])
+    scales = scale_for(amax, first.largest, first.recipe.margin, before)
+    inverses, ranges = 1.0 / scales, ranges.roll(1, 1)
+    ranges.select(1, 0).zero_()
+    for state, *own in zip(states, scales.unbind(), inverses.unbind(), ranges.unbind(), strict=True):
+        state.scale, state.inverse, state.ranges = own
 
 
 def scale_for(amax: Any, largest: float, margin: int, before: Any) -> Any:
@@ -75,27 +90,6 @@ def scale_for(amax: Any, largest: float, margin: int, before: Any) -> Any:
     amax = torch.as_tensor(amax, dtype=torch.float32)
     found = (largest / amax / 2**margin).clamp(max=torch.finfo(torch.float32).max)
     return torch.where(torch.isfinite(amax) & (amax > 0), found, torch.as_tensor(before, device=amax.device))
-
-
-def formats() -> dict[str, Any]:
-    """The two formats as types of torch."""
-    torch = torch_module()
-    return {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
-
-
-def quantized(x: Any, scale: Any, kind: str) -> Any:
-    """A tensor times its scale, cut to the range of the format; on a GPU this is one kernel."""
-    cast = _compiled_cast() if x.is_cuda else _cast
-    return cast(x, scale, LARGEST[kind], formats()[kind])
-
-
-def _cast(x: Any, scale: Any, largest: float, dtype: Any) -> Any:
-    return (x.float() * scale).clamp(-largest, largest).to(dtype)
-
-
-@lru_cache(maxsize=1)
-def _compiled_cast() -> Any:
-    return torch_module().compile(_cast)
 
 
 def refuse_illegal(left: Any, right: Any) -> None:
@@ -115,19 +109,27 @@ def refuse_illegal(left: Any, right: Any) -> None:
         raise ConfigError(f"{' and '.join(odd)} of an fp8 product must be multiples of {ALIGNED}", "choose other sizes")
 
 
-def scaled_product(left: Any, right: Any, scales: tuple[Any, Any], dtype: Any, fast: bool) -> Any:
-    """The product of two fp8 tensors, divided by their scales."""
+def scaled_product(
+    left: Any, right: Any, inverses: tuple[Any, Any], dtype: Any, fast: bool, bias: Any = None
+) -> Any:  # fmt: skip
+    """The product of two fp8 tensors times the inverses of their scales, and a bias.
+
+    The bias belongs to the product if its output has 16 bits; products with outputs in fp32 take none.
+    """
     torch = torch_module()
     refuse_illegal(left, right)
-    one, two = (1.0 / scale for scale in scales)
+    one, two = inverses
     out = torch.bfloat16 if dtype in (torch.bfloat16, torch.float16) else torch.float32
-    return torch._scaled_mm(left, right, scale_a=one, scale_b=two, out_dtype=out, use_fast_accum=fast).to(dtype)
+    inside = None if bias is None or bias.dtype != out or out == torch.float32 else bias
+    found = torch._scaled_mm(left, right, scale_a=one, scale_b=two, bias=inside, out_dtype=out, use_fast_accum=fast)
+    found = found.to(dtype)
+    return found if bias is inside else found + bias
 
 
 class Float8:
     """Products with weights in fp8, to be given to a layer; it is a context around the forward pass only.
 
-    Scales of inputs and weights change when the context ends, scales of gradients after their use.
+    Scales of inputs and weights change when the context ends, those of gradients when the next one begins.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -136,15 +138,14 @@ class Float8:
 
     def __enter__(self) -> Float8:
         self.inside = True
+        update([state for name, state in self.states.items() if name.endswith(".gradient")])
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.inside = False
-        for name, state in self.states.items():
-            if not name.endswith(".gradient"):
-                state.update()
+        update([state for name, state in self.states.items() if not name.endswith(".gradient")])
 
     def linear(self, name: str, x: Any, weight: Any, bias: Any) -> Any:
         """A product with a weight as `plain_linear`: in fp8 inside the context, plain outside."""
@@ -152,15 +153,18 @@ class Float8:
             return torch_module().nn.functional.linear(x, weight, bias)
         return _function().apply(x, weight, bias, self, name)
 
-    def cast(self, name: str, x: Any, kind: str) -> tuple[Any, Any]:
-        """A tensor in fp8 and its scale: from its own range at first, and always if scaling is dynamic."""
+    def cast(self, name: str, x: Any, kind: str) -> tuple[Any, Any, Any]:
+        """A matrix in fp8, in rows and transposed, and the inverse of its scale.
+
+        The scale is of its own range at first, and always if scaling is dynamic.
+        """
         state = self.states.setdefault(name, ScaleState(LARGEST[kind], self.recipe, str(x.device)))
-        amax = x.abs().amax().float()
-        state.seen(amax)
         if not self.recipe.delayed or not state.started:
-            state.scale = scale_for(amax, state.largest, self.recipe.margin, state.scale)
+            state.choose(range_of(x))
             state.started = True
-        return quantized(x, state.scale, kind), state.scale
+        rows, transposed, amax = cast_both_ways(x, state.scale, kind)
+        state.seen(amax)
+        return rows, transposed, state.inverse
 
 
 @lru_cache(maxsize=1)
@@ -174,23 +178,20 @@ def _function() -> Any:
         @staticmethod
         def forward(ctx: Any, x: Any, weight: Any, bias: Any, of: Float8, name: str) -> Any:
             rows = x.reshape(-1, x.shape[-1])
-            xq, sx = of.cast(f"{name}.input", rows, "e4m3")
-            wq, sw = of.cast(f"{name}.weight", weight, "e4m3")
-            ctx.save_for_backward(xq, wq)
-            ctx.of, ctx.name, ctx.scales, ctx.shape = of, name, (sx, sw), x.shape
-            out = scaled_product(xq, wq.t(), (sx, sw), x.dtype, fast=True) + bias
-            return out.view(*x.shape[:-1], -1)
+            xq, x_across, sx = of.cast(f"{name}.input", rows, "e4m3")
+            wq, w_across, sw = of.cast(f"{name}.weight", weight, "e4m3")
+            ctx.save_for_backward(x_across, w_across, sx, sw)  # the gradients need only the transposed ones
+            ctx.of, ctx.name, ctx.shape = of, name, x.shape
+            return scaled_product(xq, wq.t(), (sx, sw), x.dtype, True, bias).view(*x.shape[:-1], -1)
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
             (gradient,) = gradients
-            (xq, wq), (sx, sw) = ctx.saved_tensors, ctx.scales
+            x_across, w_across, sx, sw = ctx.saved_tensors
             rows = gradient.reshape(-1, gradient.shape[-1])
-            gq, sg = ctx.of.cast(f"{ctx.name}.gradient", rows, "e5m2")
-            ctx.of.states[f"{ctx.name}.gradient"].update()
-            # Hopper multiplies only rows by columns: this makes three transposed copies with one byte for each entry.
-            dx = scaled_product(gq, wq.t().contiguous().t(), (sg, sw), gradient.dtype, fast=False)
-            dw = scaled_product(gq.t().contiguous(), xq.t().contiguous().t(), (sg, sx), gradient.dtype, fast=False)
+            gq, g_across, sg = ctx.of.cast(f"{ctx.name}.gradient", rows, "e5m2")
+            dx = scaled_product(gq, w_across.t(), (sg, sw), gradient.dtype, fast=False)
+            dw = scaled_product(g_across, x_across.t(), (sg, sx), gradient.dtype, fast=False)
             return dx.view(ctx.shape), dw, rows.sum(0), None, None
 
     return Float8Linear

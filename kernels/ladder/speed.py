@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 WARM_UP, PASSES = 50, 50
 ZEROING = ("never", "none", "zero")
@@ -29,10 +29,69 @@ class Speed:
     n: int
 
 
+class Laps(Protocol):
+    """What is noted before the first pass and after each one, and the seconds between two notes."""
+
+    def mark(self) -> Any:
+        """A note of now, without waiting for a device."""
+        ...
+
+    def between(self, before: Any, after: Any) -> float:
+        """The seconds between two notes, when all passes have ended."""
+        ...
+
+    def settle(self) -> None:
+        """Waits until everything has ended."""
+        ...
+
+
+@dataclass(frozen=True)
+class ClockLaps:
+    """The laps of a processor, by a clock."""
+
+    clock: Callable[[], float] = time.perf_counter
+
+    def mark(self) -> float:
+        """The time."""
+        return self.clock()
+
+    def between(self, before: float, after: float) -> float:
+        """The difference of two times."""
+        return after - before
+
+    def settle(self) -> None:
+        """A processor has nothing to wait for."""
+
+
+@dataclass(frozen=True)
+class EventLaps:
+    """The laps of a GPU, by events in its stream: the host does not wait between passes.
+
+    Attributes:
+        cuda: the module torch.cuda.
+    """
+
+    cuda: Any
+
+    def mark(self) -> Any:
+        """An event."""
+        event = self.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, before: Any, after: Any) -> float:
+        """The time from one event to another."""
+        return float(before.elapsed_time(after)) / 1e3
+
+    def settle(self) -> None:
+        """Waits for the GPU."""
+        self.cuda.synchronize()
+
+
 def speedometer(
     forward: Callable[[Any], Any], x: Any, dy: Any, *, warm_up: int = WARM_UP, passes: int = PASSES,
     context: Callable[[], AbstractContextManager[Any]] = nullcontext, parameters: Iterable[Any] = (), zeroing: str = "never",
-    clock: Callable[[], float] = time.perf_counter, settled: Callable[[], None] = lambda: None,
+    laps: Laps = ClockLaps(),
 ) -> Speed:  # fmt: skip
     """Times the forward and backward pass of a layer.
 
@@ -45,8 +104,7 @@ def speedometer(
         context: a context around the forward pass, left before the backward pass.
         parameters: the parameters whose gradients are set to None or zero after each pass if `zeroing` says so.
         zeroing: never, none or zero.
-        clock: a function that gives seconds.
-        settled: a function that waits for the device before the clock is read.
+        laps: how the passes are timed.
     """
     own = list(parameters) if zeroing != "never" else []
 
@@ -58,14 +116,14 @@ def speedometer(
 
     for _ in range(warm_up):
         once()
-    settled()
-    marks = [clock()]
+    laps.settle()
+    marks = [laps.mark()]
     for _ in range(passes):
         once()
-        settled()
-        marks.append(clock())
-    each = [after - before for before, after in pairwise(marks)]
-    return Speed((marks[-1] - marks[0]) / passes, statistics.median(each), min(each), passes)
+        marks.append(laps.mark())
+    laps.settle()
+    each = [laps.between(before, after) for before, after in pairwise(marks)]
+    return Speed(laps.between(marks[0], marks[-1]) / passes, statistics.median(each), min(each), passes)
 
 
 def _zero(parameters: Iterable[Any], zeroing: str) -> None:

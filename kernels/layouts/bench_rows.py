@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on
+from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on, launch_errors
 from amped.kernels.layouts.gemms import GemmCall, gemm_call, roles, terms
 from amped.kernels.layouts.sdpa import sdpa
 from amped.kernels.layouts.spec import LETTERS, SLICES, Dimensions, Operator
@@ -45,11 +46,19 @@ class Room:
                 self.known.setdefault(GemmCall(**row["gemm"]), {key: row[key] for key in shared})
 
     def rows(self, operator: Operator, every: list[Layouts]) -> Iterator[Row]:
-        """A row for each choice of layouts; a GEMM that was measured before is not measured again."""
+        """A row for each choice of layouts; a GEMM that was measured before is not measured again.
+
+        A kernel that Triton cannot compile, or that needs more than the GPU has, has no row, and a warning says so.
+        """
         flat = self._storage(operator)
         if not operator.einsum:
             for layouts in every:
-                yield {"op": operator.name, "layouts": layouts} | self._fused(operator, layouts, flat)
+                try:
+                    row = self._fused(operator, layouts, flat)
+                except launch_errors() as error:
+                    _tell(operator, layouts, error)
+                else:
+                    yield {"op": operator.name, "layouts": layouts} | row
             return
         calls = [gemm_call(operator.einsum, _three(layouts), self.dimensions.sizes) for layouts in every]
         new = {call: _three(lay) for call, lay in zip(calls, every, strict=True) if call not in self.known}
@@ -108,9 +117,17 @@ class Room:
         return {"impl": "torch" if plain else "triton"} | self._timed(space.call(operator))
 
     def _timed(self, call: Callable[[], Any]) -> Row:
-        timing = self.timer.measure(call, self.cap, cold=False)
+        # In a layer, the other operators' tensors pass through a GPU's cache before this one runs again. Those of a
+        # processor's caches are larger than a layer's tensors at the sizes that it can run.
+        timing = self.timer.measure(call, self.cap, cold=self.device == "cuda")
         micro = {"time_us": timing.best(self.device), "p10": timing.p10, "p90": timing.p90}
         return {key: round(1e6 * value, 3) for key, value in micro.items()} | {"n": timing.n}
+
+
+def _tell(operator: Operator, layouts: Layouts, error: Exception) -> None:
+    chosen = ", ".join(f"{name} {layout}" for name, layout in layouts.items())
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
+    warnings.warn(f"{operator.name} with {chosen} is left out: {reason}", UserWarning, stacklevel=2)
 
 
 def _three(layouts: Layouts) -> tuple[str, str, str]:

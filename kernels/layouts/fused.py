@@ -167,3 +167,12 @@ def kernels_on(device: str) -> dict[str, Callable[..., None]]:
 
         return KERNELS | triton_launch.KERNELS
     return dict(KERNELS)
+
+
+def launch_errors() -> tuple[type[Exception], ...]:
+    """What a launch may raise besides torch's own errors: Triton's, which are not errors of run time, if there is Triton."""
+    if importlib.util.find_spec("triton") is None:
+        return ()
+    from amped.kernels.layouts import triton_launch
+
+    return triton_launch.ERRORS

@@ -127,7 +127,11 @@ def _without_dropout(layer: Any, values: Any) -> Any:
 
 
 def _timed(contender: Contender, values: Any, error: float, device: str, budget: float) -> Run:
-    """Times forward and backward pass in turns. The input needs no gradient; the gradients of weights accumulate."""
+    """Times forward and backward pass in turns. The input needs no gradient; the gradients of weights accumulate.
+
+    On a GPU, the times are those of its kernels for every contender: a plan is a sum of kernels, and dispatching its
+    operators one by one from Python takes longer than large GPUs need to run them.
+    """
     output: Any = None
 
     def forward() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -19,12 +19,22 @@ COPIES = ("aten::clone", "aten::copy_", "aten::contiguous")
 
 def allocate(layout: str, sizes: Mapping[str, int], like: Mapping[str, Any]) -> Tensor:
     """An uninitialized tensor whose dimensions are the letters of the layout, with dtype and device of `like`."""
-    return torch_module().empty([sizes[letter] for letter in layout], **like)
+    return _torch().empty([sizes[letter] for letter in layout], **like)
+
+
+@cache
+def _torch() -> Any:
+    return torch_module()
 
 
 def logical(tensor: Tensor, layout: str, letters: str) -> Tensor:
     """A view of a tensor with its dimensions in the order of `letters`."""
-    return tensor.permute([layout.index(letter) for letter in letters])
+    return tensor.permute(_order(layout, letters))
+
+
+@cache
+def _order(layout: str, letters: str) -> tuple[int, ...]:
+    return tuple(layout.index(letter) for letter in letters)
 
 
 def stored(values: Tensor, letters: str, layout: str) -> Tensor:
@@ -39,9 +49,17 @@ def part(stack: Tensor, name: str) -> Tensor:
 
 def matrix(tensor: Tensor, layout: str, groups: tuple[frozenset[str], ...], sizes: Mapping[str, int]) -> Tensor:
     """A view with one dimension for each group of adjacent letters; a group without letters has one element."""
-    shape = [prod(sizes[letter] for letter in group) for group in groups]
-    strides = [stride_of(layout, group, sizes) for group in groups]
-    return tensor.as_strided(shape, strides)
+    return tensor.as_strided(*_grouped(layout, groups, tuple(sizes[letter] for letter in layout)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _grouped(
+    layout: str, groups: tuple[frozenset[str], ...], lengths: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes and strides of a layout's groups; a layer asks for the same ones in every pass, and the host must be fast."""
+    sizes = dict(zip(layout, lengths, strict=True))
+    shape = tuple(prod(sizes[letter] for letter in group) for group in groups)
+    return shape, tuple(stride_of(layout, group, sizes) for group in groups)
 
 
 def contract(

@@ -13,12 +13,15 @@ INVERSE_SQRT_TWO_PI = tl.constexpr(0.3989422804014327)
 
 @triton.jit
 def _tile(n1, rows, cols, block_rows: tl.constexpr, block_cols: tl.constexpr):
-    """The place of this program's tile in each dimension, and which of its elements exist."""
-    pid = tl.program_id(0)
+    """The place of this program's tile in each dimension, and which of its elements exist.
+
+    Places are 64-bit numbers: scores of 32 sequences of 2048 tokens with 16 heads are more than 32 bits can count.
+    """
+    pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(rows, block_rows)
     outer = pid // blocks
     r = (pid % blocks) * block_rows + tl.arange(0, block_rows)[:, None]
-    c = tl.program_id(1) * block_cols + tl.arange(0, block_cols)[None, :]
+    c = tl.program_id(1).to(tl.int64) * block_cols + tl.arange(0, block_cols)[None, :]
     return outer // n1, outer % n1, r, c, (r < rows) & (c < cols)
 
 

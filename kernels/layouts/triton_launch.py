@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import triton
+import triton.errors
 
 from amped.kernels.layouts import triton_kernels
 from amped.kernels.layouts.fused import Choices
@@ -20,6 +21,8 @@ from amped.kernels.torch_import import torch_module
 # The number of elements of a tile, and the number of rows if its columns are contiguous.
 TILE, FEW = 8192, 1
 SQUARE = 64
+# The threads of a warp, and the most warps of a program.
+WARP, MOST_WARPS = 32, 16
 
 
 def _four(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -28,6 +31,11 @@ def _four(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     view = tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
     view = view[..., None] if view.shape == shape[:-1] else view
     return view.expand(shape)[(None,) * (4 - len(shape))]
+
+
+def _warps(elements: int) -> int:
+    """The warps for a tile: 32 elements for each thread, so that those of all operands fit into its registers."""
+    return max(1, min(MOST_WARPS, elements // (32 * WARP)))
 
 
 def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
@@ -49,11 +57,15 @@ def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
         taken = {name: value for name, value in known.items() if name in kernel.arg_names}
         views = [None if each is None else _four(each, tensors[-1].shape).permute(order) for each in tensors]
         pointers = [None if view is None else (view, *view.stride()) for view in views]
-        kernel[grid](*pointers, n1, rows, cols, **taken, block_rows=block_rows, block_cols=block_cols)
+        how = {"block_rows": block_rows, "block_cols": block_cols, "num_warps": _warps(block_rows * block_cols)}
+        with torch_module().cuda.device_of(output):
+            kernel[grid](*pointers, n1, rows, cols, **taken, **how)
 
     return call
 
 
+# What Triton raises for a tile that a GPU has no room for, or that it cannot compile.
+ERRORS: tuple[type[Exception], ...] = (triton.errors.TritonError,)
 _added, _bdrlb = _called(triton_kernels.added, False), _called(triton_kernels.bdrlb, False)
 
 

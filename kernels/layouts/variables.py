@@ -64,8 +64,13 @@ def variables(attention: str = "explicit") -> tuple[str, ...]:
 
 def layout_of(tensor: str, layouts: Mapping[str, str]) -> str:
     """The layout of a tensor under a choice. A part of a stack has one letter less, and keys have k in place of j."""
+    return _laid(tensor, layouts[variable_of(tensor)])
+
+
+@cache
+def _laid(tensor: str, chosen: str) -> str:
+    """The layout of a tensor, from that of the tensor that decides it."""
     letters = LETTERS[tensor]
-    chosen = layouts[variable_of(tensor)]
     if tensor in SLICES and "k" in letters:
         chosen = chosen.replace("j", "k")
     return "".join(letter for letter in chosen if letter in letters)

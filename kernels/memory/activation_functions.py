@@ -33,8 +33,9 @@ NEAR = 2.0**-6
 _TWO_BITS = {("silu", torch.bfloat16)}
 # A quarter of bf16's unit in the last place, as bits of fp32; the upper half of these bits is the bf16 number.
 QUARTER_UNIT = 1 << 14
-# Outputs on the left that are closer to zero than this are inverted by their logarithm.
-_TAIL = -0.02
+# Outputs on the left that are closer to zero than this are inverted by their logarithm; those that are closer to it than
+# _LAST are not: Newton's method would leave the numbers that have a logarithm, and the slope is as good as zero.
+_TAIL, _LAST = -0.02, 1e-250
 
 
 @dataclass(frozen=True)
@@ -171,13 +172,14 @@ def _polynomial(function: Callable[[Any], Any], half: float, terms: int, degree:
 def exact_near_minimum(function: ActivationFunction, x: Tensor, output: Tensor) -> Tensor:
     """Corrects outputs in fp32, in place: those near the minimum are rounded correctly, so that they give the slope."""
     (start, rest), (low, left) = two_parts(function.minimum_input), two_parts(function.minimum_value)
-    near = (output < function.minimum_value + NEAR * NEAR * function.curvature / 2).nonzero(as_tuple=True)
-    d = (x[near] - start) - rest
+    entries, flat = x.reshape(-1), output.view(-1)  # also of a tensor without dimensions, which takes no places
+    near = (flat < function.minimum_value + NEAR * NEAR * function.curvature / 2).nonzero(as_tuple=True)
+    d = (entries[near] - start) - rest
     first, *more = reversed(series_near_minimum(function))
     quotient = d * 0 + first
     for coefficient in more:
         quotient = torch.addcmul(d.new_tensor(coefficient), quotient, d)
-    output[near] = low + (left + d * d * quotient)
+    flat[near] = low + (left + d * d * quotient)
     return output
 
 
@@ -199,7 +201,7 @@ def _tail_input(function: ActivationFunction, output: Tensor) -> Tensor:
 
     There log|g| is concave, so that steps from the left never overshoot.
     """
-    wanted = torch.log((-output).clamp_min(1e-250))
+    wanted = torch.log((-output).clamp_min(_LAST))
     x = function.tail_start(-wanted)
     for _ in range(_NEWTON_STEPS):
         value = function.value(x)
@@ -211,7 +213,8 @@ def slope_of_output(function: ActivationFunction, output: Tensor, above: Tensor)
     """The slope where the function has this output; exact up to the rounding of the output."""
     exact = function.slope(input_of(function, output, above))
     at_minimum = output <= function.minimum_value
-    return torch.where(at_minimum, 0.0, exact)
+    last = ~above & (output.abs() < _LAST)
+    return torch.where(at_minimum, 0.0, torch.where(last, output, exact))
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
 from amped.base.errors import ConfigError
@@ -125,11 +126,27 @@ class _InPlace(torch.autograd.Function):
         return torch.ops.amped.activation_in_place_backward(gradient, *ctx.saved_tensors, ctx.name), None
 
 
+class _InPlaceBothModes(_InPlace):
+    """The same with a derivative in forward mode. A function by itself, because the compiler takes none that has one."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        _InPlace.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(*output)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> tuple[Tensor, None]:
+        """Each output depends on its own input only, so that it is the backward pass."""
+        return torch.ops.amped.activation_in_place_backward(tangent, *ctx.saved_tensors, ctx.name), None
+
+
 def _in_place(x: Tensor, name: str) -> Tensor:
     if x.dtype not in (*DEGREES, torch.float64):
         raise ConfigError(
             f"an in-place {name} cannot take {x.dtype}", "it takes float16, bfloat16, float32 and float64"
         )
+    if not torch.compiler.is_compiling() and forward_ad._current_level >= 0:
+        return _InPlaceBothModes.apply(x, name)[0]  # the operator alone would have no derivative, and say nothing
     if torch.is_grad_enabled() and x.requires_grad:
         return _InPlace.apply(x, name)[0]
     return torch.ops.amped.activation_in_place(x, name)[0]  # equal to the last bit with or without a gradient

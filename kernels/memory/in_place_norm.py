@@ -16,7 +16,9 @@ from torch.autograd.function import once_differentiable
 
 # The accepted relative error of the normalized input: |β|/|γ| times half a unit in the last place.
 _LARGEST_ERROR = 0.05
-_SMALLEST_WEIGHT = 1e-6
+# A smaller weight is not safe. One that has become smaller since it was checked counts as this much where the input is
+# divided by it, so that gradients stay finite; its own gradient is then too small.
+SMALLEST_WEIGHT = 1e-6
 # After this many forward passes, a module checks its weights again.
 CHECK_EVERY = 100
 
@@ -31,7 +33,7 @@ def why_unsafe(weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -
     if weight is None:
         return ""
     smallest = float(weight.detach().abs().min())
-    if not smallest >= _SMALLEST_WEIGHT:
+    if not smallest >= SMALLEST_WEIGHT:
         return f"its smallest weight is {smallest:.1g}, and the input is divided by it"
     largest = 0.0 if bias is None else float(bias.detach().abs().max())
     limit = largest_ratio(dtype)
@@ -72,7 +74,7 @@ def _norm_backward(
     if shift is not None:
         normalized = normalized - shift
     if flat is not None:
-        normalized = normalized / flat
+        normalized = normalized / torch.where(flat.abs() < SMALLEST_WEIGHT, SMALLEST_WEIGHT * _sign(flat), flat)
     if centered:  # torch's own backward pass of a norm whose input has mean 0 and σ = 1
         zero, one = torch.zeros_like(scale), torch.ones_like(scale)
         wanted, shape = [True, flat is not None, shift is not None], g.shape[1:]
@@ -80,6 +82,11 @@ def _norm_backward(
     else:
         found = *rms_gradients(g, normalized, flat), None
     return (found[0] * scale).to(y.dtype).view(y.shape), *found[1:]
+
+
+def _sign(x: Tensor) -> Tensor:
+    """The sign, which is 1 for zero."""
+    return torch.where(x < 0, -1.0, 1.0).to(x.dtype)
 
 
 def rms_gradients(gradient: Tensor, normalized: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -138,6 +145,7 @@ def inplace_layer_norm(
 
     `check=False` trusts the caller, and avoids the check of the weights, which would wait for a GPU.
     """
+    x, weight, bias = _in_the_format_of_autocast(x, weight, bias)
     if _keeps_input("an in-place layer norm", x, weight, bias, check):
         return nn.functional.layer_norm(x, shape, weight, bias, eps)
     return _InPlaceNorm.apply(x, tuple(shape), weight, bias, eps, True)[0]
@@ -147,15 +155,28 @@ def inplace_rms_norm(
     x: Tensor, shape: tuple[int, ...], weight: Tensor | None = None, eps: float | None = None, check: bool = True
 ) -> Tensor:
     """RMS norm that keeps its output; or torch's own, with a warning, if a weight is zero."""
+    x, weight = _in_the_format_of_autocast(x, weight)
     if _keeps_input("an in-place RMS norm", x, weight, None, check):
         return nn.functional.rms_norm(x, shape, weight, eps)
     smallest = torch.finfo(x.dtype).eps if eps is None else eps
     return _InPlaceNorm.apply(x, tuple(shape), weight, None, smallest, False)[0]
 
 
+def _widened_by_autocast(x: Tensor) -> bool:
+    """Whether torch computes norms of this tensor in fp32: under autocast for GPUs (ATen/autocast_mode.h), not for CPUs."""
+    return x.is_cuda and torch.is_autocast_enabled("cuda")
+
+
+def _in_the_format_of_autocast(x: Tensor, *parameters: Tensor | None) -> tuple[Any, ...]:
+    """A norm's input and parameters as torch's own norm would take them, so that its output has the same format."""
+    given = (x, *parameters)
+    return tuple(t if t is None else widened(t) for t in given) if _widened_by_autocast(x) else given
+
+
 def _keeps_input(what: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, check: bool) -> bool:
-    """Whether torch's own norm is used: without a gradient, or if the weights are not safe, with a warning."""
-    if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (x, weight, bias)):
+    """Whether torch's own norm is used: without a gradient or entries, or if the weights are not safe, with a warning."""
+    wanted = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
+    if not wanted or not x.numel():
         return True
     reason = why_unsafe(weight, bias, x.dtype) if check else ""
     if reason:
@@ -180,14 +201,19 @@ class _Checked(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The normalized input."""
-        if not torch.is_grad_enabled() or self._unsafe(x.dtype):
+        dtype = torch.float32 if _widened_by_autocast(x) and x.dtype != torch.float64 else x.dtype
+        if not torch.is_grad_enabled() or self._unsafe(dtype, x.is_cuda and torch.cuda.is_current_stream_capturing()):
             return super().forward(x)
         return self._in_place(x)
 
-    def _unsafe(self, dtype: torch.dtype) -> bool:
+    def _unsafe(self, dtype: torch.dtype, capturing: bool) -> bool:
+        """Whether the weights are not safe. A check would break a compiled graph, and a capture: the last one counts.
+
+        Without any check before, weights count as not safe.
+        """
         state = self.__dict__
-        if torch.compiler.is_compiling():  # a check would break the graph, so the last one counts
-            return bool(state.get("_reason", ""))
+        if torch.compiler.is_compiling() or capturing:
+            return bool(state.get("_reason", "not checked"))
         passes = state.get("_passes", 0)
         if passes % CHECK_EVERY == 0:
             before, now = state.get("_reason", ""), why_unsafe(self.weight, getattr(self, "bias", None), dtype)

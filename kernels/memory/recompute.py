@@ -1,7 +1,8 @@
 """Products that compute their input again, after an activation function or after a norm (arXiv 1604.06174).
 
 They are exact and need no mask, but one more pass over the activations. The product keeps what the function before it
-keeps anyway.
+keeps anyway. Under autocast, the product has the format that torch would give it, and so has its backward pass, which autocast
+does not reach: it casts what it reads.
 """
 
 from __future__ import annotations
@@ -28,19 +29,36 @@ TORCH_FUNCTIONS = {
 }
 
 
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The product as torch computes it; under autocast, in the format that autocast chooses.
+
+    The casts stand here and not in autocast: it would cache a weight that it casts without a gradient, and the weight's
+    next use in the same context would get no gradient either.
+    """
+    kind = x.device.type
+    if torch.is_autocast_enabled(kind):
+        wanted = torch.get_autocast_dtype(kind)
+        x, weight, bias = (t if t is None or t.dtype == torch.float64 else t.to(wanted) for t in (x, weight, bias))
+    return nn.functional.linear(x, weight, bias)
+
+
 def _product_gradients(ctx: Any, gradient: Tensor, input_: Any, weight: Tensor) -> tuple[Any, Any, Any]:
-    """The gradients of a product's input, weight and bias, as far as they are needed; `input_()` gives its input."""
+    """The gradients of a product's input, weight and bias, as far as they are needed; `input_()` gives its input.
+
+    They have the format of the output's gradient, as those of torch have before they are cast for their tensors.
+    """
     wanted_input, wanted_weight, wanted_bias = ctx.wanted
-    rows = gradient.reshape(-1, gradient.shape[-1])
-    to_input = gradient @ weight if wanted_input else None
-    to_weight = rows.T @ input_().reshape(-1, weight.shape[1]) if wanted_weight else None
-    return to_input, to_weight, rows.sum(0) if wanted_bias else None
+    rows, dtype = gradient.reshape(-1, gradient.shape[-1]), gradient.dtype
+    to_input = gradient @ weight.to(dtype) if wanted_input else None
+    to_weight = rows.T @ input_().reshape(-1, weight.shape[1]).to(dtype) if wanted_weight else None
+    to_bias = rows.sum(0) if wanted_bias else None
+    return to_input, None if to_weight is None else to_weight.to(weight.dtype), to_bias
 
 
 class _ActLinear(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None, name: str) -> Tensor:
-        return nn.functional.linear(TORCH_FUNCTIONS[name][0](x), weight, bias)
+        return _product(TORCH_FUNCTIONS[name][0](x), weight, bias)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
@@ -54,7 +72,7 @@ class _ActLinear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         value, backward = TORCH_FUNCTIONS[ctx.name]
         to_input, to_weight, to_bias = _product_gradients(ctx, gradient, lambda: value(x), weight)
-        return None if to_input is None else backward(to_input, x), to_weight, to_bias, None
+        return None if to_input is None else backward(to_input.to(x.dtype), x), to_weight, to_bias, None
 
 
 class _NormLinear(torch.autograd.Function):
@@ -63,7 +81,7 @@ class _NormLinear(torch.autograd.Function):
         x: Tensor, scale: Tensor, shift: Tensor | None, weight: Tensor, bias: Tensor | None, eps: float, centered: bool
     ) -> tuple[Tensor, ...]:
         y, *statistics = _normed(x, scale, shift, eps, centered)
-        return nn.functional.linear(y, weight, bias), *statistics
+        return _product(y, weight, bias), *statistics
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -84,9 +102,12 @@ class _NormLinear(torch.autograd.Function):
 
 
 def _normed(x: Tensor, scale: Tensor, shift: Tensor | None, eps: float, centered: bool) -> tuple[Tensor, ...]:
-    """A norm's output and its statistics: mean and 1/σ of a layer norm, 1/σ of an RMS norm."""
+    """A norm's output and its statistics: mean and 1/σ of a layer norm, 1/σ of an RMS norm.
+
+    If the input is narrower than the parameters, as under autocast, the layer norm is computed in their format.
+    """
     if centered:
-        return torch.native_layer_norm(x, scale.shape, scale, shift, eps)
+        return torch.native_layer_norm(x.to(scale.dtype), scale.shape, scale, shift, eps)
     wide = widened(x)
     rate = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
     return (wide * rate * scale).to(x.dtype), rate
@@ -104,9 +125,9 @@ def _norm_gradients(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     *mean, rate = statistics
     if mean:
-        wanted = [True, True, shift is not None]
-        found = aten.native_layer_norm_backward(gradient, x, scale.shape, mean[0], rate, scale, shift, wanted)
-        return found[0], found[1], found[2] if shift is not None else None
+        wanted, wide, gradient = [True, True, shift is not None], x.to(scale.dtype), gradient.to(scale.dtype)
+        found = aten.native_layer_norm_backward(gradient, wide, scale.shape, mean[0], rate, scale, shift, wanted)
+        return found[0].to(x.dtype), found[1], found[2] if shift is not None else None
     to_x, to_scale = rms_gradients(widened(gradient), widened(x) * rate, scale)
     return (to_x * rate).to(x.dtype), to_scale.to(scale.dtype), None
 
@@ -114,7 +135,7 @@ def _norm_gradients(
 class _SwigluLinear(torch.autograd.Function):
     @staticmethod
     def forward(gate: Tensor, up: Tensor, weight: Tensor) -> Tensor:
-        return nn.functional.linear(nn.functional.silu(gate) * up, weight)
+        return _product(nn.functional.silu(gate) * up, weight, None)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:  # noqa: ARG004
@@ -129,7 +150,8 @@ class _SwigluLinear(torch.autograd.Function):
         inner, to_weight, _ = _product_gradients(ctx, gradient, lambda: opened * up, weight)
         if inner is None:
             return None, None, to_weight
-        return aten.silu_backward(inner * up, gate), inner * opened, to_weight
+        inner = inner.to(torch.result_type(gate, up))
+        return aten.silu_backward((inner * up).to(gate.dtype), gate), (inner * opened).to(up.dtype), to_weight
 
 
 def act_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, act: str = "gelu") -> Tensor:

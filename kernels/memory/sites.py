@@ -20,34 +20,26 @@ from amped.kernels.memory.in_place_norm import InplaceLayerNorm, InplaceRMSNorm
 from amped.kernels.memory.recompute import act_linear
 
 
-class _Deferred(nn.Module):
-    """Passes its input on; the product after it applies the function."""
+class RecomputingSequential(nn.Sequential):
+    """`nn.Sequential` in which some products compute the activation function before them again.
+
+    Its modules stay what they are: one that is called alone, a slice, or one with a hook computes what it says.
+    `recomputed` has the names of these activation functions.
+    """
+
+    recomputed: frozenset[str] = frozenset()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the input."""
+        """The output of the last module."""
+        children = list(self._modules.items())
+        while children:
+            name, module = children.pop(0)
+            if name in self.recomputed and children and _is_pair(module, children[0][1]):
+                product = children.pop(0)[1]
+                x = act_linear(x, product.weight, product.bias, _act_name(module))
+            else:
+                x = module(x)
         return x
-
-
-class DeferredGELU(_Deferred, nn.GELU):
-    """GELU, applied by the product after it."""
-
-
-class DeferredSiLU(_Deferred, nn.SiLU):
-    """SiLU, applied by the product after it."""
-
-
-class DeferredReLU(_Deferred, nn.ReLU):
-    """ReLU, applied by the product after it."""
-
-
-class ActLinear(nn.Linear):
-    """`nn.Linear` after an activation function, which it computes again in the backward pass."""
-
-    act = "gelu"
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The product with the activation function of the input."""
-        return act_linear(x, self.weight, self.bias, self.act)
 
 
 ALONE: dict[str, dict[type[nn.Module], type[nn.Module]]] = {
@@ -58,10 +50,8 @@ ALONE: dict[str, dict[type[nn.Module], type[nn.Module]]] = {
         SoftmaxDropoutMatmul: RecomputedSoftmaxDropoutMatmul,
     },
 }
-_DEFERRED: dict[type[nn.Module], type[nn.Module]] = {
-    nn.GELU: DeferredGELU, nn.SiLU: DeferredSiLU, nn.ReLU: DeferredReLU,
-}  # fmt: skip
-_SWAPS: tuple[dict[Any, Any], ...] = (*ALONE.values(), _DEFERRED, {nn.Linear: ActLinear})
+_RECOMPUTED: tuple[type[nn.Module], ...] = (nn.GELU, nn.SiLU, nn.ReLU)
+_SWAPS: tuple[dict[Any, Any], ...] = (*ALONE.values(), {nn.Sequential: RecomputingSequential})
 _BEFORE = {made: original for swaps in _SWAPS for original, made in swaps.items()}
 TECHNIQUES = (*ALONE, "activation_function_recomputation")
 
@@ -93,12 +83,17 @@ class Seen:
         return (*((t.shape, t.dtype) if isinstance(t, Tensor) else t for t in given), same)
 
 
-class _Alone(nn.Module):
-    def __init__(self, module: nn.Module, product: nn.Linear | None, seen: Seen) -> None:
+class Alone(nn.Module):
+    """What a site computes from its first input, with its parameters, so that it can be timed."""
+
+    def __init__(self, site: Site, seen: Seen) -> None:
         super().__init__()
-        self.module, self.product, self.seen = module, product, seen
+        self.module, self.product, self.site, self.seen = site.module, site.product, site, seen
 
     def forward(self, x: Tensor) -> Tensor:
+        """The output of the site."""
+        if self.product is not None and self.site.is_recomputed:
+            return act_linear(x, self.product.weight, self.product.bias, _act_name(self.module))
         args, kwargs = self.seen.with_first(x)
         found = self.module(*args, **kwargs)
         found = found[0] if isinstance(found, tuple) else found
@@ -112,33 +107,50 @@ class Site:
     Attributes:
         module: the module whose input is no longer kept.
         product: the linear module after it, if that one computes the function again.
+        container: what holds both, and then runs them as one.
     """
 
     name: str
     technique: str
     module: nn.Module
     product: nn.Linear | None = None
+    container: nn.Sequential | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of the module in its container."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether the product computes the function again."""
+        return self.key in getattr(self.container, "recomputed", ())
 
     def apply(self) -> None:
         """Exchanges the classes."""
         if isinstance(self.module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
             self.module.activation = inplace_gelu
-        elif self.product is None:
+        elif self.container is None:
             self.module.__class__ = ALONE[self.technique][type(self.module)]
         else:
-            self.product.act = _act_name(self.module)
-            self.product.__class__ = ActLinear
-            self.module.__class__ = _DEFERRED[type(self.module)]
+            before: frozenset[str] = getattr(self.container, "recomputed", frozenset())
+            self.container.__class__ = RecomputingSequential
+            self.container.__dict__["recomputed"] = before | {self.key}
 
     def undo(self) -> None:
-        """Gives the modules their classes in torch back."""
-        for module in (self.module, self.product):
-            if module is not None:
-                restore(module)
+        """Gives the module its class in torch back; a container keeps what it recomputes elsewhere."""
+        if self.container is None:
+            restore(self.module)
+            return
+        left: frozenset[str] = getattr(self.container, "recomputed", frozenset()) - {self.key}
+        restore(self.container)
+        if left:
+            self.container.__class__ = RecomputingSequential
+            self.container.__dict__["recomputed"] = left
 
-    def alone(self, seen: Seen) -> nn.Module:
+    def alone(self, seen: Seen) -> Alone:
         """What this place computes from its first input, as a module that shares its parameters and can be timed."""
-        return _Alone(self.module, self.product, seen)
+        return Alone(self, seen)
 
 
 def restore(module: nn.Module) -> bool:
@@ -149,7 +161,7 @@ def restore(module: nn.Module) -> bool:
     if type(module) not in _BEFORE:
         return False
     module.__class__ = _BEFORE[type(module)]
-    for own in ("act", "_passes", "_reason"):
+    for own in ("recomputed", "_passes", "_reason"):
         module.__dict__.pop(own, None)
     return True
 
@@ -168,9 +180,9 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
             children = list(module.named_children())
             for (first, act), (_, product) in itertools.pairwise(children):
                 # a module that is also used elsewhere, or that a hook watches, must not change
-                free = all(occurrences[id(each)] == 1 and not _hooked(each) for each in (act, product))
-                if type(act) in _DEFERRED and type(product) is nn.Linear and free:
-                    yield Site(f"{name}.{first}".lstrip("."), "activation_function_recomputation", act, product)
+                free = occurrences[id(act)] == occurrences[id(product)] == 1
+                if free and _is_pair(act, product):
+                    yield Site(f"{name}.{first}".lstrip("."), "activation_function_recomputation", act, product, module)
 
 
 def _drops(module: nn.Module) -> bool:
@@ -178,6 +190,11 @@ def _drops(module: nn.Module) -> bool:
     if isinstance(module, nn.MultiheadAttention):
         return module.dropout > 0 and module.bias_k is None and not module.add_zero_attn
     return not isinstance(module, SoftmaxDropoutMatmul) or module.p > 0
+
+
+def _is_pair(act: nn.Module, product: nn.Module) -> bool:
+    """Whether these are an activation function and a product, both torch's own and without hooks, which may be one."""
+    return type(act) in _RECOMPUTED and type(product) is nn.Linear and not _hooked(act) and not _hooked(product)
 
 
 def _hooked(module: nn.Module) -> bool:

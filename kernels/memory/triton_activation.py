@@ -120,10 +120,11 @@ def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     if packed.numel():
         function = FUNCTIONS[name]
         minimum = (*two_parts(function.minimum_input), *two_parts(function.minimum_value))
-        _forward_kernel[grid](
-            x, y, packed, x.numel(), *minimum, *series_near_minimum(function), NEAR,
-            NAME=name, BITS=packed.shape[0], BLOCK=_BLOCK_BYTES,
-        )  # fmt: skip
+        with torch.cuda.device_of(x):
+            _forward_kernel[grid](
+                x, y, packed, x.numel(), *minimum, *series_near_minimum(function), NEAR,
+                NAME=name, BITS=packed.shape[0], BLOCK=_BLOCK_BYTES,
+            )  # fmt: skip
     return y, packed
 
 
@@ -134,10 +135,11 @@ def backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Ten
     table = _table(name, degree, output.device)
     grid = (triton.cdiv(packed.shape[1], _BLOCK_BYTES),)
     if packed.numel():
-        _backward_kernel[grid](
-            gradient, output, packed, result, table, output.numel(), *two_parts(FUNCTIONS[name].minimum_value),
-            PIECES=table.shape[0] - 1, DEGREE=degree, BITS=packed.shape[0], BLOCK=_BLOCK_BYTES,
-        )  # fmt: skip
+        with torch.cuda.device_of(output):
+            _backward_kernel[grid](
+                gradient, output, packed, result, table, output.numel(), *two_parts(FUNCTIONS[name].minimum_value),
+                PIECES=table.shape[0] - 1, DEGREE=degree, BITS=packed.shape[0], BLOCK=_BLOCK_BYTES,
+            )  # fmt: skip
     return result
 
 

@@ -7,8 +7,20 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from amped.kernels.memory.in_place_norm import SMALLEST_WEIGHT
+
 # How many programs add up the gradients of the weights, each over its rows; then the programs' sums are added.
 _PARTS = 256
+# A thread has this many entries of a row, forward and backward, so that those of all tensors fit into its registers; and
+# the most warps of a program, which leave each thread 128 registers.
+_FORWARD, _BACKWARD, _MOST_WARPS = 16, 8, 16
+# The threads of a warp.
+_WARP = 32
+
+
+def warps(block: int, entries: int) -> int:
+    """The warps of a program for a row of `block` entries, `entries` of them for a thread."""
+    return max(1, min(_MOST_WARPS, block // (entries * _WARP)))
 
 
 @triton.jit
@@ -35,7 +47,7 @@ def _forward_kernel(
 @triton.jit
 def _backward_kernel(
     gradient_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, result_ptr, to_weight_ptr, to_bias_ptr, rows, width,
-    CENTERED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+    CENTERED: tl.constexpr, SMALLEST: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """The rows part, part + parts, …: their gradients, and sums over these rows of the gradients of weight and bias."""
     part = tl.program_id(0)
@@ -47,13 +59,14 @@ def _backward_kernel(
         weight = tl.load(weight_ptr + at, mask=inside, other=1.0).to(tl.float32)
     if bias_ptr is not None:
         bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    divisor = tl.where(tl.abs(weight) < SMALLEST, tl.where(weight < 0, -SMALLEST, SMALLEST), weight)
     to_weight = tl.zeros([BLOCK], dtype=tl.float32)
     to_bias = tl.zeros([BLOCK], dtype=tl.float32)
     for row in range(part, rows, tl.num_programs(0)):
         first = tl.cast(row, tl.int64) * width
         y = tl.load(y_ptr + first + at, mask=inside, other=0.0).to(tl.float32)
         gradient = tl.load(gradient_ptr + first + at, mask=inside, other=0.0).to(tl.float32)
-        normalized = tl.where(inside, (y - bias) / weight, 0.0)
+        normalized = tl.where(inside, (y - bias) / divisor, 0.0)
         inner = gradient * weight
         result = inner - normalized * (tl.sum(inner * normalized, axis=0) / width)
         if CENTERED:
@@ -75,7 +88,11 @@ def forward(
     if x.numel():
         width = x.numel() // rows
         block = triton.next_power_of_2(width)
-        _forward_kernel[(rows,)](x, y, *_dense(weight, bias), scale, width, eps, CENTERED=centered, BLOCK=block)
+        with torch.cuda.device_of(x):
+            _forward_kernel[(rows,)](
+                x, y, *_dense(weight, bias), scale, width, eps,
+                CENTERED=centered, BLOCK=block, num_warps=warps(block, _FORWARD),
+            )  # fmt: skip
     return y, scale
 
 
@@ -87,10 +104,12 @@ def backward(
     width, parts = y.numel() // max(rows, 1), min(rows, _PARTS)
     sums = y.new_zeros((2, parts, width), dtype=torch.float32)
     if y.numel():
-        _backward_kernel[(parts,)](
-            gradient, y, *_dense(weight, bias), scale, result, sums[0], sums[1], rows, width,
-            CENTERED=centered, BLOCK=triton.next_power_of_2(width),
-        )  # fmt: skip
+        block = triton.next_power_of_2(width)
+        with torch.cuda.device_of(y):
+            _backward_kernel[(parts,)](
+                gradient, y, *_dense(weight, bias), scale, result, sums[0], sums[1], rows, width,
+                CENTERED=centered, SMALLEST=SMALLEST_WEIGHT, BLOCK=block, num_warps=warps(block, _BACKWARD),
+            )  # fmt: skip
     return result, *sums.sum(1)
 
 

@@ -1,6 +1,8 @@
 """What Triton's kernels for activations and norms in place compute, against what they must."""
 
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -8,8 +10,12 @@ import triton.language as tl
 from torch.nn import functional as F  # noqa: N812
 from triton.runtime import interpreter
 
+from amped.kernels.ladder import triton_fp8
+from amped.kernels.ladder.fp8_cast import LARGEST, formats, quantized
+from amped.kernels.layouts import triton_launch
+from amped.kernels.layouts.fused import Choices
 from amped.kernels.memory import in_place_activation as plain
-from amped.kernels.memory import triton_activation, triton_norm
+from amped.kernels.memory import in_place_norm, triton_activation, triton_norm
 from amped.kernels.memory.activation_functions import FUNCTIONS, middle_of_half
 from amped.kernels.memory.bits import unpack_bits
 
@@ -34,19 +40,29 @@ def activation(name: str, dtype: torch.dtype) -> float:
     return max(_share(y, other, 2 * eps), *shares)
 
 
+# Narrow formats that the interpreter does not round as accelerators do: it cuts fp32 off to bf16, and does not carry from
+# the mantissa to the exponent of fp8. The names of torch's formats, and those of the bytes that hold them.
+_NARROW = {tl.bfloat16: (torch.bfloat16, torch.int16, "uint16"), tl.float8e4nv: (torch.float8_e4m3fn, torch.uint8, "uint8"),
+           tl.float8e5: (torch.float8_e5m2, torch.uint8, "uint8")}  # fmt: skip
+
+
 def _let_the_interpreter_round() -> None:
-    """It cuts fp32 off to bf16, where accelerators round to the nearest: a bit that tells which way would be always the same."""
-    cut = interpreter.InterpreterBuilder.cast_impl
-    if cut.__name__ == "cast_or_round":
-        return
+    """It rounds to the nearest as torch does: else, a bit that tells which way would be always the same."""
+    builder = interpreter.InterpreterBuilder
+    for name in ("cast_impl", "create_fp_to_fp"):
+        if getattr(builder, name).__name__ != "rounded":
+            setattr(builder, name, _rounding(getattr(builder, name)))
 
-    def cast_or_round(self: Any, source: Any, kind: Any) -> Any:
-        if (source.dtype.scalar, kind.scalar) != (tl.float32, tl.bfloat16):
-            return cut(self, source, kind)
-        narrow = torch.from_numpy(source.data.astype("float32")).bfloat16().view(torch.int16).numpy()
-        return interpreter.TensorHandle(narrow.view("uint16"), kind.scalar)
 
-    interpreter.InterpreterBuilder.cast_impl = cast_or_round
+def _rounding(cut: Any) -> Any:
+    def rounded(self: Any, source: Any, kind: Any, *how: Any) -> Any:
+        if source.dtype.scalar != tl.float32 or kind.scalar not in _NARROW:
+            return cut(self, source, kind, *how)
+        dtype, raw, held = _NARROW[kind.scalar]
+        narrow = torch.from_numpy(source.data.astype("float32")).to(dtype).view(raw).numpy()
+        return interpreter.TensorHandle(narrow.view(held), kind.scalar)
+
+    return rounded
 
 
 def _in_its_half(exact: torch.Tensor, y: torch.Tensor, packed: torch.Tensor) -> bool:
@@ -65,6 +81,73 @@ class _Plain:
 def _share(found: torch.Tensor, exact: torch.Tensor, relative: float) -> float:
     share = (found.double() - exact.double()).abs() / (1e-5 + relative * exact.double().abs())
     return float(share.nan_to_num(math.inf).max())
+
+
+def cast_to_fp8(kind: str, dtype: torch.dtype) -> float:
+    """The share of wrong entries; infinite where rows, columns and range do not belong together."""
+    torch.manual_seed(0)
+    _let_the_interpreter_round()
+    x, scale = (3 * torch.randn(131, 70)).to(dtype), torch.tensor(37.0)
+    x[0, 0], x[1, 1] = 1e6, math.nan
+    rows, transposed, amax = triton_fp8.cast_both_ways(x, scale, LARGEST[kind], formats()[kind])
+    exact = quantized(x, scale, kind)
+    fits = torch.equal(transposed.view(torch.uint8), rows.view(torch.uint8).t()) and amax == x[x.isfinite()].abs().max()
+    return float((rows.view(torch.uint8) != exact.view(torch.uint8)).float().mean()) if fits else math.inf
+
+
+def zero_weight() -> float:
+    """The largest difference to the reference of gradients with a weight of zero; infinite if one is not finite."""
+    torch.manual_seed(0)
+    x, gradient, weight, bias = torch.randn(5, 50), torch.randn(5, 50), torch.rand(50) + 0.5, torch.randn(50)
+    weight[3] = 0
+    y, scale = triton_norm.forward(x, weight, bias, 5, 1e-5, True)
+    mine = triton_norm.backward(gradient, y, weight, bias, scale, True)
+    theirs = in_place_norm._norm_backward(gradient, y, weight, bias, scale, True)
+    pairs = [(a, b) for a, b in zip(mine, theirs, strict=True) if b is not None]
+    return max(float((a - b).abs().nan_to_num(math.inf).max() / b.abs().max()) for a, b in pairs)
+
+
+class Guarded:
+    """Notes the tensors whose device is made the current one, as a launch must."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        torch.cuda.device_of = self
+
+    def __call__(self, tensor: torch.Tensor) -> AbstractContextManager[None]:
+        self.seen += tensor.device.type == "cpu"
+        return nullcontext()
+
+
+def guarded() -> dict[str, int]:
+    """How often each module of kernels made the device of a tensor the current one, in one forward and backward pass."""
+    found, x = dict[str, int](), torch.randn(3, 50)
+    y, scale = triton_norm.forward(x, None, None, 3, 1e-5, True)
+    out, packed = triton_activation.forward(x, "gelu")
+    calls: dict[str, list[Callable[[], Any]]] = {
+        "norm": [lambda: triton_norm.forward(x, None, None, 3, 1e-5, True),
+                 lambda: triton_norm.backward(x, y, None, None, scale, True)],
+        "activation": [lambda: triton_activation.forward(x, "gelu"),
+                       lambda: triton_activation.backward(x, out, packed, "gelu")],
+        "layouts": [lambda: triton_launch.KERNELS["bei"](x, x, torch.empty_like(x), Choices())],
+        "fp8": [lambda: triton_fp8.cast_both_ways(x, torch.tensor(1.0), 448.0, torch.float8_e4m3fn)],
+    }  # fmt: skip
+    for name, each in calls.items():
+        guard = Guarded()
+        for call in each:
+            call()
+        found[name] = guard.seen - len(each)
+    return found
+
+
+def far() -> float:
+    """The largest difference of a sum whose last row lies three times 2³⁰ entries behind the first one."""
+    storage = torch.empty((3 << 30) + 12, dtype=torch.uint8)  # most of it is never touched, and takes no memory
+    views = [storage.as_strided((1, 1, 4, 4), (0, 0, 1 << 30, 1), start) for start in (0, 4, 8)]
+    for number, view in enumerate(views):
+        view.copy_(torch.arange(16, dtype=torch.uint8).view(1, 1, 4, 4) + number)
+    triton_launch.KERNELS["bei"](*views, Choices())
+    return float((views[2].int() - views[0].int() - views[1].int()).abs().max())
 
 
 def norm(name: str) -> float:

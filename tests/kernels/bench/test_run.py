@@ -4,11 +4,13 @@ import importlib
 import json
 import time
 from operator import or_
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from amped.base.errors import AmpedError, ConfigError, FileError
-from amped.kernels import bench
+from amped.kernels import bench, device, suites
 from amped.kernels import torch_import as torch_door
 from amped.kernels.results import read_result
 from amped.kernels.specs import spec
@@ -183,6 +185,47 @@ def test_a_damaged_file_is_told(tmp_path):
         verb("bench", "fit", path)
 
 
+@needs_torch
+def test_a_gpu_is_measured_with_the_full_suite_unless_asked_otherwise(monkeypatch):
+    """The longest kernel of the quick one takes such a GPU 0.1 ms."""
+    monkeypatch.setattr(bench, "has_fp8", lambda device: False)
+    memory = {"device": {"mem_bytes": 80e9}}
+    plain = bench._wanted(bench.Request(Path("r.json")), "cuda", "bfloat16", memory)
+    assert plain == suites.suite("full", "cuda", "bfloat16", 80e9)
+    assert max(each.flop for each in plain) > 1e12
+    assert bench._wanted(bench.Request(Path("r.json")), "cpu", "float32", memory) == suites.suite(
+        "quick", "cpu", "float32", 80e9
+    )
+    asked = bench.Request(Path("r.json"), "quick")
+    assert bench._wanted(asked, "cuda", "bfloat16", memory) == suites.suite("quick", "cuda", "bfloat16", 80e9)
+
+
+@pytest.mark.parametrize(("answer", "found"), [
+    ("570.1, 700.00, 1980, 3201, 35", {"driver": "570.1", "power_limit_w": 700.0, "temperature_c": 35.0,
+                                       "clock_mhz": {"sm": 1980.0, "mem": 3201.0}}),
+    ("570.1, [N/A], 1980, [N/A], 35", {"driver": "570.1", "temperature_c": 35.0, "clock_mhz": {"sm": 1980.0}}),
+    ("", {}),
+])  # fmt: skip
+def test_a_gpu_is_asked_for_by_its_own_name_and_what_it_does_not_tell_is_left_out(answer, found, monkeypatch):
+    asked = []
+
+    def ran(command, **_):
+        asked.append(command)
+        return SimpleNamespace(stdout=answer)
+
+    monkeypatch.setattr(device.subprocess, "run", ran)
+    assert device._nvidia_smi("12ab") == found
+    assert asked[0][-1] == "--id=GPU-12ab"
+
+
+@needs_torch
+def test_a_ladder_without_a_row_says_how_to_make_one(monkeypatch, capsys):
+    monkeypatch.setattr(device, "processor", lambda: "a processor that nobody measured")
+    sizes = ("--hidden", 32, "--ffn", 32, "--heads", 2, "--seq", 8, "--batch", 1, "--device", "cpu")
+    verb("bench", "ladder", *sizes, "--rungs", "functional", "--passes", 1)
+    assert "`amped bench run` and `amped bench fit` make one" in " ".join(capsys.readouterr().err.split())
+
+
 # --- a GPU -----------------------------------------------------------------------------------------------------------
 
 
@@ -194,4 +237,5 @@ def test_on_a_gpu_the_full_suite_keeps_to_its_budget_and_is_sane(tmp_path):
     assert found["wall_s"] < 300
     assert len(found["sentinels"]) > 5
     largest = max(found["records"], key=lambda r: r["flop"])
-    assert largest["flop"] / largest["time_s"]["median"] > 1e12
+    assert largest["flop"] / largest["time_s"]["median"] > 5e13
+    assert {entry["reason"] for entry in found["skipped"]} <= {"budget", "memory"}

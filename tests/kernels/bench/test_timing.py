@@ -2,11 +2,11 @@
 
 import pytest
 
-from amped.kernels.running import Runner, told_of
+from amped.kernels.running import Runner, mark_slowed, told_of
 from amped.kernels.specs import spec
 from amped.kernels.timers import CAPTURED, PATIENCE, TRIALS, CpuTimer
 from amped.kernels.timing import FEWEST, MOST, Timing, repeated
-from tests.helpers.bench import result
+from tests.helpers.bench import record, result
 
 
 class Clock:
@@ -209,3 +209,12 @@ def test_records_after_a_drop_of_the_sentinel_are_marked():
     marked = ["throttled" in r["flags"] for r in found["records"]]
     assert not marked[0]
     assert marked[-1]
+
+
+def test_a_gpu_that_was_cool_at_first_does_not_make_the_rest_slow():
+    """800 TFLOP/s before it was warm, and 770 for ever after; and a drop to 700 is one."""
+    rates = [800.0] * 25 + [770.0] * 375 + [700.0]
+    records = [record("gemm", m=i + 1, n=64, k=64) | {"gemm_tflops_beside": rate} for i, rate in enumerate(rates)]
+    found = result(records, "cuda")
+    mark_slowed(found)
+    assert [number for number, r in enumerate(found["records"]) if "throttled" in r["flags"]] == [400]

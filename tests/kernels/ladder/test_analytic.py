@@ -17,7 +17,7 @@ LATER = Shape(batch=8, causal=True)
 PUBLISHED = [
     (H100_PCIE, SEED, "eager", 43.07), (H100_PCIE, SEED, "functional", 43.14), (H100_PCIE, SEED, "functional", 43.20),
     (H100_PCIE, SEED, "fused_softmax", 39.99), (H100_PCIE, SEED, "fp8_explicit", 28.61),
-    (H100_SXM, LATER, "eager", 48.28), (H100_SXM, LATER, "sdpa", 35.71), (H100_SXM, LATER, "fp8_delayed", 21.67),
+    (H100_SXM, replace(LATER, causal=False), "eager", 48.28), (H100_SXM, LATER, "sdpa", 35.71), (H100_SXM, LATER, "fp8_delayed", 21.67),
     (H100_SXM, LATER, "fp8_delayed", 22.96), (H100_SXM, LATER, "fp8_delayed", 23.41),
 ]  # fmt: skip
 
@@ -49,11 +49,18 @@ def test_a_processor_waits_for_exponentials_and_random_numbers():
     assert least == 0
 
 
+def test_a_causal_mask_that_is_filled_in_passes_over_the_scores_four_times():
+    """By hand: 8 · 32 · 2048² scores in 16 bits are 2.147 GB, and four passes over them at 0.9 of 3.35 TB/s 2.85 ms."""
+    masked, plain = (predictions(s, H100_SXM) for s in (LATER, replace(LATER, causal=False)))
+    assert (masked["eager"] - plain["eager"]) * 1e3 == pytest.approx(2.85, rel=0.01)
+    assert masked["sdpa"] < plain["sdpa"]
+
+
 def test_an_sxm_board_cannot_have_made_the_first_table():
     assert predictions(SEED, H100_SXM)["eager"] * 1e3 == pytest.approx(24.5, rel=0.05)
 
 
-@pytest.mark.parametrize(("shape", "low", "high"), [(SEED, 19.9, 22.3), (LATER, 39.0, 44.0)])
+@pytest.mark.parametrize(("shape", "low", "high"), [(SEED, 19.9, 22.3), (LATER, 41.0, 46.0)])
 def test_an_h200_lies_where_its_products_and_copies_put_it(shape, low, high):
     assert low < predictions(shape, H200)["eager"] * 1e3 < high
 

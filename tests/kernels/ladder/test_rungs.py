@@ -10,10 +10,13 @@ import pytest
 
 from amped.base.errors import ConfigError
 from amped.kernels.ladder import climbing, engine, layers
-from amped.kernels.ladder.fp8 import Float8, Recipe, ScaleState, quantized, refuse_illegal, scale_for, scaled_product
+from amped.kernels.ladder.analytic import Board
+from amped.kernels.ladder.fp8 import Float8, Recipe, ScaleState, refuse_illegal, scale_for, scaled_product, update
+from amped.kernels.ladder.fp8_cast import quantized
 from amped.kernels.ladder.shape import Shape
-from amped.kernels.ladder.speed import speedometer
+from amped.kernels.ladder.speed import EventLaps, speedometer
 from tests.helpers.bench import has_gpu, needs_gpu, needs_torch
+from tests.helpers.simulated.gpu import Gpu
 
 TOY = Shape(hidden=64, ffn=128, heads=4, seq=16, batch=2, dtype="float32", dropout=0.0)
 pytestmark = needs_torch
@@ -88,7 +91,7 @@ def test_scales_follow_ranges(history, seen, more, scale):
     state = ScaleState(448.0, Recipe(history=history, **more))
     for amax in seen:
         state.seen(amax)
-        state.update()
+        update([state])
     assert float(state.scale) == scale
     assert float(state.ranges[0]) == 0.0
 
@@ -117,7 +120,7 @@ def test_fp8_products_are_near_those_of_full_precision_and_bias_gradients_exact(
     xq, wq = (quantized(t, scale_for(t.abs().max(), 448.0, 0, 1.0), "e4m3") for t in (x, w))
     scales = tuple(scale_for(t.abs().max(), 448.0, 0, 1.0) for t in (x, w))
     reference = (xq.float() / scales[0]) @ (wq.float() / scales[1]).t()
-    assert _off(scaled_product(xq, wq.t(), scales, torch.float32, True), reference) < 0.01
+    assert _off(scaled_product(xq, wq.t(), tuple(1 / scale for scale in scales), torch.float32, True), reference) < 0.01
 
 
 def _off(a, b):
@@ -212,6 +215,73 @@ def test_gradients_add_up_unless_asked_otherwise(zeroing, left):
         lambda x: x * weight, torch.ones(1), torch.ones(1), warm_up=1, passes=2, parameters=[weight], zeroing=zeroing
     )
     assert (weight.grad if weight.grad is None else weight.grad.item()) == left
+
+
+def test_a_gpu_s_passes_are_timed_in_its_stream_and_the_host_waits_once():
+    """The host launches a pass in 0.2 ms, and the GPU needs 1 ms for it; the first pass after the warm-up takes 3 ms."""
+    gpu = Gpu()
+    waits = []
+    gpu.cuda.synchronize = lambda: waits.append(gpu.synchronize())
+    layer = SimpleNamespace(backward=lambda dy: gpu.launched(next(times, 0.6e-3)))
+    times = iter([9e-3] * 2 + [2.6e-3])
+
+    def forward(x):
+        gpu.launched(0.4e-3, launch_time=0.2e-3)
+        return layer
+
+    speed = speedometer(forward, None, None, warm_up=2, passes=5, laps=EventLaps(gpu.cuda))
+    assert (speed.least, speed.median, speed.mean) == pytest.approx((1e-3, 1e-3, 1.4e-3), rel=0.03)
+    assert len(waits) == 2
+
+
+def test_a_graph_s_replay_adds_to_gradients_as_other_rungs_do():
+    """Gradients are where they were before the capture, zeroed and not taken away, and streams wait for one another."""
+    import torch
+
+    gpu, seen = Gpu(), []
+    weight = torch.ones(3, requires_grad=True)
+
+    def forward(x):
+        seen.append((gpu.stream, weight.grad if weight.grad is None else weight.grad.sum().item()))
+        gpu.launched(1e-3)
+        return weight * x
+
+    x, dy = torch.ones(3), torch.ones(3)
+    speed = graphed(gpu, climbing.Rung(forward, captured=True), {"w": weight}, x, dy)
+    assert seen[-1] == ("side", 0.0)
+    assert [stream for stream, _ in seen] == ["side"] * 4
+    assert gpu.waits[:2] == [("side", "default"), ("default", "side")]
+    assert speed.median == pytest.approx(1e-3, rel=1e-2)
+
+
+def graphed(gpu, rung, parameters, x, dy):
+    """The graph rung on a simulated GPU."""
+    from unittest.mock import patch
+
+    with patch.object(climbing, "torch_module", lambda: gpu):
+        return climbing._graphed(rung, parameters, x, dy, 1, 3)
+
+
+def test_mfu_and_error_belong_to_the_row_s_own_time():
+    board = Board(1e11, 1e10, 0.8, 0.9)
+    for row in rungs_of(TOY, "sdpa", "fp8_delayed", board=board).values():
+        assert row["mfu"] == pytest.approx(TOY.step_flops / (row["ms"] / 1e3) / 1e11)
+        assert ("error" in row) == (row["predicted_ms"] is not None) == (row["rung"] == "sdpa")
+        if "error" in row:
+            assert row["error"] == pytest.approx(row["predicted_ms"] / row["ms"] - 1)
+
+
+def test_the_peak_of_a_rung_is_its_own(monkeypatch):
+    """And not the largest of the process so far, where the system forgets it."""
+    import torch
+
+    if not climbing.forget_peak():
+        pytest.skip("this system does not forget the largest resident set")
+    large = torch.ones(1 << 25)
+    high = climbing._peak("cpu")
+    del large
+    climbing._forget_peak("cpu")
+    assert climbing._peak("cpu") < high - (1 << 26)
 
 
 def test_both_names_of_transformer_engine_s_context_are_known():

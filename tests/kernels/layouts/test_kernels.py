@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'amped[torch]')")
 
 from amped.base.errors import ConfigError  # noqa: E402
-from amped.kernels.layouts import bench, fused  # noqa: E402
+from amped.kernels.layouts import bench, bench_rows, fused  # noqa: E402
 from amped.kernels.layouts.bench import Bench, run  # noqa: E402
 from amped.kernels.layouts.bench_rows import Room  # noqa: E402
 from amped.kernels.layouts.fused import Choices  # noqa: E402
@@ -14,6 +14,7 @@ from amped.kernels.layouts.select import select  # noqa: E402
 from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER, Dimensions  # noqa: E402
 from amped.kernels.layouts.table import Table  # noqa: E402
 from amped.kernels.layouts.tensors import allocate, contract, hidden_copies, logical, stored  # noqa: E402
+from amped.kernels.timing import Timing  # noqa: E402
 
 torch.set_num_threads(1)  # tests run side by side
 ODD = Dimensions(2, 3, 5, 35, 11)
@@ -197,6 +198,58 @@ def test_an_interrupted_table_is_gone_on_with(monkeypatch):
     assert run(asked, before=table).rows == table.rows
     with pytest.raises(ConfigError, match="not of one kind"):
         run(asked, before=Table(ODD, before.measured, []))
+
+
+class Watched:
+    """A timer that times nothing, and notes what it is asked."""
+
+    device = "cuda"
+
+    def __init__(self):
+        self.cold, self.operands = [], []
+
+    def measure(self, call, cap, cold=None):
+        self.cold.append(cold)
+        self.operands += [cell.cell_contents for cell in call.__closure__ or () if torch.is_tensor(cell.cell_contents)]
+        return Timing.of([1.0] * 5)
+
+
+def test_a_gpu_s_operators_find_their_tensors_in_memory_and_not_in_a_cache():
+    """On a processor they are called as often as their time allows, one after another."""
+    for device, cold in (("cuda", True), ("cpu", False)):
+        room = Room(Dimensions(2, 8, 2, 8, 32), "cpu", "float32", 0.9, 0.0)
+        room.timer, room.device = Watched(), device
+        room._timed(lambda: None)
+        assert room.timer.cold == [cold]
+
+
+def test_ceilings_are_measured_with_random_numbers(monkeypatch):
+    watched = Watched()
+    monkeypatch.setattr(bench, "timer_for", lambda device: watched)
+    bench.ceilings(Bench(Dimensions(2, 8, 2, 8, 32), budget=0.0))
+    read = [t for t in watched.operands if t.std() > 0.9]
+    assert len(read) == len(watched.operands) == 5
+
+
+def test_a_kernel_that_cannot_be_launched_has_no_row_and_the_others_have_theirs(monkeypatch):
+    """Triton's errors are not errors of run time: one tile that is too large must not end the run."""
+
+    class OutOfResources(Exception):  # noqa: N818 (Triton's name)
+        pass
+
+    def fails(self, operator, layouts, flat):
+        if layouts == every[1]:
+            raise OutOfResources("out of resource: shared memory, Required: 300000")
+        return {"impl": "triton", "time_us": 1.0}
+
+    asked = Bench(Dimensions(2, 8, 2, 8, 32), only=("bad",))
+    (operator,), every = asked.operators, asked.rows()["bad"]
+    monkeypatch.setattr(bench_rows, "launch_errors", lambda: (OutOfResources,))
+    monkeypatch.setattr(Room, "_fused", fails)
+    room = Room(asked.dimensions, "cpu", "float32", 0.9, 0.0)
+    with pytest.warns(UserWarning, match=r"bad with .* is left out: out of resource: shared memory"):
+        found = list(room.rows(operator, every))
+    assert [row["layouts"] for row in found] == [layouts for layouts in every if layouts != every[1]]
 
 
 def test_all_rows_are_all_valid_layouts():

@@ -284,3 +284,40 @@ def test_on_a_gpu_gradients_are_within_the_bound(name, dtype):
     assert (gradient(mine, x).double() - exact).abs().max() < BOUNDS[dtype]
     if dtype == torch.bfloat16:
         assert rms(slopes(name, x) - exact) < 1.1 * rms(gradient(theirs, x).double() - exact)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")  # torch's own use of it, with the first dual number
+@pytest.mark.parametrize("name", IN_PLACE)
+@pytest.mark.parametrize("grad", [False, True])
+def test_forward_mode_has_the_derivative_too(name, grad):
+    """Where no gradient is wanted, and where one is."""
+    mine, theirs = IN_PLACE[name]
+    x = torch.linspace(-4, 4, 41, dtype=torch.float64).requires_grad_(grad)
+    tangent = torch.randn(41, dtype=torch.float64)
+    found, exact = (torch.func.jvp(function, (x,), (tangent,))[1] for function in (mine, theirs))
+    assert torch.allclose(found, exact, rtol=0, atol=1e-9)
+    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+        dual = torch.autograd.forward_ad.make_dual(x.detach(), tangent)
+        again = torch.autograd.forward_ad.unpack_dual(mine(dual)).tangent
+    assert torch.allclose(again, exact, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_the_slope_far_on_the_left_is_a_number(name):
+    """Where the logarithm of the output has left the numbers of float64."""
+    mine, theirs = IN_PLACE[name]
+    x = -torch.tensor([30.0, 600.0, 690.0, 700.0, 709.0, 710.0, 740.0, 746.0, 800.0, 1e4], dtype=torch.float64)
+    x.requires_grad_()
+    found, exact = (torch.autograd.grad(function(x).sum(), x)[0] for function in (mine, theirs))
+    assert torch.allclose(found, exact, rtol=1e-8, atol=1e-190)  # torch's own GELU has no digits left there
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_a_tensor_without_dimensions_is_taken(name, dtype):
+    mine, theirs = IN_PLACE[name]
+    for value in (-0.75, -1.278, 2.0):
+        x = torch.tensor(value, dtype=dtype, requires_grad=True)
+        (found,), (exact,) = (torch.autograd.grad(function(x), x) for function in (mine, theirs))
+        assert mine(x).shape == found.shape == ()
+        assert abs(found.item() - exact.item()) < 2.1e-2

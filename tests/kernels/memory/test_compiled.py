@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
+from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import bench  # noqa: E402
 from amped.kernels.memory.variants import Sizes  # noqa: E402
 from tests.helpers.memory import IN_PLACE  # noqa: E402
@@ -35,6 +36,37 @@ def test_a_compiled_graph_takes_them_whole(name, dtype):
     assert torch.allclose(found, exact, atol=1e-3 if dtype == torch.float32 else 3e-2)
     (uncompiled,) = torch.autograd.grad(mine(2 * x).sin().sum(), x)
     assert torch.equal(found, uncompiled)
+
+
+def test_a_compiled_graph_takes_recomputed_products_whole_under_autocast():
+    weight, x = torch.randn(5, 37, requires_grad=True), torch.randn(8, 37, requires_grad=True)
+    functions = torch.compile(memory.act_linear, backend="aot_eager", fullgraph=True), memory.act_linear
+    found = []
+    for function in functions:
+        with torch.autocast("cpu", torch.bfloat16):
+            y = function(2 * x, weight)
+        found.append((y, *torch.autograd.grad(y.float().square().sum(), (x, weight))))
+    assert found[0][0].dtype == torch.bfloat16
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_norm_that_is_compiled_before_it_was_checked_keeps_its_input(checked):
+    """A weight of zero would make its gradients infinite, and a compiled graph cannot look; an eager pass before it can."""
+    plain = torch.nn.LayerNorm(37)
+    x = torch.randn(8, 37, requires_grad=True)
+    made = memory.InplaceLayerNorm.from_module(plain)
+    if checked:
+        made(x)
+    else:
+        with torch.no_grad():
+            plain.weight[3] = 0
+    compiled = torch.compile(made, backend="aot_eager", fullgraph=True)
+    found, exact = (torch.autograd.grad(f(x).square().sum(), (x, *plain.parameters())) for f in (compiled, plain))
+    for a, b in zip(found, exact, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    in_place = memory.stash_bytes(compiled, x, exclude=plain.parameters()).bytes < memory.stash_bytes(plain, x).bytes
+    assert in_place == checked
 
 
 def test_a_smaller_budget_of_the_compiler_keeps_less():

@@ -43,7 +43,7 @@ def _no_clock(monkeypatch):
         return TIMES.get(asked[-1], 0.0)
 
     def forward_and_backward(module, x):
-        asked.append("recomputed" if getattr(module.product, "act", "") else type(module.module).__name__)
+        asked.append("recomputed" if module.site.is_recomputed else type(module.module).__name__)
         return lambda: module(x).sum().backward()
 
     asked = []
@@ -213,3 +213,24 @@ def test_attention_with_nothing_to_compute_again_is_left_alone(x):
 def test_mistakes_are_told(call, told):
     with pytest.raises(ConfigError, match=told):
         call()
+
+
+def test_modules_of_a_converted_container_and_slices_of_it_compute_what_they_say(x):
+    """Features are often taken from the middle of a container: behind its activation function, not before it."""
+    made = model()[0].inner
+    plain = copy.deepcopy(made)
+    report = memory.convert(made, memory.Policy(("activation_function_recomputation",)), x)
+    assert [choice.name for choice in report.taken] == ["2"]
+    assert torch.equal(made(x), plain(x))
+    assert torch.equal(made[2](x), plain[2](x))
+    for part in (slice(0, 3), slice(2, 4), slice(2, None)):
+        given = x if part.start == 0 else plain[:2](x)
+        assert torch.equal(made[part](given), plain[part](given))
+    assert [type(module) for module in made] == [type(module) for module in plain]
+    assert copy.deepcopy(made).recomputed == made.recomputed
+    seen = []
+    handle = made[2].register_forward_hook(lambda module, args, output: seen.append(output))
+    assert torch.equal(made(x), plain(x))
+    assert torch.equal(seen[0], plain[:3](x))
+    handle.remove()
+    assert memory.stash_bytes(made, x).bytes == report.after_bytes

@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 from torch import nn  # noqa: E402
 
 from amped.kernels import memory  # noqa: E402
+from amped.kernels.memory import in_place_norm  # noqa: E402
 from amped.kernels.memory.in_place_norm import CHECK_EVERY, largest_ratio  # noqa: E402
 
 torch.set_num_threads(1)
@@ -132,3 +133,57 @@ def test_on_a_gpu_the_kernels_give_the_reference_s_gradients(dtype):
     made = memory.InplaceLayerNorm.from_module(plain).cuda()
     found = gradients(made, x.cuda(), incoming.cuda())
     assert error([g.cpu() for g in found], exact) < {torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
+
+
+# --- what a GPU meets ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rms", [False, True])
+def test_a_batch_without_entries_has_gradients_of_zero(rms):
+    plain = layer(dtype=torch.float32, rms=rms)
+    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    x = torch.empty(0, WIDTH)
+    for found, exact in zip(gradients(made, x, x), gradients(plain, x, x), strict=True):
+        assert torch.equal(found, exact)
+
+
+@pytest.mark.parametrize("rms", [False, True])
+@pytest.mark.parametrize("grad", [True, False])
+def test_under_autocast_of_a_gpu_a_norm_is_in_fp32_as_torch_s_own_is(rms, grad, monkeypatch):
+    """Where autocast widens torch's norms; autocast of a processor does not, and leaves the format of the input."""
+    plain = layer(dtype=torch.float32, rms=rms)
+    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    x, incoming = torch.randn(64, WIDTH).bfloat16(), torch.randn(64, WIDTH)
+    with torch.set_grad_enabled(grad), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(in_place_norm, "_widened_by_autocast", lambda x: True)
+        function = memory.inplace_rms_norm if rms else memory.inplace_layer_norm
+        parameters = [p for p in (plain.weight, getattr(plain, "bias", None)) if p is not None]
+        assert function(x, (WIDTH,), *parameters, eps=plain.eps).dtype == torch.float32
+        if grad:
+            found = gradients(made, x, incoming)
+            exact = gradients(plain, x.float(), incoming)
+            assert [g.dtype for g in found] == [torch.bfloat16, *(torch.float32 for _ in parameters)]
+            assert error(found, exact) < 5e-3
+
+
+def test_weights_are_not_looked_at_while_a_graph_is_captured():
+    """Which would wait for the GPU, and end the capture; nor do they count as safe without a look before."""
+    made = memory.InplaceLayerNorm.from_module(layer(dtype=torch.float32))
+    made.weight = None  # a look would take its smallest entry
+    assert made._unsafe(torch.float32, capturing=True)
+    assert not made._unsafe(torch.float32, capturing=False)
+    assert not made._unsafe(torch.float32, capturing=True)
+
+
+@pytest.mark.parametrize("rms", [False, True])
+def test_a_weight_that_became_zero_since_the_last_look_gives_finite_gradients(rms):
+    plain = layer(dtype=torch.float64, rms=rms)
+    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    x, incoming = torch.randn(2, 7, WIDTH, dtype=torch.float64)
+    made(x)
+    with torch.no_grad():
+        plain.weight[3] = 0
+    found, exact = (gradients(module, x, incoming) for module in (made, plain))
+    others = torch.arange(WIDTH) != 3  # the input of that entry is lost
+    assert torch.allclose(found[0][:, others], exact[0][:, others], rtol=0, atol=1e-12)
+    assert all(g.isfinite().all() for g in found)

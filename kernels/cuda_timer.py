@@ -1,0 +1,191 @@
+"""The timer of a GPU: events in its stream, behind a sleep of the GPU that lasts until the host has launched the calls.
+
+Without the sleep, an event fires when the GPU has nothing to do, and a short kernel's time is the time that the host needs
+to launch it. Whether the GPU still slept when the last call was launched is known, so that other times do not count.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amped.kernels.timing import FEWEST, MOST, RECORD_TIME, Call, Clock, Timing, repeated
+from amped.kernels.torch_import import torch_module
+
+WARM_TIME, WARM_CALLS, WARM_AGREEMENT = 0.2, 5, 0.03
+# Kernels shorter than this may be captured in a graph of many, so that their launches are not timed.
+SHORTEST, CAPTURED, WARM_CAPTURES = 30e-6, 20, 3
+# The sleep lasts this many times as long as the host needed for the same launches before, and at most LONGEST_SLEEP.
+SLEEP_MARGIN, LONGEST_SLEEP = 2.0, 0.05
+# The seconds of the host behind one sleep: a stream takes about a thousand launches before the host must wait, and a
+# launch takes at least 2 µs.
+ROW_TIME = 2e-3
+# The assumed host time of a call before it is known, and the cycles of the sleep that tells the GPU's clock.
+FIRST_LAUNCH, KNOWN_CYCLES = 50e-6, 1 << 20
+# The cache that is flushed if torch does not tell its size: more than any GPU up to Hopper has.
+USUAL_CACHE = 64 << 20
+
+
+@dataclass
+class Launches:
+    """The seconds that the host needs for one call, as they were last seen."""
+
+    seconds: float = FIRST_LAUNCH
+
+    @property
+    def in_a_row(self) -> int:
+        """How many calls the host launches behind one sleep."""
+        return max(1, int(ROW_TIME / self.seconds))
+
+    def sleep(self, calls: int) -> float:
+        """The seconds of the sleep before a row of calls."""
+        return min(LONGEST_SLEEP, SLEEP_MARGIN * self.seconds * calls)
+
+    def saw(self, seconds: float) -> None:
+        """Notes the time of a call; a single slow one is forgotten by and by."""
+        self.seconds = max(seconds, self.seconds / 2)
+
+
+@dataclass(frozen=True)
+class Lapse:
+    """The seconds between the two events of a call, and whether all launches were done before the first event."""
+
+    seconds: float
+    covered: bool
+
+
+class CudaTimer:
+    """Times the calls of the current GPU without their launches."""
+
+    device = "cuda"
+
+    def __init__(self, torch: Any = None, wall: Clock = time.perf_counter) -> None:
+        self.torch, self.wall = torch or torch_module(), wall
+        cuda = self.torch.cuda
+        cache = getattr(cuda.get_device_properties(cuda.current_device()), "L2_cache_size", USUAL_CACHE)
+        self.scratch = self.torch.empty(2 * cache // 4, dtype=self.torch.float32, device="cuda")
+        self.cycle_rate = 0.0  # no sleep while the sleep itself is timed
+        self.cycle_rate = KNOWN_CYCLES / self._warmed(lambda: cuda._sleep(KNOWN_CYCLES), False, Launches())
+        self.refused: Any = None
+
+    def measure(
+        self, call: Call, cap: float = RECORD_TIME, cold: bool = True, capturable: bool = False
+    ) -> Timing:  # fmt: skip
+        """Warms up, then puts an event on each side of every call.
+
+        The shortest kernels run as a graph of twenty if the caller says that CUDA can capture them.
+        """
+        launches, count = Launches(), 1
+        estimate = self._warmed(call, cold, launches)
+        graph = self._captured(call) if capturable and not cold and estimate < SHORTEST else None
+        if graph is not None:
+            call, count, launches = graph.replay, CAPTURED, Launches()
+            estimate = self._warmed(call, cold, launches)
+        wanted, found = repeated(estimate, cap), list[Lapse]()
+        while sum(lapse.covered for lapse in found) < wanted and len(found) < 2 * wanted:
+            found += self._row([call] * min(wanted, launches.in_a_row), cold, launches)
+        return _timing(found, count)
+
+    def together(self, calls: Sequence[Call], cap: float = RECORD_TIME) -> list[Timing]:
+        """Times calls in turns: the GPU sleeps before each one, for as long as the host needs to launch that one."""
+        every = [Launches() for _ in calls]
+        found: list[list[Lapse]] = []
+        began = self.wall()
+        for turn in range(2 + MOST):
+            found.append([])
+            for call, launches in zip(calls, every, strict=True):
+                found[-1] += self._row([call], False, launches)
+            if turn == 1:  # the first turn loads code, and the second one tells the host's time
+                found, began = [], self.wall()
+            elif len(found) >= FEWEST and self.wall() - began > cap * len(calls):
+                break
+        return [_timing(own, 1) for own in zip(*found, strict=True)]
+
+    def dispatched(self, call: Call) -> Timing:
+        """The seconds that the host takes to launch a kernel: many launches in a row, as fast as possible."""
+        times = []
+        for _ in range(FEWEST + 1):
+            self.torch.cuda.synchronize()
+            start = self.wall()
+            for _ in range(MOST):
+                call()
+            times.append((self.wall() - start) / MOST)
+            self.torch.cuda.synchronize()
+        return Timing.of(times[1:])
+
+    def _warmed(self, call: Call, cold: bool, launches: Launches) -> float:
+        """Calls once, because that loads code; then until two means of five agree, or for a fifth of a second.
+
+        The result is the last mean.
+        """
+        call()
+        self.torch.cuda.synchronize()
+        before, began = None, self.wall()
+        while True:
+            mean = statistics.fmean(lapse.seconds for lapse in self._row([call] * WARM_CALLS, cold, launches))
+            settled = before is not None and abs(mean - before) <= WARM_AGREEMENT * before
+            if settled or self.wall() - began > WARM_TIME:
+                return mean
+            before = mean
+
+    def _row(self, calls: Sequence[Call], cold: bool, launches: Launches) -> list[Lapse]:
+        """The times of calls that run in a row, as soon as the GPU has slept."""
+        cuda = self.torch.cuda
+        pairs = [(cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)) for _ in calls]
+        woken, began = cuda.Event(), self.wall()
+        if self.cycle_rate:
+            cuda._sleep(int(self.cycle_rate * launches.sleep(len(calls))))
+        woken.record()
+        for call, (start, end) in zip(calls, pairs, strict=True):
+            if cold:
+                self.scratch.zero_()
+            start.record()
+            call()
+            end.record()
+        covered = not woken.query()
+        launches.saw((self.wall() - began) / len(calls))
+        cuda.synchronize()
+        return [Lapse(start.elapsed_time(end) / 1e3, covered) for start, end in pairs]
+
+    def _captured(self, call: Call) -> Any:
+        """A graph of calls on a stream of its own; None if one was refused before.
+
+        After a refusal, torch leaves the capturing stream in use, and its allocator keeps asking the graph which streams
+        it captures. So the stream is restored, the graph is kept, and no other capture is tried.
+        """
+        if self.refused is not None:
+            return None
+        cuda = self.torch.cuda
+        before, side, graph = cuda.current_stream(), cuda.Stream(), cuda.CUDAGraph()
+        side.wait_stream(before)
+        with cuda.stream(side):
+            for _ in range(WARM_CAPTURES):
+                call()
+        before.wait_stream(side)
+        try:
+            with cuda.graph(graph, stream=side):
+                for _ in range(CAPTURED):
+                    call()
+        except RuntimeError:
+            self.refused = graph
+            return None
+        finally:
+            cuda.set_stream(before)
+            cuda.synchronize()
+        return graph
+
+
+def _timing(found: Iterable[Lapse], count: int) -> Timing:
+    """The statistics of the calls that no launch was in; of all calls, and flagged, if there are no others.
+
+    Raises:
+        RuntimeError: if no call has an end after its start.
+    """
+    ordered = [lapse for lapse in found if lapse.seconds >= 0]
+    if not ordered:
+        raise RuntimeError("the GPU's events are out of order: no call ended after its start")
+    covered = [lapse for lapse in ordered if lapse.covered]
+    return Timing.of([lapse.seconds / count for lapse in covered or ordered], host_bound=not covered)
