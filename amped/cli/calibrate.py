@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from amped.cli import options
+from amped.cli.fit_to_all_rows import NAME as ALL
+from amped.cli.fit_to_all_rows import fit_to_all_rows
 from amped.cli.validate import TableOption
 
 if TYPE_CHECKING:
@@ -24,17 +26,23 @@ KernelsOption = Annotated[
         "--kernels", metavar="DIR", help="Fit to single kernels instead: the tables of measured kernels in a folder."
     ),
 ]
+AllOption = Annotated[
+    bool,
+    Option("--all", help="Fit every number that is fitted to steps, also of software stacks, to all rows at once."),
+]
 FileOption = Annotated[
     Path, Option("--output", "-o", metavar="FILE", help="File of the rows, which must not exist; or its folder.")
 ]
 NAME = "kernel_efficiencies.json"
+USUAL = Path("lookup_tables") / NAME
 
 
 def calibrate(
     table: TableOption = None,
     accelerator: AcceleratorOption = None,
     kernels: KernelsOption = None,
-    output: FileOption = Path("lookup_tables") / NAME,
+    all_rows: AllOption = False,
+    output: FileOption = USUAL,
     dry_run: Annotated[bool, Option("--dry-run", help="Fit and print, but write nothing.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
     lookup_tables: options.TablesOption = None,
@@ -46,6 +54,9 @@ def calibrate(
     are left out. Each network is also predicted by a fit that has not seen it. amped uses the new row if it is in
     ./lookup_tables/, or with --lookup-tables.
 
+    With --all, all numbers that are fitted to steps are fitted to all rows at once, each drawn to the number of the row
+    that it extends or to the mean of its kin. The numbers, with what is behind each, are also written as CSV.
+
     With --kernels, the coefficients of products and attention are fitted to measured kernels, before any step is used:
     the fit sees four shapes of five, and the error of the fifth is printed.
 
@@ -56,12 +67,16 @@ def calibrate(
     from amped.calibration.fitting import optimizer
 
     optimizer()  # what is missing is reported before anything is read
-    path = output / NAME if output.is_dir() else output
+    options.only(all=all_rows, accelerator=all_rows and accelerator is not None, kernels=all_rows and kernels is not None)
+    path = _path(output, all_rows)
     if not dry_run:
         options.refuse_existing(path, "--output")
         options.refuse_unwritable(path, "--output")
     if kernels is not None:
         _fit_kernels(kernels, accelerator, None if dry_run else path, as_json, lookup_tables)
+        return
+    if all_rows:
+        fit_to_all_rows(table, None if dry_run else path, as_json, lookup_tables)
         return
     found = _found(table, accelerator, lookup_tables)
     _show(found, as_json)
@@ -70,6 +85,12 @@ def calibrate(
         from amped.calibration.written import as_table
 
         options.tell(f"written to {write_atomically(path, as_table(found, table))}")
+
+
+def _path(output: Path, all_rows: bool) -> Path:
+    """The file to write; its usual name says what is in it."""
+    name = ALL if all_rows else NAME
+    return output / name if output.is_dir() else output.with_name(name) if output == USUAL else output
 
 
 def _show(found: Sequence[Calibration], as_json: bool) -> None:
