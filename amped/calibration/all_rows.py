@@ -18,9 +18,9 @@ from amped.base import version
 from amped.base.errors import ConfigError
 from amped.calibration.calibrate import DIGITS
 from amped.calibration.coefficients import MOST_OF_ALL_ROWS
-from amped.calibration.fitting import NOISE, Told
+from amped.calibration.fitting import NOISE, Told, optimizer
 from amped.calibration.frozen_steps import Frozen, Step, steps_of
-from amped.calibration.step_fit import cost, fitted_steps, weights
+from amped.calibration.step_fit import SETTLED, cost, fitted_steps, weights
 from amped.calibration.step_numbers import Key, Number, columns_of, drawn, number
 from amped.calibration.written import as_written
 from amped.engine.evaluate import Array
@@ -82,8 +82,9 @@ def fitted_to_all(table: Path | None, lookup_tables: Path | None = None, tell: T
     """Fits all numbers that are fitted to steps to all rows of high and medium confidence.
 
     Raises:
-        ConfigError: if the rows depend on no such number; AmpedError: for an unreadable table.
+        ConfigError: if scipy is not installed, or the rows depend on no such number; AmpedError: for an unreadable table.
     """
+    optimizer()  # what is missing is reported before anything is read
     tables = user_tables(lookup_tables)
     steps = steps_of(read_measurements(table, lookup_tables), tables, lookup_tables)
     numbers, kept = chosen(steps, tables)
@@ -96,6 +97,8 @@ def fitted_to_all(table: Path | None, lookup_tables: Path | None = None, tell: T
     least = _cost(frozen, values)
     for _ in range(MOST_CHOICES):
         found = _rounded(fitted_steps(frozen, values[None], _weights(frozen)[None], MOST_STEPS, tell)[0])
+        if np.max(np.abs(found - values) / frozen.drawn.widths) < SETTLED:
+            break
         again = refrozen(found, frozen, table, lookup_tables, tables)
         own = _cost(again, found)
         tell(f"with the choices that belong to these values: cost {own:.2f}, before {least:.2f}")
@@ -129,9 +132,7 @@ def chosen(steps: Sequence[Step], tables: Tables) -> tuple[list[Number], dict[Ke
     return [each for each in every if each.key not in kept], kept
 
 
-def refrozen(
-    values: Array, frozen: Frozen, table: Path | None, lookup_tables: Path | None, tables: Tables
-) -> Frozen:
+def refrozen(values: Array, frozen: Frozen, table: Path | None, lookup_tables: Path | None, tables: Tables) -> Frozen:
     """The rows frozen once more, with what amped chooses by these values."""
     with overlaid(lookup_tables, frozen.numbers, values) as folder:
         steps = steps_of(read_measurements(table, folder), tables, folder)

@@ -46,6 +46,5 @@ class Coefficient:
 FITTABLE = tuple(Coefficient(**row) for row in shipped_json("calibration", "coefficients.json"))
 BY_NAME = {c.name: c for c in FITTABLE}
 OF_ALL_ROWS = BY_NAME | {
-    c.name: c
-    for c in (Coefficient(**row) for row in shipped_json("calibration", "coefficients_of_all_rows.json"))
+    c.name: c for c in (Coefficient(**row) for row in shipped_json("calibration", "coefficients_of_all_rows.json"))
 }

@@ -92,7 +92,7 @@ class Frozen:
         self.steps, self.numbers, self.drawn = list(steps), list(numbers), drawn
         places = {each.key: place for place, each in enumerate(numbers)}
         self.read = [{n: places[key] for n, key in step.keys.items() if key in places} for step in steps]
-        self.touched = [np.array(sorted(set(read.values())), dtype=np.intp) for read in self.read]
+        self.touched = [sorted(set(read.values())) for read in self.read]
         self.measured = np.array([step.measured_time for step in steps])
 
     @cached_property
@@ -124,10 +124,10 @@ class Frozen:
             slopes[:, place, own] = ((moved[1:] - moved[0]) / moves[:, own].T).T
         return errors, slopes
 
-    def _nearby(self, settings: Array, moves: Array, own: Array) -> Array:
+    def _nearby(self, settings: Array, moves: Array, own: Sequence[int]) -> Array:
         """The settings, and for each number of a step the settings with this number moved."""
         every = np.repeat(settings[None], len(own) + 1, axis=0)
-        for turn, place in enumerate(own.tolist()):
+        for turn, place in enumerate(own):
             every[turn + 1, :, place] += moves[:, place]
         return every
 

@@ -73,10 +73,11 @@ def linear_fit(errors: Array, slopes: Array, weight: Array, drawn: Drawn, start:
         return np.stack([np.concatenate([*pair]) for pair in zip(first, (squares[rows:], ones, 0 * ones), strict=True)])
 
     found = optimizer().least_squares(
-        lambda moved: matrix @ moved + offset, np.zeros(len(start)), lambda moved: matrix, loss=loss, method="dogbox",
+        lambda moved: matrix @ moved + offset, np.zeros(len(start)), lambda _: matrix, loss=loss, method="dogbox",
         bounds=(np.minimum(drawn.low - start, 0) / drawn.widths, np.maximum(drawn.high - start, 0) / drawn.widths),
     )  # fmt: skip
-    return np.clip(start + found.x * drawn.widths, drawn.low, drawn.high)
+    values: Array = np.clip(start + found.x * drawn.widths, drawn.low, drawn.high)
+    return values
 
 
 def fitted_steps(frozen: Frozen, start: Array, weight: Array, most: int, tell: Told = lambda _: None) -> Array:
@@ -103,9 +104,7 @@ def fitted_steps(frozen: Frozen, start: Array, weight: Array, most: int, tell: T
     return values
 
 
-def _nearest_best(
-    frozen: Frozen, values: Array, aims: Array, errors: Array, weight: Array
-) -> tuple[Array, Array]:
+def _nearest_best(frozen: Frozen, values: Array, aims: Array, errors: Array, weight: Array) -> tuple[Array, Array]:
     """For each fit, the best of where it is, its aim, and the points between; and the cost there."""
     tried = np.stack([values, *(values + share * (aims - values) for share in SHARES)])
     others = frozen.errors(tried[1:].reshape(-1, values.shape[1])).reshape(len(SHARES), *errors.shape)

@@ -9,7 +9,7 @@ Source: Gelman et al., Bayesian Data Analysis (2013), chapter 5 (hierarchical mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,9 +126,9 @@ def _kin(tables: Tables, key: Key) -> Iterator[Row]:
     for name in tables.names(key.table):
         row = tables.row(key.table, name)
         stands_alone = not set(row.ancestors) - {name}
-        if name != key.row and stands_alone and row.columns.get(key.column) is not None:
-            if key.column not in row.unverified:
-                yield row
+        known = row.columns.get(key.column) is not None and key.column not in row.unverified
+        if name != key.row and stands_alone and known:
+            yield row
 
 
 def _unknown(tables: Tables, key: Key) -> list[Row]:
@@ -137,7 +137,7 @@ def _unknown(tables: Tables, key: Key) -> list[Row]:
 
 
 def _value(row: Row, column: str) -> float:
-    return float(read_value(catalogue()[column], row.columns[column]))  # type: ignore[arg-type]
+    return float(read_value(catalogue()[column], row.columns[column]))
 
 
 def columns_of(numbers: Sequence[Number], values: Array) -> dict[str, dict[str, dict[str, float]]]:
@@ -146,8 +146,3 @@ def columns_of(numbers: Sequence[Number], values: Array) -> dict[str, dict[str, 
     for each, value in zip(numbers, values, strict=True):
         found.setdefault(each.key.table, {}).setdefault(each.key.row, {})[each.key.column] = float(value)
     return found
-
-
-def named(values: Mapping[Key, float]) -> Iterator[tuple[str, float]]:
-    """Numbers with short names: the row and the column."""
-    yield from ((f"{key.row}: {key.column}", value) for key, value in values.items())

@@ -67,30 +67,37 @@ def calibrate(
     from amped.calibration.fitting import optimizer
 
     optimizer()  # what is missing is reported before anything is read
-    options.only(all=all_rows, accelerator=all_rows and accelerator is not None, kernels=all_rows and kernels is not None)
-    path = _path(output, all_rows)
-    if not dry_run:
-        options.refuse_existing(path, "--output")
-        options.refuse_unwritable(path, "--output")
+    alone = {"accelerator": accelerator is not None, "kernels": kernels is not None} if all_rows else {}
+    options.only(all=all_rows, **alone)
+    path = None if dry_run else _free(output, all_rows)
     if kernels is not None:
-        _fit_kernels(kernels, accelerator, None if dry_run else path, as_json, lookup_tables)
-        return
-    if all_rows:
-        fit_to_all_rows(table, None if dry_run else path, as_json, lookup_tables)
-        return
+        _fit_kernels(kernels, accelerator, path, as_json, lookup_tables)
+    elif all_rows:
+        fit_to_all_rows(table, path, as_json, lookup_tables)
+    else:
+        _fit_each(table, accelerator, path, as_json, lookup_tables)
+
+
+def _free(output: Path, all_rows: bool) -> Path:
+    """The file to write, which does not exist; its usual name says what is in it."""
+    name = ALL if all_rows else NAME
+    path = output / name if output.is_dir() else output.with_name(name) if output == USUAL else output
+    options.refuse_existing(path, "--output")
+    options.refuse_unwritable(path, "--output")
+    return path
+
+
+def _fit_each(
+    table: Path | None, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: Path | None
+) -> None:
+    """Fits one accelerator, or each of the table, prints the result, and writes the rows."""
     found = _found(table, accelerator, lookup_tables)
     _show(found, as_json)
-    if not dry_run:
+    if path is not None:
         from amped.base.files import write_atomically
         from amped.calibration.written import as_table
 
         options.tell(f"written to {write_atomically(path, as_table(found, table))}")
-
-
-def _path(output: Path, all_rows: bool) -> Path:
-    """The file to write; its usual name says what is in it."""
-    name = ALL if all_rows else NAME
-    return output / name if output.is_dir() else output.with_name(name) if output == USUAL else output
 
 
 def _show(found: Sequence[Calibration], as_json: bool) -> None:

@@ -35,8 +35,8 @@ def coefficients(
     counts = listing.counts(tables)
     numbers = [n for n in shipped_numbers() if filter_text.casefold() in n.column.casefold()]
     if as_json:
-        told = {"coefficients": every, "fitted": counts, "fitted_to_steps": numbers}
-        options.show_json({name: [*map(asdict, some)] for name, some in told.items()}, allow_nan=False)
+        told = {"coefficients": [*map(asdict, every)], "fitted": [*map(asdict, counts)]}
+        options.show_json(told | {"fitted_to_steps": [*map(asdict, numbers)]}, allow_nan=False)
         return
     if not every:
         options.tell(f"no coefficient has {filter_text!r}")

@@ -87,14 +87,8 @@ def validate(
     """
     from amped.validation.residuals import residuals
 
-    if template:
-        _print_template()
-        return
-    if kernels is not None:
-        _print_kernels(kernels, as_json, lookup_tables)
-        return
-    if leave_out is not None:
-        print_left_out(table, leave_out, as_json, lookup_tables)
+    if template or kernels is not None or leave_out is not None:
+        _print_other(template, table, kernels, leave_out, as_json, lookup_tables)
         return
     form = _form(output, json=as_json, csv=as_csv, markdown=as_markdown, residuals=as_residuals)
     options.refuse_existing(output, "--output")
@@ -102,6 +96,18 @@ def validate(
     _print(rows, form, View(by, list_rows, assumed), output)
     if plot:
         _draw(rows, output_dir)
+
+
+def _print_other(
+    template: bool, table: Path | None, kernels: Path | None, leave_out: str | None, as_json: bool, tables: Path | None
+) -> None:
+    """Prints what is no comparison of all rows with the predictions of today: a template, kernels, or what is left out."""
+    if template:
+        _print_template()
+    elif kernels is not None:
+        _print_kernels(kernels, as_json, tables)
+    elif leave_out is not None:
+        print_left_out(table, leave_out, as_json, tables)
 
 
 def _print_template() -> None:

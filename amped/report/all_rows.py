@@ -19,16 +19,15 @@ from amped.validation.residuals import Residual
 
 ERRORS = ("rows", "mean", "median", "dense", "mixtures")
 LEGEND = (
-    "drawn to: the value of the row that it extends, or the mean of its kin. error, without it: mean absolute error of "
-    "the step's time over its rows, with all numbers fitted, and with what it is drawn to in its place. a source less: "
-    "its values in the fits without one of its sources. Repeats of one configuration weigh as one row."
+    "error, without it: mean absolute error of the step's time over its rows, with all numbers fitted, and with the value "
+    "of the row that it extends, or the mean of its kin, in its place. Repeats of one configuration weigh as one row."
 )
 
 
 @group()
 def all_rows(found: AllRows, numbers: Sequence[Behind]) -> Iterator[RenderableType]:
     """The fit to all rows: each number, the errors before and after, and the numbers that it leaves alone."""
-    heads = ("number", "before", "after", "drawn to", "rows", "groups", "sources", "error", "without it", "a source less")
+    heads = ("number", "before", "after", "rows", "groups", "sources", "error", "without it")
     yield table(heads, _lines(numbers))
     yield Text(f"\n{LEGEND}\n", style="dim")
     yield table(("absolute error", *ERRORS), ((name, *errors(rows)) for name, rows in before_and_after(found).items()))
@@ -56,9 +55,9 @@ def _lines(numbers: Sequence[Behind]) -> Iterator[list[str | Text]]:
         if each.row != row:
             row = each.row
             yield [Text(row, style="bold")]
-        values = (short(each.column, value) for value in (each.value, each.fitted, each.parent))
+        values = (short(each.column, value) for value in (each.value, each.fitted))
         yield [f"  {each.column}", *values, f"{each.rows}", f"{each.groups}", f"{len(each.sources)}",
-               human.percent(each.error_fraction), human.percent(each.error_fraction_without), span(each)]  # fmt: skip
+               human.percent(each.error_fraction), human.percent(each.error_fraction_without)]  # fmt: skip
 
 
 def span(each: Behind) -> str:
