@@ -18,10 +18,11 @@ LEGEND = (
     "have it, it was fitted. selected by: what decides which row it comes from."
 )
 
-BEHIND = ("number", "value", "rows", "sources", "a source less", "error", "without it")
+BEHIND = ("number", "value", "fit", "rows", "sources", "a source less", "error", "without")
 ABOUT_NUMBERS = (
-    "a source less: its values in fits without one of its sources. error, without it: mean absolute error of its rows "
-    "in the fit to all rows, and with the value of the row that it extends, or the mean of its kin, in its place."
+    "value: in the tables. fit: in the fit to all rows at once. a source less: in fits without one of its sources. error, "
+    "without: mean absolute error of its rows in the fit to all rows, and with the value of the row that it extends, "
+    "or the mean of its kin, in its place."
 )
 
 
@@ -40,7 +41,7 @@ def listed(every: Sequence[Listed], counted: Sequence[Counted], numbers: Sequenc
         yield Text(f"  {c.row} ({c.table}): {len(c.fitted)} of {c.limit}: {', '.join(c.fitted)}")
     if numbers:
         yield Text("\nWhat is behind each number that is fitted to steps (amped calibrate --all):\n")
-        yield table(BEHIND, _numbers(numbers))
+        yield table(BEHIND, _numbers(numbers), (), BEHIND[:1])
         yield Text(f"\n{ABOUT_NUMBERS}", style="dim")
 
 
@@ -51,8 +52,9 @@ def _numbers(numbers: Sequence[Behind]) -> Iterator[list[str | Text]]:
         if each.row != row:
             row = each.row
             yield [Text(row, style="bold")]
-        yield [f"  {each.column}", short(each.column, each.value), f"{each.rows}", f"{len(each.sources)}", span(each),
-               human.percent(each.error_fraction), human.percent(each.error_fraction_without)]  # fmt: skip
+        values = (short(each.column, value) for value in (each.value, each.fitted))
+        errors = (human.percent(error) for error in (each.error_fraction, each.error_fraction_without))
+        yield [each.column, *values, f"{each.rows}", f"{len(each.sources)}", span(each), *errors]
 
 
 def _line(c: Listed) -> tuple[str, ...]:
