@@ -2,7 +2,8 @@
 
 A coefficient is a column of `kernel_efficiencies`: it belongs to an accelerator or a precision. Columns that are not in
 this file (tiles, ramps of a product's depth or of a sequence) can be fitted to measured kernels but not to training
-steps, so that a calibration to steps keeps them.
+steps, so that a calibration to steps keeps them. `coefficients_of_all_rows.json` has those that only the fit to all
+rows at once changes: columns of software stacks, and formats that few accelerators have.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from amped.base.files import shipped_json
 
 # The most fitted numbers of a row: with more, a table of coefficients would become one of measurements.
 MOST_OF_AN_ACCELERATOR, MOST_OF_A_STACK = 12, 6
+# The most numbers of an accelerator's row that the fit to all rows changes.
+MOST_OF_ALL_ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -42,3 +45,6 @@ class Coefficient:
 
 FITTABLE = tuple(Coefficient(**row) for row in shipped_json("calibration", "coefficients.json"))
 BY_NAME = {c.name: c for c in FITTABLE}
+OF_ALL_ROWS = BY_NAME | {
+    c.name: c for c in (Coefficient(**row) for row in shipped_json("calibration", "coefficients_of_all_rows.json"))
+}

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from amped.cli import options
+from amped.cli.fit_to_all_rows import NAME as ALL
+from amped.cli.fit_to_all_rows import fit_to_all_rows
 from amped.cli.validate import TableOption
 
 if TYPE_CHECKING:
@@ -24,17 +26,23 @@ KernelsOption = Annotated[
         "--kernels", metavar="DIR", help="Fit to single kernels instead: the tables of measured kernels in a folder."
     ),
 ]
+AllOption = Annotated[
+    bool,
+    Option("--all", help="Fit every number that is fitted to steps, also of software stacks, to all rows at once."),
+]
 FileOption = Annotated[
     Path, Option("--output", "-o", metavar="FILE", help="File of the rows, which must not exist; or its folder.")
 ]
 NAME = "kernel_efficiencies.json"
+USUAL = Path("lookup_tables") / NAME
 
 
 def calibrate(
     table: TableOption = None,
     accelerator: AcceleratorOption = None,
     kernels: KernelsOption = None,
-    output: FileOption = Path("lookup_tables") / NAME,
+    all_rows: AllOption = False,
+    output: FileOption = USUAL,
     dry_run: Annotated[bool, Option("--dry-run", help="Fit and print, but write nothing.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
     lookup_tables: options.TablesOption = None,
@@ -46,6 +54,9 @@ def calibrate(
     are left out. Each network is also predicted by a fit that has not seen it. amped uses the new row if it is in
     ./lookup_tables/, or with --lookup-tables.
 
+    With --all, all numbers that are fitted to steps are fitted to all rows at once, each drawn to the number of the row
+    that it extends or to the mean of its kin. The numbers, with what is behind each, are also written as CSV.
+
     With --kernels, the coefficients of products and attention are fitted to measured kernels, before any step is used:
     the fit sees four shapes of five, and the error of the fifth is printed.
 
@@ -56,16 +67,33 @@ def calibrate(
     from amped.calibration.fitting import optimizer
 
     optimizer()  # what is missing is reported before anything is read
-    path = output / NAME if output.is_dir() else output
-    if not dry_run:
-        options.refuse_existing(path, "--output")
-        options.refuse_unwritable(path, "--output")
+    alone = {"accelerator": accelerator is not None, "kernels": kernels is not None} if all_rows else {}
+    options.only(all=all_rows, **alone)
+    path = None if dry_run else _free(output, all_rows)
     if kernels is not None:
-        _fit_kernels(kernels, accelerator, None if dry_run else path, as_json, lookup_tables)
-        return
+        _fit_kernels(kernels, accelerator, path, as_json, lookup_tables)
+    elif all_rows:
+        fit_to_all_rows(table, path, as_json, lookup_tables)
+    else:
+        _fit_each(table, accelerator, path, as_json, lookup_tables)
+
+
+def _free(output: Path, all_rows: bool) -> Path:
+    """The file to write, which does not exist; its usual name says what is in it."""
+    name = ALL if all_rows else NAME
+    path = output / name if output.is_dir() else output.with_name(name) if output == USUAL else output
+    options.refuse_existing(path, "--output")
+    options.refuse_unwritable(path, "--output")
+    return path
+
+
+def _fit_each(
+    table: Path | None, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: Path | None
+) -> None:
+    """Fits one accelerator, or each of the table, prints the result, and writes the rows."""
     found = _found(table, accelerator, lookup_tables)
     _show(found, as_json)
-    if not dry_run:
+    if path is not None:
         from amped.base.files import write_atomically
         from amped.calibration.written import as_table
 

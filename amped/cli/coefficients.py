@@ -19,24 +19,28 @@ def coefficients(
     """List every coefficient: unit, bounds, what selects it, its values, and how many of each row were fitted.
 
     A coefficient belongs to an accelerator (or its generation), a precision, a system or a software stack, never to a
-    network or a measurement. `amped show ROW` prints those of one row with their sources.
+    network or a measurement. `amped show ROW` prints those of one row with their sources. Below are the numbers that are
+    fitted to training steps, with the rows and the sources behind each.
 
     Example: amped coefficients --filter attention
     """
     options.print_old_names(old_names)
     from amped.calibration import listing
+    from amped.calibration.step_table import shipped_numbers
     from amped.tables.tables import user_tables
     from amped.theory.catalogue import catalogue
 
     tables = user_tables(lookup_tables)
     every = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]
     counts = listing.counts(tables)
+    numbers = [n for n in shipped_numbers() if filter_text.casefold() in n.column.casefold()]
     if as_json:
-        options.show_json({"coefficients": [*map(asdict, every)], "fitted": [*map(asdict, counts)]}, allow_nan=False)
+        told = {"coefficients": [*map(asdict, every)], "fitted": [*map(asdict, counts)]}
+        options.show_json(told | {"fitted_to_steps": [*map(asdict, numbers)]}, allow_nan=False)
         return
     if not every:
         options.tell(f"no coefficient has {filter_text!r}")
         return
     from amped.report.coefficients import listed
 
-    options.show(listed(every, counts))
+    options.show(listed(every, counts, numbers))

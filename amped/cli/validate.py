@@ -11,6 +11,7 @@ import typer
 from typer import Option
 
 from amped.cli import options
+from amped.cli.fit_to_all_rows import print_left_out
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -38,6 +39,10 @@ KernelsOption = Annotated[
         "--kernels", metavar="DIR", help="Compare single kernels instead: the tables of measured kernels in a folder."
     ),
 ]
+LeaveOutOption = Annotated[
+    Literal["source", "accelerator", "stack"] | None,
+    Option("--leave-out", help="Predict each by numbers that are fitted to the rows of all others."),
+]
 FileOption = Annotated[
     Path | None, Option("--output", metavar="FILE", help="Write there instead of printing; as CSV if it ends so.")
 ]
@@ -62,6 +67,7 @@ def validate(
     as_residuals: ResidualsOption = False,
     template: TemplateOption = False,
     kernels: KernelsOption = None,
+    leave_out: LeaveOutOption = None,
     plot: Annotated[bool, Option("--plot", help="Draw measured against predicted, validation.png.")] = False,
     output: FileOption = None,
     output_dir: options.OutputOption = None,
@@ -73,17 +79,16 @@ def validate(
     that ran out of memory must be predicted not to fit. A row that cannot be modeled is counted with the reason. A
     column of your own table is a parameter, a row of a lookup table, or what was measured (see --template).
 
+    --leave-out fits the numbers that are fitted to steps anew, without each source, accelerator or software stack.
+
     --kernels compares single kernels, library by library, on shapes that nothing was fitted to.
 
     Example: amped validate --by accelerator --plot
     """
     from amped.validation.residuals import residuals
 
-    if template:
-        _print_template()
-        return
-    if kernels is not None:
-        _print_kernels(kernels, as_json, lookup_tables)
+    if template or kernels is not None or leave_out is not None:
+        _print_other(template, table, kernels, leave_out, as_json, lookup_tables)
         return
     form = _form(output, json=as_json, csv=as_csv, markdown=as_markdown, residuals=as_residuals)
     options.refuse_existing(output, "--output")
@@ -91,6 +96,18 @@ def validate(
     _print(rows, form, View(by, list_rows, assumed), output)
     if plot:
         _draw(rows, output_dir)
+
+
+def _print_other(
+    template: bool, table: Path | None, kernels: Path | None, leave_out: str | None, as_json: bool, tables: Path | None
+) -> None:
+    """Prints what is no comparison of all rows with the predictions of today: a template, kernels, or what is left out."""
+    if template:
+        _print_template()
+    elif kernels is not None:
+        _print_kernels(kernels, as_json, tables)
+    elif leave_out is not None:
+        print_left_out(table, leave_out, as_json, tables)
 
 
 def _print_template() -> None:

@@ -8,7 +8,9 @@ from rich.console import RenderableType, group
 from rich.text import Text
 
 from amped.calibration.listing import LIMITS, Counted, Listed
+from amped.calibration.step_table import Behind
 from amped.report import human
+from amped.report.all_rows import short, span
 from amped.report.tables import table
 
 LEGEND = (
@@ -16,10 +18,17 @@ LEGEND = (
     "have it, it was fitted. selected by: what decides which row it comes from."
 )
 
+BEHIND = ("number", "value", "fit", "rows", "sources", "a source less", "error", "without")
+ABOUT_NUMBERS = (
+    "value: in the tables. fit: in the fit to all rows at once. a source less: in fits without one of its sources. error, "
+    "without: mean absolute error of its rows in the fit to all rows, and with the value of the row that it extends, "
+    "or the mean of its kin, in its place."
+)
+
 
 @group()
-def listed(every: Sequence[Listed], counted: Sequence[Counted]) -> Iterator[RenderableType]:
-    """One line for each coefficient; below, the rows with fitted numbers."""
+def listed(every: Sequence[Listed], counted: Sequence[Counted], numbers: Sequence[Behind]) -> Iterator[RenderableType]:
+    """One line for each coefficient; below, the rows with fitted numbers, and what is behind each number."""
     heads = ("coefficient", "bounds", "values", "fitted", "selected by")
     yield table(heads, map(_line, every), ("bounds", "values", "selected by"), ("selected by",))
     yield Text(f"\n{LEGEND}\n", style="dim")
@@ -30,6 +39,22 @@ def listed(every: Sequence[Listed], counted: Sequence[Counted]) -> Iterator[Rend
     yield Text(f"Numbers fitted to measured trainings, at most {limits}:")
     for c in counted:
         yield Text(f"  {c.row} ({c.table}): {len(c.fitted)} of {c.limit}: {', '.join(c.fitted)}")
+    if numbers:
+        yield Text("\nWhat is behind each number that is fitted to steps (amped calibrate --all):\n")
+        yield table(BEHIND, _numbers(numbers), (), BEHIND[:1])
+        yield Text(f"\n{ABOUT_NUMBERS}", style="dim")
+
+
+def _numbers(numbers: Sequence[Behind]) -> Iterator[list[str | Text]]:
+    """One line for each number, under the name of its row."""
+    row = ""
+    for each in numbers:
+        if each.row != row:
+            row = each.row
+            yield [Text(row, style="bold")]
+        values = (short(each.column, value) for value in (each.value, each.fitted))
+        errors = (human.percent(error) for error in (each.error_fraction, each.error_fraction_without))
+        yield [each.column, *values, f"{each.rows}", f"{len(each.sources)}", span(each), *errors]
 
 
 def _line(c: Listed) -> tuple[str, ...]:

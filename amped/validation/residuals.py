@@ -172,6 +172,13 @@ def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
 
 def residuals_of(rows: Sequence[Measurement], lookup_tables: str | Path | None = None) -> list[Residual]:
     """The compared quantities of some rows. Rows whose configs have the same structure are estimated together."""
+    return [each for found, _ in estimates_of(rows, lookup_tables) for each in found]
+
+
+def estimates_of(
+    rows: Sequence[Measurement], lookup_tables: str | Path | None = None
+) -> list[tuple[list[Residual], Estimation | None]]:
+    """For each row, its compared quantities, and the estimate behind them; None if the row cannot be modeled."""
     scenarios: dict[int, Scenario] = {}
     refused: dict[int, str] = {}
     for place, m in enumerate(rows):
@@ -182,7 +189,11 @@ def residuals_of(rows: Sequence[Measurement], lookup_tables: str | Path | None =
         except AmpedError as error:
             refused[place] = one_line(error)
     answers = dict(zip(scenarios, estimated_each([*scenarios.values()], Estimation), strict=True))
-    return [each for place, m in enumerate(rows) for each in _of_row(m, answers.get(place), refused.get(place, ""))]
+    return [
+        (_of_row(m, answer, refused.get(place, "")), answer if isinstance(answer, Estimation) else None)
+        for place, m in enumerate(rows)
+        for answer in [answers.get(place)]
+    ]
 
 
 def _of_row(m: Measurement, answer: Estimation | AmpedError | None, reason: str) -> list[Residual]:

@@ -8,6 +8,7 @@ import pytest
 from amped.base.errors import plain
 from amped.calibration.coefficients import BY_NAME
 from amped.calibration.listing import LIMITS, coefficients, counts
+from amped.calibration.step_table import shipped_numbers
 from amped.tables.table_files import KERNELS
 from amped.tables.tables import Tables
 from amped.theory.catalogue import catalogue
@@ -81,11 +82,13 @@ def test_the_table_fits_the_page_and_names_rows_that_were_fitted(mine):
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert all(re.search(rf"^{name} ", done.stdout, re.MULTILINE) for name in LISTED)
     assert "Chip (kernel_efficiencies): 2 of 12" in done.stdout
+    behind = done.stdout.partition("What is behind each number")[2]
+    assert all(re.search(rf"^{n.column} .*{n.rows} ", behind, re.MULTILINE) for n in shipped_numbers())
 
 
 def test_json_has_every_value_and_the_counts(mine):
     told = json.loads(amped("coefficients", "--json", "--lookup-tables", mine, folder=mine).stdout)
-    assert list(told) == ["coefficients", "fitted"]
+    assert list(told) == ["coefficients", "fitted", "fitted_to_steps"]
     assert {c["name"] for c in told["coefficients"]} == set(LISTED)
     assert {"table": KERNELS, "row": "Chip 2", "fitted": ["kernel_overhead_time"], "limit": 12} in told["fitted"]
 

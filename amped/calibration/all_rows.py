@@ -1,0 +1,197 @@
+"""The fit of all numbers that are fitted to steps, of accelerators and of software stacks, to all rows at once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from amped.base import version
+from amped.base.errors import ConfigError
+from amped.calibration.calibrate import DIGITS
+from amped.calibration.coefficients import MOST_OF_ALL_ROWS
+from amped.calibration.fitting import NOISE, Told, optimizer
+from amped.calibration.frozen_steps import Frozen, Step, steps_of
+from amped.calibration.step_fit import SETTLED, cost, fitted_steps, weights
+from amped.calibration.step_numbers import Key, Number, columns_of, drawn, number
+from amped.calibration.written import as_written
+from amped.engine.evaluate import Array
+from amped.tables.table_files import KERNELS, table_files
+from amped.tables.tables import Tables, user_tables
+from amped.validation.measurements import read_measurements
+from amped.validation.residuals import Residual
+from amped.validation.table import SHIPPED
+
+# A row is behind a number if its time changes by more than this when the number moves by its width.
+MOVED = 0.005
+# The most steps of Gauss and Newton between two choices, and how often amped chooses anew what rows leave open.
+MOST_STEPS, MOST_CHOICES = 8, 3
+# One number for so many configurations at most: with more, the numbers would repeat the measurements.
+GROUPS_OF_A_NUMBER = 8
+# The last file of a folder overrules the others.
+LAST = "~fitted.json"
+NO_ROW = "no row of high or medium confidence depends on it"
+TOO_MANY = f"an accelerator has at most {MOST_OF_ALL_ROWS} numbers, and rows tell more about the others"
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """The result of the fit to all rows.
+
+    Attributes:
+        table, lookup_tables: what the user asked for.
+        frozen: the rows as functions of the numbers, with the choices that belong to the fitted values.
+        values: the fitted values.
+        before, after: the predictions of the rows with the values of the tables and with the fitted ones.
+        kept: numbers that are named in `fitted` and keep their values, with the reason.
+    """
+
+    table: Path | None
+    lookup_tables: Path | None
+    frozen: Frozen
+    values: Array
+    before: tuple[Residual, ...]
+    after: tuple[Residual, ...]
+    kept: Mapping[Key, str]
+
+    @property
+    def numbers(self) -> list[Number]:
+        """The numbers that were fitted."""
+        return self.frozen.numbers
+
+    @property
+    def groups(self) -> int:
+        """The number of different configurations."""
+        return len({r.measurement.group for r in self.after})
+
+    @property
+    def most_numbers(self) -> int:
+        """The most numbers that may be fitted to these configurations."""
+        return self.groups // GROUPS_OF_A_NUMBER
+
+
+def fitted_to_all(table: Path | None, lookup_tables: Path | None = None, tell: Told = lambda _: None) -> AllRows:
+    """Fits all numbers that are fitted to steps to all rows of high and medium confidence.
+
+    Raises:
+        ConfigError: if scipy is not installed, or the rows depend on no such number; AmpedError: for an unreadable table.
+    """
+    optimizer()  # what is missing is reported before anything is read
+    tables = user_tables(lookup_tables)
+    steps = steps_of(read_measurements(table, lookup_tables), tables, lookup_tables)
+    numbers, kept = chosen(steps, tables)
+    if not numbers:
+        raise ConfigError("no row depends on a number that is fitted to steps",
+                          "rows name such numbers in `fitted`; `amped coefficients` lists them")  # fmt: skip
+    frozen = Frozen(steps, numbers, drawn(tables, numbers))
+    tell(f"{len(numbers)} numbers to {len(steps)} rows")
+    start = values = np.array([each.value for each in numbers])
+    least = _cost(frozen, values)
+    for _ in range(MOST_CHOICES):
+        found = _rounded(fitted_steps(frozen, values[None], _weights(frozen)[None], MOST_STEPS, tell)[0])
+        if np.max(np.abs(found - values) / frozen.drawn.widths) < SETTLED:
+            break
+        again = refrozen(found, frozen, table, lookup_tables, tables)
+        own = _cost(again, found)
+        tell(f"with the choices that belong to these values: cost {own:.2f}, before {least:.2f}")
+        if own >= least:
+            break
+        frozen, values, least = again, found, own
+    before = tuple(step.residual for step in steps)
+    after = before if np.array_equal(values, start) else tuple(step.residual for step in frozen.steps)
+    return AllRows(table, lookup_tables, frozen, values, before, after, kept)
+
+
+def chosen(steps: Sequence[Step], tables: Tables) -> tuple[list[Number], dict[Key, str]]:
+    """The numbers that rows tell something about, at most three of an accelerator; and the other ones with the reason.
+
+    The choice reads predictions, but no measured time.
+    """
+    every = [number(tables, key) for key in sorted({key for step in steps for key in step.keys.values()})]
+    if not every:
+        return [], {}
+    frozen = Frozen(steps, every, drawn(tables, every))
+    _, slopes = frozen.linearized(np.array([each.value for each in every])[None])
+    effects = slopes[0] * frozen.drawn.widths
+    told = _weights(frozen) @ (effects / NOISE) ** 2
+    kept = {every[i].key: NO_ROW for i in np.flatnonzero(~np.any(np.abs(effects) > MOVED, axis=0))}
+    of_row: dict[str, list[Key]] = {}
+    for i in np.argsort(-told, kind="stable"):
+        key = every[i].key
+        if key.table == KERNELS and key not in kept:
+            of_row.setdefault(key.row, []).append(key)
+    kept |= {key: TOO_MANY for own in of_row.values() for key in own[MOST_OF_ALL_ROWS:]}
+    return [each for each in every if each.key not in kept], kept
+
+
+def refrozen(values: Array, frozen: Frozen, table: Path | None, lookup_tables: Path | None, tables: Tables) -> Frozen:
+    """The rows frozen once more, with what amped chooses by these values."""
+    with overlaid(lookup_tables, frozen.numbers, values) as folder:
+        steps = steps_of(read_measurements(table, folder), tables, folder)
+    return Frozen(steps, frozen.numbers, frozen.drawn)
+
+
+@contextmanager
+def overlaid(lookup_tables: Path | None, numbers: Sequence[Number], values: Array) -> Iterator[Path]:
+    """A folder with the user's lookup tables, and over them rows with these values."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for path in table_files(lookup_tables) if lookup_tables else []:
+            shutil.copy(path, folder)
+        (folder / LAST).write_text(json.dumps(rows_with(numbers, values)), "utf-8")
+        yield folder
+
+
+def rows_with(numbers: Sequence[Number], values: Array, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Tables whose rows extend the rows of the same name, with these values; `about` is added to each row."""
+    return {
+        table: {
+            row: {"extends": row, **{name: as_written(name, value) for name, value in columns.items()}, **(about or {}),
+                  **({"fitted": [*columns]} if about else {})}
+            for row, columns in rows.items()
+        }
+        for table, rows in columns_of(numbers, values).items()
+    }  # fmt: skip
+
+
+def as_file(found: AllRows) -> str:
+    """The fitted numbers as a file of lookup tables. amped reads it if it is in ./lookup_tables/, or with --lookup-tables."""
+    label = found.table.name if found.table is not None else f"amped's own {SHIPPED}"
+    rows = f"{len(found.after)} rows of high and medium confidence of {label}, all rows and numbers at once"
+    about = {
+        "sources": [f"amped calibrate --all, amped {version.__version__}, {date.today().isoformat()}: {rows}"],
+        "fitted_on": rows, "unverified": [],
+    }  # fmt: skip
+    return json.dumps(rows_with(found.numbers, found.values, about), indent=1) + "\n"
+
+
+def moves(frozen: Frozen, values: Array) -> Array:
+    """For each step and each number, whether the number is told by the step: it moves its time noticeably."""
+    _, slopes = frozen.linearized(values[None])
+    found: Array = np.abs(slopes[0] * frozen.drawn.widths) > MOVED
+    return found
+
+
+def groups_of(frozen: Frozen) -> list[str]:
+    """The configuration of each step."""
+    return [step.residual.measurement.group for step in frozen.steps]
+
+
+def _weights(frozen: Frozen) -> Array:
+    return weights(groups_of(frozen), [True] * len(frozen.steps))
+
+
+def _cost(frozen: Frozen, values: Array) -> float:
+    return float(cost(frozen.errors(values[None])[0], _weights(frozen), frozen.drawn.distances(values)))
+
+
+def _rounded(values: Array) -> Array:
+    return np.array([float(f"{value:.{DIGITS}g}") for value in values])

@@ -1,0 +1,115 @@
+"""The equations of the fit to all steps: what it makes small, and how it goes there.
+
+It makes small, over all steps i and all numbers x_j:
+
+    sum_i w_i 2 (sqrt(1 + (e_i / NOISE)^2) - 1)  +  sum_j ((x_j - parent_j(x)) / width_j)^2
+
+with e_i the logarithm of predicted over measured time and w_i one over the repeats of the configuration. Far errors
+count linearly, so that one odd row does not take the numbers along. Each step of Gauss and Newton makes the sum small for times
+that are linear in the numbers, within the bounds; of the whole step, its half and its quarter the best one is taken.
+Source: scipy.optimize.least_squares, loss soft_l1 (the first sum); Nocedal and Wright, Numerical Optimization (2006),
+section 10.3 (Gauss-Newton with a line search); Gelman et al., Bayesian Data Analysis (2013), chapter 5 (the second sum).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from amped.calibration.fitting import NOISE, Told, optimizer
+from amped.calibration.frozen_steps import Frozen
+from amped.calibration.step_numbers import Drawn
+from amped.engine.evaluate import Array
+
+# A fit is finished when no number moves by more than this share of its width.
+SETTLED = 0.005
+SHARES = (1.0, 0.5, 0.25)
+
+
+def weights(groups: Sequence[str], kept: Sequence[bool]) -> Array:
+    """The weight of each step: one over the kept steps of its group, and 0 for a step that is not kept."""
+    sizes = Counter(group for group, keep in zip(groups, kept, strict=True) if keep)
+    return np.array([1 / sizes[group] if keep else 0.0 for group, keep in zip(groups, kept, strict=True)])
+
+
+def robust(squares: Array) -> Array:
+    """The loss of squared errors in units of the noise: quadratic for small ones, linear for large ones.
+
+    Source: scipy.optimize.least_squares, soft_l1.
+    """
+    found: Array = 2 * (np.sqrt(1 + squares) - 1)
+    return found
+
+
+def cost(errors: Array, weight: Array, distances: Array) -> Array:
+    """What the fit makes small, for one setting or for many; the equation in the head of this page."""
+    found: Array = np.sum(weight * robust((errors / NOISE) ** 2), axis=-1) + np.sum(distances**2, axis=-1)
+    return found
+
+
+def linear_fit(errors: Array, slopes: Array, weight: Array, drawn: Drawn, start: Array) -> Array:
+    """The values of the numbers that make the cost smallest if errors are linear in them.
+
+    Args:
+        errors: the error of each step at the start.
+        slopes: the slope of each error by each number.
+        weight: the weight of each step; those of weight 0 are not looked at.
+        drawn: what the numbers are drawn to, and their bounds.
+        start: the values of the numbers.
+    """
+    seen = weight > 0
+    errors, slopes, weight = errors[seen], slopes[seen], weight[seen]
+    rows = len(errors)
+    pull = (np.eye(len(start)) - drawn.shares) / drawn.widths[:, None]
+    matrix = np.concatenate([slopes / NOISE, pull]) * drawn.widths
+    offset = np.concatenate([errors / NOISE, drawn.distances(start)])
+
+    def loss(squares: Array) -> Array:
+        root = np.sqrt(1 + squares[:rows])
+        ones = np.ones(len(squares) - rows)
+        first = (weight * robust(squares[:rows]), weight / root, -weight / (2 * root**3))
+        return np.stack([np.concatenate([*pair]) for pair in zip(first, (squares[rows:], ones, 0 * ones), strict=True)])
+
+    found = optimizer().least_squares(
+        lambda moved: matrix @ moved + offset, np.zeros(len(start)), lambda _: matrix, loss=loss, method="dogbox",
+        bounds=(np.minimum(drawn.low - start, 0) / drawn.widths, np.maximum(drawn.high - start, 0) / drawn.widths),
+    )  # fmt: skip
+    values: Array = np.clip(start + found.x * drawn.widths, drawn.low, drawn.high)
+    return values
+
+
+def fitted_steps(frozen: Frozen, start: Array, weight: Array, most: int, tell: Told = lambda _: None) -> Array:
+    """The values of the numbers for each of many fits at once.
+
+    Args:
+        frozen: the steps as functions of the numbers.
+        start: where each fit starts, a row for each fit.
+        weight: the weights of the steps in each fit, a row for each fit.
+        most: the most steps of Gauss and Newton.
+        tell: takes lines of progress.
+    """
+    values = start
+    for turn in range(most):
+        errors, slopes = frozen.linearized(values)
+        each = zip(errors, slopes, weight, values, strict=True)
+        aims = np.stack([linear_fit(e, s, w, frozen.drawn, x) for e, s, w, x in each])
+        found, least = _nearest_best(frozen, values, aims, errors, weight)
+        moved = float(np.max(np.abs(found - values) / frozen.drawn.widths, initial=0.0))
+        tell(f"step {turn + 1}: mean cost {np.mean(least):.3f}, moved by {moved:.2g} widths")
+        values = found
+        if moved < SETTLED:
+            break
+    return values
+
+
+def _nearest_best(frozen: Frozen, values: Array, aims: Array, errors: Array, weight: Array) -> tuple[Array, Array]:
+    """For each fit, the best of where it is, its aim, and the points between; and the cost there."""
+    tried = np.stack([values, *(values + share * (aims - values) for share in SHARES)])
+    others = frozen.errors(tried[1:].reshape(-1, values.shape[1])).reshape(len(SHARES), *errors.shape)
+    every = np.concatenate([errors[None], others])
+    costs = cost(every, weight, frozen.drawn.distances(tried))
+    best = np.argmin(costs, axis=0)
+    fits = np.arange(len(values))
+    return tried[best, fits], costs[best, fits]

@@ -1,0 +1,76 @@
+"""What `amped calibrate --all` and `amped validate --leave-out` do: they fit to all rows at once, and print what was found."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.calibration.all_rows import AllRows
+    from amped.calibration.step_table import Behind
+
+NAME = "numbers_fitted_to_steps.json"
+
+
+def fit_to_all_rows(table: Path | None, path: Path | None, as_json: bool, lookup_tables: Path | None) -> None:
+    """Fits, prints each number with what is behind it, and writes the rows and beside them the numbers as CSV."""
+    from amped.base.files import write_atomically
+    from amped.calibration.all_rows import as_file, fitted_to_all
+    from amped.calibration.leave_out import Left, refits
+    from amped.calibration.step_table import as_csv, behind, beside
+
+    if path is not None:
+        options.refuse_existing(beside(path), "--output")
+    found = fitted_to_all(table, lookup_tables, options.tell)
+    numbers = behind(found, *refits(found, Left.SOURCE, options.tell))
+    if as_json:
+        options.show_json(_plain(found, numbers), allow_nan=False)
+    else:
+        from amped.report.all_rows import all_rows
+
+        options.show(all_rows(found, numbers))
+    if path is not None:
+        options.tell(f"written to {write_atomically(path, as_file(found))}")
+        options.tell(f"written to {write_atomically(beside(path), as_csv(numbers))}")
+
+
+def _plain(found: AllRows, numbers: list[Behind]) -> dict[str, Any]:
+    """The fit as plain data for JSON."""
+    from amped.report.all_rows import plain_errors
+
+    return {
+        "numbers": [*map(asdict, numbers)],
+        "kept": [{**asdict(key), "reason": why} for key, why in found.kept.items()],
+        "groups": found.groups, "most_numbers": found.most_numbers,
+        "errors_before": plain_errors(found.before), "errors": plain_errors(found.after),
+    }  # fmt: skip
+
+
+def print_left_out(table: Path | None, by_text: str, as_json: bool, lookup_tables: Path | None) -> None:
+    """Prints the errors of each source, accelerator or stack, predicted by a fit that has not seen it."""
+    from amped.calibration.leave_out import Left, left_out
+    from amped.report import all_rows as report
+
+    by = Left(by_text)
+    found, told = left_out(table, by, lookup_tables, options.tell)
+    if not as_json:
+        options.show(report.left_out(found, told, by))
+        return
+    every = [row for each in told for row in each.rows]
+    options.show_json({
+        "left_out": [
+            {by.value: each.name, "errors": report.plain_errors(each.rows), "share_in_band": report.share_inside([each]),
+             "numbers": _numbers(found, each.values.tolist())}
+            for each in told
+        ],
+        "errors_before": report.plain_errors(found.before), "errors_of_the_fit": report.plain_errors(found.after),
+        "errors": report.plain_errors(every), "share_in_band": report.share_inside(told),
+    }, allow_nan=False)  # fmt: skip
+
+
+def _numbers(found: AllRows, values: list[float]) -> list[dict[str, Any]]:
+    """Numbers with their tables, rows and columns."""
+    return [{**asdict(each.key), "value": value} for each, value in zip(found.numbers, values, strict=True)]
