@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterable
 from functools import lru_cache
@@ -61,17 +62,23 @@ GROUPS = {
     },
 }
 VERBS = {name: verb for verbs in GROUPS.values() for name, verb in verbs.items()}
-# What `amped` alone prints.
-QUESTIONS = """How long, does it fit, where does the time go?
-  amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64
-Why is it slow, and what would help?
-  amped why --model "Llama 3 70B" --system "DGX H100" --gpus 64
-Which mapping is best?
-  amped explore --model "Llama 3 8B" --system "DGX H100" --gpus 16 --top 5
-How many accelerators do I need?
-  amped recommend --model "Llama 3 8B" --system "DGX H100" --deadline "30 days"
-What is there?
-  amped list models; amped list systems; amped --help"""
+
+
+def questions() -> None:
+    """Prints what people ask first, each question with its command: what `amped` alone shows.
+
+    How long, does it fit, where does the time go?
+      amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64
+    Why is it slow, and what would help?
+      amped why --model "Llama 3 70B" --system "DGX H100" --gpus 64
+    Which mapping is best?
+      amped explore --model "Llama 3 8B" --system "DGX H100" --gpus 16 --top 5
+    How many accelerators do I need?
+      amped recommend --model "Llama 3 8B" --system "DGX H100" --deadline "30 days"
+    What is there?
+      amped list models; amped list systems; amped --help
+    """
+    typer.echo((inspect.getdoc(questions) or "").partition("\n\n")[2])
 
 
 class ByGroup(TyperGroup):
@@ -140,7 +147,7 @@ def main(*first: str) -> None:
     """Runs the command, or one verb of it with some options first. Exit code 2 with a message is for the user's mistake, 1 for amped's."""
     words = [*first, *sys.argv[1:]]
     if not words:
-        typer.echo(QUESTIONS)
+        questions()
         return
     try:
         built(*_needed(words))(words)

@@ -52,8 +52,8 @@ def test_no_mapping_that_leaves_the_node_half_empty_would_win() -> None:
 def test_nor_one_where_the_domain_does_not_divide_the_machine() -> None:
     """Twelve accelerators and domains of eight: four or six of them lie together, of which neither divides the other."""
     roomy = {"number_of_accelerators": 12, "memory_capacity": "80 GB"}
-    filled = explore(SMALL, batch_size=36, top=1, **roomy)
-    _, kept = one_by_one(36, filled=False, accelerators=12, **roomy)
+    filled = explore(SMALL, batch_size=12, top=1, **roomy)
+    _, kept = one_by_one(12, filled=False, accelerators=12, **roomy)
     assert min(e["training_time"] for e in kept if e["fits_in_memory"]) == filled.best[0]["training_time"]
 
 
