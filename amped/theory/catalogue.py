@@ -196,7 +196,8 @@ class Catalogue(Mapping[str, Quantity]):
 def _with_all_choices(formulas: list[Formula]) -> Iterator[Formula]:
     """The formulas, in which each selector lists all its choices.
 
-    A value that selects an alternative becomes a choice of its selector, so that the selector's page need not list it.
+    If a formula is used only when a selector has a certain value, that value is added to the choices of the selector.
+    So the page of the selector need not list the value.
     """
     named: dict[str | None, list[str]] = {}
     for formula in formulas:

@@ -447,9 +447,9 @@ def gradient_all_reduce_fraction(zero_stage):
 def gathered_weight_fraction(zero_stage):
     """The share of the weights that each pass of each micro-batch gathers: all if they are sharded, else none.
 
-    Source: arXiv 1910.02054, section 7.2.2; arXiv 2304.11277 (FSDP), section 3.2.1. Differs: AMPeD multiplies the other
-    communication by 1 + M with M = 0.5. That adds nothing if there is no other communication, and it does not grow with
-    the number of micro-batches.
+    Source: arXiv 1910.02054, section 7.2.2; arXiv 2304.11277 (FSDP), section 3.2.1. Differs: AMPeD does not
+    model the gathering of weights. It multiplies the time of all other communication by 1.5 instead. This extra time is
+    zero without other communication, and does not grow with the number of micro-batches.
     """
     return np.where(shares("weight", zero_stage), 1.0, 0.0)
 

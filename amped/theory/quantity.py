@@ -117,7 +117,7 @@ def family(**words: tuple[str, ...]) -> Callable[[Function], Function]:
 
 
 def members_of(function: Any) -> list[Any]:
-    """The formulas for which a marked function stands: itself, or the members of its family."""
+    """The formulas that a marked function defines: one for each value of its placeholder, or the function alone."""
     words: dict[str, tuple[str, ...]] = getattr(function, "__amped_family__", {})
     if not words:
         return [function]

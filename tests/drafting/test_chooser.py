@@ -17,7 +17,6 @@ FIRST = {
     "half a server": ({"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 4}, None),
     "a network of 2018 on a V100": ({"model": "BERT large", "system": "DGX-1 V100", "number_of_accelerators": 8}, None),
     "images": ({"model": "ViT-22B", "system": "TPU v4 pod", "number_of_accelerators": 64}, 0.549),  # 2302.05442, section 3.2
-    "an accelerator alone": ({"model": "Llama 3 8B", "accelerator": "H200 SXM"}, None),
 }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def inter_node_tensor_parallel_columns(tensor_parallel_columns, intra_node_tenso
 
 @quantity("count")
 def token_split_degree(context_parallel_degree, tensor_parallel_columns):
-    """The number of shares of the tokens of a sequence: context parallelism times the columns of the grid.
+    """The shares of a sequence's tokens: the context-parallel degree times the columns of the tensor-parallel grid.
 
     Source: arXiv 2410.00273, section 3.
     """

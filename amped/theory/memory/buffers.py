@@ -196,6 +196,8 @@ def placeholder_gradient_bytes(product_operators, activation_precision, placehol
 def weight_buffer_bytes(gathered_weight_bytes, placeholder_gradient_bytes):
     """The buffers of weights and weight gradients: the gathered weights of one layer, and empty gradients.
 
+    Products hand empty gradients, without a value in them, to the framework.
+
     Source: arXiv 1910.02054, section 5.3.
     """
     return gathered_weight_bytes + placeholder_gradient_bytes

@@ -24,7 +24,7 @@ def fullest_stage_index(stage_states, stage_activations, stage_working):
 
 
 def at(index, values):
-    """The value of the stage that has the given index. Source: definition."""
+    """Of values of all stages, the value of the stage with the given index. Source: definition."""
     found, *others = values
     for place, value in enumerate(others, 1):
         found = np.where(index == place, value, found)

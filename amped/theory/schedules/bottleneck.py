@@ -23,7 +23,7 @@ def layer_times(forward_pass_time_per_layer, layer_time, weight_gradient_pass_ti
 def kind_times__of_layout(layer_times__of_each_kind):
     """The times of a micro-batch in one layer of each kind, and in a module of multi-token prediction.
 
-    The module takes as long as a layer of the last kind.
+    The kinds of layers are in the order of the layout. The module takes as long as a layer of the last kind.
 
     Source: arXiv 2412.19437, section 2.2.
     """

@@ -54,10 +54,10 @@ def bottleneck_stage_chain_idle_time(
         u = max(T + other chunks backward − n·(backward / v + blocking send), 0),
         n = 2·(stages after s) + (v − 1)·p.
 
-    There are p stages with v chunks each, and m micro-batches. n is the number of warm-up passes of stage s. T is the
-    time of a micro-batch through one chunk of each stage after s and back, with n sends. `before` is its time through
-    one chunk of each stage before s and back. The other chunks are v − 1 chunks of all stages. `forward`, `backward`
-    and `work` are the times of stage s for a micro-batch.
+    There are p stages with v chunks each, and m micro-batches. n is the number of warm-up passes of stage s, d and u
+    are its waits after them and before its last passes. T is the time of a micro-batch through one chunk of each stage
+    after s and back, with n sends, and `before` that through one chunk of each stage before s and back. The other
+    chunks are v − 1 chunks of all stages. `forward`, `backward` and `work` are times of stage s for a micro-batch.
 
     Source: Megatron-Core, schedules.py (warm-up).
     """
@@ -103,7 +103,9 @@ def chunk_times(
 def output_head_microbatch_group_time(
     chunk_times, output_head_time, blocking_stage_send_time, pipeline_parallel_degree
 ):
-    """The time of p micro-batches (one for each of p stages) in the chunk with the output head, which sends nothing on.
+    """The time of p micro-batches (one for each of p stages) in the chunk with the output head.
+
+    This is the last chunk, so it has no send to a next stage.
 
     Source: arXiv 2104.04473, section 2.2.2.
     """

@@ -112,7 +112,7 @@ def model_flops_per_accelerator(
 
     A backward pass has twice the FLOPs of a forward pass.
 
-    Source: arXiv 2104.04473, appendix (72·B·s·L·h²…).
+    Source: arXiv 2104.04473, appendix (FLOPs of a transformer).
     """
     return 3 * flops_per_multiply_accumulate * (counted_layer_multiply_accumulates + output_head_multiply_accumulates)
 

@@ -11,9 +11,9 @@ def hidden_offload_communication_time__operators(
     offload_fill_time,
     overlapped_update_offload_time,
 ):
-    """The time in which copies between accelerator and host run beside computation: of layers, or of the optimizer.
+    """The time in which copies between accelerator and host overlap computation.
 
-    Layers run on the bottleneck stage, and the optimizer on the accelerator and on the host.
+    The computation is that of the layers of the bottleneck stage, or that of the optimizer on accelerator and host.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 6.2.
     """

@@ -59,7 +59,9 @@ def gradient_communication_time(
 def weight_communication_time(
     data_durations, weights_are_gathered_each_microbatch, number_of_microbatches_per_minibatch
 ):
-    """The time to gather weights in a step: once, or twice for each micro-batch if weights are gathered for each pass.
+    """The time to gather weights in a step.
+
+    Weights are gathered once in a step. If each pass gathers them, they are gathered twice for each micro-batch.
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
