@@ -19,7 +19,7 @@ from amped.kernels.torch_import import torch_module
 
 # The seconds for all processes to meet, and to measure one size; and for the others to say what they met after one of
 # them has ended.
-PATIENCE, LAST_WORDS = 60.0, 5.0
+MOST_WAIT, LAST_WORDS = 60.0, 5.0
 LOOK_EVERY = 0.25
 # How a process is started: anew, because one that is forked cannot use a GPU.
 START: Final = "spawn"
@@ -28,7 +28,7 @@ WARM, WARM_TIME = 3, {"cpu": 0.02, "cuda": 0.2}
 # A GPU's collectives run in rows of this many, behind a sleep of these cycles (a millisecond), in which all processes
 # launch their rows.
 ROW, SLEEP_CYCLES = 20, 1 << 21
-Lapse = Callable[[Callable[[], Any]], float]
+Stopwatch = Callable[[Callable[[], Any]], float]
 
 
 def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[KernelSpec, Timing | str]]:
@@ -66,7 +66,7 @@ def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[
 
 def _taken(found: Any, processes: list[Any]) -> tuple[Timing | str, str]:
     """What the first process found, and why the processes are lost if they are: then no other size needs to wait."""
-    until, last = time.monotonic() + PATIENCE, False
+    until, last = time.monotonic() + MOST_WAIT, False
     while True:
         try:
             return found.get(timeout=LOOK_EVERY), ""
@@ -75,7 +75,7 @@ def _taken(found: Any, processes: list[Any]) -> tuple[Timing | str, str]:
             if ended and not last:
                 until, last = min(until, time.monotonic() + LAST_WORDS), True
             if time.monotonic() > until:
-                told = f"a process ended with {ended[0]}" if ended else f"not done within {PATIENCE:.0f} s"
+                told = f"a process ended with {ended[0]}" if ended else f"not done within {MOST_WAIT:.0f} s"
                 return told, told
 
 
@@ -92,7 +92,11 @@ def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpe
     if device == "cuda":
         torch.cuda.set_device(rank)
     torch.distributed.init_process_group(
-        backend, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks, timeout=timedelta(seconds=PATIENCE)
+        backend,
+        init_method=f"tcp://127.0.0.1:{port}",
+        rank=rank,
+        world_size=ranks,
+        timeout=timedelta(seconds=MOST_WAIT),
     )
     try:
         for each in specs:
@@ -121,7 +125,7 @@ def _timed(each: KernelSpec, rank: int, device: str) -> Timing:
 
 
 def counted_together(
-    call: Callable[[], Any], lapse: Lapse, first_one_s: Callable[[int], int], warm_time: float, trips: int = 1
+    call: Callable[[], Any], lapse: Stopwatch, first_one_s: Callable[[int], int], warm_time: float, trips: int = 1
 ) -> Timing:
     """The time of a collective, which all processes must call equally often: the first one decides for all of them.
 
@@ -146,7 +150,7 @@ def counted_together(
     return Timing.of([lapse(call) / trips for _ in range(number)])
 
 
-def _host_lapse(torch: Any) -> Lapse:
+def _host_lapse(torch: Any) -> Stopwatch:
     def lapse(call: Callable[[], Any]) -> float:
         torch.distributed.barrier()
         start = time.perf_counter()
@@ -156,7 +160,7 @@ def _host_lapse(torch: Any) -> Lapse:
     return lapse
 
 
-def _gpu_lapse(torch: Any) -> Lapse:
+def _gpu_lapse(torch: Any) -> Stopwatch:
     """The mean of a row of calls: all processes launch their rows while their GPUs sleep, and start almost together."""
     cuda = torch.cuda
 

@@ -19,7 +19,7 @@ from amped.base.errors import ConfigError
 from amped.calibration.calibrate import DIGITS
 from amped.calibration.coefficients import MOST_OF_ALL_ROWS
 from amped.calibration.fitting import NOISE, Told, optimizer
-from amped.calibration.frozen_steps import Frozen, Step, steps_of
+from amped.calibration.frozen_steps import Frozen, MeasuredStep, steps_of
 from amped.calibration.step_fit import SETTLED, cost, fitted_steps, weights
 from amped.calibration.step_numbers import Key, Number, columns_of, drawn, number
 from amped.calibration.written import as_written
@@ -110,7 +110,7 @@ def fitted_to_all(table: Path | None, lookup_tables: Path | None = None, tell: T
     return AllRows(table, lookup_tables, frozen, values, before, after, kept)
 
 
-def chosen(steps: Sequence[Step], tables: Tables) -> tuple[list[Number], dict[Key, str]]:
+def chosen(steps: Sequence[MeasuredStep], tables: Tables) -> tuple[list[Number], dict[Key, str]]:
     """The numbers that rows tell something about, at most three of an accelerator; and the other ones with the reason.
 
     The choice reads predictions, but no measured time.

@@ -31,7 +31,7 @@ DIFFERENCE = 0.05
 
 
 @dataclass(frozen=True)
-class Step:
+class MeasuredStep:
     """A measured step.
 
     Attributes:
@@ -55,7 +55,7 @@ class Step:
         return self.plan.structure, tuple(texts)
 
 
-def steps_of(rows: Sequence[Measurement], tables: Tables, lookup_tables: Path | None) -> list[Step]:
+def steps_of(rows: Sequence[Measurement], tables: Tables, lookup_tables: Path | None) -> list[MeasuredStep]:
     """The steps of the rows of high and medium confidence that have a measured and a predicted time.
 
     Args:
@@ -68,7 +68,7 @@ def steps_of(rows: Sequence[Measurement], tables: Tables, lookup_tables: Path | 
     return [step for step in found if step is not None]
 
 
-def _step(own: Sequence[Residual], e: Estimation | None, tables: Tables) -> Step | None:
+def _step(own: Sequence[Residual], e: Estimation | None, tables: Tables) -> MeasuredStep | None:
     timed = next((r for r in own if r.of_time and r.trusted and r.times), None)
     if e is None or timed is None or timed.times is None:
         return None
@@ -81,13 +81,13 @@ def _step(own: Sequence[Residual], e: Estimation | None, tables: Tables) -> Step
         if key is not None:
             keys[name] = key
     given = {name: sources.given[name] for name in chosen.leaves} | chosen.defaults
-    return Step(timed, timed.times[0], keys, chosen.opened, given)
+    return MeasuredStep(timed, timed.times[0], keys, chosen.opened, given)
 
 
 class Frozen:
     """Steps whose times are functions of numbers."""
 
-    def __init__(self, steps: Sequence[Step], numbers: Sequence[Number], drawn: Drawn) -> None:
+    def __init__(self, steps: Sequence[MeasuredStep], numbers: Sequence[Number], drawn: Drawn) -> None:
         """Takes the steps, the numbers that may change, and their widths and bounds."""
         self.steps, self.numbers, self.drawn = list(steps), list(numbers), drawn
         places = {each.key: place for place, each in enumerate(numbers)}

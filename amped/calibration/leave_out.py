@@ -17,12 +17,12 @@ import numpy as np
 
 from amped.calibration.all_rows import AllRows, fitted_to_all, groups_of, overlaid
 from amped.calibration.fitting import Told
-from amped.calibration.frozen_steps import Frozen, Step
+from amped.calibration.frozen_steps import Frozen, MeasuredStep
 from amped.calibration.step_fit import fitted_steps, weights
 from amped.engine.evaluate import Array
-from amped.estimation.uncertainty import Ground, Validated, error_band
+from amped.estimation.uncertainty import Validated, error_band, holds
 from amped.validation.measurements import measurement
-from amped.validation.residuals import Residual, residuals_of
+from amped.validation.residuals import Residual, residuals_of, validated_runs
 from amped.validation.table import STEP
 
 # How often a fit without some rows is linearized again.
@@ -95,24 +95,18 @@ def _predicted(found: AllRows, by: Left, name: str, values: Array, errors: Array
         rows = [r for r in _estimated(own, folder) if r.of_time and r.aligned_error is not None]
     kept = kept_without(found.frozen, by, name)
     runs = list(_runs([s for s, keep in zip(found.frozen.steps, kept, strict=True) if keep], errors[kept]))
-    inside = [lies_inside(r, r.ground, runs) for r in rows if r.measurement.kind == STEP and r.ground]
+    inside = [holds(error_band(run.ground, runs), run) for run in validated_runs(rows)]
     return LeftOut(name, values, tuple(rows), tuple(inside))
 
 
-def _estimated(steps: Sequence[Step], folder: Path) -> list[Residual]:
+def _estimated(steps: Sequence[MeasuredStep], folder: Path) -> list[Residual]:
     """Rows with the predictions of a folder of lookup tables."""
     return residuals_of([measurement(step.residual.measurement.row, folder) for step in steps], folder)
 
 
-def _runs(steps: Sequence[Step], errors: Array) -> Iterator[Validated]:
+def _runs(steps: Sequence[MeasuredStep], errors: Array) -> Iterator[Validated]:
     """The errors that a band comes from."""
     for step, error in zip(steps, errors, strict=True):
         m, ground = step.residual.measurement, step.residual.ground
         if m.kind == STEP and ground is not None:
             yield Validated(m.id, m.confidence, math.expm1(error), ground)
-
-
-def lies_inside(row: Residual, ground: Ground, runs: Sequence[Validated]) -> bool:
-    """Whether the error of a row lies in the band that other runs give."""
-    error = row.aligned_error
-    return error is not None and abs(math.log1p(error)) <= math.log1p(error_band(ground, runs).error_fraction)

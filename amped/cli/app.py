@@ -25,7 +25,7 @@ class Verb(NamedTuple):
 
 
 # The verbs, by what people want of them. Only the verb that is called is loaded.
-GROUPS = {
+VERB_GROUPS = {
     "Ask": {
         "estimate": Verb("amped.cli.estimate:estimate", "How long, does it fit, where the time goes."),
         "why": Verb("amped.cli.why:why", "What slows a run down, and what would help."),
@@ -61,7 +61,7 @@ GROUPS = {
         "schema": Verb("amped.cli.schema:schema", "The JSON Schema of a config, for an editor."),
     },
 }
-VERBS = {name: verb for verbs in GROUPS.values() for name, verb in verbs.items()}
+VERBS = {name: verb for verbs in VERB_GROUPS.values() for name, verb in verbs.items()}
 
 
 def questions() -> None:
@@ -86,7 +86,7 @@ class ByGroup(TyperGroup):
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Writes the verbs of each group with their summaries."""
-        for group, verbs in GROUPS.items():
+        for group, verbs in VERB_GROUPS.items():
             with formatter.section(group):
                 formatter.write_dl([(name, verb.summary) for name, verb in verbs.items()])
 

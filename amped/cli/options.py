@@ -92,6 +92,10 @@ class Short(NamedTuple):
     kind: type
     help: str
 
+    def option(self, name: str) -> Any:
+        """The option of the command line."""
+        return Option(f"--{name}", metavar="N" if self.kind is int else "WORD", help=self.help)
+
 
 SHORT = {
     "gpus": Short("number_of_accelerators", int, "Number of accelerators."),
@@ -118,27 +122,6 @@ FORMATS: dict[str, dict[str, object]] = {
 }  # fmt: skip
 
 
-def with_short_options(reader: Callable[..., Scenario]) -> Callable[..., Scenario]:
-    """Gives a reader that takes any keyword the options of `SHORT`, before those about files."""
-    signature = inspect.signature(reader, locals={"Options": Any}, eval_str=True)
-    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    short = [
-        inspect.Parameter(
-            option,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                each.kind | None, Option(f"--{option}", metavar="N" if each.kind is int else "WORD", help=each.help)
-            ],
-        )
-        for option, each in SHORT.items()
-    ]
-    placed = [*(p.replace(kind=p.KEYWORD_ONLY) for p in own), *short]
-    reader.__signature__ = signature.replace(parameters=placed)  # type: ignore[attr-defined]
-    return reader
-
-
-@with_short_options
 def read(
     named_config: ConfigArgument = None,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -170,10 +153,10 @@ def values_of(settings: list[str] | None, **own: float | str | None) -> dict[str
     given = overrides(settings or [])
     named: dict[str, object] = {}
     for option, value in own.items():
-        if value is not None:
-            named |= (
-                FORMATS.get(str(value), {}) if option == "precision" and value in FORMATS else {_named(option): value}
-            )
+        if option == "precision" and value in FORMATS:
+            named |= FORMATS[str(value)]
+        elif value is not None:
+            named[_named(option)] = value
     twice = named.keys() & given.keys()
     if twice:
         raise ConfigError(f"{', '.join(sorted(twice))} is given twice", "by --set and by its own option; keep one")
@@ -206,9 +189,21 @@ def bundled(**readers: Callable[..., Any]) -> Callable[[Callable[..., None]], Ca
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function with their types."""
-    known = inspect.signature(function, locals={"Options": Any}, eval_str=True)
-    return [p.replace(kind=p.KEYWORD_ONLY) for p in known.parameters.values()]
+    """The parameters of a function with their types; for `**short`, those of `SHORT`."""
+    known = inspect.signature(function, locals={"Options": Any}, eval_str=True).parameters.values()
+    return [p.replace(kind=p.KEYWORD_ONLY) for p in chain.from_iterable(map(_written_out, known))]
+
+
+def _written_out(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """A parameter; for `**short`, one for each option of `SHORT`."""
+    if parameter.kind is not parameter.VAR_KEYWORD:
+        return [parameter]
+    return [
+        inspect.Parameter(
+            name, parameter.KEYWORD_ONLY, default=None, annotation=Annotated[each.kind | None, each.option(name)]
+        )
+        for name, each in SHORT.items()
+    ]
 
 
 @functools.wraps(read)

@@ -157,14 +157,14 @@ def _form(output: Path | None, **asked: bool) -> str:
 
 def _table(rows: Sequence[Residual], view: View) -> RenderableType:
     """The result for people: one screen, or every row, or the errors by group."""
-    from amped.report.accuracy_screen import screen
+    from amped.report.accuracy_screen import accuracy_screen
     from amped.report.validating import by_group, validation
     from amped.validation.accuracy import By
 
     by = By(view.by or "source")
     if view.list_rows or view.assumed:
         return validation(rows, by, view.assumed)
-    return by_group(rows, by) if view.by else screen(rows)
+    return by_group(rows, by) if view.by else accuracy_screen(rows)
 
 
 def _text(rows: Sequence[Residual], form: str, view: View) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.configuring.scenario import Scenario, read_scenario
-from amped.configuring.sources import Given as GivenOrigin
+from amped.configuring.sources import Given
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.exploration.answer import explored
@@ -29,7 +29,12 @@ BATCH_TOKENS = 4_000_000
 # Tokens for each parameter, where the row of the model does not say how many it saw: arXiv 2203.15556, table 3.
 TOKENS_PER_PARAMETER = 20
 # The software that most people train with today, by the maker of the accelerator.
-SOFTWARE = {"NVIDIA": "Megatron-Bridge", "AMD": "Megatron-Core", "Google": "MaxText", "AWS": "NeuronX Distributed"}
+SOFTWARE_BY_VENDOR = {
+    "NVIDIA": "Megatron-Bridge",
+    "AMD": "Megatron-Core",
+    "Google": "MaxText",
+    "AWS": "NeuronX Distributed",
+}
 # What every search of the space holds: nobody trains without them where they can be had.
 TODAY: dict[str, object] = {"flash_attention": True, "sequence_parallel": True, "dropout": 0}
 MAPPED = (
@@ -41,10 +46,10 @@ MAPPED = (
 CHOSEN = "chosen by amped"
 # What says a network without a row.
 GIVEN_NETWORK = frozenset(("layers", "dimensionality"))
-Given = Mapping[str, object]
+Values = Mapping[str, object]
 
 
-def completed(given: Given, lookup_tables: str | Path | None = None, formulas: Any = None) -> Scenario:
+def completed(given: Values, lookup_tables: str | Path | None = None, formulas: Any = None) -> Scenario:
     """The scenario of some rows and values, with the rest chosen around them; origins say what was chosen.
 
     Args:
@@ -65,9 +70,9 @@ def completed(given: Given, lookup_tables: str | Path | None = None, formulas: A
     return replace(whole, description=_title(whole), sources=replace(whole.sources, origins=origins))
 
 
-def _as_chosen(name: str, origin: Any, chosen: Given) -> Any:
+def _as_chosen(name: str, origin: Any, chosen: Values) -> Any:
     """The origin of a value, which says so where the value was chosen."""
-    return replace(origin, where=CHOSEN) if name in chosen and isinstance(origin, GivenOrigin) else origin
+    return replace(origin, where=CHOSEN) if name in chosen and isinstance(origin, Given) else origin
 
 
 def _title(scenario: Scenario) -> str:
@@ -94,7 +99,7 @@ def _rows(scenario: Scenario) -> Iterator[tuple[str, object]]:
         machine = (system_with(part.name, tables) if part else None) or MACHINE
         yield "system", machine
         part = part or tables.row(ACCELERATORS, str(tables.row(SYSTEMS, machine).columns["accelerator"]))
-    software = SOFTWARE.get(str(part.columns.get("vendor"))) if part else None
+    software = SOFTWARE_BY_VENDOR.get(str(part.columns.get("vendor"))) if part else None
     if software is not None:
         yield "software", software
 

@@ -10,6 +10,7 @@ from amped.base.errors import MappingError
 from amped.configuring.config_writing import schema_uri
 from amped.configuring.scenario import read_scenario
 from amped.configuring.sources import LookedUp
+from amped.drafting.chooser import BATCH_TOKENS
 from amped.estimation.estimation import Estimation, estimated
 from amped.estimation.laying_out import KINDS
 from amped.exploration.answer import explored
@@ -19,8 +20,6 @@ from amped.tables.tables import Row, Tables
 from amped.theory.catalogue import Catalogue
 from amped.theory.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
 
-# The global batch in tokens if nobody gives one: arXiv 2005.14165 (GPT-3) and arXiv 2407.21783 (Llama 3), about 4 M.
-BATCH_TOKENS = 4_000_000
 DRAFTED = ("tensor_parallel_degree", "pipeline_parallel_degree", "microbatch_size")
 MEMORY_CHOICES = [
     {"activation_recomputation": kind, "zero_stage": stage}

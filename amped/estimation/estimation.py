@@ -26,7 +26,7 @@ from amped.engine.resolve import Plan, chosen_values, plan
 from amped.estimation.laying_out import laid_out
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
-from amped.estimation.uncertainty import MEMORY, TIME, ErrorBand, Ground, Law, error_band
+from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, Ground, Law, error_band
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
 from amped.theory.conditions import OFFLOADS
@@ -180,18 +180,18 @@ class Estimation:
     @cached_property
     def error_band(self) -> ErrorBand | None:
         """How far the step's time may be off; None for the closed form, which is not validated."""
-        return self._band(TIME)
+        return self._band(TIME_LAW)
 
     @cached_property
     def memory_band(self) -> ErrorBand | None:
         """How far the memory of an accelerator may be off; None for the closed form."""
-        return self._band(MEMORY)
+        return self._band(MEMORY_LAW)
 
     def _band(self, law: Law) -> ErrorBand | None:
         if not self.uses_kernels:
             return None
         found, kernels = error_band(self.ground, law=law), self.scenario.sources.rows[KERNELS]
-        own = () if kernels.is_shipped or law is not TIME else (f"row '{kernels.name}' of {KERNELS} is your own",)
+        own = () if kernels.is_shipped or law is not TIME_LAW else (f"row '{kernels.name}' of {KERNELS} is your own",)
         return replace(found, beyond=(*found.beyond, *own))
 
     def to_dict(self) -> dict[str, float | bool | str]:

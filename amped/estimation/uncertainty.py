@@ -94,12 +94,12 @@ class Law:
     least_of_unknown: bool = False
 
 
-TIME = Law("step_time", NEAREST, "accelerator", "generation", "no run on {} was validated", least_of_unknown=True)
+TIME_LAW = Law("step_time", NEAREST, "accelerator", "generation", "no run on {} was validated", least_of_unknown=True)
 # What is held in memory depends on what the software keeps, and hardly on the accelerator.
-MEMORY = Law(
+MEMORY_LAW = Law(
     "memory_per_accelerator_bytes", (("software",), ()), "software", "", "no memory was read with {}", fewest=5
 )
-LAWS = (TIME, MEMORY)
+LAWS = (TIME_LAW, MEMORY_LAW)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Validated:
     confidence: str
     error_fraction: float
     ground: Ground
-    quantity: str = TIME.quantity
+    quantity: str = TIME_LAW.quantity
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _numbers(run: Validated) -> dict[str, Any]:
     return told | {name: f"{v:.12g}" if isinstance(v, float) else v for name, v in asdict(run.ground).items()}
 
 
-def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Law = TIME) -> ErrorBand:
+def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Law = TIME_LAW) -> ErrorBand:
     """The error band of one configuration, from the runs whose inputs are known well.
 
     Less knowledge never makes the band of the step's time narrower: for an accelerator without runs it is at least as wide
@@ -180,6 +180,11 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Law
 def error_size(run: Validated) -> float:
     """The size of an error as a logarithm, so that half and twice are as far off."""
     return abs(math.log(1 + run.error_fraction))
+
+
+def holds(band: ErrorBand, run: Validated) -> bool:
+    """Whether the error of a run lies in a band."""
+    return error_size(run) <= math.log(1 + band.error_fraction)
 
 
 def _widest_of_kin(known: Sequence[Validated], law: Law) -> float:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType, group
 from rich.text import Text
 
+from amped.estimation.uncertainty import COVERED
+from amped.report import human
 from amped.report.tables import table
 from amped.report.validating import short_errors, signed, values
 from amped.validation.accuracy import (
@@ -36,7 +38,7 @@ MORE = "more: --rows (all rows), --by source|software|model|accelerator, --plot,
 
 
 @group()
-def screen(rows: Sequence[Residual]) -> Iterator[RenderableType]:
+def accuracy_screen(rows: Sequence[Residual]) -> Iterator[RenderableType]:
     """What was compared and what was missed; the errors; the worst rows; whether bands and verdicts hold; what else."""
     yield from _counted(rows)
     yield Text("")
@@ -98,12 +100,12 @@ def _bands(rows: Sequence[Residual]) -> Iterator[str]:
     """How many rows lie inside the bands that other sources give."""
     names = {TIME: "step times", MEMORY: "readings of memory"}
     told = [
-        f"{inside / number * 100:.0f} % of {number} {names[quantity]}"
+        f"{human.percent(inside / number, 0)} of {number} {names[quantity]}"
         for quantity, (inside, number) in within_bands(rows).items()
         if number
     ]
     if told:
-        yield f"inside the 80 % bands that other sources give: {', '.join(told)}"
+        yield f"inside the {human.percent(COVERED, 0)} bands that other sources give: {', '.join(told)}"
 
 
 def _verdicts(rows: Sequence[Residual]) -> str:

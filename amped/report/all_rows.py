@@ -10,11 +10,11 @@ from rich.text import Text
 from amped.calibration.all_rows import GROUPS_OF_A_NUMBER, AllRows
 from amped.calibration.leave_out import Left, LeftOut
 from amped.calibration.step_table import Behind
-from amped.calibration.written import as_written
 from amped.estimation.uncertainty import COVERED, DENSE, MIXTURE
 from amped.report import human
+from amped.report.fitted_numbers import under_their_rows, with_unit
 from amped.report.tables import table
-from amped.validation.accuracy import Accuracy, accuracy
+from amped.validation.accuracy import Accuracy, accuracy, by_network
 from amped.validation.residuals import Residual
 
 ERRORS = ("rows", "mean", "median", "dense", "mixtures")
@@ -28,7 +28,7 @@ LEGEND = (
 def all_rows(found: AllRows, numbers: Sequence[Behind]) -> Iterator[RenderableType]:
     """The fit to all rows: each number, the errors before and after, and the numbers that it leaves alone."""
     heads = ("number", "before", "after", "rows", "groups", "sources", "error", "without it")
-    yield table(heads, _lines(numbers))
+    yield table(heads, under_their_rows(numbers, _cells))
     yield Text(f"\n{LEGEND}\n", style="dim")
     yield table(("absolute error", *ERRORS), ((name, *errors(rows)) for name, rows in before_and_after(found).items()))
     yield Text("")
@@ -48,28 +48,11 @@ def counted(found: AllRows) -> str:
             f"{GROUPS_OF_A_NUMBER} of them ({found.most_numbers})")  # fmt: skip
 
 
-def _lines(numbers: Sequence[Behind]) -> Iterator[list[str | Text]]:
-    """One line for each number, under the name of its row."""
-    row = ""
-    for each in numbers:
-        if each.row != row:
-            row = each.row
-            yield [Text(row, style="bold")]
-        values = (short(each.column, value) for value in (each.value, each.fitted))
-        yield [f"  {each.column}", *values, f"{each.rows}", f"{each.groups}", f"{len(each.sources)}",
-               human.percent(each.error_fraction), human.percent(each.error_fraction_without)]  # fmt: skip
-
-
-def span(each: Behind) -> str:
-    """The smallest and the largest value of a number in the fits without one of its sources."""
-    ends = (min(each.without.values()), max(each.without.values())) if each.without else ()
-    return " to ".join(dict.fromkeys(short(each.column, end) for end in ends))
-
-
-def short(column: str, value: float) -> str:
-    """A value of a column with three digits and its unit."""
-    size, _, unit = str(as_written(column, value)).partition(" ")
-    return human.scaled(value, "s", 3) if unit == "us" else f"{float(size):.3g} {unit}".rstrip()
+def _cells(each: Behind) -> list[str]:
+    """The line of one number."""
+    values = (with_unit(each.column, value) for value in (each.value, each.fitted))
+    return [f"  {each.column}", *values, f"{each.rows}", f"{each.groups}", f"{len(each.sources)}",
+            human.percent(each.error_fraction), human.percent(each.error_fraction_without)]  # fmt: skip
 
 
 @group()
@@ -81,8 +64,8 @@ def left_out(found: AllRows, told: Sequence[LeftOut], by: Left) -> Iterator[Rend
     seen = ([name, *errors(rows), ""] for name, rows in before_and_after(found).items())
     together = [f"each {by.value} left out", *errors(_rows(told)), _inside(told)]
     yield table(("absolute error", *ERRORS, "in the band"), (*seen, together))
-    yield Text(f"\nin the band: rows whose error lies in the {human.percent(COVERED)} band that the other rows give. "
-               "Repeats of one configuration weigh as one row.", style="dim")  # fmt: skip
+    yield Text(f"\nin the band: the share of steps whose error lies in the {human.percent(COVERED, 0)} band that the "
+               "other rows give. For the errors, repeats of one configuration weigh as one row.", style="dim")  # fmt: skip
 
 
 def _rows(told: Sequence[LeftOut]) -> list[Residual]:
@@ -91,7 +74,7 @@ def _rows(told: Sequence[LeftOut]) -> list[Residual]:
 
 def _inside(told: Sequence[LeftOut]) -> str:
     share = share_inside(told)
-    return "-" if share is None else f"{share:.0%}"
+    return "-" if share is None else human.percent(share, 0)
 
 
 def share_inside(told: Sequence[LeftOut]) -> float | None:
@@ -102,8 +85,7 @@ def share_inside(told: Sequence[LeftOut]) -> float | None:
 
 def by_kind(rows: Sequence[Residual]) -> dict[str, Accuracy]:
     """The errors of all rows, of dense networks and of mixtures of experts."""
-    kinds = {kind: [r for r in rows if r.ground and r.ground.experts == kind] for kind in (DENSE, MIXTURE)}
-    return {"all": accuracy(rows)} | {kind: accuracy(own) for kind, own in kinds.items()}
+    return {"all": accuracy(rows)} | {kind: accuracy(own) for kind, own in by_network(rows).items()}
 
 
 def errors(rows: Sequence[Residual]) -> list[str]:

@@ -10,7 +10,7 @@ from rich.text import Text
 from amped.calibration.listing import LIMITS, Counted, Listed
 from amped.calibration.step_table import Behind
 from amped.report import human
-from amped.report.all_rows import short, span
+from amped.report.fitted_numbers import span_without_a_source, under_their_rows, with_unit
 from amped.report.tables import table
 
 LEGEND = (
@@ -41,20 +41,15 @@ def listed(every: Sequence[Listed], counted: Sequence[Counted], numbers: Sequenc
         yield Text(f"  {c.row} ({c.table}): {len(c.fitted)} of {c.limit}: {', '.join(c.fitted)}")
     if numbers:
         yield Text("\nWhat is behind each number that is fitted to steps (amped calibrate --all):\n")
-        yield table(BEHIND, _numbers(numbers), (), BEHIND[:1])
+        yield table(BEHIND, under_their_rows(numbers, _cells), (), BEHIND[:1])
         yield Text(f"\n{ABOUT_NUMBERS}", style="dim")
 
 
-def _numbers(numbers: Sequence[Behind]) -> Iterator[list[str | Text]]:
-    """One line for each number, under the name of its row."""
-    row = ""
-    for each in numbers:
-        if each.row != row:
-            row = each.row
-            yield [Text(row, style="bold")]
-        values = (short(each.column, value) for value in (each.value, each.fitted))
-        errors = (human.percent(error) for error in (each.error_fraction, each.error_fraction_without))
-        yield [each.column, *values, f"{each.rows}", f"{len(each.sources)}", span(each), *errors]
+def _cells(each: Behind) -> list[str]:
+    """The line of one number that is fitted to steps."""
+    values = (with_unit(each.column, value) for value in (each.value, each.fitted))
+    errors = (human.percent(error) for error in (each.error_fraction, each.error_fraction_without))
+    return [each.column, *values, f"{each.rows}", f"{len(each.sources)}", span_without_a_source(each), *errors]
 
 
 def _line(c: Listed) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ _STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 MINUTE, HOUR, DAY, YEAR = 60.0, 3600.0, 86400.0, 31557600.0
 JOULES_PER_WATT_HOUR = 3600.0
+GIGA = 1e9
 
 
 def digits(number: float, significant: int = 4) -> str:
@@ -65,9 +66,9 @@ def value(number: float | str, unit: str) -> str:
     return _TOLD[unit](number) if unit in _TOLD else scaled(number, _NAMES.get(unit, unit))
 
 
-def percent(fraction: float) -> str:
+def percent(fraction: float, places: int = 1) -> str:
     """A fraction as a percentage."""
-    return f"{fraction * 100:.1f} %"
+    return f"{fraction * 100:.{places}f} %"
 
 
 def label(name: str) -> str:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amped.report import plots
+from amped.report import human, plots
 from amped.validation.accuracy import accuracy, by_confidence, of_memory, of_time
 from amped.validation.residuals import Residual
 
-GIGA = 1e9
 WIDTH, HEIGHT, SMALL = 13.0, 5.4, 2.8
 # How many outliers are named, and how far apart their names stand, as a share of the panel's height.
 NAMED, APART = 8, 0.062
@@ -27,7 +26,7 @@ def scatter_plot(rows: Sequence[Residual], suffix: str = "png") -> bytes:
     known_well_first = sorted(rows, key=lambda r: not r.trusted)
     times: list[Point] = [(r, *r.times) for r in of_time(known_well_first) if r.times]
     memory: list[Point] = [
-        (r, r.measured / GIGA, r.predicted / GIGA)
+        (r, r.measured / human.GIGA, r.predicted / human.GIGA)
         for r in of_memory(known_well_first) if r.measured and r.predicted
     ]  # fmt: skip
     kinds = [kind for kind in ((times, "time of a step (s)"), (memory, "memory of an accelerator (GB)")) if kind[0]]

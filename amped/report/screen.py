@@ -88,7 +88,7 @@ def _is_chosen(e: Estimation) -> bool:
 def _answers(e: Estimation) -> Iterator[tuple[str, str, str]]:
     """The word that a line begins with, what it says, and its style; whether it fits comes first."""
     yield _fit(e)
-    band = f" ± {e.error_band.error_fraction:.0%}".replace("%", " %") if e.error_band else ""
+    band = f" ± {human.percent(e.error_band.error_fraction, 0)}" if e.error_band else ""
     used = f"MFU {human.percent(e['model_flops_utilization'])}"
     causal = e["model_flops_utilization_counting_causal_scores"]
     if e.choices["attention_flop_convention"] == "full":
@@ -103,10 +103,10 @@ def _answers(e: Estimation) -> Iterator[tuple[str, str, str]]:
 
 def _fit(e: Estimation) -> tuple[str, str, str]:
     """Whether it fits, in how much of how much, and if not the smallest change with which it does."""
-    needed, there = (e[name] / 1e9 for name in ("memory_per_accelerator_bytes", "available_memory_bytes"))
+    needed, there = (e[name] / human.GIGA for name in ("memory_per_accelerator_bytes", "available_memory_bytes"))
     largest = max(("activation_bytes", "optimizer_state_bytes", "gradient_bytes", "weight_bytes"), key=e.__getitem__)
     margin, is_close = memory_margin(e)
-    told = f"{needed:.1f}{margin} of {there:.1f} GB ({human.label(largest)} {e[largest] / 1e9:.1f})"
+    told = f"{needed:.1f}{margin} of {there:.1f} GB ({human.label(largest)} {e[largest] / human.GIGA:.1f})"
     if e["fits_in_memory"]:
         return "FITS", f"{told}{CLOSE if is_close else ''}", ""
     change = smallest_change(e)
@@ -122,16 +122,20 @@ def _optional(e: Estimation, name: str) -> str:
     return "" if e.plan.lacking.get(name) else human.value(e[name], e.scenario.catalogue[name].mark.unit)
 
 
+def shares(e: Estimation) -> dict[str, float]:
+    """The share of each part of a step; "compute" is what is in no other part."""
+    parts = {said: e[name] / e["step_time"] for name, said in PARTS.items()}
+    return {"compute": 1 - sum(parts.values()), **parts}
+
+
 def _where(e: Estimation) -> Text:
     """The parts of a step, each with its share and a bar; parts below half a percent are left out."""
-    shares = {said: e[name] / e["step_time"] for name, said in PARTS.items()}
-    shares = {"compute": 1 - sum(shares.values()), **shares}
     kinds = {said: kind_of(name) for name, said in PARTS.items()} | {"compute": "compute"}
     line, room = Text(f"{'WHERE':<{WORD}}", style="bold"), WIDTH - WORD
-    for said, share in shares.items():
+    for said, share in shares(e).items():
         if share < LEAST_SHARE:
             continue
-        told, bar = f"{said} {share:.0%} ".replace("%", " %"), "#" * round(share * BAR)
+        told, bar = f"{said} {human.percent(share, 0)} ", "#" * round(share * BAR)
         if len(told) + len(bar) + 2 > room:
             line.append("\n" + " " * WORD)
             room = WIDTH - WORD

@@ -18,7 +18,7 @@ from amped.report import human
 from amped.tables.table_files import KERNELS
 
 LONGEST_NOTICE = 240
-GIGA, CLOSE = 1e9, ", but it is close"
+CLOSE = ", but it is close"
 # One color for each kind of time; all tables and plots use it.
 COLORS = {"compute": "blue", "recomputation": "cyan", "communication": "yellow", "bubble": "red", "memory": "green"}
 
@@ -165,7 +165,7 @@ def _verdict(e: Estimation) -> str:
     """Whether it fits, in how much of how much, and whether the margin is enough to change the verdict."""
     need, room = e["memory_per_accelerator_bytes"], e["available_memory_bytes"]
     told, (margin, is_close) = "fits" if need <= room else "DOES NOT FIT", memory_margin(e)
-    held = f"{human.digits(need / GIGA)}{margin} of {human.digits(room / GIGA)} GB"
+    held = f"{human.digits(need / human.GIGA)}{margin} of {human.digits(room / human.GIGA)} GB"
     return f"{told}{CLOSE if is_close else ''} ({held}; {human.value(e['memory_capacity'] - room, 'byte')} more is reserved)"
 
 
@@ -175,7 +175,7 @@ def memory_margin(e: Estimation) -> tuple[str, bool]:
         return "", False
     need, error = e["memory_per_accelerator_bytes"], e.memory_band.error_fraction
     is_close = need / (1 + error) <= e["available_memory_bytes"] < need * (1 + error)
-    return f" ± {human.digits(need * error / GIGA, 2)}", is_close
+    return f" ± {human.digits(need * error / human.GIGA, 2)}", is_close
 
 
 def _host(e: Estimation) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 from amped.drafting.improvements import Improvement, Value
 from amped.estimation.estimation import Estimation
 from amped.report import human
-from amped.report.screen import LEAST_SHARE, PARTS, heading
+from amped.report.screen import LEAST_SHARE, heading, shares
 
 # What a part of the step is, in a sentence.
 SAID = {
@@ -34,21 +34,22 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     table = Table.grid(padding=(0, 2))
     for each in changes:
         table.add_row(f"  --set {each.name}={_written(each.value)}", f"{human.duration(each.step_time)} a step",
-                      f"{human.percent(each.gain)} less", f"{each.bytes / 1e9:.1f} GB")  # fmt: skip
+                      f"{human.percent(each.gain)} less", f"{each.bytes / human.GIGA:.1f} GB")  # fmt: skip
     yield table
 
 
 def _bottleneck(e: Estimation) -> str:
     """Where the time of a step goes, the longest wait first."""
-    waits = sorted(((e[name], said) for name, said in PARTS.items()), reverse=True)
-    share = 1 - sum(time for time, _ in waits) / e["step_time"]
+    waits = shares(e)
+    computation = waits.pop("compute")
     told = [
-        f"{SAID.get(said, f'{said}-parallel communication')} {human.duration(time)} ({human.percent(time / e['step_time'])})"
-        for time, said in waits
-        if time > LEAST_SHARE * e["step_time"]
+        f"{SAID.get(said, f'{said}-parallel communication')} {human.duration(waits[said] * e['step_time'])} "
+        f"({human.percent(waits[said])})"
+        for said in sorted(waits, key=waits.__getitem__, reverse=True)
+        if waits[said] > LEAST_SHARE
     ]
     rest = f" The rest: {', '.join(told)}." if told else ""
-    return f"A step takes {human.duration(e['step_time'])}. Computation takes {human.percent(share)} of it.{rest}"
+    return f"A step takes {human.duration(e['step_time'])}. Computation takes {human.percent(computation)} of it.{rest}"
 
 
 def _written(value: Value) -> str:

@@ -7,14 +7,13 @@ slow everywhere. Rows whose inputs are known badly (confidence low) are kept apa
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from amped.estimation.uncertainty import DENSE, LAWS, MIXTURE, Validated, error_band, error_size, validated
+from amped.estimation.uncertainty import DENSE, LAWS, MIXTURE, Validated, error_band, holds, validated
 from amped.validation.measurements import MEMORY, TIME
 from amped.validation.residuals import FITS, Residual, validated_runs
 
@@ -139,9 +138,8 @@ def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
     }
     told = {}
     for law in LAWS:
-        judged = [r for r in validated_runs(rows) if r.confidence != "low" and r.quantity == law.quantity]
-        bands = [error_band(r.ground, others[source_of[r.id]], law).error_fraction for r in judged]
-        inside = sum(error_size(r) <= math.log(1 + band) for r, band in zip(judged, bands, strict=True))
+        judged = [run for run in validated_runs(rows) if run.confidence != "low" and run.quantity == law.quantity]
+        inside = sum(holds(error_band(run.ground, others[source_of[run.id]], law), run) for run in judged)
         told[law.quantity] = (inside, len(judged))
     return told
 

@@ -91,19 +91,25 @@ class Measurement:
 
     def predicted(self, estimation: Estimation, name: str) -> float:
         """The prediction of a measured quantity, from an estimate of this row's config."""
-        stage = STAGE_OF_RANK.get(self.row.texts.get("memory_rank", ""))
-        if name == MEMORY and stage is not None and estimation["pipeline_parallel_degree"] > 1:
-            held = sum(float(estimation.results.records(part)[stage].bytes) for part in HELD_BY_STAGES)
-            return held + estimation["weight_buffer_bytes"]
-        if name == MEMORY and self.row.texts.get("memory_reading") == "reserved":
-            return estimation["allocator_reserved_bytes"]
-        if name == MEMORY and self.row.texts.get("memory_reading") == "device":
-            return estimation["allocator_reserved_bytes"] + estimation["reserved_memory_bytes"]
+        if name == MEMORY:
+            return self._predicted_memory(estimation)
         if name == "forward_time":
             return estimation["compute_forward_time"] + _forward_communication(estimation)
         if name == "backward_time":
             return estimation[TIME] - self.predicted(estimation, "forward_time")
         return estimation[name]
+
+    def _predicted_memory(self, e: Estimation) -> float:
+        """What the source read: one stage, or what the allocator or the device holds, or else what tensors take."""
+        stage, reading = STAGE_OF_RANK.get(self.row.texts.get("memory_rank", "")), self.row.texts.get("memory_reading")
+        if stage is not None and e["pipeline_parallel_degree"] > 1:
+            held = sum(float(e.results.records(part)[stage].bytes) for part in HELD_BY_STAGES)
+            return held + e["weight_buffer_bytes"]
+        if reading == "reserved":
+            return e["allocator_reserved_bytes"]
+        if reading == "device":
+            return e["allocator_reserved_bytes"] + e["reserved_memory_bytes"]
+        return e[MEMORY]
 
 
 def _forward_communication(e: Estimation) -> float:

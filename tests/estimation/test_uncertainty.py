@@ -8,9 +8,9 @@ import pytest
 
 from amped.estimation.uncertainty import (
     COVERED,
-    MEMORY,
+    MEMORY_LAW,
     NEAREST,
-    TIME,
+    TIME_LAW,
     Ground,
     Validated,
     as_file,
@@ -38,7 +38,7 @@ def runs(errors, **other):
 
 def readings(errors, **other):
     """Runs whose memory was read."""
-    return [replace(each, quantity=MEMORY.quantity) for each in runs(errors, **other)]
+    return [replace(each, quantity=MEMORY_LAW.quantity) for each in runs(errors, **other)]
 
 
 def of(law):
@@ -108,22 +108,22 @@ def test_without_any_run_nothing_is_known():
 def test_memory_is_judged_by_its_software_from_five_readings_on():
     """Of five errors the largest holds 80 %; of nine, the eighth."""
     mine, others = readings([0.01, -0.02, 0.03, 0.02, 0.04]), readings([0.3] * 4, software="eager")
-    found = error_band(HERE, mine + others, MEMORY)
+    found = error_band(HERE, mine + others, MEMORY_LAW)
     assert (found.error_fraction, found.runs, found.alike) == (pytest.approx(0.04), 5, "stack")
-    found = error_band(HERE, mine[:4] + others + readings([0.3], software="eager"), MEMORY)
+    found = error_band(HERE, mine[:4] + others + readings([0.3], software="eager"), MEMORY_LAW)
     assert (found.error_fraction, found.runs, found.alike) == (pytest.approx(0.3), 9, "all of them")
 
 
 def test_times_say_nothing_of_memory_and_the_other_way_round():
     both = [*runs([0.2] * 9), *readings([0.01] * 9)]
-    assert [error_band(HERE, both, law).error_fraction for law in (TIME, MEMORY)] == pytest.approx([0.2, 0.01])
+    assert [error_band(HERE, both, law).error_fraction for law in (TIME_LAW, MEMORY_LAW)] == pytest.approx([0.2, 0.01])
 
 
 def test_memory_of_software_that_was_never_read_is_less_well_known():
-    found = error_band(replace(HERE, software="new"), readings([0.1] * 9), MEMORY)
+    found = error_band(replace(HERE, software="new"), readings([0.1] * 9), MEMORY_LAW)
     assert found.beyond == ("no memory was read with new",)
     assert found.error_fraction == pytest.approx(1.1**1.1 - 1)
-    assert error_band(replace(HERE, accelerator="new"), readings([0.1] * 9), MEMORY).beyond == ()
+    assert error_band(replace(HERE, accelerator="new"), readings([0.1] * 9), MEMORY_LAW).beyond == ()
 
 
 # --- beyond -----------------------------------------------------------------------------------------------------------
@@ -150,13 +150,13 @@ def test_what_no_validated_run_has_is_told(other, told):
 
 def test_every_step_is_there_and_no_single_layer():
     compared = {r.measurement.id: r.measurement.kind for r in shipped() if r.of_time and not r.missed}
-    assert {r.id for r in of(TIME)} == {name for name, kind in compared.items() if kind == "training_step"}
+    assert {r.id for r in of(TIME_LAW)} == {name for name, kind in compared.items() if kind == "training_step"}
     assert {"layer", "training_step"} == set(compared.values())
 
 
 def test_every_reading_of_memory_is_there():
     told = {r.measurement.id for r in of_memory(shipped()) if not r.missed and r.measurement.kind == "training_step"}
-    assert {r.id for r in of(MEMORY)} == told
+    assert {r.id for r in of(MEMORY_LAW)} == told
     assert len(told) > 60
 
 
@@ -203,7 +203,7 @@ def test_an_estimate_has_its_band_in_seconds():
 
 @pytest.mark.parametrize("name", [n for n in Tables().names(ACCELERATORS) if n.startswith(("A100", "B200", "MI300X"))])
 def test_an_accelerator_never_measured_says_so(name):
-    measured = {r.ground.accelerator for r in of(TIME)}
+    measured = {r.ground.accelerator for r in of(TIME_LAW)}
     told = estimate("minimal", accelerator=name).error_band.beyond
     assert (f"no run on {name} was validated" in told) == (name not in measured)
 
@@ -277,9 +277,9 @@ def test_the_band_never_shrinks_with_ignorance():
     assert bands[2].error_fraction > bands[1].error_fraction
     larger = error_band(replace(HERE, accelerator="well known", context=1e6), known)
     assert larger.error_fraction > bands[0].error_fraction
-    accelerators = {run.ground.accelerator for run in of(TIME) if run.confidence != "low"}
+    accelerators = {run.ground.accelerator for run in of(TIME_LAW) if run.confidence != "low"}
     unknown = error_band(replace(HERE, accelerator="none of these", software=""))
     for name in accelerators:
-        own = [r for r in of(TIME) if r.ground.accelerator == name and r.confidence != "low"]
+        own = [r for r in of(TIME_LAW) if r.ground.accelerator == name and r.confidence != "low"]
         if conformal_quantile([0.0] * len(own)) is not None:
             assert unknown.error_fraction >= error_band(replace(own[0].ground, software="", context=1.0)).error_fraction

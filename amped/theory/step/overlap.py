@@ -87,8 +87,20 @@ def overlapped_microbatch_fraction(
     Source: arXiv 2006.15704, section 3.2.3; arXiv 1910.02054, section 7.2; Megatron-Core, --overlap-grad-reduce (a
     bucket for each chunk).
     """
-    chunks = ((virtual_pipeline_stages - 1) * pipeline_parallel_degree + 1) / virtual_pipeline_stages
-    return np.where(gradients_are_scattered_each_microbatch, 1, chunks / number_of_microbatches_per_minibatch)
+    v, p, m = virtual_pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
+    return np.where(gradients_are_scattered_each_microbatch, 1, fraction_beside_other_chunks(v, p, m))
+
+
+def fraction_beside_other_chunks(chunks, stages, microbatches):
+    """The share of the passes in which messages of whole chunks of layers can run: beside all other chunks.
+
+        fraction = ((chunks − 1)·stages + 1) / (chunks·micro-batches).
+
+    A chunk waits for `stages` micro-batches in a row; with one chunk it is one micro-batch.
+
+    Source: arXiv 2006.15704, section 3.2.3; Megatron-Core, --overlap-grad-reduce (a bucket for each chunk).
+    """
+    return ((chunks - 1) * stages + 1) / (chunks * microbatches)
 
 
 @quantity("1")
@@ -177,7 +189,7 @@ def overlapped_weight_communication_time(
     sharded = weights_are_gathered_each_microbatch > 0
     forward = np.maximum(free_forward_time - pipeline_communication_time, 0)
     every = forward + free_backward_time + pipeline_bubble_time - overlapped_gradient_communication_time
-    window = np.where(sharded, every, forward * ((v - 1) * pipeline_parallel_degree + 1) / (v * m))
+    window = np.where(sharded, every, forward * fraction_beside_other_chunks(v, pipeline_parallel_degree, m))
     free, chunks, rounds = np.where(sharded, every, forward), np.where(sharded, 1, v), np.where(sharded, 1, m)
     able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, chunks, rounds)
     return beside(able, window, overlap_data_communication)

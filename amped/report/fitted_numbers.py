@@ -1,0 +1,35 @@
+"""Tables of numbers that are fitted to steps: one line for each number, under the name of its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.text import Text
+
+from amped.calibration.step_table import Behind
+from amped.calibration.written import as_written
+from amped.report import human
+
+
+def under_their_rows(
+    numbers: Sequence[Behind], cells: Callable[[Behind], Sequence[str]]
+) -> Iterator[Sequence[str | Text]]:
+    """The name of each row of a lookup table, and below it the cells of each of its numbers."""
+    row = ""
+    for each in numbers:
+        if each.row != row:
+            row = each.row
+            yield [Text(row, style="bold")]
+        yield cells(each)
+
+
+def span_without_a_source(each: Behind) -> str:
+    """The smallest and the largest value of a number in the fits without one of its sources."""
+    ends = (min(each.without.values()), max(each.without.values())) if each.without else ()
+    return " to ".join(dict.fromkeys(with_unit(each.column, end) for end in ends))
+
+
+def with_unit(column: str, value: float) -> str:
+    """A value of a column with three digits and its unit."""
+    size, _, unit = str(as_written(column, value)).partition(" ")
+    return human.scaled(value, "s", 3) if unit == "us" else f"{float(size):.3g} {unit}".rstrip()
