@@ -173,9 +173,7 @@ class Search:
             for region in self._regions(number, chunk)
         )
         if not found:
-            raise ConfigError(
-                "the space is empty: the degrees of no mapping multiply and divide as they must", self._why_empty()
-            )
+            raise ConfigError("the space is empty: no mapping keeps the rules about degrees", self._why_empty())
         return found
 
     def listed(self) -> Iterator[Part]:
@@ -200,10 +198,11 @@ class Search:
         return max(1, PART_CELLS // region.rows) if set(self.request.options.each) & region.axes.keys() else PART_CELLS
 
     def _why_empty(self) -> str:
+        """Which rules drop how many mappings, and which given values the user may change."""
         dropped = sum((branch.mappings.sieve.dropped for branch in self.branches), Counter[str]())
-        held = f"; held are {', '.join(self.sweeps.held)}" if self.sweeps.held else ""
-        rules = "; ".join(f"{name} drops {count:,}" for name, count in dropped.most_common())
-        return (rules or "the batch must divide by a data-parallel degree") + held
+        change = f"; give another value, or none, of {', '.join(self.sweeps.held)}" if self.sweeps.held else ""
+        rules = "; ".join(f"{name} drops {count:,} mappings" for name, count in dropped.most_common())
+        return (rules or "the batch must divide by a data-parallel degree") + change
 
     def _regions(self, branch: int, chunk: int) -> list[_Region]:
         """The regions of a chunk: its rows, grouped by which degrees that a policy acts on are 1.
