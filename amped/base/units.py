@@ -37,6 +37,8 @@ COMMON = {
     "W": {"W": 1.0},
     "flop/byte": {"flop/byte": 1.0},
     "dollar/s": {"USD/hour": 1 / 3600},
+    "dollar/J": {"USD/kWh": 1 / 3.6e6},
+    "gram/J": {"g/kWh": 1 / 3.6e6},
 }
 # Units that are plain numbers for pint: those of counts, flags and ratios.
 DIMENSIONLESS = ("count", "boolean", "1")
@@ -48,7 +50,9 @@ _QUANTITY = re.compile(
 _KINDS = {
     "byte": ("memory (byte)", "80 GB"), "byte/s": ("bandwidth (byte/s)", "900 GB/s"), "Hz": ("frequency (Hz)", "1.41 GHz"),
     "s": ("time (s)", "5 us"), "flop/s": ("compute rate (flop/s)", "312 TFLOP/s"), "W": ("power (W)", "400 W"),
-    "dollar/s": ("price for a time (dollar/hour)", "2.5 USD/hour"), "flop": ("flop", "2 flop"), "J": ("J", "1 kJ"),
+    "dollar/s": ("price for a time (dollar/hour)", "2.5 USD/hour"),
+    "dollar/J": ("price of energy (dollar/kWh)", "0.08 USD/kWh"), "gram/J": ("emission for energy (gram/kWh)", "400 g/kWh"),
+    "gram": ("mass (gram)", "5 kg"), "flop": ("flop", "2 flop"), "J": ("J", "1 kJ"),
     "dollar": ("dollar", "1000 USD"), "1/s": ("1/s", "5 k"), "count": ("a plain count", "8"), "1": ("a plain number", "8"),
 }  # fmt: skip
 

@@ -47,7 +47,7 @@ RESULTS = (
     "memory_per_accelerator_bytes", *MEMORY_PARTS, "allocator_reserved_bytes", "host_memory_bytes",
     "fits_in_memory", "fits_in_host_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
 )  # fmt: skip
-OPTIONAL_RESULTS = ("energy", "cost")
+OPTIONAL_RESULTS = ("energy", "cost", "electricity_cost", "carbon_emissions")
 MAPPING_ECHO = (
     "number_of_accelerators", "number_of_nodes", "data_parallel_degree", "tensor_parallel_degree",
     "pipeline_parallel_degree", "context_parallel_degree", "expert_parallel_degree", "batch_size", "microbatch_size",

@@ -9,6 +9,7 @@ _STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 MINUTE, HOUR, DAY, YEAR = 60.0, 3600.0, 86400.0, 31557600.0
 JOULES_PER_WATT_HOUR = 3600.0
+KILOWATT_HOUR, TONNE = 3.6e6, 1e6
 GIGA = 1e9
 
 
@@ -53,6 +54,9 @@ _TOLD: dict[str, Callable[[float], str]] = {
     "count": count,
     "dollar": lambda number: f"{count(number)} USD",
     "dollar/s": lambda number: f"{digits(number * HOUR)} USD/hour",
+    "dollar/J": lambda number: f"{digits(number * KILOWATT_HOUR)} USD/kWh",
+    "gram/J": lambda number: f"{digits(number * KILOWATT_HOUR)} g/kWh",
+    "gram": lambda number: f"{digits(number / TONNE)} t" if number >= TONNE else scaled(number, "g"),
     "J": lambda number: scaled(number / JOULES_PER_WATT_HOUR, "Wh"),
     "1/s": lambda number: f"{digits(number)} /s" if number < 1e7 else scaled(number, "/s"),
 }

@@ -108,6 +108,8 @@ def _headline(e: Estimation) -> Table:
         ("parameters", human.count(e["number_of_parameters"]) + active),
         ("energy", _optional(e, "energy")),
         ("cost", _optional(e, "cost") + ("" if e.plan.lacking.get("cost") else band)),
+        ("electricity", _optional(e, "electricity_cost")),
+        ("CO2", _optional(e, "carbon_emissions")),
     ]  # fmt: skip
     for row in rows:
         table.add_row(*row)

@@ -7,7 +7,7 @@ CONTRACT = (
     "model_flop_rate_per_accelerator", "hardware_flop_rate_per_accelerator", "model_flops_utilization",
     "hardware_flops_utilization", "memory_per_accelerator_bytes", "weight_bytes", "gradient_bytes",
     "optimizer_state_bytes", "activation_bytes", "temporary_bytes", "fits_in_memory", "largest_microbatch_size",
-    "number_of_parameters", "active_parameters", "energy", "cost",
+    "number_of_parameters", "active_parameters", "energy", "cost", "electricity_cost", "carbon_emissions",
 )  # fmt: skip
 CONTRACT_PARTS = {
     "compute_forward_time", "compute_backward_time", "recomputation_time", "weight_update_time", "optimizer_time",

@@ -43,6 +43,11 @@ FAILURES: Values = {
     "checkpoint_time": "60 s",
     "restart_time": "600 s",
 }
+ELECTRICITY: Values = {
+    "electricity_price": "0.08 USD/kWh",
+    "carbon_intensity": "400 g/kWh",
+    "power_usage_effectiveness": 1.2,
+}
 DEEPSEEK: Values = {"model": "DeepSeek V3", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "batch_size": 1024,
             "expert_parallel_degree": 64, "zero_stage": 3}  # fmt: skip
 OPTICS: Values = {"network_kind": "optical_circuit_switched"}
@@ -81,6 +86,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "optical circuits, a grid": ("default", OPTICS | SUMMA),
     "optical circuits, toy without a fast network": (TOY, OPTICS),
     "failures": ("default", FAILURES),
+    "electricity": ("default", ELECTRICITY),
     "failures, checkpoints every hour": ("default", FAILURES | {"checkpoint_interval_time": "1 hour"}),
     "offload": ("default", {"optimizer_offload": True, "activation_offload": 0.5, "weight_offload": 0.25}),
     "offload, sharded": ("default", {"optimizer_offload": 0.5, "zero_stage": 2, "host_memory_bandwidth": "100 GB/s"}),

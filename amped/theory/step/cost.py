@@ -1,4 +1,4 @@
-"""What the training consumes: energy and money."""
+"""What the training consumes: energy and money, and what it emits."""
 
 from amped.theory.quantity import quantity
 
@@ -33,3 +33,24 @@ def energy(average_power_per_accelerator, number_of_accelerators, training_time)
 def cost(accelerator_price, number_of_accelerators, training_time):
     """Price of renting all accelerators for the training. Source: definition."""
     return accelerator_price * number_of_accelerators * training_time
+
+
+@quantity("J", when_given=("power_usage_effectiveness",))
+def facility_energy__whole(energy, power_usage_effectiveness):
+    """Energy that the training draws from the grid, with the share of hosts, network and cooling. Source: definition."""
+    return energy * power_usage_effectiveness
+
+
+@quantity("dollar")
+def electricity_cost(facility_energy, electricity_price):
+    """Price of the electricity of the training. A rent (`cost`) has it inside already. Source: definition."""
+    return facility_energy * electricity_price
+
+
+@quantity("gram")
+def carbon_emissions(facility_energy, carbon_intensity):
+    """Carbon dioxide (equivalent) that the electricity of the training emits, without that of making the machine.
+
+    Source: Luccioni et al. 2022, arXiv 2211.02001, section 4 (energy times the carbon intensity of the grid).
+    """
+    return facility_energy * carbon_intensity
