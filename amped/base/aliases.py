@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from amped.base.errors import ConfigError, quoted
 from amped.base.files import shipped_json
+
+# For each value of a name, in small letters: amped's names with their values.
+Spelled = dict[str, dict[str, Any]]
+# Numbers that stand for the words of a switch.
+SWITCHED = {"1": "true", "0": "false"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +21,10 @@ class Aliases:
     """The names that are read as other names.
 
     Attributes:
-        common: other tools' spellings.
+        common: short names, and spellings of other tools whose values mean the same in amped.
+        values: for some names of amped, other words for their values.
+        settings: other tools' settings of which amped has each value under another name or in another form.
+        results: words by which people ask for a result, such as "MFU". No value is given by them.
         former: names that amped had before; they are read as the new names, and the user is told once.
         records: quantities that amped had before, and the records or the quantity that replace them.
         words: kinds and labels that outputs had before, and their new names.
@@ -25,6 +34,9 @@ class Aliases:
     """
 
     common: dict[str, str]
+    values: dict[str, Spelled]
+    settings: dict[str, Spelled]
+    results: dict[str, str]
     former: dict[str, str]
     words: dict[str, str]
     records: dict[str, str]
@@ -34,7 +46,67 @@ class Aliases:
 
     def canonical(self, name: str) -> str:
         """The name that amped uses."""
-        return self._canonical.get(name, name)
+        return self._canonical.get(name) or self.common.get(_folded(name), name)
+
+    def asked(self, name: str) -> str:
+        """The name of a quantity that somebody asks for, perhaps by a word such as "MFU"."""
+        return self.results.get(_folded(name)) or self.canonical(name)
+
+    def given(self, name: str, value: Any) -> dict[str, Any]:
+        """What amped calls a value that is given by a short name or in another tool's spelling.
+
+        Names that amped or AMPeD had before stay as they are: their reader tells more about them.
+
+        Raises:
+            ConfigError: if amped has nothing for this value of the setting.
+        """
+        now = self.common.get(name) or self.common.get(_folded(name), name)
+        word = str(value).casefold() if isinstance(value, str | bool) or value in (0, 1) else ""
+        if _folded(name) not in self.settings:
+            return self.values.get(now, {}).get(word) or {now: value}
+        known = self.settings[_folded(name)]
+        found = known.get(word) or known.get(SWITCHED.get(word, ""))
+        if found is None:
+            raise ConfigError(f"{name} is {' or '.join(known)} here, not {quoted(value)}", "give amped's own name")
+        return found
+
+    def all_given(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """All values by amped's names, and what to tell the user about names that were replaced.
+
+        Raises:
+            ConfigError: if two of them give one thing, or amped has nothing for a value.
+        """
+        found: dict[str, Any] = {}
+        told: list[str] = []
+        for name, value in given.items():
+            meant = self.given(name, value)
+            twice = meant.keys() & found.keys()
+            if twice:
+                raise ConfigError(f"{name} gives {', '.join(sorted(twice))} a second time", "keep one of the two")
+            found |= meant
+            told += [] if meant == {name: value} else [_told(name, value, meant)]
+        return found, told
+
+    def listed(self, name: str, values: Any) -> tuple[str, Any]:
+        """A name with the values that it takes one after the other, as amped calls them.
+
+        Raises:
+            ConfigError: if the values are not of one name of amped, or amped has nothing for one of them.
+        """
+        if not isinstance(values, list | tuple):
+            return self.canonical(name), values
+        meant = [self.given(name, value) for value in values]
+        names = list(dict.fromkeys(self.canonical(each) for found in meant for each in found))
+        if len(names) > 1:
+            raise ConfigError(f"{name} is {' and '.join(names)} here", "list the values of each by itself")
+        return (names or [self.canonical(name)])[0], [value for found in meant for value in found.values()]
+
+    def told_asked(self, names: Iterable[str]) -> list[str]:
+        """What to tell the user once about short names, and words for results, in a question."""
+        return [f"{name} is {self.asked(name)}" for name in dict.fromkeys(names) if self._is_word(name)]
+
+    def _is_word(self, name: str) -> bool:
+        return _folded(name) in self.results or _folded(name) in self.common
 
     @cached_property
     def _canonical(self) -> dict[str, str]:
@@ -50,7 +122,7 @@ class Aliases:
 
     def suggested(self) -> list[str]:
         """The accepted names that may be suggested to a user: all but the former ones."""
-        return [name for name in self.names() if name not in self.former]
+        return [*(name for name in self.names() if name not in self.former), *self.settings]
 
     def told(self, names: Iterable[str]) -> list[str]:
         """What to tell the user once about former names among the names that were written."""
@@ -69,11 +141,28 @@ class Aliases:
         return {now: name for name, now in (self.words | self.former).items()}
 
 
+def _folded(name: str) -> str:
+    """A name as the table has it: without capitals, and with underscores in the place of spaces and hyphens."""
+    return name.strip(" -").replace("-", "_").replace(" ", "_").casefold()
+
+
+def _told(name: str, value: Any, meant: Mapping[str, Any]) -> str:
+    """A sentence on what a name was taken for; with values where they differ."""
+    if repr([*meant.values()]) == repr([value]):
+        return f"{name} is {', '.join(meant)}"
+    return f"{name}={_written(value)} is {', '.join(f'{n}={_written(v)}' for n, v in meant.items())}"
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @lru_cache(maxsize=1)
 def aliases() -> Aliases:
     """The shipped aliases."""
     common, older, former = (
         shipped_json("schema", name) for name in ("common_aliases.json", "amped_aliases.json", "former_names.json")
     )
+    spelled = (common["names"], common["values"], common["settings"], common["results"])
     ours = (former["names"], former["words"], former["records"])
-    return Aliases(common, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]))
+    return Aliases(*spelled, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]))

@@ -10,22 +10,19 @@ from typer import Argument, Option
 from amped.cli import options
 
 
+@options.bundled(given=options.changes)
 def compare(
+    given: dict[str, object],
     one: Annotated[str, Argument(metavar="A", help="Config file or shipped config.")],
-    other: Annotated[
-        str | None, Argument(metavar="B", help="Another config; by default, A with the values of --set.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        Option("--set", "-s", metavar="NAME=VALUE", help="Give B a parameter; repeatable."),
-    ] = None,
+    other: Annotated[str | None, Argument(metavar="B", help="Another config; by default A, changed.")] = None,
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the differences as JSON.")] = False,
     old_names: options.OldNamesOption = False,
 ) -> None:
     """Compare two configs: what differs in their inputs and in their results.
 
-    A change of batch, sequence, tokens or precision is listed as another experiment, not as another mapping.
+    The options of the config and of the mapping change B. A change of batch, sequence, tokens or precision is listed as
+    another experiment, not as another mapping.
 
     Example: amped compare default --set network_kind=optical_circuit_switched
     """
@@ -35,9 +32,8 @@ def compare(
     from amped.estimation.comparison import inputs_that_differ, results
     from amped.estimation.estimation import Estimation, estimated
 
-    given = options.overrides(settings or [])
     if other is None and not given:
-        raise ConfigError("there is nothing to compare with", "name another config, or change this one with --set")
+        raise ConfigError("there is nothing to compare with", "name another config, or change this one: --tp 4")
     asked = (read_scenario(one, {}, lookup_tables), read_scenario(other or one, given, lookup_tables))
     both = [estimated(scenario, Estimation) for scenario in asked]
     if as_json:

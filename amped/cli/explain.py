@@ -10,7 +10,7 @@ from typer import Argument, Option
 from amped.cli import options
 
 
-@options.with_scenario
+@options.with_chosen_scenario
 def explain(
     asked: options.Scenario,
     name: Annotated[str, Argument(metavar="NAME", help="A quantity or choice (`amped list parameters`).")],
@@ -19,12 +19,14 @@ def explain(
 ) -> None:
     """Show how amped gets a value: its formula and source, and what it is computed from.
 
-    Example: amped explain exposed_tensor_communication_time --model "Llama 3 70B"
+    NAME may be a word: MFU, step, memory, bubble. A word that may mean several quantities lists them.
+
+    Example: amped explain MFU --model "Llama 3 70B" --system "DGX H100" --gpus 64
     """
     from amped.estimation.explanation import explained
 
-    options.tell_former_names(name)
     tree = explained(asked, name)
+    options.tell_name(name, tree.name)
     if as_json:
         options.show_json(asdict(tree))
         return

@@ -90,22 +90,25 @@ def explore(
     Example: amped explore --plot heatmap \\
              --along tensor_parallel_degree,pipeline_parallel_degree
     """  # noqa: D301 (the backspace keeps lines as they are)
-    from amped.exploration.sweep_syntax import parse_vary
-
     _refuse_both(outputs, place)
     with spreading.running(place, outputs.output, outputs.output_dir) as run:
         if run is None:  # another MPI process leads, and prints the result
             return
         for notice in asked.sources.notices:
             options.tell(f"note: {notice}")
-        swept = vary or []
-        named = (wanted.objective, *wanted.where, *(wanted.pareto or ()), *wanted.each, outputs.along or "", *swept)
-        options.tell_former_names(*named)
-        sweeps = parse_vary(swept)
+        _tell_names(wanted, outputs, vary or [])
+        sweeps = options.sweeps(vary or [])
         if place.shard is not None:
             _share(asked, wanted, sweeps, run)
         else:
             _whole(asked, wanted, sweeps, run, outputs)
+
+
+def _tell_names(wanted: Options, outputs: Outputs, vary: list[str]) -> None:
+    """Says what short and former names in the question are called."""
+    swept = [text.partition("=")[0].strip() for text in vary]
+    asked = (wanted.objective, *wanted.where, *(wanted.pareto or ()), *wanted.each, outputs.along or "")
+    options.tell_names(*asked, *swept)
 
 
 def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:

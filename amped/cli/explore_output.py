@@ -113,14 +113,13 @@ class Outputs:
             return None
         from amped.base.aliases import aliases
         from amped.configuring.gathering import ROW_NAMES
-        from amped.exploration.objectives import quantity_named
         from amped.report.plot_choice import drawing
 
         rows = {category: name for name, category in ROW_NAMES.items()}
         own = (*asked.sources.sweeps, *(rows[category] for category in asked.sources.row_sweeps), *vary)
         each, along = (tuple(map(aliases().canonical, some)) for some in (wanted.each, options.names(self.along)))
         swept = list(dict.fromkeys(map(aliases().canonical, own)))
-        front = (quantity_named(wanted.pareto[0]), quantity_named(wanted.pareto[1])) if wanted.pareto else None
+        front = (aliases().asked(wanted.pareto[0]), aliases().asked(wanted.pareto[1])) if wanted.pareto else None
         found = drawing(self.plot, swept, along or each, front)
         if each and found.names and {*each} != {*found.names}:
             told = f"the plot needs the best of each {', '.join(found.names)}, and --each asks for another"

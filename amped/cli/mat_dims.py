@@ -7,7 +7,7 @@ import typer
 from amped.cli import options
 
 
-@options.with_scenario
+@options.with_chosen_scenario
 def mat_dims(
     asked: options.Scenario,
     output_dir: options.OutputOption = None,

@@ -8,7 +8,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
@@ -52,6 +52,12 @@ SetOption = Annotated[
     list[str] | None,
     Option("--set", "-s", metavar="NAME=VALUE", help='Give a parameter: memory_capacity="96 GB"; repeatable.'),
 ]
+ModelOption = Annotated[str | None, Option("--model", metavar="ROW", help="Transformer (`amped list models`).")]
+AcceleratorOption = Annotated[
+    str | None, Option("--accelerator", metavar="ROW", help="Accelerator (`amped list accelerators`).")
+]
+SystemOption = Annotated[str | None, Option("--system", metavar="ROW", help="Nodes, networks (`amped list systems`).")]
+SoftwareOption = Annotated[str | None, Option("--software", metavar="ROW", help="Framework (`amped list software`).")]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 OldNamesOption = Annotated[
     bool, Option("--old-names", help="In JSON, CSV and Parquet, print the names from before the last release.")
@@ -64,11 +70,19 @@ def print_old_names(wanted: bool) -> None:
     _old_names.set(wanted)
 
 
-def tell_former_names(*texts: str) -> None:
-    """Says once, on stderr, which of the typed names have new names."""
+def tell_names(*texts: str) -> None:
+    """Says once, on stderr, what the short names, words and former names in a question are called."""
     from amped.base.aliases import aliases
 
-    tell_notices(aliases().told(re.findall(r"\w+", " ".join(texts))))
+    names = re.findall(r"[\w.]+", " ".join(texts))
+    tell_notices([*aliases().told(names), *aliases().told_asked(names)])
+
+
+def tell_name(written: str, name: str) -> None:
+    """Says on stderr which quantity a written name was taken for, if the two differ."""
+    from amped.base.aliases import aliases
+
+    tell_notices(aliases().told([written]) or ([f"{written} is {name}"] if name != written else []))
 
 
 def as_json(data: Any, **how: Any) -> str:
@@ -86,9 +100,8 @@ def printed_name(name: str) -> str:
 
 
 class Short(NamedTuple):
-    """A parameter that many people type, by a short name of its own."""
+    """A parameter that many people type, by a short name of its own (`amped/schema/common_aliases.json`)."""
 
-    name: str
     kind: type
     help: str
 
@@ -98,38 +111,45 @@ class Short(NamedTuple):
 
 
 SHORT = {
-    "gpus": Short("number_of_accelerators", int, "Number of accelerators."),
-    "nodes": Short("number_of_nodes", int, "Number of servers."),
-    "dp": Short("data_parallel_degree", int, "Data-parallel degree."),
-    "tp": Short("tensor_parallel_degree", int, "Tensor-parallel degree."),
-    "pp": Short("pipeline_parallel_degree", int, "Pipeline-parallel degree."),
-    "cp": Short("context_parallel_degree", int, "Context-parallel degree."),
-    "ep": Short("expert_parallel_degree", int, "Expert-parallel degree."),
-    "etp": Short("expert_tensor_parallel_degree", int, "Accelerators that share an expert."),
-    "vp": Short("virtual_pipeline_stages", int, "Chunks of layers in each stage."),
-    "mbs": Short("microbatch_size", int, "Sequences of a micro-batch."),
-    "gbs": Short("batch_size", int, "Sequences of a global batch."),
-    "seq": Short("context", int, "Tokens of a sequence."),
-    "zero": Short("zero_stage", int, "What replicas share: ZeRO 0 to 3."),
-    "recompute": Short("activation_recomputation", str, "none, selective, full or block."),
-    "precision": Short("matrix_precision", str, "Format of matrix products: bf16, fp8 …"),
+    "gpus": Short(int, "Number of accelerators."),
+    "nodes": Short(int, "Number of servers."),
+    "dp": Short(int, "Data-parallel degree."),
+    "tp": Short(int, "Tensor-parallel degree."),
+    "pp": Short(int, "Pipeline-parallel degree."),
+    "cp": Short(int, "Context-parallel degree."),
+    "ep": Short(int, "Expert-parallel degree."),
+    "etp": Short(int, "Accelerators that share an expert."),
+    "vp": Short(int, "Chunks of layers in each stage."),
+    "mbs": Short(int, "Sequences of a micro-batch."),
+    "gbs": Short(int, "Sequences of a global batch."),
+    "seq": Short(int, "Tokens of a sequence."),
+    "zero": Short(int, "What replicas share: ZeRO 0 to 3."),
+    "recompute": Short(str, "none, selective, full or block."),
+    "precision": Short(str, "Format of products: bf16, fp8, mxfp8, …"),
 }
 
 
-# Formats that are a precision and a way to scale it, by the names that recipes have.
-FORMATS: dict[str, dict[str, object]] = {
-    "mxfp8": {"matrix_precision": "fp8", "fp8_scaling": "blocks"}, "nvfp4": {"matrix_precision": "fp4"},
-}  # fmt: skip
+def changes(
+    settings: SetOption = None,
+    model: ModelOption = None,
+    accelerator: AcceleratorOption = None,
+    system: SystemOption = None,
+    software: SoftwareOption = None,
+    **short: float | str | None,
+) -> dict[str, object]:
+    """The values and rows that the options give on top of a config."""
+    rows = {"model": model, "accelerator": accelerator, "system": system, "software": software}
+    return values_of(settings, **rows, **short)
 
 
 def read(
     named_config: ConfigArgument = None,
     config: ConfigOption = DEFAULT_CONFIG,
     settings: SetOption = None,
-    model: Annotated[str | None, Option(metavar="ROW", help="Transformer to train (`amped list models`).")] = None,
-    accelerator: Annotated[str | None, Option(metavar="ROW", help="Accelerator (`amped list accelerators`).")] = None,
-    system: Annotated[str | None, Option(metavar="ROW", help="Nodes and networks (`amped list systems`).")] = None,
-    software: Annotated[str | None, Option(metavar="ROW", help="Training framework (`amped list software`).")] = None,
+    model: ModelOption = None,
+    accelerator: AcceleratorOption = None,
+    system: SystemOption = None,
+    software: SoftwareOption = None,
     lookup_tables: TablesOption = None,
     formulas: Annotated[
         Path | None, Option("--formulas", metavar="FILE", help="Your own formulas, a Python file. Its code is run.")
@@ -144,36 +164,35 @@ def read(
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         told = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(told, "keep one; `amped compare` takes two")
-    rows = {"model": model, "accelerator": accelerator, "system": system, "software": software}
-    return read_scenario(named_config or config, values_of(settings, **rows, **short), lookup_tables, formulas)
+    given = changes(settings, model, accelerator, system, software, **short)
+    return read_scenario(named_config or config, given, lookup_tables, formulas)
 
 
 def values_of(settings: list[str] | None, **own: float | str | None) -> dict[str, object]:
     """The values and rows by name: those of --set, and those that have an option of their own."""
+    from amped.base.aliases import aliases
+
     given = overrides(settings or [])
     named: dict[str, object] = {}
     for option, value in own.items():
-        if option == "precision" and value in FORMATS:
-            named |= FORMATS[str(value)]
-        elif value is not None:
-            named[_named(option)] = value
+        named |= {} if value is None else aliases().given(option, value)
     twice = named.keys() & given.keys()
     if twice:
         raise ConfigError(f"{', '.join(sorted(twice))} is given twice", "by --set and by its own option; keep one")
     return {**given, **named}
 
 
-def _named(option: str) -> str:
-    """The parameter, or the row, that an option gives."""
-    return SHORT[option].name if option in SHORT else option
+def bundled(
+    without: Sequence[str] = (), **readers: Callable[..., Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a verb the options of each reader; the result of a reader becomes the verb's argument of the same name.
 
-
-def bundled(**readers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a verb the options of each reader; the result of a reader becomes the verb's argument of the same name."""
+    `without` names options that the verb does not have.
+    """
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
         shared = {name: _parameters(reader) for name, reader in readers.items()}
-        own = [p for p in _parameters(verb) if p.name not in readers]
+        own = [p for p in _parameters(verb) if p.name not in (*readers, *without)]
 
         def called(**options: Any) -> None:
             made = {name: readers[name](**{p.name: options.pop(p.name) for p in some}) for name, some in shared.items()}
@@ -244,6 +263,35 @@ def overrides(settings: list[str]) -> dict[str, object]:
             told = f"--set {name} takes one value, and {written!r} is a list"
             raise ConfigError(told, f"sweep it: amped explore --vary {name}={written.strip('[] ')}")
         found[name] = setting(written)
+    return _by_amped(found)
+
+
+def _by_amped(given: dict[str, object]) -> dict[str, object]:
+    """Values by amped's names; says once, on stderr, what the names of other tools were taken for."""
+    from amped.base.aliases import aliases
+
+    named, told = aliases().all_given(given)
+    tell_notices(told)
+    return named
+
+
+def sweeps(texts: list[str]) -> dict[str, Any]:
+    """The sweeps of `--vary` by amped's names; says on stderr what other tools' settings were taken for.
+
+    Raises:
+        ConfigError: for texts that are no sweep, and for a name that is swept twice.
+    """
+    from amped.base.aliases import aliases
+    from amped.exploration.sweep_syntax import parse_vary
+
+    found: dict[str, Any] = {}
+    for written, listed in parse_vary(texts).items():
+        name, values = aliases().listed(written, listed)
+        if name in found:
+            raise ConfigError(f"'{name}' is swept twice", f"--vary {written}: give all its values at once")
+        found[name] = values
+        if name != aliases().canonical(written):
+            tell_name(written, name)
     return found
 
 

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from amped.base.errors import ConfigError
 from amped.cli import options
 
 if TYPE_CHECKING:
     from amped.drafting.recommendation import Limits
 
+# What it looks for, so that nobody gives it; and the options that would.
+SOUGHT, SOUGHT_OPTIONS = {"number_of_accelerators", "number_of_nodes"}, ("gpus", "nodes")
 WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
 
 
+@options.bundled(SOUGHT_OPTIONS)
 def recommend(
     named_config: options.ConfigArgument = None,
     config: options.ConfigOption = "default",
@@ -25,13 +29,16 @@ def recommend(
     budget: Annotated[
         str | None, Option("--budget", metavar="MONEY", help='What it may cost: "2 million USD".')
     ] = None,
-    model: Annotated[str | None, Option(metavar="ROW", help="Transformer to train (`amped list models`).")] = None,
+    model: options.ModelOption = None,
+    accelerator: options.AcceleratorOption = None,
     system: Annotated[
         list[str] | None, Option("--system", metavar="ROW", help="Nodes and networks to choose from; repeatable.")
     ] = None,
+    software: options.SoftwareOption = None,
     settings: options.SetOption = None,
     lookup_tables: options.TablesOption = None,
     as_json: options.JsonOption = False,
+    **short: float | str | None,
 ) -> None:
     """Recommend the fewest accelerators, or the cheapest system, that train a network by a deadline or within a budget.
 
@@ -43,9 +50,13 @@ def recommend(
     from amped.drafting.recommendation import Limits
 
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
-    given = options.overrides(settings or []) | ({"model": model} if model else {})
+    given = options.changes(settings, model, accelerator, None, software, **short)
+    if sought := SOUGHT & given.keys():
+        raise ConfigError(f"{', '.join(sought)} is what recommend looks for", "leave it out, or ask `amped explore`")
     words = [*([] if (named_config or config) == "default" else [named_config or config])]
-    words += [*(["--model", model] if model else []), *(word for each in settings or [] for word in ("--set", each))]
+    rows = {name: given[name] for name in ("model", "accelerator", "software") if name in given}
+    words += [word for name, row in rows.items() for word in (f"--{name}", str(row))]
+    words += [word for name, value in given.items() if name not in rows for word in ("--set", f"{name}={value}")]
     _show(named_config or config, given, system or [], lookup_tables, limits, words, as_json)
 
 
@@ -80,7 +91,7 @@ def _read(text: str | None, unit: str, option: str) -> float | None:
     Raises:
         ConfigError: for another text, or for zero.
     """
-    from amped.base.errors import ConfigError, UnitError
+    from amped.base.errors import UnitError
     from amped.base.units import parse
 
     if text is None:

@@ -13,7 +13,9 @@ from amped.cli import options
 Picture = Literal["png", "svg"]
 
 
+@options.bundled(given=options.changes)
 def scenario_summary(
+    given: dict[str, object],
     named_configs: Annotated[
         list[str] | None, Argument(metavar="[CONFIG]...", help="Configs to draw; the same as --config.")
     ] = None,
@@ -34,7 +36,7 @@ def scenario_summary(
     from amped.report import plots
 
     asked = [*(named_configs or ()), *(configs or ())] or ["default"]
-    found = [estimated(read_scenario(config, {}, lookup_tables), Estimation) for config in asked]
+    found = [estimated(read_scenario(config, given, lookup_tables), Estimation) for config in asked]
     files = [
         (f"scenario_summary_{Path(c).stem}.{form}", plots.pie_charts(e, form))
         for c, e in zip(asked, found, strict=True)

@@ -17,7 +17,7 @@ StepOption = Annotated[
 TopOption = Annotated[int, Option("--top", min=1, max=1000, metavar="K", help="How many to show; --json has all.")]
 
 
-@options.with_scenario
+@options.with_chosen_scenario
 def sensitivity(
     asked: options.Scenario,
     of: OfOption = "step_time",
@@ -38,7 +38,7 @@ def sensitivity(
     """
     from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, analyzed
 
-    options.tell_former_names(of)
+    options.tell_names(of)
     found = analyzed(asked, of, kind or HARDWARE_AND_MAPPING, step)
     options.tell_notices(asked.sources.notices)
     if as_json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from amped.base.aliases import aliases
@@ -75,8 +75,8 @@ class _Builder:
         """Adds the values from the command line or a call; each removes every source that it determines."""
         own: dict[str, Entry] = {}
         self.notices += aliases().told(overrides)
-        for written_name, written in overrides.items():
-            name, where = aliases().canonical(written_name), f"--set {written_name}"
+        for written_name, name, written in self._read_names(overrides):
+            where = f"--set {written_name}"
             if name not in self.catalogue or self.catalogue[name].mark.constrains:
                 self.problems.append(self._unknown(written_name, where))
             elif written_name in aliases().equal_to:
@@ -89,6 +89,14 @@ class _Builder:
             for other in sorted(self.catalogue[name].replaces & set(self.entries)):
                 self.notices.append(f"{entry.where} takes the place of {self.entries.pop(other).where}")
         self.entries |= own
+
+    def _read_names(self, overrides: Mapping[str, object]) -> Iterator[tuple[str, str, object]]:
+        """Each value with its name as it is written and as amped has it; tells which names were taken for others."""
+        for written_name, written in overrides.items():
+            with collected(self.problems, f"--set {written_name}"):
+                meant, told = aliases().all_given({written_name: written})
+                self.notices += told
+                yield from ((written_name, aliases().canonical(name), value) for name, value in meant.items())
 
     def _unknown(self, written_name: str, where: str) -> Problem:
         if written_name in aliases().retired:

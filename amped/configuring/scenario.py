@@ -11,6 +11,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, FileError, Problem, quoted
 from amped.base.files import read_text
 from amped.configuring.config import Config, read_config
@@ -73,8 +74,9 @@ def read_scenario(
     tables = user_tables(lookup_tables)
     read = config if isinstance(config, Config) else read_config(config, known, all_at_once=True)
     sources = build_sources(read, tables, known, overrides)
-    asked = Question(read, dict(overrides or {}), lookup_tables, formulas)
-    return Scenario(read.label, _title(read, sources, overrides or {}), known, sources, asked)
+    given, _ = aliases().all_given(overrides or {})
+    asked = Question(read, given, lookup_tables, formulas)
+    return Scenario(read.label, _title(read, sources, given), known, sources, asked)
 
 
 def asked_again(question: Question, overrides: Mapping[str, object] | None = None) -> Scenario:
@@ -83,7 +85,8 @@ def asked_again(question: Question, overrides: Mapping[str, object] | None = Non
     Raises:
         AmpedError: with all problems.
     """
-    every = {**question.overrides, **(overrides or {})}
+    further, _ = aliases().all_given(overrides or {})
+    every = {**question.overrides, **further}
     return read_scenario(question.config, every, question.lookup_tables, question.formulas)
 
 

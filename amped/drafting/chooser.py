@@ -60,7 +60,8 @@ def completed(given: Values, lookup_tables: str | Path | None = None, formulas: 
     Raises:
         AmpedError: with all that is wrong with what is given.
     """
-    own = _machine({aliases().canonical(name): value for name, value in given.items()}, user_tables(lookup_tables))
+    meant, _ = aliases().all_given(given)
+    own = _machine({aliases().canonical(name): value for name, value in meant.items()}, user_tables(lookup_tables))
     chosen: dict[str, object] = {}
     for step in (_rows, _size, _training, _mapping):
         scenario = read_scenario({}, {**own, **chosen}, lookup_tables, formulas)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from textwrap import shorten
 
 import numpy as np
 
@@ -13,8 +14,14 @@ from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import LookedUp
 from amped.engine.evaluate import Results, check_finite, run
 from amped.engine.resolve import plan
+from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
 from amped.estimation.laying_out import laid_out
 from amped.estimation.rules import broken_rules
+from amped.theory.catalogue import Catalogue
+
+# How many quantities are listed for a word, and in how many characters; and those that every estimate gives.
+MOST, WIDEST = 8, 60
+GIVEN_ALWAYS = frozenset((*RESULTS, *OPTIONAL_RESULTS))
 
 
 @dataclass(frozen=True)
@@ -71,10 +78,9 @@ def explained(scenario: Scenario, name: str) -> Explanation:
     scenario = replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources))
     known = scenario.catalogue
     if isinstance(name, str):
-        name = aliases().canonical(aliases().records.get(name, name))
+        name = _meant(name, known)
     if not isinstance(name, str) or name not in known:
-        name = str(name)
-        raise ResolveError(f"there is no quantity '{name}'", did_you_mean(name, known))
+        raise ResolveError(f"there is no quantity '{name}'", _candidates(str(name), known))
     if known[name].is_selector:
         chosen = plan(known, (), scenario.sources)
         return _choice(scenario, name, chosen.choices[name])
@@ -88,6 +94,34 @@ def explained(scenario: Scenario, name: str) -> Explanation:
     check_finite(results)
     found = _quantity(scenario, results, name, set())
     return replace(found, rows=_rows(results, name)) if found.origin == "records" else found
+
+
+def _meant(name: str, known: Catalogue) -> str:
+    """The quantity that a name or a word stands for, if there is only one."""
+    asked = aliases().asked(aliases().records.get(name, name))
+    only = [] if asked in known else _with_words(asked, known)
+    return only[0] if len(only) == 1 else asked
+
+
+def _with_words(words: str, known: Catalogue) -> list[str]:
+    """The quantities whose names have all these words; those that every estimate gives stand first."""
+    asked = set(words.casefold().replace("-", "_").replace(" ", "_").split("_"))
+    found = [name for name, q in known.items() if asked <= {*name.split("_")} and not q.mark.constrains]
+    return sorted(found, key=lambda name: (name not in GIVEN_ALWAYS, known[name].mark.kind == "records"))
+
+
+def _candidates(word: str, known: Catalogue) -> str:
+    """What a word may mean, one quantity a line; or the names that look like it."""
+    found = _with_words(word, known)
+    if not found:
+        return did_you_mean(word, [*known, *aliases().results]) or "`amped list parameters` shows them"
+    lines = ["ask for one of these:", *(f"{name}: {_first_sentence(known[name].summary)}" for name in found[:MOST])]
+    more = f"and {len(found) - MOST} more: amped list parameters --filter {word}" if found[MOST:] else ""
+    return "\n    ".join([*lines, *([more] if more else [])])
+
+
+def _first_sentence(text: str) -> str:
+    return shorten(text.partition(". ")[0].removesuffix("."), WIDEST, placeholder=" …")
 
 
 def _rows(results: Results, name: str) -> tuple[dict[str, float | str], ...]:

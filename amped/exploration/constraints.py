@@ -83,7 +83,7 @@ def _read(text: str, catalogue: Catalogue) -> Wish:
     left, comparison, right = match.groups()
     comparison = "==" if comparison == "=" else comparison
     names = [n for n, q in catalogue.items() if q.mark.kind != "records"]
-    one, other = (aliases().canonical(side) for side in (left, right))
+    one, other = (aliases().asked(side) for side in (left, right))
     if one not in names and other in names:
         left, right, one, other, comparison = right, left, other, one, comparison.translate(TURNED)
     if one not in names:

@@ -9,8 +9,6 @@ from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, did_you_mean
 from amped.theory.catalogue import Catalogue
 
-SHORT = {"memory": "memory_per_accelerator_bytes", "time": "training_time", "mfu": "model_flops_utilization",
-         "hfu": "hardware_flops_utilization", "throughput": "tokens_per_second_per_accelerator"}  # fmt: skip
 # The endings of names (before any `_per_`) of which more is better.
 _MORE = re.compile(r"(utilization|efficiency|flop_rate|bandwidth|goodput_fraction|largest_microbatch_size|capacity)")
 
@@ -29,19 +27,16 @@ def read_objective(written: str, largest: bool | None, catalogue: Catalogue) -> 
     Raises:
         ConfigError: for a name that is not a quantity.
     """
-    name = quantity_named(written)
+    name = aliases().asked(written)
     names = [
         n for n, q in catalogue.items() if q.mark.kind != "records" and not q.is_selector and not q.mark.constrains
     ]
     if name not in names:
-        raise ConfigError(f"there is no quantity '{written}' to rank by", did_you_mean(written, [*SHORT, *names]))
+        raise ConfigError(
+            f"there is no quantity '{written}' to rank by", did_you_mean(written, [*aliases().results, *names])
+        )
     more = more_is_better(name) if largest is None else largest
     return Objective(name, -1.0 if more else 1.0)
-
-
-def quantity_named(written: str) -> str:
-    """The canonical name of a quantity, which may be written in a short form such as "memory"."""
-    return SHORT.get(written.casefold(), aliases().canonical(written))
 
 
 def more_is_better(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from amped.base.aliases import aliases
 from amped.configuring.scenario import Question
 
 
@@ -31,6 +32,10 @@ class Options:
     pareto: tuple[str, str] | None = None
     each: tuple[str, ...] = ()
     yes: bool = False
+
+    def __post_init__(self) -> None:
+        """Takes short names of swept names for amped's."""
+        object.__setattr__(self, "each", tuple(map(aliases().canonical, self.each)))
 
 
 @dataclass(frozen=True)

@@ -123,16 +123,16 @@ def _read(known: Catalogue, vary: Mapping[str, object]) -> tuple[dict[str, tuple
     sweeps: dict[str, tuple[Any, ...]] = {}
     problems: list[Problem] = []
     names = [*(n for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains), *ROW_NAMES]
-    for written, values in vary.items():
-        name = aliases().canonical(written)
-        if name not in names:
-            problems.append(Problem(f"unknown parameter '{written}'", "--vary", did_you_mean(written, names)))
-        elif not isinstance(values, list | tuple):
-            problems.append(Problem(f"{quoted(values)} is not a list", f"--vary {written}", "give a list of values"))
-        elif name in sweeps:
-            problems.append(Problem(f"'{name}' is swept twice", f"--vary {written}", "give all its values at once"))
-        else:
-            with collected(problems, f"--vary {written}"):
+    for written, of_user in vary.items():
+        with collected(problems, f"--vary {written}"):
+            name, values = aliases().listed(written, of_user)
+            if name not in names:
+                problems.append(Problem(f"unknown parameter '{written}'", "--vary", did_you_mean(written, names)))
+            elif not isinstance(values, list | tuple):
+                raise ConfigError(f"{quoted(values)} is not a list", "give a list of values")
+            elif name in sweeps:
+                raise ConfigError(f"'{name}' is swept twice", "give all its values at once")
+            else:
                 sweeps[name] = _rows(values) if name in ROW_NAMES else read_values(known[name], values)
     return sweeps, problems
 

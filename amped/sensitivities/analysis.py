@@ -89,14 +89,14 @@ def _checked(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> st
     problems = list(_problems(known, of, kinds, step))
     if problems:
         raise ConfigError(problems)
-    return aliases().canonical(of)
+    return aliases().asked(of)
 
 
 def _problems(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> Iterator[Problem]:
     numbers = [
         name for name, q in known.items() if q.mark.kind != "records" and q.mark.unit not in ("boolean", "choice")
     ]
-    name = aliases().canonical(of) if isinstance(of, str) else str(of)
+    name = aliases().asked(of) if isinstance(of, str) else str(of)
     if name not in known:
         yield Problem(f"there is no quantity {quoted(of)}", "--of", did_you_mean(name, numbers))
     elif name not in numbers:

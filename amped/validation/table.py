@@ -56,16 +56,8 @@ OWN = (*TEXTS, *WORDS, *LISTS, *MEASURED)
 Parameters = Mapping[str, Quantity]
 
 
-# Other names of columns: those of amped's options, of Megatron-LM and of Hugging Face's configs.
-HEADS = {
-    "gpus": "number_of_accelerators", "gpus_per_node": "number_of_accelerators_per_node", "dp": "data_parallel_degree",
-    "tp": "tensor_parallel_degree", "pp": "pipeline_parallel_degree", "cp": "context_parallel_degree",
-    "ep": "expert_parallel_degree", "etp": "expert_tensor_parallel_degree", "micro_batch": "microbatch_size",
-    "global_batch": "batch_size", "precision": "matrix_precision", "activation_recompute": "activation_recomputation",
-    "hidden_size": "dimensionality", "ffn_hidden_size": "feedforward_dimension", "kv_heads": "key_value_heads",
-    "vocab_size": "vocabulary_size", "seq_len": "context", "num_experts": "number_of_experts",
-    "experts_topk": "experts_per_token", "model_name": "network", "measured_step_time_s": "measured_step_time",
-}  # fmt: skip
+# Other names of columns that are no parameters.
+HEADS = {"model_name": "network", "measured_step_time_s": "measured_step_time"}
 
 
 @dataclass(frozen=True)
