@@ -37,7 +37,7 @@ def cost(accelerator_price, number_of_accelerators, training_time):
 
 @quantity("J", when_given=("power_usage_effectiveness",))
 def facility_energy__whole(energy, power_usage_effectiveness):
-    """Energy that the training draws from the grid, with the share of hosts, network and cooling. Source: definition."""
+    """The energy that the training draws from the grid, with hosts, network and cooling. Source: definition."""
     return energy * power_usage_effectiveness
 
 
