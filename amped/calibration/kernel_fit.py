@@ -25,6 +25,7 @@ from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.table_reading import Array, MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, KERNELS
 from amped.tables.tables import Tables
+from amped.theory.catalogue import catalogue
 
 # For each coefficient: its start, and the two bounds that it must stay between.
 Bounds = Mapping[str, tuple[float, float, float]]
@@ -106,6 +107,13 @@ class KernelFit:
         return f"{self.rows} {self.family}, mean error {self.error_seen:.1%} of those seen, {kept}"
 
 
+def share_of_peak(name: str) -> tuple[float, float, float]:
+    """Start and bounds of a share of the peak: those of `SHARE`, within the bounds that the parameter itself has."""
+    start, low, high = SHARE
+    most = catalogue()[name].mark.at_most
+    return start, low, high if most is None else min(high, most)
+
+
 def fitted_to_kernels(
     kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
 ) -> list[KernelFit]:
@@ -182,7 +190,8 @@ class _Task:
     def bounds(self) -> Bounds:
         """The coefficients that are fitted: those of shapes, and a share for each precision."""
         precisions = dict.fromkeys(k.precision for k in self.kernels)
-        return {**self.family.shapes, **{name: SHARE for p, name in self.family.sustained.items() if p in precisions}}
+        shares = {name: share_of_peak(name) for p, name in self.family.sustained.items() if p in precisions}
+        return {**self.family.shapes, **shares}
 
     def laws(self, values: Array) -> list[Array]:
         """The times of each library's kernels by the law alone."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 from typer import Option
 
+from amped.base.errors import ConfigError
 from amped.cli import options
 from amped.cli.fit_to_all_rows import print_left_out
 
@@ -41,7 +42,7 @@ KernelsOption = Annotated[
 ]
 LeaveOutOption = Annotated[
     Literal["source", "accelerator", "stack"] | None,
-    Option("--leave-out", help="Predict each by numbers that are fitted to the rows of all others."),
+    Option("--leave-out", help="Predict each by numbers that are fitted to the rows (or kernels) of all others."),
 ]
 FileOption = Annotated[
     Path | None, Option("--output", metavar="FILE", help="Write there instead of printing; as CSV if it ends so.")
@@ -80,8 +81,8 @@ def validate(
     column of your own table is a parameter, a row of a lookup table, or what was measured (see --template).
 
     --leave-out fits the numbers that are fitted to steps anew, without each source, accelerator or software stack.
-
-    --kernels compares single kernels, library by library, on shapes that nothing was fitted to.
+    --kernels compares single kernels, library by library, on shapes that nothing was fitted to. With --leave-out
+    accelerator, each accelerator's kernels are predicted from its datasheet and from the kernels of its kin alone.
 
     Example: amped validate --by accelerator --plot
     """
@@ -105,7 +106,7 @@ def _print_other(
     if template:
         _print_template()
     elif kernels is not None:
-        _print_kernels(kernels, as_json, tables)
+        _print_kernels(kernels, leave_out, as_json, tables)
     elif leave_out is not None:
         print_left_out(table, leave_out, as_json, tables)
 
@@ -124,17 +125,28 @@ def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
     options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
 
 
-def _print_kernels(folder: Path, as_json: bool, lookup_tables: Path | None) -> None:
-    """Prints the errors of the laws of single kernels."""
+def _print_kernels(folder: Path, leave_out: str | None, as_json: bool, lookup_tables: Path | None) -> None:
+    """Prints the errors of the laws of single kernels; with `leave_out`, of accelerators that no fit has seen."""
     from amped.measured_kernels.errors import kernel_errors
     from amped.measured_kernels.table_reading import read_kernels
     from amped.report.kernel_errors import library_by_library
 
-    found = kernel_errors(read_kernels(folder), lookup_tables)
+    if leave_out not in (None, "accelerator"):
+        raise ConfigError(
+            f"--kernels cannot leave out a {leave_out}: kernels are told apart by accelerator",
+            "--leave-out accelerator, or leave out --kernels",
+        )
+    kernels = read_kernels(folder)
+    if leave_out is None:
+        found = kernel_errors(kernels, lookup_tables)
+    else:
+        from amped.calibration.kernels_left_out import kernels_left_out
+
+        found = kernels_left_out(kernels, lookup_tables, options.tell)
     if as_json:
         options.show_json({"kernels": [e.to_dict() for e in found]}, allow_nan=False)
     else:
-        options.show(library_by_library(found))
+        options.show(library_by_library(found, left_out=leave_out is not None))
 
 
 def _print(rows: Sequence[Residual], form: str, view: View, output: Path | None) -> None:

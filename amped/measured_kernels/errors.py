@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from amped.base.errors import AmpedError, ConfigError, one_line, quoted
 from amped.configuring.scenario import read_scenario
@@ -84,10 +85,23 @@ def _errors(own: MeasuredKernels, tables: Tables, lookup_tables: Path | None) ->
     seen, kept = ~own.kept_out, own.kept_out
     if not seen.any() or not kept.any():
         return KernelErrors(*head, reason="too few rows to keep a fifth out")
-    told = library(law[seen], own.times[seen])
-    errors = told.time(law[kept]) / own.times[kept] - 1
-    alone = law[kept] / own.times[kept] - 1
+    return compared(own, name, library(law[seen], own.times[seen]), law, kept)
+
+
+def compared(own: MeasuredKernels, kind: str, told: Library, law: Array, asked: NDArray[np.bool_]) -> KernelErrors:
+    """The errors of some kernels of a library, whose scale and fixed time are known.
+
+    Args:
+        own: the kernels.
+        kind: the name of their kind.
+        told: the scale and the fixed time of the library.
+        law: the time of each kernel by the law alone.
+        asked: for each kernel, whether it counts; no fit may have seen those that do.
+    """
+    errors = told.time(law[asked]) / own.times[asked] - 1
+    alone = law[asked] / own.times[asked] - 1
     scored = not any(name in own.library for name in FALLBACKS)
+    head = (own.accelerator, kind, own.precision, own.library, len(own), int(asked.sum()))
     sizes = (float(np.mean(np.abs(errors))), float(np.mean(errors)), float(np.mean(np.abs(alone))))
     return KernelErrors(*head, told.scale, told.fixed, told.waits, *sizes, scored)
 

@@ -15,11 +15,19 @@ CONVENTION = (
     "error: mean of |predicted / measured - 1| over the shapes kept out: a fifth, drawn by hash, that neither scale nor fixed "
     "time has seen. law alone: without both. A library in brackets is a fallback, and does not count in the first table."
 )
+LEFT_OUT = (
+    "error: mean of |predicted / measured - 1| over all shapes of an accelerator that no fit has seen. Its peaks are those of "
+    "its datasheet; its coefficients, and the scale and fixed time of a library, are those of the other accelerators of its "
+    "generation, or of all others if it has none there. law alone: without scale and fixed time."
+)
 
 
 @group()
-def library_by_library(found: Sequence[KernelErrors]) -> Iterator[RenderableType]:
-    """The errors by library, then by accelerator and precision; and what could not be predicted between them."""
+def library_by_library(found: Sequence[KernelErrors], left_out: bool = False) -> Iterator[RenderableType]:
+    """The errors by library, then by accelerator and precision; and what could not be predicted between them.
+
+    With `left_out`, they are those of accelerators that no fit has seen.
+    """
     for kind, precision in dict.fromkeys((e.kind, e.precision) for e in found if not e.reason):
         own = [e for e in found if not e.reason and (e.kind, e.precision) == (kind, precision)]
         yield Text(f"{kind} {precision}", style="bold")
@@ -29,7 +37,7 @@ def library_by_library(found: Sequence[KernelErrors]) -> Iterator[RenderableType
         if e.reason:
             yield Text(f"{e.rows} {e.kind} {e.precision} on {e.accelerator} are not predicted: {e.reason}\n")
     yield table(("kernels", "accelerator", "kept out", "error"), map(_line, by_kind(found)), ("accelerator",))
-    yield Text(f"\n{CONVENTION}", style="dim")
+    yield Text(f"\n{LEFT_OUT if left_out else CONVENTION}", style="dim")
 
 
 def _line(row: tuple[str, str, str, int, float]) -> tuple[str, ...]:
