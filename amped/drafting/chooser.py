@@ -14,10 +14,9 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import Given
+from amped.drafting.fastest import fastest
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.exploration.answer import explored
-from amped.exploration.request import Options
 from amped.tables.table_files import ACCELERATORS, SYSTEMS
 from amped.tables.tables import Tables, system_with, user_tables
 from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
@@ -128,6 +127,5 @@ def _training(scenario: Scenario) -> Iterator[tuple[str, object]]:
 
 def _mapping(scenario: Scenario) -> Iterator[tuple[str, object]]:
     """The fastest mapping that fits; where none does, the one that lacks least memory."""
-    found = explored(scenario, Options(1, "quick"))
-    best = found.best[0] if found.best else {}
-    yield from ((name, value) for name in MAPPED if (value := best.get(name)) is not None)
+    found = fastest(scenario).settings
+    yield from ((name, found[name]) for name in MAPPED if name in found)

@@ -248,17 +248,21 @@ class Search:
         if not good.all():
             yield _Region(of_rows(region.columns, ~good), region.axes)
 
+    def mappings(self, part: Part) -> tuple[Branch, Columns, Columns]:
+        """The branch of a part, its mappings by column, and the values of its open axes."""
+        region = self._regions(part.branch, part.chunk)[part.region]
+        columns = of_rows(region.columns, slice(part.start, part.stop))
+        axes = {name: axis[slice(*cut)] for (name, axis), cut in zip(region.axes.items(), part.slices, strict=True)}
+        return self.branches[part.branch], columns, axes
+
     def evaluate(self, part: Part, keep: Keep | None = None) -> Found:
         """The finding of one part; `keep` sees every candidate of it.
 
         Raises:
             EvaluationError: for a result that is not a finite number.
         """
-        branch = self.branches[part.branch]
+        branch, columns, axes = self.mappings(part)
         family, chosen = branch.family, branch.plan
-        region = self._regions(part.branch, part.chunk)[part.region]
-        columns = of_rows(region.columns, slice(part.start, part.stop))
-        axes = {name: axis[slice(*cut)] for (name, axis), cut in zip(region.axes.items(), part.slices, strict=True)}
         cells = self._cells(part.number, family, columns, axes)
         keeper = Keeper(branch.wanted, cells, keep)
         joint, rows = JointAxis(columns, WORTHWHILE, family.tied), max(1, BLOCK_CELLS // cells.beside)
