@@ -41,6 +41,9 @@ VERB_GROUPS = {
         "init": Verb("amped.cli.init:init", "Write a config to start from."),
         "merge": Verb("amped.cli.merge:merge", "Join the findings of shards of a search."),
     },
+    "In and out": {
+        "import": Verb("amped.cli.importing:import_file", "Read a config of another tool."),
+    },
     "Check": {
         "validate": Verb("amped.cli.validate:validate", "Compare predictions with measured runs."),
         "calibrate": Verb("amped.cli.calibrate:calibrate", "Fit coefficients to measured runs or kernels."),

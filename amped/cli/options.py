@@ -52,7 +52,9 @@ SetOption = Annotated[
     list[str] | None,
     Option("--set", "-s", metavar="NAME=VALUE", help='Give a parameter: memory_capacity="96 GB"; repeatable.'),
 ]
-ModelOption = Annotated[str | None, Option("--model", metavar="ROW", help="Transformer (`amped list models`).")]
+ModelOption = Annotated[
+    str | None, Option("--model", metavar="ROW|PATH", help="Transformer (`amped list models`), or a config.json.")
+]
 AcceleratorOption = Annotated[
     str | None, Option("--accelerator", metavar="ROW", help="Accelerator (`amped list accelerators`).")
 ]
@@ -159,12 +161,13 @@ def read(
 ) -> Scenario:
     """The scenario that the options describe."""
     from amped.configuring.scenario import read_scenario
+    from amped.interop.models import with_model
 
     print_old_names(old_names)
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         told = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(told, "keep one; `amped compare` takes two")
-    given = changes(settings, model, accelerator, system, software, **short)
+    given = with_model(changes(settings, model, accelerator, system, software, **short), lookup_tables)
     return read_scenario(named_config or config, given, lookup_tables, formulas)
 
 
@@ -233,9 +236,10 @@ def read_or_choose(**given: Any) -> Scenario:
     if given["named_config"] is not None or given["config"] != DEFAULT_CONFIG or not ROWS & values.keys():
         return read(**given)
     from amped.drafting.chooser import completed
+    from amped.interop.models import with_model
 
     print_old_names(given["old_names"])
-    return completed(values, given["lookup_tables"], given["formulas"])
+    return completed(with_model(values, given["lookup_tables"]), given["lookup_tables"], given["formulas"])
 
 
 # Gives a verb the options of `read`; the verb takes the scenario as its argument `asked`.

@@ -48,6 +48,7 @@ def recommend(
     Example: amped recommend --model "Llama 3 8B" --deadline "30 days"
     """
     from amped.drafting.recommendation import Limits
+    from amped.interop.models import with_model
 
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
     given = options.changes(settings, model, accelerator, None, software, **short)
@@ -57,7 +58,7 @@ def recommend(
     rows = {name: given[name] for name in ("model", "accelerator", "software") if name in given}
     words += [word for name, row in rows.items() for word in (f"--{name}", str(row))]
     words += [word for name, value in given.items() if name not in rows for word in ("--set", f"{name}={value}")]
-    _show(named_config or config, given, system or [], lookup_tables, limits, words, as_json)
+    _show(named_config or config, with_model(given, lookup_tables), system or [], lookup_tables, limits, words, as_json)
 
 
 def _show(
@@ -81,8 +82,11 @@ def _show(
         options.show_json([each.to_dict() for each in found])
         return
     from amped.report.recommending import recommendation
+    from amped.theory.quantity import NETWORK
 
-    options.show(recommendation(str(given.get("model", asked[0].label)), limits, found, words))
+    rows = asked[0].sources.rows
+    named = rows[NETWORK].name if "model" in given else asked[0].label
+    options.show(recommendation(named, limits, found, words))
 
 
 def _read(text: str | None, unit: str, option: str) -> float | None:

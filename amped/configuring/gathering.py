@@ -38,18 +38,20 @@ def build_sources(
         config: the config as it is written.
         tables: the lookup tables.
         catalogue: all quantities.
-        overrides: values by name, and rows under "model", "system", "accelerator" and "software".
+        overrides: values by name, and rows under "model", "system", "accelerator" and "software": names of table rows, or
+            the row itself as a mapping with "name", "file", "columns" and "notices".
 
     Raises:
         ConfigError, TableError: with all problems.
     """
     overrides = dict(overrides or {})
     rows = {ROW_NAMES[name]: overrides.pop(name) for name in list(overrides) if name in ROW_NAMES}
-    row_overrides = {category: str(row) for category, row in rows.items() if row is not None}
+    row_overrides = {category: _named(row) for category, row in rows.items() if row is not None}
     builder = _Builder(config, tables, catalogue)
     builder.override(overrides)
     builder.look_up_rows(row_overrides)
-    builder.look_up_kernels(row_overrides.get(KERNELS))
+    kernels = row_overrides.get(KERNELS)
+    builder.look_up_kernels(None if kernels is None else str(kernels))
     builder.take_entries()
     builder.fill_from_rows()
     builder.scale_to_the_node()
@@ -107,9 +109,10 @@ class _Builder:
         hint = did_you_mean(written_name, names) or "`amped list parameters` shows them"
         return Problem(f"unknown parameter {quoted(written_name)}{rule}", where, hint)
 
-    def look_up_rows(self, overrides: Mapping[str, str]) -> None:
+    def look_up_rows(self, overrides: Mapping[str, str | Mapping[str, Any]]) -> None:
         """Finds the row of each category, which the caller, the config or (for the accelerator) the system names."""
         for category in TABLE_OF:
+            row: Any
             table, row = self.config.lookups.get(category, (None, None))
             if category in overrides:
                 row = overrides[category]
@@ -119,6 +122,10 @@ class _Builder:
                 self.sources.row_sweeps[category] = tuple(row)
                 for each in row:
                     self._row(category, table or TABLE_OF[category], each, False)
+            elif isinstance(row, Mapping):
+                self.notices += row["notices"]
+                own = Row(TABLE_OF[category], row["name"], row["columns"], row["file"], is_a_file=True)
+                self._use_row(category, own, True)
             elif row is not None:
                 self._take_row(category, table or TABLE_OF[category], row, category in overrides)
         self._tell_of_other_accelerator()
@@ -144,8 +151,11 @@ class _Builder:
 
     def _take_row(self, category: str, table: str, name: str, overriding: bool) -> None:
         row = self._row(category, table, name, overriding)
-        if row is None:
-            return
+        if row is not None:
+            self._use_row(category, row, overriding)
+
+    def _use_row(self, category: str, row: Row, overriding: bool) -> None:
+        """Takes a row as the one of its category, and drops what the config says in its place."""
         self.sources.rows[category] = row
         section = ACCELERATOR if category == KERNELS else category
         dropped = [e for e in self.entries.values() if e.category == section and e.name in row.columns]
@@ -263,6 +273,11 @@ class _Builder:
         if told:
             self.notices.append(f"system '{row.name if row else ''}' has {of_row} accelerators a node, and this one "
                                 f"{node:g}: {', '.join(told)} scaled accordingly")  # fmt: skip
+
+
+def _named(row: object) -> str | Mapping[str, Any]:
+    """A row as it is given: its name, or the row itself."""
+    return row if isinstance(row, Mapping) else str(row)
 
 
 def _domain(domain: float, of_row: int, node: float) -> float:

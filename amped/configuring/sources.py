@@ -30,8 +30,8 @@ class LookedUp:
 
     @property
     def where(self) -> str:
-        """The row and its table, as text."""
-        return f"{self.row.table}, row '{self.row.name}'"
+        """The row and its table, as text; the file, if no table has the row."""
+        return self.row.file if self.row.is_a_file else f"{self.row.table}, row '{self.row.name}'"
 
     def instead(self, value: float, why: str) -> LookedUp:
         """A looked-up value with another value in its place, and the reason for it."""

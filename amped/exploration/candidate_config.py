@@ -100,7 +100,8 @@ def _given(asked: Scenario, row: Row, swept: Sequence[str]) -> dict[str, object]
 
 
 def _section(own: Scenario, category: str) -> dict[str, Any]:
-    row = own.sources.rows.get(category)
+    found = own.sources.rows.get(category)
+    row = None if found is None or found.is_a_file else found
     lookup = {"lookup_table_name": row.table, "lookup_table_row": row.name} if row else None
     return {**({"lookup_config": lookup} if lookup else {}), "parameters": {}}
 
@@ -111,7 +112,7 @@ def _entries(own: Scenario) -> dict[str, dict[str, object]]:
     gone = {"performance_model", *(set(SEARCHED) - own.question.overrides.keys())}
     found: dict[str, dict[str, object]] = {}
     for name, origin in sources.origins.items():
-        if isinstance(origin, Given) and name not in gone:
+        if (isinstance(origin, Given) and name not in gone) or (isinstance(origin, LookedUp) and origin.row.is_a_file):
             found[name] = {"value": as_written(own.catalogue[name], origin.value, origin.written)}
         elif isinstance(origin, LookedUp) and name in written and written[name].kind == "table":
             other = {} if origin.column == name else {"lookup_name": origin.column}

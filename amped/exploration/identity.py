@@ -22,7 +22,7 @@ from amped.exploration.request import Options, Request
 from amped.tables.table_files import table_files, user_folders
 
 # Rooms that only show and compare, and options that only confirm the user's intention.
-NOT_OF_THE_ANSWER = ("cli", "report", "schema", "validation")
+NOT_OF_THE_ANSWER = ("cli", "interop", "report", "schema", "validation")
 NOT_OF_THE_IDENTITY = ("yes",)
 
 

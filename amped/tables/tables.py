@@ -50,6 +50,7 @@ class Row:
         columns: the values as they are written in the table, by canonical name.
         inherited: the columns whose values come from the row that this row extends.
         ancestors: the rows that this row extends, the nearest first.
+        is_a_file: whether the row is a whole file, which another tool wrote, and is in no table.
     """
 
     table: str
@@ -58,6 +59,7 @@ class Row:
     file: str
     inherited: frozenset[str] = frozenset()
     ancestors: tuple[str, ...] = ()
+    is_a_file: bool = False
 
     def column(self, name: str) -> Any:
         """The value of a column.

@@ -25,7 +25,7 @@ FLOORS = {
         ("configuring",),
         ("engine",),
         ("estimation",),
-        ("exploration", "measured_kernels", "sensitivities", "validation"),
+        ("exploration", "interop", "measured_kernels", "sensitivities", "validation"),
         ("calibration", "drafting"),
         ("report",),
         ("library",),

@@ -1,0 +1,142 @@
+"""Hugging Face's config.json: the network, from its keys and from what its model_type implies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from amped.base.errors import FileError, did_you_mean, quoted
+from amped.interop.fields import names, table
+from amped.interop.huggingface_rules import RULES, Reading
+from amped.interop.records import Imported, Keys, Report, Told, checked
+
+FORM = "huggingface"
+# Where the language model of a network of several kinds stands.
+NESTED = ("text_config", "llm_config", "language_config", "language_model_config", "thinker_config")
+TOWERS = re.compile(
+    r"(vision|audio|image|video|speech|vq|vit|qformer|talker|token2wav|code_predictor|depth_decoder)_?(\w*_)?config"
+)
+# The record that a network of an unknown model_type is read with.
+COMMON = "llama"
+
+
+def read(raw: Mapping[str, Any], file: str) -> Imported:
+    """The network of a config.json.
+
+    Raises:
+        ConfigError: for a key with a wrong value, or if it has no layers.
+    """
+    report = Report()
+    own = _language_model(raw, report)
+    kind = str(own.get("model_type") or raw.get("model_type") or "")
+    implied = _family_of(kind, report)
+    keys = Keys(own)
+    values = dict(implied.get("facts", {}))
+    told = dict.fromkeys(values, f"model_type {kind}")
+    for name, key, value in _named(keys, implied):
+        values[name], told[name] = value, key
+    _refuse_without_layers(values, file, kind)
+    for rule in RULES:
+        found = rule(Reading(keys, values, implied, report))
+        values |= found
+        told |= {name: "a rule" for name in found if name not in told}
+    values = {name: value for name, value in values.items() if value is not None}
+    _tell_rest(keys.rest(), report, implied.get("ignored", {}))
+    report.used += [Told(key, into) for key, into in keys.taken.items()]
+    return Imported(FORM, file, _title(raw, own, file), values, told, report)
+
+
+def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
+    """The part of the file that is about the language model; towers beside it are told."""
+    towers = [key for key, value in raw.items() if isinstance(value, Mapping) and TOWERS.fullmatch(key)]
+    report.unsupported += [Told(key, "a tower beside the language model is not modeled") for key in towers]
+    for key in NESTED:
+        if isinstance(raw.get(key), Mapping):
+            outer = {name: value for name, value in raw.items() if name not in (key, *towers)}
+            shared = {name: outer.pop(name) for name in ("tie_word_embeddings",) if name in outer}
+            _tell_rest({name: value for name, value in outer.items() if name not in raw[key]}, report, {})
+            report.used.append(Told(key, "the language model"))
+            return _language_model({**shared, **raw[key]}, report)
+    return raw
+
+
+@lru_cache(maxsize=512)
+def family(kind: str) -> Mapping[str, Any]:
+    """What a model_type implies, with what it extends. The record of networks like Llama for an unknown one."""
+    rows = table("families")["rows"]
+    row: dict[str, Any] = rows.get(kind, rows[COMMON])
+    if "like" not in row:
+        return row
+    base = family(row["like"])
+    merged = {name: {**base.get(name, {}), **row.get(name, {})} for name in ("facts", "keys", "ignored")}
+    return {**base, **row, **merged, "unsupported": [*base.get("unsupported", ()), *row.get("unsupported", ())]}
+
+
+def _family_of(kind: str, report: Report) -> Mapping[str, Any]:
+    """The record of a model_type; an unknown one is told."""
+    if kind not in table("families")["rows"]:
+        like = did_you_mean(kind, table("families")["rows"]) if kind else ""
+        told = f"{quoted(kind)} is not known to amped: read as a network like Llama's (gated, RMS norm, no biases)"
+        report.unsupported.append(Told("model_type", f"{told} {like}".strip()))
+    found = family(kind)
+    report.unsupported += [Told(f"model_type {kind}", what) for what in found.get("unsupported", ())]
+    return found
+
+
+def _named(keys: Keys, family: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """The quantities that a key gives as it is: name, key, value."""
+    for name, possible in {**names(FORM), **family.get("keys", {})}.items():
+        found = keys.first(possible, name)
+        if found is not None:
+            yield name, found[0], checked(name, found[1], found[0])
+
+
+def _refuse_without_layers(values: Mapping[str, Any], file: str, kind: str) -> None:
+    """Refuses a file without the sizes of a transformer."""
+    lacking = [name for name in ("layers", "dimensionality", "attention_heads") if name not in values]
+    if lacking:
+        what = f"has no {', '.join(lacking)}" + (f" (model_type {kind!r})" if kind else ", and no model_type")
+        raise FileError(what, f"a config.json has {', '.join(names(FORM)[lacking[0]][:2])} …", file)
+
+
+@lru_cache(maxsize=2)
+def _patterns(group: str) -> list[tuple[str, re.Pattern[str]]]:
+    return [(why, re.compile(pattern)) for why, pattern in table("keys")[group]]
+
+
+def _reason(group: str, key: str) -> str | None:
+    """Why a key is in a group of keys.json; None if it is not."""
+    return next((why for why, pattern in _patterns(group) if pattern.fullmatch(key)), None)
+
+
+def _tell_rest(rest: Mapping[str, Any], report: Report, own: Mapping[str, str]) -> None:
+    """Tells what became of the keys that no quantity takes: of no effect, costly, or unknown.
+
+    Args:
+        rest: the keys and their values.
+        report: where it is told.
+        own: keys that have no effect in networks of this model_type, and why.
+    """
+    ignored, costly = dict[str, list[str]](), dict[str, list[str]]()
+    for key, value in rest.items():
+        reason = own.get(key) or _reason("ignored", key)
+        if value in (None, False, 0, [], {}, ""):
+            ignored.setdefault("off", []).append(key)
+        elif (cost := _reason("unsupported", key)) is not None:
+            costly.setdefault(f"{cost}, which amped does not model", []).append(key)
+        elif reason is not None:
+            ignored.setdefault(reason, []).append(key)
+        else:
+            costly.setdefault(f"{quoted(value)}: amped does not know this key; it may cost time or memory", []).append(
+                key
+            )
+    report.unsupported += [Told(", ".join(found), why) for why, found in costly.items()]
+    report.ignored += [Told(", ".join(found), why) for why, found in ignored.items()]
+
+
+def _title(raw: Mapping[str, Any], own: Mapping[str, Any], file: str) -> str:
+    """What to call the network: the name in the file, else the file."""
+    given = raw.get("_name_or_path") or own.get("_name_or_path")
+    return str(given) if isinstance(given, str) and given else file

@@ -1,0 +1,294 @@
+"""What several keys of a config.json say together, a function for each topic.
+
+A rule takes the file as far as it is read, and gives further values; a value of None takes one away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amped.base.errors import ConfigError, Problem, quoted
+from amped.interop.records import Keys, Report, Told
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A config.json while it is read: its keys, the values so far, the record of its model_type, and the report."""
+
+    keys: Keys
+    values: Values
+    family: Values
+    report: Report
+
+
+Rule = Callable[[Reading], dict[str, Any]]
+LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length", "model_max_length")
+# The tokens of a sequence in training where a file says only the longest one.
+SEQUENCE = 4096
+FULL, WINDOWED = (
+    ("full_attention", "global", "full", "attention"),
+    ("sliding_attention", "local", "sliding", "chunked_attention"),
+)
+
+
+def heads(own: Reading) -> dict[str, Any]:
+    """Key heads and the width of a head, where they follow from other keys."""
+    count, found = own.values["attention_heads"], dict[str, Any]()
+    if "head_dimension" not in own.values:
+        found["head_dimension"] = own.values["dimensionality"] // count
+    if own.keys.get("new_decoder_architecture", "key_value_heads"):
+        found["key_value_heads"] = own.keys.number("num_kv_heads", "key_value_heads", count)
+    elif own.keys.get("multi_query", "key_value_heads"):
+        found["key_value_heads"] = 1
+    elif "key_value_heads" not in own.values:
+        found["key_value_heads"] = count
+    return found
+
+
+def latent_attention(own: Reading) -> dict[str, Any]:
+    """The widths of multi-head latent attention, which config.json gives without and with the rotary part apart."""
+    if own.values.get("key_value_latent_dimension") is None:
+        return {"attention_kind": None, "query_latent_dimension": None}
+    rotary = own.keys.number("qk_rope_head_dim", "rotary_head_dimension", 0) or 0
+    plain = own.keys.number("qk_nope_head_dim", "head_dimension", 0) or 0
+    own.keys.get("head_dim", "head_dimension")
+    return {
+        "attention_kind": "multi_latent", "rotary_head_dimension": rotary, "head_dimension": plain + rotary,
+        "value_head_dimension": own.keys.number("v_head_dim", "value_head_dimension", plain),
+        "query_latent_dimension": own.values.get("query_latent_dimension") or 0,
+        "key_value_heads": own.values["attention_heads"],
+    }  # fmt: skip
+
+
+def value_heads(own: Reading) -> dict[str, Any]:
+    """A width of values of its own without latent attention, which amped cannot express."""
+    width = own.keys.raw.get("v_head_dim")
+    if own.values.get("attention_kind") == "multi_latent" or width in (None, own.values["head_dimension"]):
+        return {}
+    own.report.unsupported.append(
+        Told("v_head_dim", f"values of {width} beside keys of {own.values['head_dimension']} without latent attention")
+    )
+    own.keys.get("v_head_dim", "nothing")
+    return {}
+
+
+def feedforward(own: Reading) -> dict[str, Any]:
+    """The width of the dense feed-forward network where it is not given: four times the residual stream."""
+    if "feedforward_dimension" in own.values:
+        return {}
+    ratio = own.keys.get("expansion_ratio", "feedforward_dimension", 4)
+    if not own.values.get("expert_feedforward_dimension"):
+        own.report.defaulted.append(
+            Told("feedforward_dimension", f"{ratio} times hidden size, as the model class has it")
+        )
+    return {"feedforward_dimension": int(ratio * own.values["dimensionality"])}
+
+
+def positions(own: Reading) -> dict[str, Any]:
+    """The table of learned positions, and the tokens of a sequence in training."""
+    given = own.keys.first(LONGEST, "context")
+    longest = int(given[1]) if given and isinstance(given[1], int) else SEQUENCE
+    patches = _patches(own.keys)
+    context = patches.pop("context", min(longest, SEQUENCE))
+    found = {"context": context, **patches}
+    if own.keys.get("learned_pos_emb", "positions") is False or own.keys.get("alibi", "positions"):
+        found["positions"] = "alibi"
+    if own.values.get("positions") == "learned" and "position_table" not in own.values and not patches:
+        found["position_table"] = longest + int(own.family.get("position_offset", 0))
+    if not patches:
+        longest_told = f"config.json says only the longest, {longest:,}" if given else "config.json does not say it"
+        own.report.defaulted.append(
+            Told("context", f"{context:,} tokens of a sequence in training; {longest_told} (--seq changes it)")
+        )
+    return found
+
+
+def _patches(keys: Keys) -> dict[str, Any]:
+    """The patches of an image, where the network takes one."""
+    size, patch = keys.number("image_size", "context"), keys.number("patch_size", "patch_values")
+    if not size or not patch:
+        return {}
+    tokens = (size // patch) ** 2 + 1
+    channels = keys.number("num_channels", "patch_values", 3) or 3
+    return {"context": tokens, "position_table": tokens, "patch_values": patch * patch * channels}
+
+
+def windows(own: Reading) -> dict[str, Any]:
+    """How many layers attend in a window; kinds of layers that amped has not are told."""
+    layers = int(own.values["layers"])
+    kinds = _kinds_of_attention(own.keys, layers)
+    strange = Counter(kind for kind in kinds if kind not in (*FULL, *WINDOWED))
+    own.report.unsupported += [
+        Told("layer_types", f"{number} of {layers} layers are {kind}, read as layers with full attention")
+        for kind, number in strange.items()
+    ]
+    width = next(
+        (
+            own.keys.get(name, "attention_window")
+            for name in ("sliding_window", "attention_chunk_size", "window_size")
+            if own.keys.raw.get(name)
+        ),
+        None,
+    )
+    if not width or own.keys.get("use_sliding_window", "attention_window", True) is False:
+        return {}
+    _refuse_list("sliding_window", width)
+    chunked = kinds.count("chunked_attention")
+    if chunked and own.values["context"] > width:
+        own.report.unsupported.append(
+            Told("attention_chunk_size", f"{chunked} layers attend in chunks of {width:,}, read as windows")
+        )
+    number = sum(kind in WINDOWED for kind in kinds) if kinds else _windowed(own.keys, layers)
+    return {"attention_window": width, "number_of_windowed_layers": number} if number else {}
+
+
+def _kinds_of_attention(keys: Keys, layers: int) -> list[str]:
+    """The kind of attention of each layer, if the file lists them."""
+    for name in ("layer_types", "attention_layers", "layers_block_type"):
+        listed = keys.get(name, "number_of_windowed_layers")
+        if isinstance(listed, list):
+            keys.get("attention_types", "number_of_windowed_layers")
+            return [str(kind) for kind in listed[:layers]]
+    runs = keys.get("attention_types", "number_of_windowed_layers")
+    return [kind for group, times in runs for _ in range(times) for kind in group] if isinstance(runs, list) else []
+
+
+def _windowed(keys: Keys, layers: int) -> int:
+    """Layers with a window where the file gives a period, or the first layer that has one; else all."""
+    period = keys.number("sliding_window_pattern", "number_of_windowed_layers") or keys.number(
+        "_sliding_window_pattern", "number_of_windowed_layers"
+    )
+    if period:
+        return layers - layers // period
+    first = keys.number("max_window_layers", "number_of_windowed_layers") if "use_sliding_window" in keys.raw else None
+    return max(layers - first, 0) if first is not None else layers
+
+
+def mixture(own: Reading) -> dict[str, Any]:
+    """Which layers are mixtures of experts, and their widths; a network with at most one expert is dense."""
+    experts = own.values.get("number_of_experts") or 0
+    if experts <= 1:
+        return dict.fromkeys((*EXPERTS, "expert_bias", "router_bias", "gated_experts"))
+    layers = int(own.values["layers"])
+    marks = _mixture_layers(own.keys, layers)
+    found: dict[str, Any] = {"number_of_MoE_layers": sum(marks)}
+    if not own.values.get("expert_feedforward_dimension"):
+        found["expert_feedforward_dimension"] = own.values["feedforward_dimension"]
+    if not own.values.get("experts_per_token"):
+        own.report.defaulted.append(Told("experts_per_token", "1: config.json does not say it"))
+    if 0 < sum(marks) < layers:
+        found["mixture_layer_pattern"] = runs(marks)
+    if own.values.get("shared_experts_feedforward_dimension") == 0:
+        found["shared_experts_feedforward_dimension"] = None
+    return found
+
+
+EXPERTS = (
+    "number_of_experts", "experts_per_token", "expert_feedforward_dimension", "number_of_shared_experts",
+    "shared_experts_feedforward_dimension", "number_of_MoE_layers",
+)  # fmt: skip
+
+
+def _mixture_layers(keys: Keys, layers: int) -> list[bool]:
+    """For each layer whether it is a mixture of experts."""
+    into = "number_of_MoE_layers"
+    listed, indices = keys.get("mlp_layer_types", into), keys.get("moe_layers", into)
+    dense = keys.number("first_k_dense_replace", into) or keys.number("num_dense_layers", into) or 0
+    if isinstance(listed, list):
+        return [kind == "sparse" for kind in listed[:layers]]
+    if isinstance(indices, list):
+        keys.get("interleave_moe_layer_step", into)
+        return [layer in indices for layer in range(layers)]
+    frequency = keys.get("moe_layer_freq", into, 1)
+    if isinstance(frequency, list):
+        return [bool(mark) for mark in frequency[:layers]]
+    every = (
+        keys.number("decoder_sparse_step", into)
+        or keys.number("moe_layer_interval", into)
+        or keys.number("interleave_moe_layer_step", into)
+        or 1
+    )
+    start, end = keys.number("moe_layer_start_index", into, 0) or 0, keys.number("moe_layer_end_index", into)
+    only_dense = keys.get("mlp_only_layers", into, [])
+    last = layers - 1 if end is None else end
+    return [
+        layer >= max(dense, start)
+        and layer <= last
+        and layer not in only_dense
+        and layer % int(frequency) == 0
+        and (layer + 1) % every == 0
+        for layer in range(layers)
+    ]
+
+
+def runs(marks: Sequence[bool]) -> str:
+    """Marks as amped's pattern, in which 0*3,1*58 is three dense layers and 58 mixtures."""
+    found: list[list[int]] = []
+    for mark in map(int, marks):
+        if found and found[-1][0] == mark:
+            found[-1][1] += 1
+        else:
+            found.append([mark, 1])
+    return ",".join(f"{mark}*{number}" if number > 1 else str(mark) for mark, number in found)
+
+
+def ties(own: Reading) -> dict[str, Any]:
+    """Whether the output head shares the embedding; what config.json leaves out is true in transformers."""
+    if "tied_embeddings" in own.values:
+        return {}
+    own.report.defaulted.append(Told("tied_embeddings", "true, the default of transformers"))
+    return {"tied_embeddings": True}
+
+
+def parallel_blocks(own: Reading) -> dict[str, Any]:
+    """Attention and feed-forward network beside one another (Falcon, GPT-J) share a norm."""
+    if own.keys.get("new_decoder_architecture", "norms_per_layer"):
+        return {"norms_per_layer": own.keys.number("num_ln_in_parallel_attn", "norms_per_layer", 2)}
+    return {"norms_per_layer": 1} if own.keys.get("parallel_attn", "norms_per_layer") else {}
+
+
+def biases_off(own: Reading) -> dict[str, Any]:
+    """MPT says biases by their absence."""
+    if own.keys.get("no_bias", "mlp_bias") is False:
+        return {"query_key_value_bias": True, "attention_output_bias": True, "mlp_bias": True, "norm_vectors": 2}
+    return {}
+
+
+def norms_behind(own: Reading) -> dict[str, Any]:
+    """Norms behind the blocks, and none behind the last layer (OPT 350M)."""
+    if own.keys.get("do_layer_norm_before", "norm_position") is False:
+        return {"norm_position": "post", "final_norm": False}
+    return {"final_norm": False} if own.keys.get("_remove_final_layer_norm", "final_norm") else {}
+
+
+def two_stacks(own: Reading) -> dict[str, Any]:
+    """The layers of an encoder and a decoder together (T5); those of the decoder also attend to the encoder."""
+    if own.values.get("number_of_stacks") != 2:
+        return {}
+    decoder = own.keys.number("num_decoder_layers", "cross_attention_layers") or int(own.values["layers"])
+    gated = own.keys.get("is_gated_act", "gated_mlp") or str(
+        own.keys.get("feed_forward_proj", "gated_mlp", "")
+    ).startswith("gated")
+    return {"layers": int(own.values["layers"]) + decoder, "cross_attention_layers": decoder, "gated_mlp": bool(gated)}
+
+
+def plain_width(own: Reading) -> dict[str, Any]:
+    """The width of word embeddings, unless it is that of the layers."""
+    return (
+        {"embedding_dimension": None} if own.values.get("embedding_dimension") == own.values["dimensionality"] else {}
+    )
+
+
+def _refuse_list(name: str, value: Any) -> None:
+    if not isinstance(value, int):
+        raise ConfigError(Problem(f"{quoted(value)} is not a whole number", name, "it is a number of tokens"))
+
+
+RULES: tuple[Rule, ...] = (
+    two_stacks, norms_behind, heads, latent_attention, value_heads, feedforward, positions, windows, mixture, ties, parallel_blocks, biases_off, plain_width,
+)  # fmt: skip

@@ -1,0 +1,52 @@
+"""A config.json where a model's name may stand: `--model ./config.json`, or the folder that has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from amped.base.errors import FileError
+from amped.interop.recognition import CONFIG, read_file
+from amped.interop.records import Imported
+from amped.tables.table_files import MODELS
+from amped.tables.tables import user_tables
+from amped.theory.catalogue import catalogue
+from amped.theory.quantity import NETWORK
+
+STARTS = ("./", "../", "/", "~", ".\\", "..\\")
+
+
+def with_model(values: Mapping[str, Any], lookup_tables: str | Path | None = None) -> dict[str, Any]:
+    """Values with the row that a file gives, where "model" names a file or a folder and no row of a table.
+
+    Raises:
+        FileError, ConfigError: for a file that is missing or wrong.
+    """
+    named = values.get("model")
+    path = Path(named).expanduser() if isinstance(named, str) else None
+    if path is None or not _is_a_file(str(named), path, lookup_tables):
+        return dict(values)
+    return {**values, "model": as_row(read_file(path, "hf"))}
+
+
+def _is_a_file(named: str, path: Path, lookup_tables: str | Path | None) -> bool:
+    """Whether a name means a file: it looks like a path, or it is a folder with a config.json that no row is called."""
+    if named.startswith(STARTS) or named.endswith(".json"):
+        if not path.exists():
+            raise FileError(
+                "no such file",
+                "--model takes a config.json, a folder with one, or a name of `amped list models`",
+                named,
+            )
+        return True
+    return (path / CONFIG).is_file() and not user_tables(lookup_tables).has(MODELS, named)
+
+
+def as_row(found: Imported) -> dict[str, Any]:
+    """The network of a file as a row of its own, in the form that overrides take."""
+    known = catalogue()
+    columns = {name: value for name, value in found.values.items() if known[name].category == NETWORK}
+    columns |= {"sources": [found.file], "unverified": ["context"]}
+    told = [f"warning: {found.file}: {line}" for line in found.report.unsupported]
+    return {"name": found.name, "file": found.file, "columns": columns, "notices": told}

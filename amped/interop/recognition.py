@@ -1,0 +1,90 @@
+"""Which format a file has, by its content; and the reading of any of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amped.base.errors import FileError, quoted
+from amped.base.files import parse_json, read_text
+from amped.interop import huggingface
+from amped.interop.records import Imported
+from amped.theory.quantity import CATEGORIES
+
+# A config that a person or a framework wrote is far smaller; a log may be cut to the block of its arguments.
+LARGEST_BYTES = 5_000_000
+CONFIG = "config.json"
+
+
+class Form(NamedTuple):
+    """A format: what it is called in words, whether parsed JSON is of it, and how to read it."""
+
+    title: str
+    fits: Callable[[Mapping[str, Any]], bool]
+    read: Callable[[Mapping[str, Any], str], Imported]
+
+
+def _has(*names: str) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether an object has one of some keys."""
+    return lambda raw: any(name in raw for name in names)
+
+
+# The formats that are JSON objects, the surest marks first.
+OBJECTS = {
+    "hf": Form(
+        "Hugging Face config.json",
+        _has("model_type", "architectures", "num_hidden_layers", "text_config"),
+        huggingface.read,
+    ),
+}
+FORMATS = (*OBJECTS,)
+
+
+def read_file(path: Path, form: str | None = None) -> Imported:
+    """A file of another tool, in amped's names.
+
+    Args:
+        path: the file, or a folder with a config.json.
+        form: the format, one of `FORMATS`; None: it is recognized by its content.
+
+    Raises:
+        FileError: for a file that is missing, too large or of no known format.
+        ConfigError: for wrong values.
+    """
+    path = path / CONFIG if path.is_dir() else path
+    text = _text(path)
+    if form is not None and form not in FORMATS:
+        raise FileError(f"--from {quoted(form)} is no format", f"there are {', '.join(FORMATS)}")
+    return _object(parse_json(text, str(path)), str(path), form)
+
+
+def _text(path: Path) -> str:
+    """The text of a file that is no larger than a config can be."""
+    if path.is_file() and path.stat().st_size > LARGEST_BYTES:
+        raise FileError(
+            f"is larger than {LARGEST_BYTES // 10**6} MB, and no config is",
+            "cut a log to its block of arguments",
+            str(path),
+        )
+    return read_text(path)
+
+
+def _object(raw: object, file: str, form: str | None) -> Imported:
+    """A JSON object of one of the formats."""
+    if not isinstance(raw, Mapping):
+        raise FileError(f"line 1: is {quoted(raw)}, not an object", f"amped reads {_known()}", file)
+    if form is None and any(category in raw for category in CATEGORIES):
+        raise FileError("is a config of amped already", f"amped estimate --config {file}", file)
+    found = form or next((name for name, each in OBJECTS.items() if each.fits(raw)), None)
+    if found is None:
+        keys = ", ".join(map(json.dumps, list(raw)[:5])) or "nothing"
+        raise FileError(
+            f"is of no format that amped knows: it has {keys}", f"amped reads {_known()}; --from names one", file
+        )
+    return OBJECTS[found].read(raw, file)
+
+
+def _known() -> str:
+    return ", ".join(each.title for each in OBJECTS.values())

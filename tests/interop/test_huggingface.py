@@ -1,0 +1,161 @@
+"""A config.json becomes a network, key by key; what amped cannot express is said."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from amped.base.errors import AmpedError, ConfigError, FileError
+from amped.interop.huggingface import NESTED, read
+from amped.interop.records import Imported
+from tests.helpers.interop import Real, counted_parameters, default_of, keys_told, real_configs
+
+
+def imported(**config: Any) -> Imported:
+    return read(config, "config.json")
+
+
+def without_modules(found: Imported) -> Imported:
+    """The network without its modules for further tokens, which transformers does not load."""
+    return replace(found, values={n: v for n, v in found.values.items() if n != "multi_token_prediction_layers"})
+
+
+def verdict(real: Real) -> str:
+    """What amped makes of a real config: its exact size, a size with what it cannot express, or a refusal."""
+    try:
+        found = read(real.config, real.model_type)
+    except AmpedError:
+        return "refused"
+    if found.report.unsupported:
+        return "unsupported"
+    assert counted_parameters(without_modules(found)) == real.parameters, real.model_type
+    return "exact"
+
+
+def test_a_network_without_a_warning_has_exactly_the_parameters_of_the_model_class() -> None:
+    verdicts = [verdict(real) for real in real_configs()]
+    assert len(verdicts) == 196
+    assert verdicts.count("exact") >= 85
+    assert verdicts.count("refused") <= 25
+
+
+def test_no_key_of_a_real_config_is_dropped_in_silence() -> None:
+    for real in real_configs():
+        try:
+            told = keys_told(read(real.config, real.model_type).report)
+        except AmpedError:
+            continue
+        inner = [real.config[key] for key in NESTED if isinstance(real.config.get(key), dict)]
+        for part in (real.config, *inner):
+            assert set(part) - told - set(NESTED) == set(), real.model_type
+
+
+LLAMA = {
+    "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def test_llama_3_8b_is_the_row_of_the_table() -> None:
+    from amped.tables.tables import user_tables
+
+    row = user_tables().row("transformer_network_parameters", "Llama 3 8B").columns
+    values = imported(**LLAMA).values
+    assert counted_parameters(imported(**LLAMA)) == row["parameters_exact"]
+    assert {name: row[name] for name in values if name in row and name != "context"} == {
+        name: value for name, value in values.items() if name in row and name != "context"
+    }
+
+
+def test_experts_latent_attention_and_further_tokens_of_deepseek_v3() -> None:
+    values = read(default_of("deepseek_v3"), "f").values
+    # 128 + 64 rotary entries a head; 3 dense layers of 61
+    assert (values["head_dimension"], values["rotary_head_dimension"], values["value_head_dimension"]) == (192, 64, 128)
+    assert (values["number_of_MoE_layers"], values["mixture_layer_pattern"]) == (58, "0*3,1*58")
+    assert (values["number_of_experts"], values["experts_per_token"], values["number_of_shared_experts"]) == (256, 8, 1)
+    assert values["multi_token_prediction_layers"] == 1
+
+
+@pytest.mark.parametrize(
+    ("model_type", "window", "layers"),
+    [("gemma3_text", 4096, 22), ("gemma2", 4096, 13), ("gpt_oss", 128, 18), ("gpt_neo", 256, 12)],
+)
+def test_layers_with_a_window_are_counted(model_type: str, window: int, layers: int) -> None:
+    values = read(default_of(model_type), "f").values
+    assert (values["attention_window"], values["number_of_windowed_layers"]) == (window, layers)
+
+
+def test_a_window_that_is_switched_off_is_none() -> None:
+    off = imported(**LLAMA, sliding_window=4096, use_sliding_window=False)
+    assert "attention_window" not in off.values
+    # Qwen2: the layers from max_window_layers on have the window
+    some = imported(**LLAMA, sliding_window=4096, use_sliding_window=True, max_window_layers=28)
+    assert some.values["number_of_windowed_layers"] == 4
+
+
+def test_every_second_layer_is_a_mixture_of_qwen3() -> None:
+    config = default_of("qwen3_moe") | {"num_hidden_layers": 6, "decoder_sparse_step": 2, "mlp_only_layers": [3]}
+    # layers 1, 3 and 5 would be mixtures, and layer 3 is listed as dense
+    values = read(config, "f").values
+    assert (values["number_of_MoE_layers"], values["mixture_layer_pattern"]) == (2, "0,1,0*3,1")
+
+
+def test_one_expert_is_a_dense_network() -> None:
+    values = imported(**LLAMA, num_local_experts=1, num_experts_per_tok=1).values
+    assert not {name for name in values if "expert" in name.lower()}
+
+
+def test_a_language_model_is_found_inside_a_network_of_several_kinds() -> None:
+    found = imported(model_type="llava", text_config=LLAMA, vision_config={"hidden_size": 1024}, image_token_index=7)
+    assert found.values["layers"] == 32
+    assert [line.key for line in found.report.unsupported] == ["vision_config"]
+
+
+def test_kinds_of_layers_that_amped_has_not_are_told_with_their_number() -> None:
+    kinds = ["linear_attention", "linear_attention", "full_attention", "linear_attention"] * 8
+    told = [str(line) for line in imported(**LLAMA, layer_types=kinds).report.unsupported]
+    assert told == ["layer_types: 24 of 32 layers are linear_attention, read as layers with full attention"]
+
+
+def test_an_unknown_network_and_an_unknown_key_are_told_and_strict_refuses_them() -> None:
+    found = imported(**LLAMA | {"model_type": "llama9"}, mystery=3)
+    assert [line.key for line in found.report.unsupported] == ["model_type", "mystery"]
+    with pytest.raises(ConfigError, match="mystery: 3: amped does not know this key"):
+        found.refuse_unsupported()
+    assert imported(**LLAMA).report.unsupported == []
+
+
+def test_what_the_file_does_not_say_is_told_as_taken() -> None:
+    without_ties = {name: value for name, value in LLAMA.items() if name != "tie_word_embeddings"}
+    found = imported(**without_ties)
+    assert found.values["tied_embeddings"] is True
+    assert [line.key for line in found.report.defaulted] == ["context", "tied_embeddings"]
+    assert found.values["context"] == 4096  # of at most 8192
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"num_hidden_layers": None}, "has no layers"),
+        ({"hidden_size": "wide"}, "hidden_size"),
+        ({"num_attention_heads": True}, "num_attention_heads"),
+        ({"hidden_size": [1, 2]}, "hidden_size"),
+        ({"sliding_window": "all"}, "sliding_window"),
+        ({"num_local_experts": 8, "mlp_layer_types": 5, "first_k_dense_replace": -1}, "first_k_dense_replace"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_key(change: dict[str, Any], told: str) -> None:
+    with pytest.raises((ConfigError, FileError), match=told):
+        imported(**{**LLAMA, **change})
+
+
+def test_what_transformers_says_is_what_the_fixture_says() -> None:
+    transformers = pytest.importorskip("transformers", reason="needs transformers 5.23.0")
+    if transformers.__version__ != "5.23.0":
+        pytest.skip("needs transformers 5.23.0")
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    for name in ("llama", "deepseek_v3", "gpt_oss", "gemma3_text", "qwen3_moe"):
+        made = json.loads(json.dumps(CONFIG_MAPPING[name]().to_dict(), default=str))
+        assert read(made, name).values == read(default_of(name), name).values
