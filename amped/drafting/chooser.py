@@ -6,6 +6,7 @@ What is given stays as it is. The mapping around it is the fastest one that fits
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,8 @@ from amped.configuring.sources import Given
 from amped.drafting.fastest import fastest
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
+from amped.exploration.search_space import MICROBATCH
+from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SYSTEMS
 from amped.tables.tables import Tables, system_with, user_tables
 from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
@@ -25,6 +28,8 @@ from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
 MACHINE, NUMBER = "DGX H100", 1024
 # The tokens of a global batch: arXiv 2005.14165, table 2.1 (GPT-3), and arXiv 2407.21783, section 3.4.1 (Llama 3).
 BATCH_TOKENS = 4_000_000
+# The tokens of a micro-batch up to which small networks, images and short sequences are tried: larger ones gain little.
+MICROBATCH_TOKENS, LARGEST_OF_LONG = 16_384, 4
 # Tokens for each parameter, where the row of the model does not say how many it saw: arXiv 2203.15556, table 3.
 TOKENS_PER_PARAMETER = 20
 # The software that most people train with today, by the maker of the accelerator.
@@ -119,13 +124,27 @@ def _training(scenario: Scenario) -> Iterator[tuple[str, object]]:
     known, sources = scenario.catalogue, scenario.sources
     found = run(plan(known, ("number_of_accelerators", "context", "number_of_parameters"), sources), sources.given)
     number, context = found.number("number_of_accelerators"), found.number("context")
-    yield "batch_size", int(number * max(1, round(BATCH_TOKENS / context / number)))
+    yield "batch_size", int(number * _power_of_two(BATCH_TOKENS / context / number))
     model = sources.rows.get(NETWORK)
     tokens = model.columns.get("training_tokens") if model else None
     yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * found.number("number_of_parameters")
 
 
+def _power_of_two(number: float) -> int:
+    """The power of two that is nearest as a factor, at least 1: it divides by any micro-batch that people take."""
+    return int(2 ** max(0, round(math.log2(number))))
+
+
 def _mapping(scenario: Scenario) -> Iterator[tuple[str, object]]:
     """The fastest mapping that fits; where none does, the one that lacks least memory."""
-    found = fastest(scenario).settings
+    found = fastest(scenario, _microbatches(scenario)).settings
     yield from ((name, found[name]) for name in MAPPED if name in found)
+
+
+def _microbatches(scenario: Scenario) -> dict[str, tuple[object, ...]]:
+    """The micro-batches that are tried: powers of two, more of them where sequences are short."""
+    if {MICROBATCH, MICROBATCHES} & scenario.sources.given.keys():
+        return {}
+    context = run(plan(scenario.catalogue, ("context",), scenario.sources), scenario.sources.given).number("context")
+    largest = max(LARGEST_OF_LONG, MICROBATCH_TOKENS / context)
+    return {MICROBATCH: tuple(2**power for power in range(math.floor(math.log2(largest)) + 1))}

@@ -55,14 +55,19 @@ class Fastest:
     candidates: int
 
 
-def fastest(scenario: Scenario, space: str = "quick") -> Fastest:
+def fastest(scenario: Scenario, vary: Mapping[str, tuple[object, ...]] | None = None, space: str = "quick") -> Fastest:
     """The fastest mapping of a space that fits; where none does, the one that lacks least memory.
+
+    Args:
+        scenario: the config; what is set on top of it is kept.
+        vary: values of further names, or other values of the space's own names.
+        space: the space that is searched.
 
     Raises:
         ConfigError: if the degrees of no mapping multiply and divide as they must.
     """
     modes = _modes(scenario, space)
-    search = searched(scenario, Options(1, space), {AGAIN: modes[:1]} if modes[0] else {})
+    search = searched(scenario, Options(1, space), {**(vary or {}), **({AGAIN: modes[:1]} if modes[0] else {})})
     groups = [_Group(search, *search.mappings(part)) for part in search.parts]
     best = _Best()
     for mode in modes:

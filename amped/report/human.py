@@ -46,13 +46,18 @@ def count(number: float) -> str:
     return digits(number, 6)
 
 
+def money(number: float) -> str:
+    """An amount of money: 10.47 million, 24,380, 25.29."""
+    return count(number) if abs(number) >= 1e6 else f"{number:,.0f}" if abs(number) >= 1e3 else f"{number:,.2f}"
+
+
 # How numbers of a unit are shown, if not with an SI prefix before the unit itself.
 _TOLD: dict[str, Callable[[float], str]] = {
     "boolean": lambda number: "yes" if number else "no",
     "s": duration,
     "1": "{:.4g}".format,
     "count": count,
-    "dollar": lambda number: f"{count(number)} USD",
+    "dollar": lambda number: f"{money(number)} USD",
     "dollar/s": lambda number: f"{digits(number * HOUR)} USD/hour",
     "dollar/J": lambda number: f"{digits(number * KILOWATT_HOUR)} USD/kWh",
     "gram/J": lambda number: f"{digits(number * KILOWATT_HOUR)} g/kWh",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from textwrap import shorten, wrap
 
@@ -27,7 +28,7 @@ PARTS = {
     **{f"exposed_{kind}_communication_time": kind for kind in (*PARALLELISMS, "offload")},
     "pipeline_bubble_time": "bubble",
 }  # fmt: skip
-LEAST_SHARE, WORTH_A_LINE = 0.005, 0.05
+LEAST_SHARE, WORTH_A_LINE, WORTH_A_SEARCH = 0.005, 0.05, 0.02
 
 
 @group()
@@ -35,12 +36,16 @@ def screen(e: Estimation) -> Iterator[RenderableType]:
     """What a person wants to know first; `--full` and `--why` tell the rest."""
     yield from heading(e)
     for word, text, style in _answers(e):
-        lines = wrap(text, WIDTH - WORD, break_long_words=False, break_on_hyphens=False)
-        for place, line in enumerate(lines):
-            yield Text.assemble((f"{word if place == 0 else '':<{WORD}}", "bold"), (line, style))
+        yield from _lines(word, text, style)
     yield _where(e)
     yield from _slow_by(e)
     yield from _notes(e)
+
+
+def _lines(word: str, text: str, style: str) -> Iterator[Text]:
+    """A word, and what is said of it beside it, on as many lines as it takes."""
+    for place, line in enumerate(wrap(text, WIDTH - WORD, break_long_words=False, break_on_hyphens=False)):
+        yield Text.assemble((f"{word if place == 0 else '':<{WORD}}", "bold"), (line, style))
 
 
 # --- what is asked ----------------------------------------------------------------------------------------------------
@@ -60,9 +65,15 @@ def _what(e: Estimation) -> str:
     """The network, the accelerators and the precision."""
     rows, number = e.scenario.sources.rows, e["number_of_accelerators"]
     if not _is_chosen(e) or not {NETWORK, ACCELERATOR} <= rows.keys():
-        return f"{e.scenario.title}, {e.choices['matrix_precision']}"
+        return f"{e.scenario.title}, {_precision(e)}"
     machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if SYSTEM in rows else ""
-    return f"{rows[NETWORK].name} on {number:g} {rows[ACCELERATOR].name}{machine}, {e.choices['matrix_precision']}"
+    return f"{rows[NETWORK].name} on {number:g} {rows[ACCELERATOR].name}{machine}, {_precision(e)}"
+
+
+def _precision(e: Estimation) -> str:
+    """The format of matrix products, by the name under which a user asks for it."""
+    of = e.choices["matrix_precision"]
+    return "mxfp8" if of == "fp8" and e.choices.get("fp8_scaling") == "blocks" else of
 
 
 def _how(e: Estimation) -> str:
@@ -109,12 +120,17 @@ def _fit(e: Estimation) -> tuple[str, str, str]:
     told = f"{needed:.1f}{margin} of {there:.1f} GB ({human.label(largest)} {e[largest] / human.GIGA:.1f})"
     if e["fits_in_memory"]:
         return "FITS", f"{told}{CLOSE if is_close else ''}", ""
-    change = smallest_change(e)
+    change = _as_options(smallest_change(e))
     return (
         "NO FIT",
         f"DOES NOT FIT{CLOSE if is_close else ''}: {told}; smallest change that makes it fit: {change}",
         "bold red",
     )
+
+
+def _as_options(change: str) -> str:
+    """A change in words, as the options that make it; that there is none stays as it is."""
+    return re.sub(r"( and )?(\w+) = (\S+)", lambda m: f"{' ' if m[1] else ''}--set {m[2]}={m[3]}", change)
 
 
 def _optional(e: Estimation, name: str) -> str:
@@ -165,17 +181,31 @@ def _notes(e: Estimation) -> Iterator[Text]:
         assumed.insert(0, f"{doubtful} coefficients of {row.name}")
     if MAPPING in e.scenario.sources.rows:
         assumed.append(f"software {e.scenario.sources.rows[MAPPING].name}")
-    yield Text.assemble((f"{'ASSUMED':<{WORD}}", "bold"), f"{', '.join(assumed)}: --why lists them")
+    yield from _lines("ASSUMED", f"{', '.join(assumed)}: --why lists them", "")
     used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
     layout = e.choices.get("pipeline_layout") if e["pipeline_parallel_degree"] > 1 else None
     idle = [f"layers by stage {layout}"] if layout else []
-    idle += [f"{used:g} of {places:g} places of the fast domain are used"] if used < places else []
+    if used < places and used < e["number_of_accelerators"]:
+        idle.append(f"{used:g} of the {places:g} accelerators of each fast domain are used: degrees do not fill it")
     beyond = e.error_band.beyond if e.error_band else ()
     unknown = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
-    told = [*idle, *unknown, *e.notices]
+    told = [*idle, *unknown, *_unsearched(e), *e.notices]
     for notice in told[:MOST_NOTES]:
         warning = notice.startswith("warning")
         word = "" if warning else "note: "
         yield Text(shorten(f"{word}{notice}", WIDTH, placeholder=" …"), style="bold" if warning else "dim")
     if len(told) > MOST_NOTES:
         yield Text(f"{len(told) - MOST_NOTES} further notes: --full", style="dim")
+
+
+def _unsearched(e: Estimation) -> Iterator[str]:
+    """What the chooser leaves out and might gain here; `amped explore` tries it."""
+    if not _is_chosen(e):
+        return
+    named = [
+        *(["virtual stages"] if e["pipeline_bubble_time"] > WORTH_A_SEARCH * e["step_time"] else []),
+        *(["context parallelism"] if not e["fits_in_memory"] or e["recomputation_time"] else []),
+        *(["offload"] if not e["fits_in_memory"] else []),
+    ]
+    if named:
+        yield f"chosen without {' and '.join(named)}; `amped explore` tries {'them' if len(named) > 1 else 'that'}, too"

@@ -213,7 +213,7 @@ def _advice(e: Estimation) -> Iterator[RenderableType]:
 @group()
 def assumptions(e: Estimation) -> Iterator[RenderableType]:
     """What the numbers assume: the row of kernels, and the values that nobody gave, with their sources."""
-    yield Text("defaults leaned on (change with --set NAME=VALUE)", style="bold")
+    yield Text("values that nobody gave: amped's defaults (change one with --set NAME=VALUE)", style="bold")
     table = Table.grid(padding=(0, 2))
     if e.uses_kernels:
         table.add_row(*_kernels(e))

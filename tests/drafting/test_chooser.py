@@ -1,6 +1,7 @@
 """What nobody gave is chosen; what is given is kept; the answer is one screen."""
 
 import json
+import math
 
 import pytest
 
@@ -27,6 +28,24 @@ def test_a_first_question_is_answered_as_an_expert_would(asked, published):
     lowest, highest = (published / 2, published * 1.5) if published else (0.15, 0.7)
     assert lowest <= e["model_flops_utilization"] <= highest
     assert e.scenario.sources.rows.keys() >= {"neural_network_training_parameters", "system_architecture_parameters"}
+
+
+def test_short_sequences_get_larger_micro_batches_and_every_batch_divides():
+    e = estimated(completed({"model": "ViT-L/16", "number_of_accelerators": 8}), Estimation)
+    assert e["microbatch_size"] > 4
+    assert 0.15 <= e["model_flops_utilization"] <= 0.6
+    for number in (3, 6, 7, 12):
+        e = estimated(completed({"model": "GPT-2 XL", "number_of_accelerators": number}), Estimation)
+        assert e["batch_size"] / number == 2 ** round(math.log2(e["batch_size"] / number))
+        assert e["fits_in_memory"] == 1
+
+
+def test_the_screen_calls_a_format_as_the_user_does_and_says_what_was_not_searched():
+    asked = ("--model", "Llama 3 70B", "--gpus", "8", "--precision", "mxfp8")
+    told = printed("estimate", *asked)
+    assert ", mxfp8" in told.splitlines()[0]
+    assert "fit: --set " in told.replace("\n" + 11 * " ", " ")
+    assert "`amped explore` tries them, too" in told
 
 
 def test_what_is_given_is_kept_and_what_is_chosen_is_told():
