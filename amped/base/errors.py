@@ -9,6 +9,7 @@
     ├── ResolveError            an input that is missing, a cycle
     ├── MappingError            a mapping that no machine can run
     └── EvaluationError         a formula that failed or gave no finite number
+    WrongResultError            a result that breaks a law: amped's mistake; the command line exits with 1
 
 Deep code states the small fact. The code that talks to the user adds the file, the JSON path, who needed the value and
 what to do. An error carries every problem that was found, not only the first.
@@ -17,7 +18,7 @@ what to do. An error carries every problem that was found, not only the first.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -93,6 +94,19 @@ class MappingError(AmpedError):
 
 class EvaluationError(AmpedError):
     """A formula that failed, or whose result is not a finite number."""
+
+
+class WrongResultError(Exception):
+    """A result that cannot be right: a mistake of amped's, not of the user.
+
+    Attributes:
+        broken: the laws that the result breaks.
+        config: what the user gave, by name.
+    """
+
+    def __init__(self, broken: Sequence[str], config: Mapping[str, object]) -> None:
+        self.broken, self.config = tuple(broken), dict(config)
+        super().__init__("; ".join(broken))
 
 
 @contextmanager

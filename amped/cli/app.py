@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Iterable
 from functools import lru_cache
@@ -12,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from amped.base.errors import AmpedError
+from amped.base.errors import AmpedError, WrongResultError
 from amped.base.version import __version__
 from amped.cli import options
 
@@ -157,6 +158,10 @@ def main(*first: str) -> None:
     except AmpedError as error:
         typer.echo(f"amped: {error}", err=True)
         sys.exit(2)
+    except WrongResultError as error:
+        typer.echo(f"amped: this result is wrong, and not by your mistake: {error}", err=True)
+        typer.echo(f"Please report it with your config: {json.dumps(error.config, default=str)}", err=True)
+        sys.exit(1)
     except BrokenPipeError:  # for example `amped explore | head`
         sys.stderr.close()
         sys.exit(0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, STEP_PARTS, Estimation
+from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, Estimation
+from amped.estimation.parts import STEP_PARTS
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
 # Inputs whose change makes another experiment, and not another way to run the same one.

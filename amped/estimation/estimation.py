@@ -23,7 +23,9 @@ from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import Given
 from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
+from amped.estimation.gate import broken_laws, given_from_inside, pass_gate
 from amped.estimation.laying_out import laid_out
+from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, Ground, Law, error_band
@@ -33,14 +35,9 @@ from amped.theory.conditions import OFFLOADS
 from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import ACCELERATOR, MAPPING
 
-STEP_PARTS = (
-    "compute_forward_time", "compute_backward_time", "recomputation_time", "weight_update_time", "optimizer_time",
-    *(f"exposed_{kind}_communication_time" for kind in (*PARALLELISMS, "offload")), "pipeline_bubble_time",
-)  # fmt: skip
-MEMORY_PARTS = ("weight_bytes", "gradient_bytes", "optimizer_state_bytes", "activation_bytes", "temporary_bytes")
 RESULTS = (
     "training_time", "step_time", "number_of_steps", "goodput_fraction", *STEP_PARTS,
-    *(f"hidden_{kind}_communication_time" for kind in (*PARALLELISMS, "offload")),
+    *HIDDEN_PARTS,
     "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "hardware_flop_rate_per_accelerator",
     "model_flops_utilization", "hardware_flops_utilization",
     *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),
@@ -48,6 +45,8 @@ RESULTS = (
     "fits_in_memory", "fits_in_host_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
 )  # fmt: skip
 OPTIONAL_RESULTS = ("energy", "cost", "electricity_cost", "carbon_emissions")
+# Shares of the peak by a convention that counts scores which nobody computes; with windows they may exceed 1.
+COUNTING_ALL_SCORES = tuple(name for name in RESULTS if name.endswith("_counting_all_scores"))
 MAPPING_ECHO = (
     "number_of_accelerators", "number_of_nodes", "data_parallel_degree", "tensor_parallel_degree",
     "pipeline_parallel_degree", "context_parallel_degree", "expert_parallel_degree", "batch_size", "microbatch_size",
@@ -130,10 +129,9 @@ class Estimation:
     @property
     def notices(self) -> list[str]:
         """What the user should be told about the config."""
-        given = [
-            n for n in (*RESULTS, *OPTIONAL_RESULTS) if n in self.scenario.sources.origins and n != "number_of_steps"
-        ]
+        given = given_from_inside(self.scenario, self.results)
         told = [f"{name} is given, not calculated: what it is made of need not agree with it" for name in given]
+        told += broken_laws(self.results) if given else []
         doubts = [*self.scenario.sources.doubts.values()] if self.uses_kernels else []
         unread = [f"{name} is given, and nothing here uses it" for name in self.unread]
         return list(dict.fromkeys([*self.scenario.sources.notices, *doubts, *told, *unread]))
@@ -197,6 +195,8 @@ class Estimation:
     def to_dict(self) -> dict[str, float | bool | str]:
         """All results, choices and degrees by name, as numbers in SI units, booleans or texts."""
         shown: dict[str, float | bool | str] = {name: self._plain(name) for name in RESULTS}
+        if "number_of_windowed_layers" in self and self["number_of_windowed_layers"] > 0:
+            shown |= dict.fromkeys(COUNTING_ALL_SCORES, "unknown: an attention window leaves scores out")
         for name in OPTIONAL_RESULTS:
             lacking = self.plan.lacking.get(name)
             shown[name] = f"unknown: {', '.join(lacking)} not given" if lacking else self._plain(name)
@@ -340,6 +340,7 @@ def _checked(scenario: Scenario, chosen: Plan, found: Results | None = None) -> 
         if problems:
             raise MappingError(problems)
         check_finite(results)
+    pass_gate(scenario, results)
     return results
 
 

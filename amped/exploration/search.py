@@ -17,7 +17,7 @@ from amped.configuring.scenario import asked_again
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Columns, run_in_blocks
 from amped.engine.resolve import Plan, plan
-from amped.estimation.estimation import STEP_PARTS
+from amped.estimation.parts import STEP_PARTS
 from amped.exploration.all_candidates import FITS, Keep
 from amped.exploration.best_of_block import AVAILABLE, MEMORY, Keeper, Wanted
 from amped.exploration.cases import CASE, Family, families

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from amped.base.errors import ConfigError
-from amped.estimation.estimation import STEP_PARTS
+from amped.estimation.parts import STEP_PARTS
 from amped.exploration.objectives import more_is_better
 from amped.exploration.results import Row
 from amped.report import human

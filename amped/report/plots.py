@@ -6,7 +6,8 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from amped.estimation.estimation import STEP_PARTS, Estimation
+from amped.estimation.estimation import Estimation
+from amped.estimation.parts import STEP_PARTS
 from amped.report import human
 from amped.report.summary import kind_of
 

@@ -12,7 +12,8 @@ from rich.style import Style
 from rich.table import Column, Table
 from rich.text import Text
 
-from amped.estimation.estimation import MEMORY_PARTS, STEP_PARTS, Estimation
+from amped.estimation.estimation import Estimation
+from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.estimation.remedies import smallest_change
 from amped.report import human
 from amped.tables.table_files import KERNELS

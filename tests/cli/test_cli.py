@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from amped.cli.app import app
 from amped.configuring.config import shipped_configs
-from amped.estimation.estimation import RESULTS, STEP_PARTS
+from amped.estimation.estimation import RESULTS
+from amped.estimation.parts import STEP_PARTS
 from tests.helpers.places import ROOT
 
 GOLDEN_MAT_DIMS = """19660800000  12288  12288

@@ -160,6 +160,12 @@ def tokens_choose_experts_that_exist(experts_per_token, number_of_experts):
     return experts_per_token <= number_of_experts
 
 
+@quantity("boolean", constrains="feedforward_kind", choice="feedforward_kind", value="dense")
+def dense_networks_have_one_expert(number_of_experts):
+    """A network whose feed-forward networks are all dense has no further experts. Source: definition."""
+    return number_of_experts <= 1
+
+
 @quantity("boolean", constrains="number_of_windowed_layers")
 def windowed_layers_are_layers(number_of_windowed_layers, layers, attention_window):
     """The number of layers with an attention window is at most the number of layers; without a window it is zero.

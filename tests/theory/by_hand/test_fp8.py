@@ -40,6 +40,24 @@ def test_every_product_with_a_weight_has_its_casts_and_attention_has_none():
     assert not [o for o in trained("bf16").results.records("layer_operators") if o.name.endswith("_casts")]
 
 
+def test_a_stack_may_cast_weights_in_the_first_of_its_micro_batches_only():
+    """With 4 micro-batches a quarter of the bytes of a weight's cast is counted in each of them."""
+    every, once = (trained("fp8", batch_size=32, weights_cast_once_per_step=on) for on in (False, True))
+    assert every["number_of_microbatches_per_minibatch"] == 4
+    product = operators(every, "contraction")["feedforward_up", "forward"]
+    casts = [operators(e, "element_wise")["feedforward_up_casts", "forward"] for e in (every, once)]
+    inputs, weights = product.m * product.k, product.k * product.n
+    assert casts[0].read == 2 * (inputs + weights)
+    assert casts[1].read == 2 * (inputs + weights / 4)
+    assert once["step_time"] < every["step_time"]
+
+
+def test_libraries_of_an_earlier_time_slow_products_in_fp8_down_and_no_others():
+    rates = [trained("fp8", fp8_library_fraction=share)["sustained_matrix_flop_rate"] for share in (1, 0.85)]
+    assert rates[1] == pytest.approx(0.85 * rates[0])
+    assert len({trained("bf16", fp8_library_fraction=share)["step_time"] for share in (1, 0.85)}) == 1
+
+
 def test_fp8_is_faster_but_not_twice_as_fast():
     wide, narrow = trained("bf16"), trained("fp8")
     for part in ("compute_forward_time", "compute_backward_time", "weight_update_time"):

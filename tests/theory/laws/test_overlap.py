@@ -9,7 +9,7 @@ import pytest
 
 import amped
 from amped.engine.evaluate import Array
-from amped.estimation.estimation import STEP_PARTS
+from amped.estimation.parts import STEP_PARTS
 from amped.theory.parallelisms import PARALLELISMS
 from tests.helpers.drawn import SWITCHES, Drawn, Values, drawn_configs
 

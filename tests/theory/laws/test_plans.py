@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, STEP_PARTS
+from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
+from amped.estimation.parts import STEP_PARTS
 from amped.theory.catalogue import catalogue
 from amped.theory.conditions import OFFLOADS
 from tests.helpers.contract import CONTRACT, CONTRACT_PARTS, KINDS, OFFLOAD_PART

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import amped
-from amped.estimation.estimation import STEP_PARTS
+from amped.estimation.parts import STEP_PARTS
 from tests.helpers.physics import few, mappings, trained
 
 HOST = ("host_link_bandwidth", "host_memory_bandwidth")

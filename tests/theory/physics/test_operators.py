@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from amped.estimation.estimation import STEP_PARTS
 from amped.estimation.execution import executed_step
+from amped.estimation.parts import STEP_PARTS
 from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.records import Kernels, Operator, Products, Streams, Tiles
 from amped.theory.roofline.kernels import product_time

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import amped
-from amped.estimation.estimation import MEMORY_PARTS, STEP_PARTS
+from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.theory.parallelisms import PARALLELISMS
 from tests.helpers.physics import EXPERTS, LAYERS, ONE_OF_ALL, few, mappings, trained
 

@@ -1,0 +1,95 @@
+"""The gate that every estimate passes: laws that hold for each training run, whatever its mapping.
+
+A broken law is a mistake of amped's, unless the user gave a quantity that is otherwise calculated: then it is told
+beside the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from amped.base.errors import WrongResultError
+from amped.configuring.gathering import ROW_NAMES
+from amped.configuring.scenario import Scenario
+from amped.configuring.sources import Given
+from amped.engine.evaluate import Results
+from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
+
+# Sums and quotients of floating-point numbers may be off by a few rounding errors.
+ROUNDING = 1e-9
+MFU, HFU = (f"{kind}_flops_utilization_counting_causal_scores" for kind in ("model", "hardware"))
+
+
+@dataclass(frozen=True)
+class Law:
+    """Something that is true of every training run.
+
+    Attributes:
+        says: the law in words.
+        reads: the names of the quantities that it is about.
+        holds: whether it is true of their values.
+    """
+
+    says: str
+    reads: tuple[str, ...]
+    holds: Callable[..., bool]
+
+
+def _none_negative(*values: float) -> bool:
+    return min(values) >= -ROUNDING * max(map(abs, values))
+
+
+def _sums_up(whole: float, *parts: float) -> bool:
+    return abs(sum(parts) - whole) <= ROUNDING * abs(whole)
+
+
+def _rises(*values: float) -> bool:
+    """Whether no value is smaller than the one before it."""
+    return all(one <= other * (1 + ROUNDING) for one, other in pairwise(values))
+
+
+LAWS = (
+    Law("a step takes time", ("step_time",), lambda time: time > 0),
+    Law("no part of a step is negative", STEP_PARTS, _none_negative),
+    Law("the parts of a step sum up to its time", ("step_time", *STEP_PARTS), _sums_up),
+    Law("no more communication is hidden than there is", HIDDEN_PARTS, _none_negative),
+    Law("the utilization is above 0", (MFU,), lambda share: share > 0),
+    Law("the model needs no more FLOPs than are computed", (MFU, HFU), _rises),
+    Law("no accelerator is faster than its peak", (HFU,), lambda share: share <= 1 + ROUNDING),
+    Law("no more parameters are active than there are", ("active_parameters", "number_of_parameters"), _rises),
+    Law("an accelerator needs memory", ("memory_per_accelerator_bytes",), lambda memory: memory > 0),
+    Law("no part of the memory is negative", MEMORY_PARTS, _none_negative),
+    Law("the parts of the memory sum up to it", ("memory_per_accelerator_bytes", *MEMORY_PARTS), _sums_up),
+)
+
+
+def given_from_inside(scenario: Scenario, results: Results) -> list[str]:
+    """The quantities that the user gave and that are otherwise calculated from others."""
+    marks = {name: scenario.catalogue[name].mark for name in results.plan.leaves if name in scenario.catalogue}
+    given = {name for name, origin in scenario.sources.origins.items() if isinstance(origin, Given)}
+    return [n for n, mark in marks.items() if n in given and mark.kind == "quantity" and mark.category is None]
+
+
+def broken_laws(results: Results) -> Iterator[str]:
+    """The laws that the results break, in words, with the numbers."""
+    for law in LAWS:
+        values = [results.number(name) for name in law.reads]
+        if not law.holds(*values):
+            numbers = ", ".join(f"{name} = {value:.6g}" for name, value in zip(law.reads, values, strict=True))
+            yield f"{law.says}: {numbers}"
+
+
+def pass_gate(scenario: Scenario, results: Results) -> None:
+    """Lets results pass that keep every law, and those of a user who gave a quantity from inside.
+
+    Raises:
+        WrongResultError: for a broken law; with the values of the config, to be sent with a report.
+    """
+    broken = [*broken_laws(results)]
+    own = scenario.sources.rows
+    if broken and not given_from_inside(scenario, results):
+        rows = {name: own[category].name for name, category in ROW_NAMES.items() if category in own}
+        origins = scenario.sources.origins.items()
+        raise WrongResultError(broken, rows | {n: o.written for n, o in origins if isinstance(o, Given)})
