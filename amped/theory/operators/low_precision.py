@@ -29,8 +29,8 @@ def quantization_operators__fp8(
     """The casts to fp8 before each product.
 
     In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. An
-    accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed. A weight
-    that is cast in few micro-batches is counted in each micro-batch with its mean time.
+    accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed. A
+    weight that is cast in few micro-batches is counted in each micro-batch with its mean time.
 
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433, section 2.
     """
