@@ -44,6 +44,9 @@ SaveOption = Annotated[bool, Option("--save", help="Write the files that a named
 MustOption = Annotated[
     str | None, Option("--must", metavar="fit", help="With `fit`: exit code 3 if it does not fit in memory.")
 ]
+ForOption = Annotated[
+    str | None, Option("--for", metavar="FORMAT", help="Print the launch line of a framework too, as megatron.")
+]
 OldGemm = Annotated[bool, Option("--GEMM", hidden=True)]
 OldGraph = Annotated[bool, Option("--compute_graph", hidden=True)]
 
@@ -69,6 +72,7 @@ def estimate(
     why: WhyOption = False,
     save: SaveOption = False,
     must: MustOption = None,
+    form: ForOption = None,
 ) -> None:
     """Estimate the training time of one configuration, where the time goes, and whether it fits in memory.
 
@@ -78,7 +82,7 @@ def estimate(
     """
     from amped.estimation.estimation import Estimation, estimated
 
-    _check(timeline, must)
+    _check(timeline, must, form)
     result = estimated(asked, Estimation)
     if stages or layers:
         (_show_stages if stages else _show_layers)(result, as_json)
@@ -89,8 +93,7 @@ def estimate(
     if output_dir or save or gemm or plot or (asked.label not in UNNAMED and not as_json):
         _write(output_dir or options.DEFAULT_FOLDER, _files(result, gemm, compute_graph, plot), quiet=as_json)
     _write_timeline(result, timeline, as_json)
-    if compute_graph and not gemm:
-        options.tell("note: --compute-graph needs --gemm beside it")
+    _show_launch(result, form, as_json, compute_graph and not gemm)
     if must and not result["fits_in_memory"]:
         raise typer.Exit(NOT_MET)
 
@@ -99,8 +102,12 @@ def estimate(
 NOT_MET = 3
 
 
-def _check(timeline: Path | None, must: str | None) -> None:
-    """Refuses a file that exists, and a wish that --must does not know."""
+def _check(timeline: Path | None, must: str | None, form: str | None) -> None:
+    """Refuses a file that exists, and a wish or a format that --must or --for does not know."""
+    if form is not None:
+        from amped.interop.exporting import target
+
+        target(form)
     options.refuse_existing(timeline, "--timeline")
     if must not in (None, "fit"):
         raise ConfigError(f"--must {must!r} is no wish", "--must fit: exit code 3 where it does not fit in memory")
@@ -116,6 +123,16 @@ def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:
     from amped.report.summary import assumptions, summary
 
     options.show(assumptions(result) if why else summary(result) if full else screen(result))
+
+
+def _show_launch(result: Estimation, form: str | None, as_json: bool, graph_alone: bool) -> None:
+    """Prints the launch line of a framework if the user asks for it, and what an option lacks."""
+    if graph_alone:
+        options.tell("note: --compute-graph needs --gemm beside it")
+    if form is not None:
+        from amped.interop.exporting import target
+
+        typer.echo("\n" + target(form).write(result), nl=False, err=as_json)
 
 
 def _show_layers(result: Estimation, as_json: bool) -> None:

@@ -57,6 +57,9 @@ class Outputs:
     save_best: Annotated[
         Path | None, Option(metavar="DIR", help="Write the best as configs that run: best-01.json ...")
     ] = None
+    launch_for: Annotated[
+        str | None, Option("--for", metavar="FORMAT", help="With --save-best: also launch lines, as of megatron.")
+    ] = None
     plot: Annotated[
         Plot | None,
         Option(help="Draw scaling, parts, heatmap, pareto or histogram; with no name, what fits the sweep."),
@@ -98,6 +101,12 @@ class Outputs:
             pyarrow()
         if self.along and self.plot is None:
             raise ConfigError("--along says what a plot is drawn along, and none is drawn", "add --plot")
+        if self.launch_for is not None:
+            from amped.interop.exporting import target
+
+            target(self.launch_for)
+            if self.save_best is None:
+                raise ConfigError("--for writes launch lines beside saved configs", "add --save-best DIR")
         if self.save_best is not None:
             from amped.exploration.candidate_config import refuse_taken
 
@@ -161,7 +170,7 @@ class Outputs:
         if (self.save_best is not None or drawn is not None) and not found.feasible:
             raise ConfigError("no candidate is feasible: there is nothing to save or to plot", "see what removes them")
         if self.save_best is not None:
-            _save(asked, found, self.save_best)
+            _save(asked, found, self.save_best, self.launch_for)
         if drawn is not None:
             (path,) = options.write(self.output_dir, (f"explore_{drawn.kind}.png", _image(asked, found, drawn)))
             options.tell(f"the plot is written to {path}")
@@ -210,15 +219,30 @@ def _content(found: Exploration, form: str) -> str | bytes:
     return write(found.columns, found.best, options.printed_name)
 
 
-def _save(asked: options.Scenario, found: Exploration, folder: Path) -> None:
+def _save(asked: options.Scenario, found: Exploration, folder: Path, launch_for: str | None) -> None:
     from amped.exploration.candidate_config import save_best
 
     written = save_best(asked, found, folder)
+    if launch_for is not None:
+        _save_launches(asked, written, launch_for)
     extras = {"--lookup-tables": asked.question.lookup_tables, "--formulas": asked.question.formulas}
     also = "".join(f" {option} {value}" for option, value in extras.items() if value is not None)
     options.tell(
         f"the best {len(written)} are written to {folder}; run one: amped estimate --config {written[0]}{also}"
     )
+
+
+def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str) -> None:
+    """Writes the launch line of each saved config beside it."""
+    from amped.base.files import write_atomically
+    from amped.configuring.scenario import read_scenario
+    from amped.estimation.estimation import Estimation, estimated
+    from amped.interop.exporting import target
+
+    chosen, question = target(launch_for), asked.question
+    for path in configs:
+        scenario = read_scenario(path, {}, question.lookup_tables, question.formulas)
+        write_atomically(path.with_suffix(chosen.suffix), chosen.write(estimated(scenario, Estimation)))
 
 
 def _image(asked: options.Scenario, found: Exploration, drawn: Drawing) -> bytes:

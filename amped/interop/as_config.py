@@ -6,6 +6,7 @@ from typing import Any
 
 from amped.configuring.config_writing import schema_uri
 from amped.interop.records import Imported
+from amped.tables.table_files import SOFTWARE
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import CATEGORIES, MAPPING
 
@@ -18,4 +19,9 @@ def as_config(found: Imported) -> dict[str, Any]:
         entry = {"value": value, "description": f"from {found.told.get(name, found.source)}"}
         sections[known[name].category or MAPPING][name] = entry
     head = {"$schema": schema_uri(), "description": f"{found.name}; imported by amped from {found.source}"}
-    return {**head, **{category: {"parameters": parameters} for category, parameters in sections.items()}}
+    rows = (
+        {MAPPING: {"lookup_config": {"lookup_table_name": SOFTWARE, "lookup_table_row": found.software}}}
+        if found.software
+        else {}
+    )
+    return {**head, **{category: {**rows.get(category, {}), "parameters": own} for category, own in sections.items()}}

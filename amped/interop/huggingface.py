@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from amped.base.errors import FileError, did_you_mean, quoted
-from amped.interop.fields import names, table
-from amped.interop.huggingface_rules import RULES, Reading
-from amped.interop.records import Imported, Keys, Report, Told, checked
+from amped.interop.fields import fields, plain_values, table
+from amped.interop.huggingface_rules import RULES
+from amped.interop.records import Imported, Keys, Reading, Report, Told
+from amped.interop.rest import tell_rest
 
 FORM = "huggingface"
 # Where the language model of a network of several kinds stands.
@@ -35,15 +36,15 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
     keys = Keys(own)
     values = dict(implied.get("facts", {}))
     told = dict.fromkeys(values, f"model_type {kind}")
-    for name, key, value in _named(keys, implied):
+    for name, key, value in plain_values(FORM, keys, implied.get("keys")):
         values[name], told[name] = value, key
     _refuse_without_layers(values, file, kind)
     for rule in RULES:
-        found = rule(Reading(keys, values, implied, report))
+        found = rule(Reading(keys, values, report, implied))
         values |= found
         told |= {name: "a rule" for name in found if name not in told}
     values = {name: value for name, value in values.items() if value is not None}
-    _tell_rest(keys.rest(), report, implied.get("ignored", {}))
+    tell_rest("keys", keys.rest(), report, implied.get("ignored"))
     report.used += [Told(key, into) for key, into in keys.taken.items()]
     return Imported(FORM, file, _title(raw, own, file), values, told, report)
 
@@ -56,7 +57,7 @@ def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]
         if isinstance(raw.get(key), Mapping):
             outer = {name: value for name, value in raw.items() if name not in (key, *towers)}
             shared = {name: outer.pop(name) for name in ("tie_word_embeddings",) if name in outer}
-            _tell_rest({name: value for name, value in outer.items() if name not in raw[key]}, report, {})
+            tell_rest("keys", {name: value for name, value in outer.items() if name not in raw[key]}, report)
             report.used.append(Told(key, "the language model"))
             return _language_model({**shared, **raw[key]}, report)
     return raw
@@ -85,55 +86,12 @@ def _family_of(kind: str, report: Report) -> Mapping[str, Any]:
     return found
 
 
-def _named(keys: Keys, family: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """The quantities that a key gives as it is: name, key, value."""
-    for name, possible in {**names(FORM), **family.get("keys", {})}.items():
-        found = keys.first(possible, name)
-        if found is not None:
-            yield name, found[0], checked(name, found[1], found[0])
-
-
 def _refuse_without_layers(values: Mapping[str, Any], file: str, kind: str) -> None:
     """Refuses a file without the sizes of a transformer."""
     lacking = [name for name in ("layers", "dimensionality", "attention_heads") if name not in values]
     if lacking:
         what = f"has no {', '.join(lacking)}" + (f" (model_type {kind!r})" if kind else ", and no model_type")
-        raise FileError(what, f"a config.json has {', '.join(names(FORM)[lacking[0]][:2])} …", file)
-
-
-@lru_cache(maxsize=2)
-def _patterns(group: str) -> list[tuple[str, re.Pattern[str]]]:
-    return [(why, re.compile(pattern)) for why, pattern in table("keys")[group]]
-
-
-def _reason(group: str, key: str) -> str | None:
-    """Why a key is in a group of keys.json; None if it is not."""
-    return next((why for why, pattern in _patterns(group) if pattern.fullmatch(key)), None)
-
-
-def _tell_rest(rest: Mapping[str, Any], report: Report, own: Mapping[str, str]) -> None:
-    """Tells what became of the keys that no quantity takes: of no effect, costly, or unknown.
-
-    Args:
-        rest: the keys and their values.
-        report: where it is told.
-        own: keys that have no effect in networks of this model_type, and why.
-    """
-    ignored, costly = dict[str, list[str]](), dict[str, list[str]]()
-    for key, value in rest.items():
-        reason = own.get(key) or _reason("ignored", key)
-        if value in (None, False, 0, [], {}, ""):
-            ignored.setdefault("off", []).append(key)
-        elif (cost := _reason("unsupported", key)) is not None:
-            costly.setdefault(f"{cost}, which amped does not model", []).append(key)
-        elif reason is not None:
-            ignored.setdefault(reason, []).append(key)
-        else:
-            costly.setdefault(f"{quoted(value)}: amped does not know this key; it may cost time or memory", []).append(
-                key
-            )
-    report.unsupported += [Told(", ".join(found), why) for why, found in costly.items()]
-    report.ignored += [Told(", ".join(found), why) for why, found in ignored.items()]
+        raise FileError(what, f"a config.json has {', '.join(fields(FORM)[lacking[0]].keys[:2])} …", file)
 
 
 def _title(raw: Mapping[str, Any], own: Mapping[str, Any], file: str) -> str:

@@ -6,25 +6,12 @@ A rule takes the file as far as it is read, and gives further values; a value of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
-from amped.interop.records import Keys, Report, Told
-
-Values = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A config.json while it is read: its keys, the values so far, the record of its model_type, and the report."""
-
-    keys: Keys
-    values: Values
-    family: Values
-    report: Report
-
+from amped.interop.patterns import runs
+from amped.interop.records import Keys, Reading, Told
 
 Rule = Callable[[Reading], dict[str, Any]]
 LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length", "model_max_length")
@@ -224,17 +211,6 @@ def _mixture_layers(keys: Keys, layers: int) -> list[bool]:
         and (layer + 1) % every == 0
         for layer in range(layers)
     ]
-
-
-def runs(marks: Sequence[bool]) -> str:
-    """Marks as amped's pattern, in which 0*3,1*58 is three dense layers and 58 mixtures."""
-    found: list[list[int]] = []
-    for mark in map(int, marks):
-        if found and found[-1][0] == mark:
-            found[-1][1] += 1
-        else:
-            found.append([mark, 1])
-    return ",".join(f"{mark}*{number}" if number > 1 else str(mark) for mark, number in found)
 
 
 def ties(own: Reading) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amped.base.errors import FileError, quoted
+from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import parse_json, read_text
-from amped.interop import huggingface
+from amped.interop import huggingface, megatron
 from amped.interop.records import Imported
 from amped.theory.quantity import CATEGORIES
 
@@ -39,7 +39,26 @@ OBJECTS = {
         huggingface.read,
     ),
 }
-FORMATS = (*OBJECTS,)
+
+
+class TextForm(NamedTuple):
+    """A format that is text: what it is called in words, whether a text is of it, and how to read it."""
+
+    title: str
+    fits: Callable[[str], bool]
+    read: Callable[[str, str], Imported]
+
+
+def _is_launch(text: str) -> bool:
+    """Whether a text has the launch of a Megatron-LM training, or the arguments that one prints."""
+    return megatron.LAUNCH in text or megatron.is_log(text)
+
+
+# The formats that are text, the surest marks first.
+TEXTS = {
+    "megatron": TextForm("Megatron-LM scripts, argument lists and logs", _is_launch, megatron.read),
+}
+FORMATS = (*OBJECTS, *TEXTS)
 
 
 def read_file(path: Path, form: str | None = None) -> Imported:
@@ -57,7 +76,13 @@ def read_file(path: Path, form: str | None = None) -> Imported:
     text = _text(path)
     if form is not None and form not in FORMATS:
         raise FileError(f"--from {quoted(form)} is no format", f"there are {', '.join(FORMATS)}")
-    return _object(parse_json(text, str(path)), str(path), form)
+    if form in OBJECTS or (form is None and text.lstrip()[:1] in ("{", "[")):
+        return _object(parse_json(text, str(path)), str(path), form)
+    found = form or next((name for name, each in TEXTS.items() if each.fits(text)), None)
+    if found is None:
+        told = Problem("is of no format that amped knows", "line 1", f"amped reads {_known()}; --from names one")
+        raise FileError(told, file=str(path))
+    return TEXTS[found].read(text, str(path))
 
 
 def _text(path: Path) -> str:
@@ -87,4 +112,4 @@ def _object(raw: object, file: str, form: str | None) -> Imported:
 
 
 def _known() -> str:
-    return ", ".join(each.title for each in OBJECTS.values())
+    return ", ".join([*(each.title for each in OBJECTS.values()), *(each.title for each in TEXTS.values())])

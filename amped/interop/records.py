@@ -58,6 +58,7 @@ class Imported:
         values: values by canonical name, as a config has them.
         told: for each name, the key that it comes from.
         report: what became of every key.
+        software: the row of the framework that the file is for.
     """
 
     source: str
@@ -66,6 +67,7 @@ class Imported:
     values: Mapping[str, Any]
     told: Mapping[str, str]
     report: Report
+    software: str | None = None
 
     def refuse_unsupported(self) -> None:
         """Refuses a file with something that amped cannot express.
@@ -141,3 +143,13 @@ def checked(quantity: str, value: Any, key: str) -> Any:
     if unit == "1" and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise ConfigError(Problem(f"{quoted(value)} is no number", key, f"amped reads it as {quantity}"))
     return value
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A file while it is read: its keys, the values so far, the report, and what the kind of network implies."""
+
+    keys: Keys
+    values: Mapping[str, Any]
+    report: Report
+    family: Mapping[str, Any] = field(default_factory=dict)

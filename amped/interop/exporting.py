@@ -1,0 +1,63 @@
+"""A configuration as the launch line or the file of another framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from amped.base.errors import ConfigError, did_you_mean, quoted
+from amped.estimation.estimation import Estimation
+from amped.interop import megatron
+from amped.interop.fields import fields
+from amped.interop.outgoing import Outgoing
+from amped.interop.records import Told
+
+
+class Target(NamedTuple):
+    """A format that amped writes.
+
+    Attributes:
+        title: what is written, in words.
+        suffix: the end of its files' names.
+        table: the column of fields.json.
+        write: the text for a configuration.
+        fields: its fields, and what the format cannot express.
+    """
+
+    title: str
+    suffix: str
+    table: str
+    write: Callable[[Estimation], str]
+    fields: Callable[[Estimation], Outgoing]
+
+    def lost(self, e: Estimation) -> list[Told]:
+        """What the format cannot express of a configuration."""
+        return self.fields(e).lost
+
+    def needed(self, e: Estimation) -> dict[str, object]:
+        """What the format leaves to its model and its launcher, by amped's names: quantities without a field in it."""
+        out = self.fields(e)
+        missing = (name for name in NEEDED if name not in fields(self.table))
+        return {name: value for name in missing if (value := out.values.get(name)) is not None}
+
+
+# What every estimate needs of a network and a training, whatever a format says.
+NEEDED = (
+    "layers", "dimensionality", "attention_heads", "key_value_heads", "head_dimension", "feedforward_dimension", "gated_mlp",
+    "vocabulary_size", "context", "batch_size", "number_of_accelerators", "number_of_accelerators_per_node",
+)  # fmt: skip
+TARGETS = {
+    "megatron": Target(f"launch script of {megatron.VERSION}", ".sh", "megatron", megatron.write, megatron.fields_of),
+}
+
+
+def target(name: str) -> Target:
+    """A format by its name.
+
+    Raises:
+        ConfigError: for another name.
+    """
+    if name not in TARGETS:
+        told = f"--for {quoted(name)} is no format that amped writes"
+        raise ConfigError(told, did_you_mean(name, TARGETS) or f"there are {', '.join(TARGETS)}")
+    return TARGETS[name]

@@ -1,0 +1,216 @@
+"""Megatron-LM's launch lines and logs: in, and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from amped.base.errors import FileError, Problem
+from amped.configuring.settings import setting
+from amped.estimation.estimation import Estimation
+from amped.interop import megatron_mapping, megatron_model
+from amped.interop.fields import fields, plain_values, table
+from amped.interop.outgoing import Outgoing, written
+from amped.interop.records import Imported, Keys, Reading, Report, Told
+from amped.interop.rest import tell_rest
+from amped.interop.shell import Flag, Script, arguments_of_log, refuse_command, script_of
+
+FORM, LAUNCH, SOFTWARE = "megatron", "--num-layers", "Megatron-Core"
+VERSION = "Megatron-LM core_v0.16.1"
+RULES = megatron_model.RULES | megatron_mapping.RULES
+# A log has a line for each of some hundred arguments.
+FEWEST_OF_A_LOG = 10
+NEEDED = ("layers", "dimensionality", "attention_heads")
+
+
+@lru_cache(maxsize=1)
+def _by_flag() -> Mapping[str, tuple[str, bool]]:
+    """For each flag with a name of its own, the argument and whether the flag switches it on."""
+    rows = table(FORM)["arguments"]
+    return {row["flag"]: (name, not row.get("off")) for name, row in rows.items() if "flag" in row}
+
+
+def flag_of(name: str) -> str:
+    """The flag of an argument."""
+    return str(table(FORM)["arguments"].get(name, {}).get("flag", "--" + name.replace("_", "-")))
+
+
+def is_log(text: str) -> bool:
+    """Whether a text has the block of arguments that Megatron-LM prints."""
+    return "num_layers" in text and sum(1 for flag in arguments_of_log(text[:400_000]) if flag.name) >= FEWEST_OF_A_LOG
+
+
+def read(text: str, file: str) -> Imported:
+    """The training of a launch script, an argument list, or the block of arguments of a log.
+
+    Raises:
+        FileError, ConfigError: with the line.
+    """
+    report = Report()
+    if is_log(text):
+        given = {flag.name: _from_log(flag) for flag in arguments_of_log(text)}
+        return imported(
+            {name: value for name, value in given.items() if value is not None},
+            file,
+            report,
+            "an argument of its default in a log",
+        )
+    script = script_of(text, file, LAUNCH)
+    if not script.flags:
+        raise FileError(
+            Problem(f"no launch with {LAUNCH} is in it", "line 1", "amped reads the flags of pretrain_gpt.py"),
+            file=file,
+        )
+    report.ignored += [Told(f"line {number}", f"a command, not run: {line}") for number, line in script.others]
+    return imported(_arguments(script, file), file, report)
+
+
+def _from_log(flag: Flag) -> Any:
+    """The value of a line of a log."""
+    word = flag.words[0]
+    return None if word in ("None", "") else setting(word)
+
+
+def _arguments(script: Script, file: str) -> dict[str, Any]:
+    """The arguments of a script by name; a flag that stands twice must say the same."""
+    found: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    for flag in (*script.launcher, *script.flags):
+        name, on = _by_flag().get(flag.name, (flag.name[2:].replace("-", "_"), True))
+        value = _value(flag, name, on, file)
+        if name in found and found[name] != value and flag in script.flags:
+            told = f"{flag.name} is {value!r}, and {found[name]!r} in line {lines[name]}"
+            raise FileError(Problem(told, f"line {flag.line}", "keep one"), file=file)
+        found[name], lines[name] = value, flag.line
+    return found
+
+
+def _value(flag: Flag, name: str, on: bool, file: str) -> Any:
+    """The value of a flag: a switch, one value, or several words as text."""
+    if name in table(FORM)["arguments"] or name in LAUNCHED:
+        refuse_command(flag, file)
+    if name in table(FORM)["switches"] or not flag.words:
+        return on
+    return setting(flag.words[0]) if len(flag.words) == 1 else " ".join(flag.words)
+
+
+def imported(
+    given: Mapping[str, Any],
+    file: str,
+    report: Report,
+    unknown: str | None = None,
+    software: str = SOFTWARE,
+    source: str = FORM,
+) -> Imported:
+    """The training of Megatron-LM's arguments by name."""
+    keys, values = Keys(given), dict[str, Any]()
+    told: dict[str, str] = {}
+    for name, key, value in plain_values(FORM, keys):
+        values[name], told[name] = value, flag_of(key)
+    lacking = [name for name in NEEDED if name not in values]
+    if lacking:
+        raise FileError(
+            Problem(f"has no {', '.join(flag_of(fields(FORM)[name].keys[0]) for name in lacking)}", "line 1"), file=file
+        )
+    for name, rule in RULES.items():
+        found = rule.read(Reading(keys, values, report))
+        values |= found
+        told |= dict.fromkeys(found, f"arguments about {name}")
+    values = {name: value for name, value in values.items() if value is not None}
+    tell_rest(FORM, keys.rest(), report, unknown=unknown)
+    report.used += [Told(flag_of(key), into) for key, into in keys.taken.items()]
+    return Imported(source, file, file, values, told, report, software)
+
+
+# --- out -------------------------------------------------------------------------------------------------------------
+
+LAUNCHED = ("nnodes", "nproc_per_node")
+
+
+def fields_of(e: Estimation) -> Outgoing:
+    """A configuration as Megatron-LM's arguments by name."""
+    out = written(e, FORM, RULES)
+    _lose_the_rest(out)
+    out.fields = {
+        name: value for name, value in out.fields.items() if not (_is_off(name, value) or _is_idle(name, out))
+    }
+    return out
+
+
+# Degrees that are 1 where no flag says them; those of experts are without a meaning in a dense network.
+DEGREES = {"context_parallel_size": False, "expert_model_parallel_size": True, "expert_tensor_parallel_size": True}
+
+
+def _is_idle(name: str, out: Outgoing) -> bool:
+    """Whether an argument says nothing about this configuration."""
+    if name not in DEGREES:
+        return False
+    experts = out.get("number_of_experts", 1) > 1
+    return (DEGREES[name] and not experts) or (out.fields[name] == 1 and name != "expert_tensor_parallel_size")
+
+
+def _is_off(name: str, value: Any) -> bool:
+    """Whether a switch is as it is without its flag."""
+    if name not in table(FORM)["switches"]:
+        return False
+    return bool(value) if table(FORM)["arguments"][name].get("off") else not value
+
+
+# What pretrain_gpt.py trains; other values cannot be expressed.
+TRAINED = {"norm_position": "pre", "causal": True, "number_of_stacks": 1, "embedding_norm": False, "pooler": False,
+           "cross_attention_layers": 0, "pipeline_schedule": "1f1b", "tensor_parallel_strategy": "1d"}  # fmt: skip
+
+
+def _lose_the_rest(out: Outgoing) -> None:
+    """Notes what is unlike the decoders and schedules of pretrain_gpt.py."""
+    told = {line.key for line in out.lost}
+    for name, usual in TRAINED.items():
+        if out.get(name, usual) != usual and name not in told:
+            out.lose(name, f"{out.get(name)}: pretrain_gpt.py has {usual}")
+    if out.fields.get("sequence_parallel") and out.get("tensor_parallel_degree", 1) == 1:
+        out.idle.add("sequence_parallel")
+        del out.fields["sequence_parallel"]  # Megatron-LM refuses it without tensor parallelism, where it does nothing
+
+
+def write(e: Estimation) -> str:
+    """A launch script: the flags with their reasons, what cannot be expressed first; no paths of data."""
+    out = fields_of(e)
+    lines = [f"# {VERSION}, written by amped: {e.scenario.title}", *lost_lines(out)]
+    flags = [(_written_flag(name, value), out.why[name]) for name, value in out.fields.items() if name not in LAUNCHED]
+    width = max(len(flag) for flag, _ in flags)
+    body = [f"  {flag:<{width}}  # {why}" for flag, why in flags]
+    start = f"torchrun --nnodes {out.fields['nnodes']} --nproc-per-node {out.fields['nproc_per_node']}"
+    return "\n".join([*lines, *environment(out), "ARGS=(", *body, ")", f'{start} pretrain_gpt.py "${{ARGS[@]}}"', ""])
+
+
+def lost_lines(out: Outgoing) -> list[str]:
+    """What cannot be expressed, as comments."""
+    head = (
+        ["# Cannot be expressed here:"] if out.lost else ["# Everything that amped knows of this mapping is expressed."]
+    )
+    return [*head, *(f"#   {line}" for line in out.lost)]
+
+
+def environment(out: Outgoing) -> list[str]:
+    """The environment that the overlap of tensor or context parallelism needs before Blackwell."""
+    parallel = out.get("tensor_parallel_degree", 1) > 1 or out.get("context_parallel_degree", 1) > 1
+    return (
+        [
+            "export CUDA_DEVICE_MAX_CONNECTIONS=1  # messages start in order, beside products (not needed from Blackwell on)"
+        ]
+        if parallel
+        else []
+    )
+
+
+def _written_flag(name: str, value: Any) -> str:
+    """A flag as it is typed."""
+    if name in table(FORM)["switches"]:
+        return flag_of(name)
+    text = str(value)
+    return (
+        f"{flag_of(name)} {text}"
+        if all(letter.isalnum() or letter in "._-+, " for letter in text)
+        else f"{flag_of(name)} '{text}'"
+    )

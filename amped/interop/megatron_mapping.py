@@ -1,0 +1,398 @@
+"""Megatron-LM's arguments about precision and mapping, where several of them and several quantities belong together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amped.configuring.layouts import Layout
+from amped.interop.outgoing import Outgoing, Rule
+from amped.interop.records import Reading, Told
+
+SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blockwise": "blocks"}
+BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8}
+SHARDED = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
+KINDS = {"p2p": "ring", "all_gather": "all_gather", "allgather": "all_gather", "a2a": "all_to_all"}
+# Modules of selective recomputation that amped has, and their names.
+MODULES = {
+    "layernorm": "norm_recomputation",
+    "moe_act": "activation_function_recomputation",
+    "mla_up_proj": "latent_projection_recomputation",
+}
+
+
+def read_precision(own: Reading) -> dict[str, Any]:
+    """The format of matrix products."""
+    half = next((name for name in ("bf16", "fp16") if own.keys.get(name, "matrix_precision")), "fp32")
+    if own.keys.get("fp4", "matrix_precision"):
+        own.keys.get("fp4_recipe", "matrix_precision")
+        return {"matrix_precision": "fp4"}
+    if own.keys.get("fp8", "matrix_precision"):
+        recipe = str(own.keys.get("fp8_recipe", "fp8_scaling", "delayed"))
+        if recipe not in SCALED:
+            own.report.unsupported.append(Told("--fp8-recipe", f"{recipe}, read as scales of tensors"))
+        return {"matrix_precision": "fp8", "fp8_scaling": SCALED.get(recipe, "tensors")}
+    own.keys.get("fp8_recipe", "fp8_scaling")
+    return {"matrix_precision": half}
+
+
+def write_precision(out: Outgoing) -> None:
+    """The format of matrix products, with its recipe."""
+    form = str(out.get("matrix_precision", "bf16"))
+    if form == "fp4":
+        out.write("products in NVFP4", bf16=True, fp4="e2m1", fp4_recipe="nvfp4")
+    elif form == "fp8":
+        blocks = out.get("fp8_scaling") == "blocks"
+        out.write("products in fp8, the rest in bf16", bf16=True, fp8="hybrid")
+        out.write(
+            "blocks have scales (mxfp8 on Blackwell)" if blocks else "tensors have scales",
+            fp8_recipe="blockwise" if blocks else "tensorwise",
+        )
+    elif form in ("bf16", "fp16"):
+        out.write("format of products", **{form: True})
+    elif form == "tf32":
+        out.lose("matrix_precision", "tf32 is a setting of PyTorch, not an argument")
+
+
+def read_gradients(own: Reading) -> dict[str, Any]:
+    """Gradients in fp32 unless bf16 is asked for: megatron/training/arguments.py accumulates those of bf16 in fp32."""
+    narrow = own.keys.get("grad_reduce_in_bf16", "gradient_precision") or own.keys.get(
+        "main_grads_dtype", "gradient_precision"
+    ) in ("bf16", "fp16")
+    wide = (
+        own.keys.get("accumulate_allreduce_grads_in_fp32", "gradient_precision")
+        or own.values.get("matrix_precision") != "fp16"
+    )
+    return {"gradient_precision": 16 if narrow or not wide else 32}
+
+
+def write_gradients(out: Outgoing) -> None:
+    """The format in which gradients are added up."""
+    if out.get("gradient_precision", 4) >= 4:
+        out.write("gradients are added up in fp32", accumulate_allreduce_grads_in_fp32=True)
+    elif out.get("matrix_precision") != "fp16":
+        out.write("gradients are added up in bf16", grad_reduce_in_bf16=True)
+
+
+def read_states(own: Reading) -> dict[str, Any]:
+    """The format of the optimizer's two states."""
+    precise = own.keys.get("use_precision_aware_optimizer", "optimizer_state_precision")
+    mean, square = (
+        str(own.keys.get(name, "optimizer_state_precision", "fp32")) for name in ("exp_avg_dtype", "exp_avg_sq_dtype")
+    )
+    weights = str(own.keys.get("main_params_dtype", "optimizer_state_precision", "fp32"))
+    if not precise:
+        return {"optimizer_state_precision": 32}
+    if mean != square or weights != "fp32":
+        own.report.unsupported.append(
+            Told(
+                "--exp-avg-dtype",
+                f"states in {mean} and {square} with weights in {weights}: amped has one format of states",
+            )
+        )
+    return {"optimizer_state_precision": BITS.get(mean.replace("torch.", ""), 32)}
+
+
+def write_states(out: Outgoing) -> None:
+    """States that are narrower than fp32."""
+    form = {1: "fp8", 2: "bf16"}.get(out.get("optimizer_state_precision", 4))
+    if form:
+        out.write(
+            f"the optimizer's states are {form}",
+            use_precision_aware_optimizer=True,
+            exp_avg_dtype=form,
+            exp_avg_sq_dtype=form,
+        )
+
+
+def read_optimizer(own: Reading) -> dict[str, Any]:
+    """Adam or SGD; another optimizer is read as Adam and told."""
+    kind = str(own.keys.get("optimizer", "optimizer", "adam"))
+    if kind not in ("adam", "sgd"):
+        own.report.unsupported.append(Told("--optimizer", f"{kind}, read as adam"))
+    return {"optimizer": kind if kind == "sgd" else "adam"}
+
+
+def write_optimizer(out: Outgoing) -> None:
+    """Adam or SGD."""
+    kind = str(out.get("optimizer", "adam"))
+    out.write("the optimizer", optimizer=kind if kind in ("adam", "sgd") else "adam")
+    if kind not in ("adam", "sgd"):
+        out.lose("optimizer", f"{kind}: every run of Megatron-LM has an optimizer; adam is written")
+
+
+def read_offload(own: Reading) -> dict[str, Any]:
+    """What the host keeps."""
+    on = own.keys.get("optimizer_cpu_offload", "optimizer_offload")
+    share = float(own.keys.get("optimizer_offload_fraction", "optimizer_offload", 1.0))
+    layers = own.keys.number("cpu_offloading_num_layers", "activation_offload", 0) or 0
+    stage = int(own.values.get("layers", 1)) / int(own.values.get("pipeline_parallel_degree", 1))
+    return {
+        "optimizer_offload": share if on else 0.0,
+        **({"activation_offload": min(layers / stage, 1.0)} if layers else {}),
+    }
+
+
+def write_offload(out: Outgoing) -> None:
+    """What the host keeps: a share of the states, whole layers of activations."""
+    if out.get("optimizer_offload", 0):
+        out.write(
+            "the host keeps optimizer states",
+            optimizer_cpu_offload=True,
+            optimizer_offload_fraction=out.get("optimizer_offload"),
+        )
+    share, own = out.get("activation_offload", 0), out.get("layers", 0) / out.get("pipeline_parallel_degree", 1)
+    if share:
+        out.write("layers of a stage whose activations lie on the host", cpu_offloading_num_layers=round(share * own))
+        if (share * own) % 1:
+            out.lose("activation_offload", f"{share:g} of {own:g} layers is no whole number of layers")
+
+
+STARTED = (
+    (("nnodes", "nodes"), "number_of_accelerators"),
+    (("nproc_per_node", "gpus_per_node", "ntasks_per_node"), "number_of_accelerators_per_node"),
+)
+
+
+def _first(own: Reading, names: tuple[str, ...], into: str) -> int | None:
+    """The first number of some arguments; all of them are noted as used."""
+    return next((number for number in [own.keys.number(name, into) for name in names] if number), None)
+
+
+def read_machine(own: Reading) -> dict[str, Any]:
+    """Servers and accelerators, as torchrun, #SBATCH or a log say them."""
+    nodes, each = (_first(own, names, into) for names, into in STARTED)
+    world = own.keys.number("world_size", "number_of_accelerators") or (nodes * each if nodes and each else None)
+    several = nodes is not None and nodes > 1  # one server may have more than train
+    found = {"number_of_accelerators": world, "number_of_accelerators_per_node": each if several else None}
+    return {name: value for name, value in found.items() if value}
+
+
+def write_machine(out: Outgoing) -> None:
+    """What torchrun gets: equally many accelerators on every server."""
+    nodes, each = servers(out)
+    out.write("servers", nnodes=nodes)
+    out.write("accelerators of a server", nproc_per_node=each)
+    if each != out.get("number_of_accelerators_per_node", each) and nodes > 1:
+        out.lose("number_of_accelerators_per_node", f"equally many, {each}, start on each of {nodes} servers")
+
+
+def servers(out: Outgoing) -> tuple[int, int]:
+    """How many servers, and the accelerators of each that train: the most that divide all of them."""
+    total = int(out.get("number_of_accelerators", 1))
+    most = min(int(out.get("number_of_accelerators_per_node", 1)), total)
+    each = next(number for number in range(most, 0, -1) if total % number == 0)
+    return total // each, each
+
+
+def read_stages(own: Reading) -> dict[str, Any]:
+    """How the layers lie on the stages."""
+    stages, layers = int(own.values.get("pipeline_parallel_degree", 1)), int(own.values.get("layers", 1))
+    found: dict[str, Any] = {}
+    layout = own.keys.get("pipeline_model_parallel_layout", "pipeline_layout")
+    if layout:
+        found["pipeline_layout"] = str(layout)
+    chunks = own.keys.number("num_virtual_stages_per_pipeline_rank", "virtual_pipeline_stages") or own.keys.number(
+        "virtual_pipeline_model_parallel_size", "virtual_pipeline_stages"
+    )
+    each = own.keys.number("num_layers_per_virtual_pipeline_stage", "virtual_pipeline_stages")
+    chunks = chunks or (layers // (stages * each) if each else None)
+    if chunks and not layout:
+        found["virtual_pipeline_stages"] = chunks
+    for end in ("first", "last"):
+        number = own.keys.number(f"decoder_{end}_pipeline_num_layers", f"number_of_{end}_stage_layers")
+        found |= {f"number_of_{end}_stage_layers": number} if number else {}
+    return found
+
+
+def write_stages(out: Outgoing) -> None:
+    """How the layers lie on the stages: an even split, first and last stages of their own, or a layout."""
+    layout, chunks = out.get("pipeline_layout"), out.get("virtual_pipeline_stages", 1)
+    if layout and out.get("pipeline_parallel_degree", 1) > 1:
+        text = _letters(Layout(layout), out.get("multi_token_prediction_layers", 0))
+        out.write(
+            "layers of each stage: E embedding, t layer, m module for further tokens, L output head",
+            pipeline_model_parallel_layout=text,
+        )
+        return
+    if chunks > 1:
+        out.write("chunks of layers of a stage: a smaller bubble", num_virtual_stages_per_pipeline_rank=chunks)
+    for end in ("first", "last"):
+        if f"number_of_{end}_stage_layers" in out.given:
+            out.write(
+                f"layers of the {end} stage",
+                **{f"decoder_{end}_pipeline_num_layers": out.get(f"number_of_{end}_stage_layers")},
+            )
+
+
+def _letters(layout: Layout, modules: int) -> str:
+    """A layout in Megatron-LM's letters."""
+    if layout.in_letters:
+        return str(layout)
+    stages = ["t*" + str(int(stage[0][0])) if stage[0][0] else "" for stage in layout.counts]
+    return "E" + "|".join(stages) + "m" * modules + "L"
+
+
+def read_context(own: Reading) -> dict[str, Any]:
+    """How keys and values travel."""
+    kind = str(own.keys.get("cp_comm_type", "context_parallel_kind", "p2p")).strip("[]'\" ")
+    if kind not in KINDS:
+        own.report.unsupported.append(Told("--cp-comm-type", f"{kind}, read as a ring"))
+    return {"context_parallel_kind": KINDS.get(kind, "ring")}
+
+
+def write_context(out: Outgoing) -> None:
+    """How keys and values travel."""
+    if out.get("context_parallel_degree", 1) > 1:
+        kind = {amped: theirs for theirs, amped in KINDS.items()}[str(out.get("context_parallel_kind", "ring"))]
+        out.write("how keys and values travel", cp_comm_type=kind)
+    else:
+        out.idle.add("context_parallel_kind")
+
+
+def read_sharding(own: Reading) -> dict[str, Any]:
+    """What replicas share out."""
+    distributed = own.keys.get("use_distributed_optimizer", "zero_stage")
+    instances = own.keys.number("num_distributed_optimizer_instances", "zero_stage", 1) or 1
+    if instances > 1:
+        own.report.unsupported.append(
+            Told(
+                "--num-distributed-optimizer-instances",
+                f"{instances}: give --set sharding_degree=N, the replicas of one instance",
+            )
+        )
+    if own.keys.get("use_megatron_fsdp", "zero_stage"):
+        return {
+            "zero_stage": SHARDED[
+                str(own.keys.get("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params"))
+            ]
+        }
+    own.keys.get("data_parallel_sharding_strategy", "zero_stage")
+    return {"zero_stage": int(bool(distributed))}
+
+
+def write_sharding(out: Outgoing) -> None:
+    """What replicas share out: the distributed optimizer is ZeRO 1, Megatron-FSDP 2 and 3."""
+    stage = out.get("zero_stage", 0)
+    if stage == 1:
+        out.write("replicas share the optimizer's states (ZeRO 1)", use_distributed_optimizer=True)
+    elif stage > 1:
+        strategy = {number: name for name, number in SHARDED.items()}[stage]
+        out.write(f"replicas share states, gradients{' and weights' if stage == 3 else ''} (ZeRO {stage})",
+                  use_megatron_fsdp=True, data_parallel_sharding_strategy=strategy, use_distributed_optimizer=True)  # fmt: skip
+        if out.get("pipeline_parallel_degree", 1) > 1:
+            out.lose("zero_stage", "Megatron-FSDP is not made for pipelines: Megatron-LM may refuse it")
+
+
+def read_recomputation(own: Reading) -> dict[str, Any]:
+    """What the backward pass computes again."""
+    into = "activation_recomputation"
+    method, number = (
+        own.keys.get("recompute_method", into),
+        own.keys.number("recompute_num_layers", "number_of_recomputed_layers"),
+    )
+    granularity = own.keys.get("recompute_granularity", into) or (
+        "selective" if own.keys.get("recompute_activations", into) else None
+    )
+    modules = _words(own.keys.get("recompute_modules", into, "core_attn"))
+    if granularity == "full":
+        return {into: "block", "number_of_recomputed_layers": number or 1} if method == "block" else {into: "full"}
+    if granularity != "selective":
+        return {into: "none"}
+    strange = [name for name in modules if name not in (*MODULES, "core_attn")]
+    if strange:
+        own.report.unsupported.append(
+            Told("--recompute-modules", f"{', '.join(strange)}: amped does not compute these modules again")
+        )
+    found = {MODULES[name]: True for name in modules if name in MODULES}
+    return {into: "selective" if "core_attn" in modules else "none", **found}
+
+
+def _words(written: Any) -> list[str]:
+    """The names in a list, or in a text."""
+    return (
+        [str(name) for name in written]
+        if isinstance(written, list)
+        else str(written).strip("[]").replace("'", "").replace(",", " ").split()
+    )
+
+
+def write_recomputation(out: Outgoing) -> None:
+    """What the backward pass computes again."""
+    kind, why = str(out.get("activation_recomputation", "none")), "activations that the backward pass computes again"
+    modules = [theirs for theirs, name in MODULES.items() if out.get(name)]
+    if kind == "full":
+        out.write(why, recompute_granularity="full", recompute_method="uniform", recompute_num_layers=1)
+    elif kind == "block":
+        out.write(
+            why,
+            recompute_granularity="full",
+            recompute_method="block",
+            recompute_num_layers=out.get("number_of_recomputed_layers", 1),
+        )
+    elif kind == "selective" or modules:
+        names = [*(["core_attn"] if kind == "selective" else []), *modules]
+        out.write(why, recompute_granularity="selective", recompute_modules=" ".join(names))
+    if kind in ("full", "block"):
+        for name in modules:
+            out.lose(MODULES[name], "single modules are not computed again beside whole layers")
+    if kind == "alternate_products":
+        out.lose("activation_recomputation", "every second product is torchtitan's; none is written")
+    if "moe_act" in modules and out.get("number_of_experts", 1) <= 1:
+        out.lose(
+            "activation_function_recomputation",
+            "moe_act is about experts; dense networks keep the outputs of their activation functions",
+        )
+
+
+def read_overlap(own: Reading) -> dict[str, Any]:
+    """What travels beside computation."""
+    reduce, gather = (
+        bool(own.keys.get(name, "overlap_data_communication"))
+        for name in ("overlap_grad_reduce", "overlap_param_gather")
+    )
+    if reduce and not gather and own.values.get("zero_stage"):
+        own.report.unsupported.append(
+            Told("--overlap-grad-reduce", "gradients alone travel beside computation; amped overlaps weights too")
+        )
+    chunks = own.values.get("virtual_pipeline_stages", 1) > 1 or own.values.get("pipeline_layout")
+    return {"overlap_data_communication": reduce,
+            "overlap_pipeline_communication": bool(own.keys.get("overlap_p2p_comm", "overlap_pipeline_communication", True) and chunks)}  # fmt: skip
+
+
+def write_overlap(out: Outgoing) -> None:
+    """What travels beside computation; Megatron-LM overlaps the pipeline's messages where stages have chunks."""
+    if out.get("overlap_data_communication"):
+        out.write(
+            "gradients and weights travel beside computation",
+            overlap_grad_reduce=True,
+            overlap_param_gather=True if out.get("zero_stage", 0) else None,
+        )
+    chunks, over = out.get("virtual_pipeline_stages", 1) > 1, out.get("overlap_pipeline_communication")
+    if out.get("pipeline_parallel_degree", 1) == 1:
+        out.idle.add("overlap_pipeline_communication")
+    elif chunks and not over:
+        out.write("the pipeline's messages are waited for", overlap_p2p_comm=False)
+    elif over and not chunks:
+        told = "Megatron-LM overlaps the pipeline's messages only with several chunks a stage"
+        out.lose("overlap_pipeline_communication", told)
+
+
+def read_attention(own: Reading) -> dict[str, Any]:
+    """Whether attention is one fused kernel."""
+    backend = str(own.keys.get("attention_backend", "flash_attention", "auto")).rpartition(".")[2]
+    own.keys.get("use_flash_attn", "flash_attention")
+    return {"flash_attention": backend not in ("unfused", "local")}
+
+
+def write_attention(out: Outgoing) -> None:
+    """The kernel of attention."""
+    out.write("attention is one fused kernel" if out.get("flash_attention") else "attention keeps its scores",
+              attention_backend="flash" if out.get("flash_attention") else "unfused")  # fmt: skip
+
+
+RULES = {
+    "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients), "states": Rule(read_states, write_states),
+    "optimizer": Rule(read_optimizer, write_optimizer), "offload": Rule(read_offload, write_offload), "machine": Rule(read_machine, write_machine),
+    "stages": Rule(read_stages, write_stages), "context": Rule(read_context, write_context), "sharding": Rule(read_sharding, write_sharding),
+    "recomputation": Rule(read_recomputation, write_recomputation), "overlap": Rule(read_overlap, write_overlap), "attention": Rule(read_attention, write_attention),
+}  # fmt: skip

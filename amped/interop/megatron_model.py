@@ -1,0 +1,333 @@
+"""Megatron-LM's arguments about the network, where several of them and several quantities belong together."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from amped.base.errors import ConfigError, Problem, quoted
+from amped.configuring.layouts import Pattern
+from amped.interop.outgoing import Outgoing, Rule
+from amped.interop.patterns import marks_of, runs
+from amped.interop.records import Reading, Told, whole
+
+# The vocabulary is padded to a multiple of this and of the tensor-parallel degree: megatron/training/arguments.py.
+DIVISIBLE_BY = 128
+
+
+def read_heads(own: Reading) -> dict[str, Any]:
+    """Key heads, the width of a head, and latent attention."""
+    count = int(own.values.get("attention_heads", 1))
+    if own.keys.get("multi_latent_attention", "attention_kind"):
+        rotary = own.keys.number("qk_pos_emb_head_dim", "rotary_head_dimension", 64) or 0
+        plain = own.keys.number("qk_head_dim", "head_dimension", 128) or 0
+        return {
+            "attention_kind": "multi_latent", "key_value_heads": count, "head_dimension": plain + rotary, "rotary_head_dimension": rotary,
+            "value_head_dimension": own.keys.number("v_head_dim", "value_head_dimension", 128),
+            "query_latent_dimension": own.keys.number("q_lora_rank", "query_latent_dimension", 0),
+            "key_value_latent_dimension": own.keys.number("kv_lora_rank", "key_value_latent_dimension", 512),
+        }  # fmt: skip
+    groups = own.keys.number("num_query_groups", "key_value_heads")
+    grouped = own.keys.get("group_query_attention", "key_value_heads")
+    width = own.keys.number("kv_channels", "head_dimension")
+    return {
+        **({"key_value_heads": groups} if grouped and groups else {}),
+        **({"head_dimension": width} if width else {}),
+    }
+
+
+def write_heads(out: Outgoing) -> None:
+    """The same in Megatron-LM's arguments."""
+    if out.get("attention_kind") == "multi_latent":
+        rotary, width = out.get("rotary_head_dimension", 0), out.get("head_dimension", 0)
+        out.write("latent attention", multi_latent_attention=True, q_lora_rank=out.get("query_latent_dimension") or None,
+                  kv_lora_rank=out.get("key_value_latent_dimension"), qk_head_dim=width - rotary, qk_pos_emb_head_dim=rotary,
+                  v_head_dim=out.get("value_head_dimension"))  # fmt: skip
+        return
+    groups = out.get("key_value_heads")
+    if groups not in (None, out.get("attention_heads")):
+        out.write(
+            f"{groups} key heads for {out.get('attention_heads')} query heads",
+            group_query_attention=True,
+            num_query_groups=groups,
+        )
+    out.write("width of a head", kv_channels=out.get("head_dimension"))
+
+
+def read_vocabulary(own: Reading) -> dict[str, Any]:
+    """The tokens of the vocabulary with their padding."""
+    padded, plain = (
+        own.keys.number("padded_vocab_size", "vocabulary_size"),
+        own.keys.number("vocab_size", "vocabulary_size"),
+    )
+    if padded:
+        return {"vocabulary_size": padded}
+    if not plain:
+        own.report.unsupported.append(
+            Told("--vocab-size", "the tokenizer says it, which amped does not read; give --set vocabulary_size=N")
+        )
+        return {}
+    plain += (
+        own.keys.get("tokenizer_type", "vocabulary_size") == "NullTokenizer"
+    )  # it adds a token for the end of a text
+    unit = (own.keys.number("make_vocab_size_divisible_by", "vocabulary_size") or DIVISIBLE_BY) * int(
+        own.values.get("tensor_parallel_degree", 1)
+    )
+    return {"vocabulary_size": -(-plain // unit) * unit}
+
+
+def write_vocabulary(out: Outgoing) -> None:
+    """The vocabulary without a tokenizer of anybody's own, and random data."""
+    size, tensor = out.get("vocabulary_size", 0), out.get("tensor_parallel_degree", 1)
+    out.write(
+        "no tokenizer and random data: replace them by your own",
+        tokenizer_type="NullTokenizer",
+        vocab_size=size - 1,
+        mock_data=True,
+    )
+    out.write("the vocabulary is not padded further", make_vocab_size_divisible_by=1)
+    if size % tensor:
+        out.lose("vocabulary_size", f"{size:,} tokens are padded to a multiple of {tensor}, the tensor-parallel degree")
+
+
+def read_biases(own: Reading) -> dict[str, Any]:
+    """Biases of all products, or those of queries, keys and values alone."""
+    every = own.keys.get("add_bias_linear", "mlp_bias", True)
+    own = own.keys.get("add_qkv_bias", "query_key_value_bias", False)
+    return {"mlp_bias": bool(every), "attention_output_bias": bool(every), "query_key_value_bias": bool(every or own)}
+
+
+def write_biases(out: Outgoing) -> None:
+    """Megatron-LM has biases everywhere, nowhere, or at queries, keys and values."""
+    names = ("query_key_value_bias", "attention_output_bias", "mlp_bias")
+    first, *others = (bool(out.get(name, False)) for name in names)
+    if all(others) and first:
+        return
+    out.write("no biases of the products", add_bias_linear=False)
+    if first:
+        out.write("biases of queries, keys and values", add_qkv_bias=True)
+    if any(others):
+        for name in names[1:]:
+            out.lose(name, "Megatron-LM has all biases of products, none, or those of queries, keys and values")
+
+
+def read_norm(own: Reading) -> dict[str, Any]:
+    """The weight vectors of a norm."""
+    return {"norm_vectors": 1 if own.keys.get("normalization", "norm_vectors", "LayerNorm") == "RMSNorm" else 2}
+
+
+def write_norm(out: Outgoing) -> None:
+    """RMS norm or layer norm."""
+    out.write("kind of norm", normalization="LayerNorm" if out.get("norm_vectors", 2) == 2 else "RMSNorm")
+    if out.get("norm_vectors") == 0:
+        out.lose("norm_vectors", "Megatron-LM has no norm without weights")
+
+
+ROTATED = ("rope", "yarn", "mrope")
+
+
+def read_positions(own: Reading) -> dict[str, Any]:
+    """How positions are told, and the table of learned ones."""
+    kind = str(own.keys.get("position_embedding_type", "positions", "learned_absolute"))
+    longest = own.keys.number("max_position_embeddings", "position_table")
+    if kind in ROTATED:
+        return {"positions": "rope", "position_table": 0}
+    if kind != "learned_absolute":
+        own.report.unsupported.append(Told("--position-embedding-type", f"{kind}, read as rope"))
+        return {"positions": "rope", "position_table": 0}
+    return {"positions": "learned", "position_table": longest or own.values.get("context", 0)}
+
+
+def write_positions(out: Outgoing) -> None:
+    """Rotations or a learned table; Megatron-LM wants the longest sequence in either case."""
+    kind = out.get("positions", "learned")
+    if kind not in ("rope", "learned"):
+        out.lose("positions", f"{kind} has no argument in pretrain_gpt.py; written as rope")
+    learned = kind == "learned"
+    out.write("how positions are told", position_embedding_type="learned_absolute" if learned else "rope")
+    out.write(
+        "longest sequence",
+        max_position_embeddings=out.get("position_table", 0)
+        if learned and out.get("position_table")
+        else out.get("context"),
+    )
+
+
+def read_dropout(own: Reading) -> dict[str, Any]:
+    """One rate of dropout; Megatron-LM has one behind blocks and one in attention."""
+    hidden, attention = (float(own.keys.get(f"{place}_dropout", "dropout", 0.1)) for place in ("hidden", "attention"))
+    if hidden != attention:
+        own.report.unsupported.append(
+            Told(
+                "--attention-dropout",
+                f"{attention:g} beside --hidden-dropout {hidden:g}; amped has one rate, {hidden:g}",
+            )
+        )
+    return {"dropout": hidden}
+
+
+def write_dropout(out: Outgoing) -> None:
+    """Both rates."""
+    out.write("dropout", hidden_dropout=out.get("dropout", 0.0), attention_dropout=out.get("dropout", 0.0))
+
+
+def read_windows(own: Reading) -> dict[str, Any]:
+    """The window, and how many layers have it: every layer but each N-th, or those of a list."""
+    window = own.keys.get("window_size", "attention_window")
+    if not window:
+        return {}
+    left = whole(int(str(window).strip("()[] ").replace(",", " ").split()[0]), "--window-size")
+    layers, skipped = int(own.values["layers"]), own.keys.get("window_attn_skip_freq", "number_of_windowed_layers")
+    marks = listed(skipped, "--window-attn-skip-freq") if skipped is not None else layers
+    number = (
+        sum(marks[:layers]) if isinstance(marks, list) else layers - layers // marks if marks and skipped else layers
+    )
+    return {"attention_window": left + 1, "number_of_windowed_layers": number}
+
+
+def write_windows(out: Outgoing) -> None:
+    """The window without the token itself; which layers have it is not known beyond their number."""
+    window, number, layers = (
+        out.get("attention_window", 0),
+        out.get("number_of_windowed_layers", 0),
+        out.get("layers", 0),
+    )
+    if not window or not number:
+        return
+    out.write(f"{number} of {layers} layers attend to {window} tokens", window_size=f"{window - 1},0")
+    whole_layers = layers - number
+    if whole_layers and layers % whole_layers == 0:
+        out.write("each of these layers attends to all tokens", window_attn_skip_freq=layers // whole_layers)
+    elif whole_layers:
+        out.write(
+            "amped knows the number of such layers, not their places",
+            window_attn_skip_freq=f"([1]*{number}+[0]*{whole_layers})",
+        )
+
+
+def read_sinks(own: Reading) -> dict[str, Any]:
+    """Learned sinks."""
+    return {"attention_sinks": own.keys.get("softmax_type", "attention_sinks", "vanilla") == "learnable"}
+
+
+def write_sinks(out: Outgoing) -> None:
+    """Learned sinks."""
+    if out.get("attention_sinks"):
+        out.write("a learned sink for each head", softmax_type="learnable")
+
+
+def read_experts(own: Reading) -> dict[str, Any]:
+    """Mixtures of experts, and which layers have them."""
+    experts = own.keys.number("num_experts", "number_of_experts", 0) or 0
+    if experts <= 1:
+        return {}
+    layers = int(own.values["layers"])
+    marks = _mixture_layers(own.keys.get("moe_layer_freq", "number_of_MoE_layers", 1), layers)
+    found: dict[str, Any] = {
+        "number_of_experts": experts, "experts_per_token": own.keys.number("moe_router_topk", "experts_per_token", 2),
+        "expert_feedforward_dimension": own.keys.number("moe_ffn_hidden_size", "expert_feedforward_dimension") or own.values.get("feedforward_dimension"),
+        "number_of_MoE_layers": sum(marks), "router_bias": bool(own.keys.get("moe_router_enable_expert_bias", "router_bias")),
+        "expert_capacity_factor": own.keys.get("moe_expert_capacity_factor", "expert_capacity_factor", 0),
+        "deduplicated_dispatch": bool(own.keys.get("moe_enable_deepep", "deduplicated_dispatch") or own.keys.get("moe_token_dispatcher_type", "deduplicated_dispatch") == "flex"),
+    }  # fmt: skip
+    own.keys.get("moe_flex_dispatcher_backend", "deduplicated_dispatch")
+    shared = own.keys.number("moe_shared_expert_intermediate_size", "shared_experts_feedforward_dimension")
+    found |= {"shared_experts_feedforward_dimension": shared} if shared else {}
+    return found | ({"mixture_layer_pattern": runs(marks)} if 0 < sum(marks) < layers else {})
+
+
+def _mixture_layers(written: Any, layers: int) -> list[int]:
+    """For each layer 1 if it is a mixture: every N-th from the first, or those of a list."""
+    found = listed(written, "--moe-layer-freq")
+    return found[:layers] if isinstance(found, list) else [int(layer % max(found, 1) == 0) for layer in range(layers)]
+
+
+def write_experts(out: Outgoing) -> None:
+    """Mixtures of experts."""
+    experts = out.get("number_of_experts", 1)
+    if experts <= 1:
+        return
+    out.write(
+        "experts of a mixture, and of a token", num_experts=experts, moe_router_topk=out.get("experts_per_token", 1)
+    )
+    out.write("hidden units of an expert", moe_ffn_hidden_size=out.get("expert_feedforward_dimension"))
+    out.write(
+        "the shared experts together",
+        moe_shared_expert_intermediate_size=out.get("shared_experts_feedforward_dimension") or None,
+    )
+    out.write("one grouped product for the experts of an accelerator", moe_grouped_gemm=True)
+    marks = _marks(out)
+    if 0 < sum(marks) < len(marks):
+        out.write(
+            f"{sum(marks)} of {len(marks)} layers are mixtures",
+            moe_layer_freq="(" + "+".join(f"[{mark}]*{number}" for mark, number in marks_of(marks)) + ")",
+        )
+    if out.get("router_bias"):
+        out.write(
+            "a bias of each expert in the router",
+            moe_router_enable_expert_bias=True,
+            moe_router_score_function="sigmoid",
+        )
+    out.write("places of an expert", moe_expert_capacity_factor=out.get("expert_capacity_factor") or None)
+    flex = bool(out.get("deduplicated_dispatch"))
+    out.write(
+        "how tokens travel to experts",
+        moe_token_dispatcher_type="flex" if flex else "alltoall",
+        moe_flex_dispatcher_backend="deepep" if flex else None,
+    )
+
+
+def _marks(out: Outgoing) -> list[int]:
+    """For each layer 1 if it is a mixture: as the pattern says, else the last layers, as amped assumes."""
+    layers, pattern = out.get("layers", 0), out.get("mixture_layer_pattern")
+    known = Pattern(pattern).of(layers) if pattern else None
+    number = out.get("number_of_MoE_layers", layers)
+    if known is None and 0 < number < layers:
+        out.lose(
+            "mixture_layer_pattern",
+            f"amped knows that {number} of {layers} layers are mixtures, not which; the last ones are written",
+        )
+    return [0] * (layers - number) + [1] * number if known is None else [int(mark) for mark in known]
+
+
+def listed(written: Any, flag: str) -> int | list[int]:
+    """A number, or a list like ([0]*3+[1]*58), which is read and not evaluated.
+
+    Raises:
+        ConfigError: for another text.
+    """
+    try:
+        found: int | list[int] = _value(ast.parse(str(written), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ConfigError(
+            Problem(f"{quoted(written)} is neither a number nor a list", flag, "like 2 or ([0]*3+[1]*58)")
+        ) from None
+    return found
+
+
+def _value(node: ast.expr) -> Any:
+    """The value of numbers, lists, sums of lists and repetitions of them.
+
+    Raises:
+        ValueError: for anything else, or a list that is too long.
+    """
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and abs(node.value) < LONGEST:
+        return int(node.value)
+    if isinstance(node, ast.List | ast.Tuple):
+        return [int(_value(each)) for each in node.elts]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
+        one, other = _value(node.left), _value(node.right)
+        size = len(one) * other if isinstance(one, list) and isinstance(other, int) else 0
+        if isinstance(node.op, ast.Mult) and 0 <= size < LONGEST and isinstance(one, list):
+            return one * other
+        if isinstance(node.op, ast.Add) and isinstance(one, list) and isinstance(other, list):
+            return one + other
+    raise ValueError(ast.dump(node)[:40])
+
+
+LONGEST = 100_000
+RULES = {
+    "heads": Rule(read_heads, write_heads), "vocabulary": Rule(read_vocabulary, write_vocabulary), "biases": Rule(read_biases, write_biases),
+    "norm": Rule(read_norm, write_norm), "positions": Rule(read_positions, write_positions), "dropout": Rule(read_dropout, write_dropout),
+    "windows": Rule(read_windows, write_windows), "sinks": Rule(read_sinks, write_sinks), "experts": Rule(read_experts, write_experts),
+}  # fmt: skip

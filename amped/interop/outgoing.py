@@ -1,0 +1,118 @@
+"""A configuration on its way out: amped's values, the fields that they become, and what the other format cannot express."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from amped.configuring.sources import Given
+from amped.estimation.estimation import Estimation
+from amped.interop.fields import fields, table
+from amped.interop.records import Reading, Told
+from amped.theory.quantity import MAPPING, NETWORK
+
+
+@dataclass
+class Outgoing:
+    """What is written.
+
+    Attributes:
+        values: amped's values by name, in canonical units; counts are whole numbers.
+        given: the names that the user, the config or the row of the network gives.
+        fields: what is written, by the other format's names.
+        why: the comment on each field.
+        lost: what the other format cannot express; it comes first in the file.
+        idle: what changes nothing in this configuration, and is not written.
+    """
+
+    values: Mapping[str, Any]
+    given: frozenset[str]
+    fields: dict[str, Any] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+    lost: list[Told] = field(default_factory=list)
+    idle: set[str] = field(default_factory=set)
+
+    def write(self, why: str, **fields: Any) -> None:
+        """Writes some fields with one comment; None is left out."""
+        for name, value in fields.items():
+            if value is not None:
+                self.fields[name], self.why[name] = value, why
+
+    def lose(self, quantity: str, why: str) -> None:
+        """Notes what cannot be expressed."""
+        self.lost.append(Told(quantity, why))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A value, or the default where the configuration has none."""
+        found = self.values.get(name)
+        return default if found is None else found
+
+
+class Rule(NamedTuple):
+    """Several keys and quantities together, in both directions.
+
+    Attributes:
+        read: from the keys of a file, the values so far and the report, to further values.
+        write: from a configuration to fields.
+    """
+
+    read: Callable[[Reading], dict[str, Any]]
+    write: Callable[[Outgoing], None]
+
+
+def outgoing(e: Estimation) -> Outgoing:
+    """The values of an estimate, with the layout of its stages."""
+    known, sources = e.scenario.catalogue, e.scenario.sources
+    values: dict[str, Any] = {}
+    for name in {*table("fields")["rows"], *EXTRA, *sources.origins}:
+        if name in e.choices:
+            values[name] = e.choices[name]
+        elif name in e:
+            values[name] = _plain(e[name], known[name].mark.unit)
+        elif name in sources.given and isinstance(sources.given[name], float):
+            values[name] = _plain(sources.given[name], known[name].mark.unit)
+    return Outgoing(values, frozenset(sources.origins))
+
+
+# Quantities that exporters need beside those that formats name.
+EXTRA = ("number_of_nodes", "data_parallel_degree", "norm_position", "causal", "pipeline_schedule", "tensor_parallel_strategy",
+         "number_of_stacks", "embedding_norm", "pooler", "cross_attention_layers", "gated_experts", "kinds_of_layers")  # fmt: skip
+
+
+def _plain(value: float, unit: str) -> Any:
+    """A number as JSON has it: true or false, a whole number, or a number."""
+    if unit == "boolean":
+        return bool(value)
+    return int(value) if float(value).is_integer() else value
+
+
+def written(e: Estimation, form: str, rules: Mapping[str, Rule]) -> Outgoing:
+    """A configuration in the fields of a format; what no field carries is noted as lost."""
+    out = outgoing(e)
+    done = set()
+    for quantity, field_ in fields(form).items():
+        if field_.rule is not None and field_.rule not in done:
+            done.add(field_.rule)
+            rules[field_.rule].write(out)
+        elif field_.rule is None and quantity in out.values:
+            out.write(field_.why, **{field_.keys[0]: field_.by.write(out.values[quantity])})
+    out.lost += _not_carried(e, out, form)
+    return out
+
+
+def _not_carried(e: Estimation, out: Outgoing, form: str) -> list[Told]:
+    """What was given about the network or the mapping, is not the default, and has no field in the format."""
+    carried, told = fields(form), []
+    for name, origin in e.scenario.sources.origins.items():
+        quantity = e.scenario.catalogue[name]
+        instruction = quantity.category in (NETWORK, MAPPING) and name not in table("fields")["no_instructions"]
+        if isinstance(origin, Given) and instruction and name not in carried and not _is_default(e, name, out):
+            told.append(Told(name, f"{origin.written} has no field here"))
+    return told
+
+
+def _is_default(e: Estimation, name: str, out: Outgoing) -> bool:
+    """Whether a value is what the catalogue has where nobody gives one."""
+    defaults = [formula.function() for formula in e.scenario.catalogue[name].formulas if not formula.arguments]
+    return out.values.get(name) in defaults

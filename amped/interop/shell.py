@@ -1,0 +1,218 @@
+"""Flags in a shell script, an argument list or the arguments block of a log. Nothing is run.
+
+Assignments are followed (`NAME=value`, arrays, `$NAME`, `${NAME:-default}`, `${NAME[@]}`). A value that only a command would
+give (`$(…)`, backticks, arithmetic) is refused where a flag needs it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from amped.base.errors import FileError, Problem
+
+ASSIGNED = re.compile(r"(?:export\s+|declare\s+(?:-\w+\s+)?|local\s+)?([A-Za-z_]\w*)(\+?)=(.*)", re.S)
+VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(?:\[[@*]\])?(?::?-([^{}]*))?\}|([A-Za-z_]\w*))")
+COMMAND = re.compile(r"\$\(|`")
+# A line of the block of arguments in a log: a name, dots, a value; a rank or a time may stand before it.
+ARGUMENT = re.compile(r"^\W*(?:[\w:./ \[\]-]*?[\s:\]])?([a-z]\w+) \.{2,} ?(.*?)\s*$")
+HEADER = re.compile(r"^#SBATCH\s+--?([\w-]+)[=\s]+(\S+)")
+LONGEST_STATEMENT = 400  # lines
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag with its words, and the line of the file where it stands."""
+
+    name: str
+    words: tuple[str, ...]
+    line: int
+
+
+@dataclass
+class Script:
+    """What a script says: the flags of its launch, the words before them, and the lines that are not followed.
+
+    Attributes:
+        flags: the flags of the program, in order.
+        launcher: the flags before the program's name, as of torchrun, and #SBATCH lines.
+        others: lines with other commands, which are not run.
+    """
+
+    flags: list[Flag] = field(default_factory=list)
+    launcher: list[Flag] = field(default_factory=list)
+    others: list[tuple[int, str]] = field(default_factory=list)
+
+
+def arguments_of_log(text: str) -> list[Flag]:
+    """The block of arguments of a log: a line `name ..... value` for each."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = ARGUMENT.match(line)
+        if match:
+            found.append(Flag(match[1], (match[2],), number))
+    return found
+
+
+def script_of(text: str, file: str, wanted: str) -> Script:
+    """The flags of a script or of an argument list.
+
+    Args:
+        text: the script.
+        file: its name, for messages.
+        wanted: a flag that the launch has, by which it is found.
+
+    Raises:
+        FileError: with the line, for a quote that does not end, or a value that only a command would give.
+    """
+    known: dict[str, str] = {}
+    found = Script()
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := HEADER.match(line.strip()):
+            found.launcher.append(Flag(f"--{match[1]}", (match[2],), number))
+    for number, statement in _statements(text, file):
+        match = ASSIGNED.fullmatch(statement.strip())
+        if match is not None:
+            value = _expanded(match[3].strip(), known, 0)
+            before = known.get(match[1], "") + " " if match[2] else ""
+            known[match[1]] = before + (value[1:-1] if value.startswith("(") and value.endswith(")") else value)
+            continue
+        _follow(statement, number, file, known, wanted, found)
+    return found
+
+
+def _follow(statement: str, number: int, file: str, known: dict[str, str], wanted: str, found: Script) -> None:
+    """Takes the flags of a statement, if it is the launch; else notes it as not followed."""
+    written = _expanded(statement, known, 0)
+    if f"{wanted} " not in f"{written.replace('=', ' ')} ":
+        found.others.append((number, statement.strip().split("\n")[0][:60]))
+        return
+    words = _words(written, number, file)
+    program = next((i for i, word in enumerate(words) if word.endswith(".py")), -1)
+    found.launcher += _flags(words[:program] if program >= 0 else [], number)
+    found.flags += _flags(words[program + 1 :], number)
+
+
+def _statements(text: str, file: str) -> Iterator[tuple[int, str]]:
+    """The statements of a script with their first lines: continued lines, quotes and arrays are joined, comments gone."""
+    start, held = 0, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        start = start if held else number
+        bare = _without_comment(line) if not _inside_quote(held) else line
+        if bare.rstrip().endswith("\\"):
+            held += bare.rstrip()[:-1] + " "
+            continue
+        held += bare
+        if _is_open(held):
+            if number - start > LONGEST_STATEMENT:
+                break
+            held += "\n"
+            continue
+        if held.strip():
+            yield start, held
+        held = ""
+    if held.strip() and _is_open(held):
+        raise FileError(Problem("a quote or a bracket is opened and not closed", f"line {start}"), file=file)
+    if held.strip():
+        yield start, held
+
+
+def _inside_quote(text: str) -> bool:
+    """Whether a text ends inside a quote."""
+    quote = ""
+    escaped = False
+    for letter in text:
+        if escaped:
+            escaped = False
+        elif letter == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+    return bool(quote)
+
+
+def _is_open(text: str) -> bool:
+    """Whether a statement goes on in the next line: inside a quote, or in the brackets of an array."""
+    match = ASSIGNED.match(text.strip())
+    opened = match is not None and match[3].startswith("(") and not text.rstrip().endswith(")")
+    return opened or _inside_quote(text)
+
+
+def _without_comment(line: str) -> str:
+    """A line up to a `#` that begins a word outside of quotes."""
+    quote = ""
+    for place, letter in enumerate(line):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter == "#" and (place == 0 or line[place - 1].isspace()):
+            return line[:place]
+    return line
+
+
+def _expanded(text: str, known: dict[str, str], depth: int) -> str:
+    """A text with its variables replaced; unknown ones stay as they are written."""
+    if depth > 10:
+        return text
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[3]
+        found = known.get(name, match[2])
+        return match[0] if found is None else _expanded(found, known, depth + 1)
+
+    return VARIABLE.sub(value, text)
+
+
+def _words(text: str, number: int, file: str) -> list[str]:
+    """The words of a launch; text in quotes that holds several flags is cut into them."""
+    try:
+        words = shlex.split(text.replace("\n", " "), comments=False)
+    except ValueError as error:
+        raise FileError(Problem(f"cannot be cut into words: {error}", f"line {number}"), file=file) from None
+    return [
+        part
+        for word in words
+        for part in (shlex.split(word) if word.lstrip().startswith("--") and " " in word else [word])
+    ]
+
+
+def _flags(words: list[str], number: int) -> list[Flag]:
+    """Words as flags: `--name value …` and `--name=value`."""
+    found: list[Flag] = []
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            name, equals, value = word.partition("=")
+            found.append(Flag(name, (value,) if equals else (), number))
+        elif found:
+            found[-1] = Flag(found[-1].name, (*found[-1].words, word), number)
+    return found
+
+
+def refuse_command(flag: Flag, file: str) -> None:
+    """Refuses a value that only a command or an unknown variable would give.
+
+    Raises:
+        FileError: with the line.
+    """
+    written = " ".join(flag.words)
+    if COMMAND.search(written):
+        raise FileError(
+            Problem(
+                f"{flag.name} takes its value from a command, {written!r}, and amped runs none",
+                f"line {flag.line}",
+                "write the value",
+            ),
+            file=file,
+        )
+    if VARIABLE.search(written) or "$" in written:
+        raise FileError(
+            Problem(
+                f"{flag.name} takes {written!r}, which the file does not give", f"line {flag.line}", "write the value"
+            ),
+            file=file,
+        )

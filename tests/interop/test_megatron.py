@@ -1,0 +1,279 @@
+"""Megatron-LM's scripts, argument lists and logs are read without running them, and launch lines are written."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from amped.base.errors import AmpedError, FileError
+from amped.configuring.scenario import read_scenario
+from amped.estimation.estimation import Estimation, estimated
+from amped.interop import megatron
+from amped.interop.fields import table
+from amped.interop.recognition import read_file
+from tests.helpers.cli import amped, refused
+from tests.helpers.places import DATA
+
+SCRIPT = """#!/bin/bash
+#SBATCH --nodes=4
+#SBATCH --gpus-per-node 8
+export NCCL_DEBUG=WARN
+GPUS_PER_NODE=8   # of a server
+TP=${TP:-4}
+PP=2
+mkdir -p /tmp/out
+MODEL_ARGS=(
+    --num-layers 32 --hidden-size 4096   # a comment --num-layers 99
+    --num-attention-heads 32 --group-query-attention --num-query-groups 8
+    --ffn-hidden-size 14336
+    --swiglu --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights
+    --position-embedding-type rope
+)
+TRAINING="--micro-batch-size 1 --global-batch-size 128 --seq-length 8192 \\
+ --bf16 --train-iters 1000"
+torchrun --nproc-per-node $GPUS_PER_NODE --nnodes 4 pretrain_gpt.py \\
+    "${MODEL_ARGS[@]}" ${TRAINING} --vocab-size 128256 \\
+    --tensor-model-parallel-size $TP --pipeline-model-parallel-size ${PP} \\
+    --sequence-parallel --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather \\
+    --recompute-granularity selective --recompute-modules core_attn layernorm --data-path $DATA --lr 1e-4
+"""
+
+
+def values_of(text: str) -> dict[str, object]:
+    return dict(megatron.read(text, "launch.sh").values)
+
+
+def test_a_script_is_read_with_its_variables_and_arrays() -> None:
+    values = values_of(SCRIPT)
+    assert {name: values[name] for name in ("layers", "dimensionality", "key_value_heads", "context", "batch_size")} == {
+        "layers": 32, "dimensionality": 4096, "key_value_heads": 8, "context": 8192, "batch_size": 128,
+    }  # fmt: skip
+    # 128,256 is a multiple of 128 * 4 (251 * 512 = 128,512 is the next): 250.5 units are padded to 251
+    assert values["vocabulary_size"] == 128_512
+    assert (values["tensor_parallel_degree"], values["pipeline_parallel_degree"]) == (4, 2)
+    assert (values["number_of_accelerators"], values["number_of_accelerators_per_node"]) == (32, 8)
+    assert (values["zero_stage"], values["overlap_data_communication"], values["sequence_parallel"]) == (1, True, True)
+    assert (values["activation_recomputation"], values["norm_recomputation"]) == ("selective", True)
+    assert (values["norm_vectors"], values["mlp_bias"], values["tied_embeddings"], values["gated_mlp"]) == (
+        1,
+        False,
+        False,
+        True,
+    )
+
+
+def test_other_commands_are_not_run_and_told() -> None:
+    found = megatron.read(SCRIPT, "launch.sh")
+    assert "a command, not run: mkdir -p /tmp/out" in [line.what for line in found.report.ignored]
+    assert found.report.unsupported == []
+
+
+LOG = "\n".join(
+    f" 0: [2026-01-02 03:04:05]   {name} {'.' * 20} {value}"
+    for name, value in {
+        "num_layers": 61, "hidden_size": 7168, "num_attention_heads": 128, "ffn_hidden_size": 18432, "kv_channels": 56, "swiglu": True,
+        "multi_latent_attention": True, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_head_dim": 128, "qk_pos_emb_head_dim": 64,
+        "v_head_dim": 128, "num_experts": 256, "moe_router_topk": 8, "moe_ffn_hidden_size": 2048, "moe_layer_freq": "[0, 0, 0] + [1] * 58",
+        "moe_shared_expert_intermediate_size": 2048, "padded_vocab_size": 129280, "seq_length": 4096, "micro_batch_size": 1,
+        "global_batch_size": 8192, "world_size": 1024, "fp8": "e4m3", "fp8_recipe": "blockwise", "bf16": True, "mtp_num_layers": 1,
+        "pipeline_model_parallel_size": 16, "expert_model_parallel_size": 64, "mamba_head_dim": 64, "some_new_argument": 17,
+        "normalization": "RMSNorm", "add_bias_linear": False, "pipeline_model_parallel_layout": "Et*3|(tt|)*29m|L",
+        "num_query_groups": None, "overlap_p2p_comm": True, "group_query_attention": False,
+    }.items()
+)  # fmt: skip
+
+
+def test_the_arguments_of_a_log_are_read() -> None:
+    found = megatron.read(LOG, "train.log")
+    values = found.values
+    assert (values["layers"], values["number_of_experts"], values["number_of_MoE_layers"]) == (61, 256, 58)
+    assert (values["head_dimension"], values["query_latent_dimension"], values["attention_kind"]) == (
+        192,
+        1536,
+        "multi_latent",
+    )
+    assert (values["matrix_precision"], values["fp8_scaling"]) == ("fp8", "blocks")
+    assert (values["vocabulary_size"], values["number_of_accelerators"]) == (129_280, 1024)
+    assert (values["pipeline_layout"], values["multi_token_prediction_layers"]) == ("Et*3|(tt|)*29m|L", 1)
+    assert (values["mlp_bias"], values["norm_vectors"]) == (False, 1)
+    assert found.report.unsupported == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("$GPUS_PER_NODE", "$(nvidia-smi -L | wc -l)"), "line 18: --nproc-per-node takes its value from a command"),
+        (("--train-iters 1000", "--train-iters `cat steps`"), "line 18: --train-iters takes its value from a command"),
+        (("PP=2", "PP=$WORLD"), "line 18: --pipeline-model-parallel-size takes '$WORLD', which the file does not give"),
+        (
+            ("--vocab-size 128256", "--vocab-size 128256 --num-layers 40"),
+            "line 18: --num-layers is 40, and 32 in line 18",
+        ),
+        (('"${MODEL_ARGS[@]}"', '"${MODEL_ARGS[@]}'), "line 18: a quote or a bracket is opened and not closed"),
+        (("--num-layers 32", "--num-layers many"), "num_layers"),
+        (("--hidden-size 4096", ""), "has no --hidden-size"),
+        (
+            ("--group-query-attention", "--num-experts 8 --moe-layer-freq __import__('os')"),
+            "is neither a number nor a list",
+        ),
+    ],
+)
+def test_a_script_that_needs_a_command_or_contradicts_itself_is_refused(
+    tmp_path: Path, change: tuple[str, str], told: str
+) -> None:
+    path = tmp_path / "launch.sh"
+    assert change[0] in SCRIPT
+    path.write_text(SCRIPT.replace(*change, 1), "utf-8")
+    code, said = refused("import", path, "-o", tmp_path / "my.json")
+    assert (code, told in said, "Traceback" in said) == (2, True, False), said
+    assert [each.name for each in tmp_path.iterdir()] == ["launch.sh"]
+
+
+def test_nothing_is_executed(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    script = f"touch {marker}\nX=$(touch {marker})\n{SCRIPT}; touch {marker}\n"
+    path = tmp_path / "launch.sh"
+    path.write_text(script, "utf-8")
+    assert read_file(path).values["layers"] == 32
+    assert not marker.exists()
+
+
+def test_what_amped_has_not_is_told() -> None:
+    found = megatron.read(
+        SCRIPT.replace("--lr 1e-4", "--optimizer muon --rampup-batch-size 16 16 1000 --brand-new-flag 3"), "f"
+    )
+    told = {line.key: line.what for line in found.report.unsupported}
+    assert told["--optimizer"] == "muon, read as adam"
+    assert set(told) == {"--optimizer", "rampup_batch_size", "brand_new_flag"}
+
+
+def test_a_script_without_a_launch_is_refused() -> None:
+    with pytest.raises(FileError, match="no launch with --num-layers"):
+        megatron.read("ls\n", "f.sh")
+
+
+# --- out -------------------------------------------------------------------------------------------------------------
+
+
+def written(name: str, **overrides: object) -> str:
+    return megatron.write(estimated(read_scenario(name, overrides), Estimation))
+
+
+def test_every_flag_that_is_written_is_megatrons() -> None:
+    """Arguments of the dataclasses of megatron-core 0.16.1, or of megatron/training, which its wheel has not."""
+    classes = json.loads((DATA / "megatron_core_0_16_1.json").read_text("utf-8"))["classes"]
+    arguments = table("megatron")["arguments"]
+    assert {
+        name
+        for name, row in arguments.items()
+        if row["home"] != "training" and row.get("field", name) not in classes[row["home"]]
+    } == set()
+    for name in ("llama-3-70b", "mixtral-8x7b", "megatron-145.6B", "default"):
+        assert (
+            set(megatron.fields_of(estimated(read_scenario(name), Estimation)).fields)
+            - set(arguments)
+            - {"nnodes", "nproc_per_node"}
+            == set()
+        )
+
+
+def test_the_dataclasses_are_those_of_megatron_core() -> None:
+    core = pytest.importorskip("megatron.core", reason="needs megatron-core 0.16.1")
+    from dataclasses import fields
+
+    from megatron.core.transformer import TransformerConfig
+
+    classes = json.loads((DATA / "megatron_core_0_16_1.json").read_text("utf-8"))["classes"]
+    assert core.__version__ == "0.16.1"
+    assert set(classes["TransformerConfig"]) <= {each.name for each in fields(TransformerConfig)}
+
+
+def test_a_launch_line_says_why() -> None:
+    lines = written("llama-3-70b").splitlines()
+    assert lines[1] == "# Everything that amped knows of this mapping is expressed."
+    assert any(
+        re.fullmatch(r"  --tensor-model-parallel-size 8 +# accelerators that share each weight matrix", line)
+        for line in lines
+    )
+    assert lines[-1] == 'torchrun --nnodes 128 --nproc-per-node 8 pretrain_gpt.py "${ARGS[@]}"'
+    assert any(line.startswith("export CUDA_DEVICE_MAX_CONNECTIONS=1") for line in lines)
+    assert "data-path" not in written("llama-3-70b")
+
+
+def test_what_cannot_be_expressed_comes_first() -> None:
+    text = written("llama-3-70b", pipeline_schedule="zero_bubble_h1", virtual_pipeline_stages=1, in_place_norm=True)
+    head = text.partition("ARGS=(")[0]
+    assert "pipeline_schedule: zero_bubble_h1 has no field here" in head
+    assert "in_place_norm: True has no field here" in head
+
+
+def test_zero_3_becomes_megatron_fsdp() -> None:
+    text = written("minimal", zero_stage=3)
+    assert "--use-megatron-fsdp" in text
+    assert "--data-parallel-sharding-strategy optim_grads_params" in text
+
+
+def test_fp8_in_blocks_is_a_recipe() -> None:
+    text = written("minimal", matrix_precision="fp8", fp8_scaling="blocks")
+    assert "--fp8-format hybrid" in text
+    assert "--fp8-recipe blockwise" in text
+
+
+def test_estimate_prints_the_launch_line_under_the_screen(tmp_path: Path) -> None:
+    done = amped(
+        "estimate", "--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", 64, "--for", "megatron", folder=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.index("TIME") < done.stdout.index("torchrun --nnodes 8 --nproc-per-node 8 pretrain_gpt.py")
+
+
+def test_export_writes_a_file_and_overwrites_none(tmp_path: Path) -> None:
+    done = amped("export", "llama-3-70b", "--for", "megatron", "-o", "launch.sh", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert read_file(tmp_path / "launch.sh").values["layers"] == 80
+    assert refused("export", "minimal", "--for", "megatron", "-o", tmp_path / "launch.sh")[0] == 2
+
+
+def test_an_unknown_framework_is_refused() -> None:
+    code, said = refused("export", "minimal", "--for", "megatrom")
+    assert (code, "did you mean 'megatron'?" in said) == (2, True)
+    assert refused("estimate", "minimal", "--for", "paddle")[0] == 2
+    assert refused("explore", "minimal", "--for", "megatron")[0] == 2
+
+
+def test_winners_have_launch_lines(tmp_path: Path) -> None:
+    found = amped(
+        "explore",
+        "minimal",
+        "--space",
+        "degrees",
+        "--top",
+        2,
+        "--save-best",
+        "best",
+        "--for",
+        "megatron",
+        folder=tmp_path,
+    )
+    assert found.returncode == 0, found.stderr
+    assert sorted(path.name for path in (tmp_path / "best").iterdir()) == [
+        "best-01.json",
+        "best-01.sh",
+        "best-02.json",
+        "best-02.sh",
+    ]
+    best = estimated(read_scenario(tmp_path / "best" / "best-01.json"), Estimation)
+    assert (
+        read_file(tmp_path / "best" / "best-01.sh").values["tensor_parallel_degree"] == best["tensor_parallel_degree"]
+    )
+
+
+def test_errors_are_ampeds() -> None:
+    for text in (
+        "--num-layers",
+        "--num-layers 3 --hidden-size x",
+        "--num-layers 3\n'",
+    ):
+        with pytest.raises(AmpedError):
+            megatron.read(text, "f")
