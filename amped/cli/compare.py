@@ -1,42 +1,96 @@
-"""`amped compare`: two configurations side by side."""
+"""`amped compare`: two configurations side by side, or the best of each system, model or software."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from amped.cli import options
+from amped.base.errors import ConfigError
+from amped.cli import options, sweeping
+
+HINT = "`amped explore --vary …` searches more mappings of each."
 
 
 @options.bundled(given=options.changes)
 def compare(
     given: dict[str, object],
-    one: Annotated[str, Argument(metavar="A", help="Config file or shipped config.")],
-    other: Annotated[str | None, Argument(metavar="B", help="Another config; by default A, changed.")] = None,
+    names: Annotated[
+        list[str] | None, Argument(metavar="A [B]...", help="Configs; or systems, accelerators, models or software.")
+    ] = None,
+    vary: Annotated[
+        list[str] | None, Option("--vary", metavar="NAME=VALUES", help="Compare these values: A,B,C; repeatable.")
+    ] = None,
     lookup_tables: options.TablesOption = None,
-    as_json: Annotated[bool, Option("--json", help="Print the differences as JSON.")] = False,
+    as_json: options.JsonOption = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print rows or values as CSV.")] = False,
     old_names: options.OldNamesOption = False,
 ) -> None:
-    """Compare two configs: what differs in their inputs and in their results.
+    """Compare two configs, or the best mapping of each of several systems, models or values.
 
-    The options of the config and of the mapping change B. A change of batch, sequence, tokens or precision is listed as
-    another experiment, not as another mapping.
+    Of two configs, it shows what differs in their inputs and in their results; options of the config and of the mapping
+    change B. A change of batch, sequence, tokens or
+    precision is listed as another experiment. Rows and values of --vary stand in one table with time, cost, energy,
+    utilization and memory, each with the fastest mapping that a quick search finds.
 
+    \b
     Example: amped compare default --set network_kind=optical_circuit_switched
-    """
+    Example: amped compare "DGX H100" "DGX B200" --model "Llama 3 70B" \\
+             --gpus 64
+    """  # noqa: D301 (the backspace keeps lines as they are)
     options.print_old_names(old_names)
-    from amped.base.errors import ConfigError
+    form = options.only(json=as_json, csv=as_csv) or "table"
+    asking = options.Asking(options.DEFAULT_CONFIG, False, given, lookup_tables, None)
+    texts = [*(vary or ()), *_rows(asking, names or ())]
+    if texts:
+        _show_rows(asking, texts, form)
+    elif form == "csv":
+        raise ConfigError("two configs are not compared as CSV", "--json, or rows or --vary")
+    else:
+        _show_configs(names or [], asking, form)
+
+
+def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
+    """The sweep of some names of rows of one kind; nothing if one of them is a config."""
+    from amped.configuring.config import shipped_configs
+    from amped.configuring.gathering import is_row
+    from amped.tables.tables import user_tables
+
+    if len(names) < 2 or any(name in shipped_configs() or Path(name).exists() for name in names):
+        return []
+    tables = user_tables(asking.lookup_tables)
+    kinds = ("system", "accelerator", "model", "software")
+    kind = next((kind for kind in kinds if all(is_row(tables, kind, name) for name in names)), None)
+    return [f'{kind}="{name}"' for name in names] if kind else []
+
+
+def _show_rows(asking: options.Asking, texts: Sequence[str], form: str) -> None:
+    """Prints the best of each row or value."""
+    from amped.exploration.request import Options
+
+    sweeps = sweeping.read(asking, texts)
+    sweeping.refuse_long(sweeps)
+    sweeping.tell(sweeping.swept(asking, sweeps, Options(space="quick")), form, HINT)
+
+
+def _show_configs(names: list[str], asking: options.Asking, form: str) -> None:
+    """Prints what differs between two configs, or a config and the same with other values."""
     from amped.configuring.scenario import read_scenario
     from amped.estimation.comparison import inputs_that_differ, results
     from amped.estimation.estimation import Estimation, estimated
 
-    if other is None and not given:
-        raise ConfigError("there is nothing to compare with", "name another config, or change this one: --tp 4")
-    asked = (read_scenario(one, {}, lookup_tables), read_scenario(other or one, given, lookup_tables))
+    if not names or (len(names) == 1 and not asking.values):
+        raise ConfigError("there is nothing to compare with",
+                          'name two configs, change one with --set, or: --vary system="DGX H100,DGX B200"')  # fmt: skip
+    if len(names) > 2:
+        raise ConfigError(f"{len(names)} configs are more than two", "amped scenario-summary draws several")
+    tables = asking.lookup_tables
+    asked = (read_scenario(names[0], {}, tables), read_scenario(names[-1], asking.given(), tables))
     both = [estimated(scenario, Estimation) for scenario in asked]
-    if as_json:
+    if form == "json":
         found = {"inputs": inputs_that_differ(*both), "results": results(*both)}
         options.show_json({name: [asdict(each) for each in differences] for name, differences in found.items()})
         return

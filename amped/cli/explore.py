@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Option
 
 from amped.base.errors import ConfigError
-from amped.cli import options, spreading
+from amped.cli import options, spreading, sweeping
 from amped.cli.explore_output import BarePlot, Outputs
 
 if TYPE_CHECKING:
@@ -20,13 +20,24 @@ COMMAND = {"cls": BarePlot, "epilog": spreading.EXAMPLES}
 
 
 # The spaces that can be searched.
-SpaceName = Literal["default", "full", "memory", "degrees"]
+SpaceName = Literal["quick", "default", "full", "memory", "degrees"]
 Vary = Annotated[
     list[str] | None,
     Option(
         "--vary",
         metavar="NAME=VALUES",
-        help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT at the end; repeatable.",
+        help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT at the end; repeatable, "
+        "also for the same NAME.",
+    ),
+]
+TopOption = Annotated[
+    int | None,
+    Option(
+        "--top",
+        min=1,
+        max=100_000,
+        metavar="K",
+        help="How many of the best to keep; 10 unless a sweep has its own table.",
     ),
 ]
 
@@ -36,7 +47,7 @@ def wanted_of(
         SpaceName,
         Option(
             "--space",
-            help="What is searched: default, full (every placement, overlap), memory (offload, modules), degrees.",
+            help="What is searched: quick, default, full (every placement, overlap), memory (offload, modules), degrees.",
         ),
     ] = "default",
     where: Annotated[
@@ -56,32 +67,40 @@ def wanted_of(
     each: Annotated[
         str | None, Option("--each", metavar="NAMES", help="Best of each value of these swept names: A or A,B.")
     ] = None,
-    top: Annotated[int, Option(min=1, max=100_000, metavar="K", help="How many of the best to keep.")] = 10,
     yes: Annotated[bool, Option("--yes", help="Explore even a very large space.")] = False,
 ) -> Options:
     """How to search and to rank."""
     from amped.exploration.request import Options
 
-    return Options(top, space, tuple(where or ()), objective, largest, _two(pareto), options.names(each), yes)
+    return Options(DEFAULT_TOP, space, tuple(where or ()), objective, largest, _two(pareto), options.names(each), yes)
 
 
-@options.bundled(asked=options.read, wanted=wanted_of, outputs=Outputs, place=spreading.Place)
+# How many of the best are kept if the user does not say.
+DEFAULT_TOP = 10
+
+
+@options.bundled(asking=options.asked, wanted=wanted_of, outputs=Outputs, place=spreading.Place)
 def explore(
-    asked: options.Scenario,
+    asking: options.Asking,
     wanted: Options,
     outputs: Outputs,
     place: spreading.Place,
     vary: Vary = None,
+    top: TopOption = None,
 ) -> None:
-    """Evaluate every valid mapping and rank them.
+    """Evaluate every valid mapping and rank them; with --vary, show the best of each value.
 
     It searches degrees (those of experts, too), micro-batch, virtual stages, recomputation, ZeRO, sequence parallelism
     and fused attention (see --space); if nothing fits, also offload and recomputation of single modules. What is set on
-    the command line (--tp 8, --set microbatch_size=1) is held; what --vary lists is swept.
+    the command line (--tp 8, --set microbatch_size=1) is held. What --vary lists is swept, and the answer has one row for
+    each value; with --top, --each, --plot and the like, all are ranked together. A value with a comma stands in
+    double quotes.
 
     Example: amped explore --gpus 512 --where "tensor_parallel_degree <= 8"
 
     \b
+    Example: amped explore --model "Llama 3 8B" --gpus 16 \\
+             --vary system="DGX H100,DGX B200"
     Example: amped explore --top 3 --save-best winners
              amped estimate --config winners/best-01.json
     Example: amped explore --keep-all --output every.parquet
@@ -94,10 +113,16 @@ def explore(
     with spreading.running(place, outputs.output, outputs.output_dir) as run:
         if run is None:  # another MPI process leads, and prints the result
             return
+        _tell_names(wanted, outputs, vary or [])
+        sweeps = sweeping.read(asking, vary or [])
+        if sweeps and top is None and not _ranked(wanted, outputs, place) and sweeping.is_short(sweeps):
+            outputs.check()
+            outputs.tell_sweep(sweeping.swept(asking, sweeps, wanted, run))
+            return
+        asked, wanted = sweeping.as_one(asking, sweeps), replace(wanted, top=top or DEFAULT_TOP)
+        sweeps = sweeping.canonical(sweeps)
         for notice in asked.sources.notices:
             options.tell(f"note: {notice}")
-        _tell_names(wanted, outputs, vary or [])
-        sweeps = options.sweeps(vary or [])
         if place.shard is not None:
             _share(asked, wanted, sweeps, run)
         else:
@@ -109,6 +134,12 @@ def _tell_names(wanted: Options, outputs: Outputs, vary: list[str]) -> None:
     swept = [text.partition("=")[0].strip() for text in vary]
     asked = (wanted.objective, *wanted.where, *(wanted.pareto or ()), *wanted.each, outputs.along or "")
     options.tell_names(*asked, *swept)
+
+
+def _ranked(wanted: Options, outputs: Outputs, place: spreading.Place) -> bool:
+    """Whether an option asks for one ranking of all values together."""
+    drawn = outputs.plot or outputs.along or outputs.save_best or outputs.keep_all or outputs.written == "parquet"
+    return bool(drawn or wanted.each or wanted.pareto or place.resume or place.shard)
 
 
 def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:

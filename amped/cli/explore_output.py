@@ -14,7 +14,7 @@ import typer.core
 from typer import Option
 
 from amped.base.errors import ConfigError
-from amped.cli import options
+from amped.cli import options, sweeping
 
 if TYPE_CHECKING:
     from amped.exploration.all_candidates import Keep
@@ -29,6 +29,7 @@ FormatOption = Annotated[
     Format | None, Option("--format", help="table, csv, json or parquet; by default, as --output ends, or a table.")
 ]
 JsonOption = Annotated[bool, Option("--json", help="The same as --format json.")]
+CsvOption = Annotated[bool, Option("--csv", help="The same as --format csv.")]
 FileOption = Annotated[Path | None, Option("--output", metavar="FILE", help="Write there instead of printing.")]
 
 
@@ -50,6 +51,7 @@ class Outputs:
 
     form: FormatOption = None
     as_json: JsonOption = False
+    as_csv: CsvOption = False
     output: FileOption = None
     keep_all: Annotated[
         bool, Option("--keep-all", help="Write every candidate, not only the best, as csv or parquet.")
@@ -69,15 +71,17 @@ class Outputs:
 
     def __post_init__(self) -> None:
         """Refuses two formats at once."""
-        if self.as_json and self.form not in (None, "json"):
-            raise ConfigError(f"--json and --format {self.form} exclude one another", "leave one of them out")
+        asked = {name: form for name, form in (("--json", self.as_json and "json"), ("--csv", self.as_csv and "csv"),
+                                               (f"--format {self.form}", self.form)) if form}  # fmt: skip
+        if len({*asked.values()}) > 1:
+            raise ConfigError(f"{' and '.join(asked)} exclude one another", "leave one of them out")
 
     @property
     def written(self) -> str:
         """The format: the one that is given, else the one that the file's name ends in, else a table."""
         suffix = self.output.suffix[1:].lower() if self.output else ""
         by_name = suffix if suffix in ("csv", "json", "parquet") else "table"
-        return "json" if self.as_json else self.form or by_name
+        return "json" if self.as_json else "csv" if self.as_csv else self.form or by_name
 
     @property
     def on_screen(self) -> bool:
@@ -174,6 +178,16 @@ class Outputs:
         if drawn is not None:
             (path,) = options.write(self.output_dir, (f"explore_{drawn.kind}.png", _image(asked, found, drawn)))
             options.tell(f"the plot is written to {path}")
+
+    def tell_sweep(self, done: sweeping.Swept) -> None:
+        """Shows or writes the table of a sweep."""
+        if self.on_screen:
+            sweeping.tell(done, self.written)
+            return
+        from amped.base.files import write_atomically
+
+        path = self._path(f"explore.{'txt' if self.written == 'table' else self.written}")
+        options.tell(f"written to {write_atomically(path, sweeping.content(done, self.written))}")
 
     def tell_ranking(self, found: Exploration) -> None:
         """Shows or writes the ranking; if every candidate goes to standard output, the ranking does not."""

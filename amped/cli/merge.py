@@ -35,7 +35,7 @@ def merge(
     from amped.exploration.answer import answer
     from amped.exploration.merging import put_together
 
-    outputs = Outputs(form, as_json, output, output_dir=output_dir)
+    outputs = Outputs(form, as_json, output=output, output_dir=output_dir)
     outputs.check()
     search, found, seconds = put_together(files, formulas)
     outputs.tell_ranking(answer(search, found, time.perf_counter() - seconds))

@@ -8,7 +8,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
@@ -144,7 +144,33 @@ def changes(
     return values_of(settings, **rows, **short)
 
 
-def read(
+class Asking(NamedTuple):
+    """What the options describe, before it is read, so that it can be asked for several values."""
+
+    config: str
+    is_named: bool
+    values: dict[str, object]
+    lookup_tables: Path | None
+    formulas: Path | None
+
+    def given(self, more: Mapping[str, object] | None = None) -> Mapping[str, object]:
+        """The values and rows, with further ones; a model that is a file is read."""
+        from amped.interop.models import with_model
+
+        return with_model({**self.values, **(more or {})}, self.lookup_tables)
+
+    def as_written(self, more: Mapping[str, object] | None = None) -> Scenario:
+        """The scenario of the config and the values, with further values."""
+        from amped.configuring.scenario import read_scenario
+
+        return read_scenario(self.config, self.given(more), self.lookup_tables, self.formulas)
+
+    def leaves_open(self, swept: Iterable[str] = ()) -> bool:
+        """Whether rows and no config are named, so that the rest is chosen around them; swept rows are named, too."""
+        return not self.is_named and bool(ROWS & {*self.values, *swept})
+
+
+def asked(
     named_config: ConfigArgument = None,
     config: ConfigOption = DEFAULT_CONFIG,
     settings: SetOption = None,
@@ -158,17 +184,21 @@ def read(
     ] = None,
     old_names: OldNamesOption = False,
     **short: float | str | None,
-) -> Scenario:
-    """The scenario that the options describe."""
-    from amped.configuring.scenario import read_scenario
-    from amped.interop.models import with_model
-
+) -> Asking:
+    """What the options describe, before it is read."""
     print_old_names(old_names)
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         told = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(told, "keep one; `amped compare` takes two")
-    given = with_model(changes(settings, model, accelerator, system, software, **short), lookup_tables)
-    return read_scenario(named_config or config, given, lookup_tables, formulas)
+    values = changes(settings, model, accelerator, system, software, **short)
+    is_named = named_config is not None or config != DEFAULT_CONFIG
+    return Asking(named_config or config, is_named, values, lookup_tables, formulas)
+
+
+@functools.wraps(asked)
+def read(**given: Any) -> Scenario:
+    """The scenario that the options describe."""
+    return asked(**given).as_written()
 
 
 def values_of(settings: list[str] | None, **own: float | str | None) -> dict[str, object]:
@@ -228,18 +258,15 @@ def _written_out(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     ]
 
 
-@functools.wraps(read)
+@functools.wraps(asked)
 def read_or_choose(**given: Any) -> Scenario:
     """The scenario that the options describe. Where they name rows and no config, the rest is chosen around them."""
-    files = ("named_config", "config", "lookup_tables", "formulas", "old_names")
-    values = values_of(**{name: value for name, value in given.items() if name not in files})
-    if given["named_config"] is not None or given["config"] != DEFAULT_CONFIG or not ROWS & values.keys():
-        return read(**given)
+    asking = asked(**given)
+    if not asking.leaves_open():
+        return asking.as_written()
     from amped.drafting.chooser import completed
-    from amped.interop.models import with_model
 
-    print_old_names(given["old_names"])
-    return completed(with_model(values, given["lookup_tables"]), given["lookup_tables"], given["formulas"])
+    return completed(asking.given(), asking.lookup_tables, asking.formulas)
 
 
 # Gives a verb the options of `read`; the verb takes the scenario as its argument `asked`.
@@ -277,26 +304,6 @@ def _by_amped(given: dict[str, object]) -> dict[str, object]:
     named, told = aliases().all_given(given)
     tell_notices(told)
     return named
-
-
-def sweeps(texts: list[str]) -> dict[str, Any]:
-    """The sweeps of `--vary` by amped's names; says on stderr what other tools' settings were taken for.
-
-    Raises:
-        ConfigError: for texts that are no sweep, and for a name that is swept twice.
-    """
-    from amped.base.aliases import aliases
-    from amped.exploration.sweep_syntax import parse_vary
-
-    found: dict[str, Any] = {}
-    for written, listed in parse_vary(texts).items():
-        name, values = aliases().listed(written, listed)
-        if name in found:
-            raise ConfigError(f"'{name}' is swept twice", f"--vary {written}: give all its values at once")
-        found[name] = values
-        if name != aliases().canonical(written):
-            tell_name(written, name)
-    return found
 
 
 def _is_layout(name: str) -> bool:

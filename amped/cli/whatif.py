@@ -14,7 +14,7 @@ from amped.cli import options
 Both = tuple[options.Scenario, options.Scenario]
 
 
-@functools.wraps(options.read)
+@functools.wraps(options.asked)
 def read_twice(**given: Any) -> Both:
     """What the options describe, and the same with the values of --set."""
     from amped.configuring.scenario import asked_again

@@ -26,6 +26,12 @@ OF_A_NODE = ("number_of_network_cards_per_node", "host_memory_capacity", "host_m
 ANY_ACCELERATOR = "default"
 
 
+def is_row(tables: Tables, name: str, text: str) -> bool:
+    """Whether a text is the name of a row of the kind that a config names by "model", "system" and so on."""
+    category = ROW_NAMES.get(name)
+    return category is not None and tables.has(TABLE_OF.get(category, category), text)
+
+
 def build_sources(
     config: Config,
     tables: Tables,

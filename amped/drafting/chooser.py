@@ -7,7 +7,7 @@ What is given stays as it is. The mapping around it is the fastest one that fits
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ CHOSEN = "chosen by amped"
 # What says a network without a row.
 GIVEN_NETWORK = frozenset(("layers", "dimensionality"))
 Values = Mapping[str, object]
+# What chooses some values around a scenario.
+Step = Callable[[Scenario], Iterator[tuple[str, object]]]
 
 
 def completed(given: Values, lookup_tables: str | Path | None = None, formulas: Any = None) -> Scenario:
@@ -64,13 +66,37 @@ def completed(given: Values, lookup_tables: str | Path | None = None, formulas: 
     Raises:
         AmpedError: with all that is wrong with what is given.
     """
-    meant, _ = aliases().all_given(given)
+    return _chosen_by((_rows, _size, _training, _mapping), given, {}, lookup_tables, formulas)
+
+
+def without_mapping(
+    given: Values, swept: Values, lookup_tables: str | Path | None = None, formulas: Any = None
+) -> Scenario:
+    """The scenario of some rows and values, with all chosen around them but the mapping, which is left to a search.
+
+    Args:
+        given: values and rows by name, as for `completed`.
+        swept: one value of each name that the search sweeps. The rest is chosen around it, and it is not in the scenario.
+        lookup_tables: a folder of lookup tables to layer over the shipped ones.
+        formulas: a file or module of further formulas.
+
+    Raises:
+        AmpedError: with all that is wrong with what is given.
+    """
+    return _chosen_by((_rows, _size, _training), given, swept, lookup_tables, formulas)
+
+
+def _chosen_by(steps: Sequence[Step], given: Values, swept: Values, lookup_tables: Any, formulas: Any) -> Scenario:
+    """The scenario of what is given and of what some steps choose around it, without what is swept."""
+    meant, _ = aliases().all_given({**given, **swept})
     own = _machine({aliases().canonical(name): value for name, value in meant.items()}, user_tables(lookup_tables))
     chosen: dict[str, object] = {}
-    for step in (_rows, _size, _training, _mapping):
+    for step in steps:
         scenario = read_scenario({}, {**own, **chosen}, lookup_tables, formulas)
         chosen |= {name: value for name, value in step(scenario) if name not in own}
-    whole = read_scenario({}, {**own, **chosen}, lookup_tables, formulas)
+    open_names = {aliases().canonical(name) for name in aliases().all_given(swept)[0]}
+    kept = {name: value for name, value in {**own, **chosen}.items() if name not in open_names}
+    whole = read_scenario({}, kept, lookup_tables, formulas)
     origins = {name: _as_chosen(name, origin, chosen) for name, origin in whole.sources.origins.items()}
     return replace(whole, description=_title(whole), sources=replace(whole.sources, origins=origins))
 
@@ -98,7 +124,7 @@ def _rows(scenario: Scenario) -> Iterator[tuple[str, object]]:
     """The rows that nobody named: a model, a machine, and the software that its maker's users have."""
     rows, tables = scenario.sources.rows, user_tables(scenario.question.lookup_tables)
     part = rows.get(ACCELERATOR)
-    if NETWORK not in rows and not GIVEN_NETWORK & scenario.sources.given.keys():
+    if NETWORK not in rows and not scenario.sources.given.keys() >= GIVEN_NETWORK:
         yield "model", read_scenario("default").sources.rows[NETWORK].name
     if SYSTEM not in rows:
         machine = (system_with(part.name, tables) if part else None) or MACHINE

@@ -5,8 +5,9 @@ Text is parsed, never evaluated.
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from amped.base.errors import ConfigError
 
@@ -14,8 +15,14 @@ LONGEST_SWEEP = 100_000
 _RANGE = re.compile(r"([^:]+):([^:]+):(x?)([^:]+?)(?::([A-Za-z/]+))?")
 
 
-def parse_vary(texts: Iterable[str]) -> dict[str, list[object]]:
+def parse_vary(texts: Iterable[str], is_row: Callable[[str, str], bool] = lambda *_: False) -> dict[str, list[object]]:
     """`NAME=A,B,C`, `NAME=LOW:HIGH:STEP` or `NAME=LOW:HIGH:xFACTOR`, each with an optional `:UNIT` at the end.
+
+    A name that is given again has the further values, too. A value with a comma stands in quotes, or is the name of a row.
+
+    Args:
+        texts: the texts, as they are written.
+        is_row: whether a text is the name of a row of the kind ("system", "model", ...) that is swept.
 
     Raises:
         ConfigError: for a text of another form, an empty range, or a step or factor that never reaches the end.
@@ -25,16 +32,26 @@ def parse_vary(texts: Iterable[str]) -> dict[str, list[object]]:
         name, equals, values = text.partition("=")
         if not equals or not name.strip() or not values.strip():
             raise ConfigError(f"--vary {text!r} is not NAME=VALUES", "for example --vary batch_size=512:4096:x2")
-        if name.strip() in found:
-            raise ConfigError(f"--vary {name.strip()} is given twice", "give all its values at once")
+        name = name.strip()
         match = _RANGE.fullmatch(values.strip())
-        found[name.strip()] = _span(text, *match.groups()) if match else _listed(values)
+        own = _span(text, *match.groups()) if match else _listed(name, values, is_row)
+        found.setdefault(name, []).extend(own)
+        if len(set(map(str, found[name]))) < len(found[name]):
+            raise ConfigError(f"--vary {text!r} has a value twice", "give each value once")
     return found
 
 
-def _listed(values: str) -> list[object]:
+def _listed(name: str, values: str, is_row: Callable[[str, str], bool]) -> list[object]:
+    """The values between commas; a comma in quotes, or in the name of a row, separates nothing."""
+    pieces, rows = next(csv.reader([values], skipinitialspace=True)), list[str]()
+    while pieces:
+        longest = next(n for n in range(len(pieces), 0, -1) if n == 1 or is_row(name, ", ".join(pieces[:n])))
+        rows.append(", ".join(pieces[:longest]).strip())
+        del pieces[:longest]
+    if any(is_row(name, each) for each in rows):
+        return [*rows]
     values, _, unit = values.partition(":")
-    return [_number(v.strip(), unit) for v in values.split(",")]
+    return [_number(v.strip(), unit) for v in next(csv.reader([values], skipinitialspace=True))]
 
 
 def _number(text: str, unit: str) -> object:

@@ -24,6 +24,7 @@ PLACED = {*parts(), *wholes(), "microbatch_size", "batch_size"}
 MOST_TIES = 3
 # The width of a page, a mail or a narrow terminal, in characters.
 PAGE = 98
+OTHER_BATCHES = "Batches of different size are different experiments: amped does not know whether both learn as well."
 SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
 
 
@@ -51,8 +52,7 @@ def ranking(found: Exploration) -> Iterator[RenderableType]:
     if found.nearest is not None:
         yield Text(f"\n{in_the_way(found, found.nearest)}")
     if len({row["batch_size"] for row in found.best}) > 1:
-        told = "Batches of different size are different experiments: amped does not know whether both learn as well."
-        yield Text(f"\n{told}", style="yellow")
+        yield Text(f"\n{OTHER_BATCHES}", style="yellow")
     yield Text(f"\nnot searched: {found.held}", style="dim")
     yield Text("degrees are inside the node x across nodes; micro is the micro-batch", style="dim")
 

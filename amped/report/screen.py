@@ -78,13 +78,17 @@ def _precision(e: Estimation) -> str:
 
 def _how(e: Estimation) -> str:
     """The mapping, and whether amped chose it."""
+    return f"{mapping_in_words(e)} of {e['batch_size']:g}{' (chosen)' if _is_chosen(e) else ''}"
+
+
+def mapping_in_words(e: Estimation) -> str:
+    """How the work is divided: degrees, sharding, recomputation and micro-batch."""
     degrees = [f"{kind} {e[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
     shown = " x ".join(each for each in degrees if not each.endswith(" 1")) or "one accelerator"
     zero = f", ZeRO {e['zero_stage']:g}" if e["zero_stage"] else ""
     mode = e.choices["activation_recomputation"]
     again = "" if mode == "none" else f", {mode} recomputation"
-    chosen = " (chosen)" if _is_chosen(e) else ""
-    return f"{shown}{zero}{again}, micro-batch {e['microbatch_size']:g} of {e['batch_size']:g}{chosen}"
+    return f"{shown}{zero}{again}, micro-batch {e['microbatch_size']:g}"
 
 
 def _is_chosen(e: Estimation) -> bool:

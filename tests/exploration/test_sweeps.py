@@ -101,6 +101,24 @@ def test_a_sweep_that_leads_nowhere_is_refused(text: str) -> None:
         parse_vary([text])
 
 
-def test_a_name_swept_twice_is_refused() -> None:
-    with pytest.raises(ConfigError, match="twice"):
-        parse_vary(["a=1", "a=2"])
+def test_a_name_that_is_given_again_has_the_further_values_too() -> None:
+    assert parse_vary(["a=1", "b=5", "a=2,3"]) == {"a": [1.0, 2.0, 3.0], "b": [5.0]}
+
+
+def test_a_value_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a value twice"):
+        parse_vary(["a=1", "a=2,1"])
+
+
+def test_a_comma_in_quotes_separates_nothing() -> None:
+    assert parse_vary(['software="my stack, compiled",Megatron-Core']) == {
+        "software": ["my stack, compiled", "Megatron-Core"]
+    }
+
+
+def test_the_name_of_a_row_is_one_value_with_all_its_commas() -> None:
+    rows = {"torchtitan, compiled", "PyTorch FSDP2, compiled", "torchtitan"}
+    texts = ["software=torchtitan, compiled,torchtitan,PyTorch FSDP2, compiled"]
+    assert parse_vary(texts, lambda name, text: name == "software" and text in rows) == {
+        "software": ["torchtitan, compiled", "torchtitan", "PyTorch FSDP2, compiled"]
+    }

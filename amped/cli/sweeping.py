@@ -1,0 +1,156 @@
+"""What verbs share that sweep values: reading --vary, the scenario of each value, the lines of the table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from amped.base.errors import ConfigError, Problem
+from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.drafting.each_value import Line
+    from amped.exploration.request import Options
+    from amped.exploration.running import Run
+
+Sweeps = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A sweep that is done: its lines, the quantity that ranked their mappings, and how long it took."""
+
+    lines: Sequence[Line]
+    objective: str
+    seconds: float
+
+
+def read(asking: options.Asking, texts: Sequence[str]) -> dict[str, list[object]]:
+    """The swept names with their values.
+
+    Raises:
+        ConfigError: for a text that is no sweep, or a name that is given one value, too.
+    """
+    from amped.base.aliases import aliases
+    from amped.configuring.gathering import is_row
+    from amped.exploration.sweep_syntax import parse_vary
+    from amped.tables.tables import user_tables
+
+    tables = user_tables(asking.lookup_tables)
+    found = parse_vary(texts, lambda name, text: is_row(tables, name, text))
+    given = {aliases().canonical(name) for name in asking.values}
+    problems = [
+        Problem(f"'{name}' is swept and given one value", f"--vary {name}", "keep one of the two")
+        for name in found
+        if aliases().canonical(name) in given
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def is_short(sweeps: Sweeps) -> bool:
+    """Whether each combination of values has its own search."""
+    from math import prod
+
+    from amped.drafting.each_value import MOST_LINES
+
+    return prod(len(values) for values in sweeps.values()) <= MOST_LINES
+
+
+def refuse_long(sweeps: Sweeps) -> None:
+    """Refuses a sweep of more combinations of values than a table has lines.
+
+    Raises:
+        ConfigError: if there are more.
+    """
+    from amped.drafting.each_value import MOST_LINES
+
+    if not is_short(sweeps):
+        raise ConfigError(
+            f"a sweep of more than {MOST_LINES} combinations has no table", "`amped explore --vary` ranks them"
+        )
+
+
+def canonical(sweeps: Sweeps) -> dict[str, Any]:
+    """The sweeps by amped's names; says on stderr what other tools' settings were taken for.
+
+    Raises:
+        ConfigError: for a name that is swept twice.
+    """
+    from amped.base.aliases import aliases
+
+    found: dict[str, Any] = {}
+    for written, listed in sweeps.items():
+        name, values = aliases().listed(written, listed)
+        if name in found:
+            raise ConfigError(f"'{name}' is swept twice", f"--vary {written}: give all its values at once")
+        found[name] = values
+        if name != aliases().canonical(written):
+            options.tell_name(written, name)
+    return found
+
+
+def scenario_of(asking: options.Asking, sweeps: Sweeps, values: Mapping[str, Any]) -> options.Scenario:
+    """The scenario of some swept values; with rows and no config named, the rest is chosen around them."""
+    own = _given(values)
+    if not asking.leaves_open(sweeps):
+        return asking.as_written(own)
+    from amped.drafting.chooser import without_mapping
+
+    return without_mapping(asking.given(own), {}, asking.lookup_tables, asking.formulas)
+
+
+def as_one(asking: options.Asking, sweeps: Sweeps) -> options.Scenario:
+    """The scenario in which all values are swept at once; the rest is chosen around the first of them."""
+    if not asking.leaves_open(sweeps):
+        return asking.as_written()
+    from amped.drafting.chooser import without_mapping
+
+    first = _given({name: values[0] for name, values in sweeps.items()})
+    return without_mapping(asking.given(), first, asking.lookup_tables, asking.formulas)
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Swept values by amped's names."""
+    from amped.base.aliases import aliases
+
+    return aliases().all_given(values)[0]
+
+
+def swept(asking: options.Asking, sweeps: Sweeps, wanted: Options, run: Run | None = None) -> Swept:
+    """The best mapping of each combination of values."""
+    from amped.base.aliases import aliases
+    from amped.drafting.each_value import lines
+    from amped.exploration.running import ALONE
+
+    started = time.perf_counter()
+    found = lines(lambda values: scenario_of(asking, sweeps, values), sweeps, wanted, run or ALONE)
+    return Swept(found, aliases().asked(wanted.objective), time.perf_counter() - started)
+
+
+def content(done: Swept, form: str, hint: str = "") -> str:
+    """A sweep as the content of a file or of standard output: json, csv or a table."""
+    from amped.report import sweeping as report
+
+    if form == "json":
+        rows = [line.to_dict() for line in done.lines]
+        counts = {name: sum(row[name] for row in rows) for name in ("candidates", "feasible")}
+        return options.as_json(counts | {"elapsed_time": done.seconds, "best": rows}, allow_nan=False) + "\n"
+    if form == "csv":
+        return report.as_csv(done.lines, options.printed_name)
+    return options.plain(report.sweep(done.lines, done.objective, done.seconds, hint))
+
+
+def tell(done: Swept, form: str, hint: str = "") -> None:
+    """Prints a sweep."""
+    import typer
+
+    if form != "table":
+        typer.echo(content(done, form), nl=False)
+        return
+    from amped.report.sweeping import sweep
+
+    options.show(sweep(done.lines, done.objective, done.seconds, hint))

@@ -1,0 +1,94 @@
+"""The best mapping of each value of a sweep: one exploration and one estimate for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from amped.base.errors import AmpedError, one_line
+from amped.configuring.scenario import Scenario, asked_again
+from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.remedies import smallest_change
+from amped.exploration.answer import Exploration, explored, settings
+from amped.exploration.request import Options
+from amped.exploration.running import ALONE, Run
+
+# A sweep with more combinations of values is ranked as one space, because one exploration for each would take long.
+MOST_LINES = 24
+Values = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One combination of swept values.
+
+    Attributes:
+        values: the swept values, by the names that the user wrote.
+        estimation: the estimate of the best mapping; of the mapping that lacks least if none is feasible; else None.
+        candidates: how many mappings were tried.
+        feasible: how many of them keep every rule and wish, and fit in memory.
+        lacks: why there is no feasible mapping, in words; empty if there is one.
+    """
+
+    values: Values
+    estimation: Estimation | None
+    candidates: int
+    feasible: int
+    lacks: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values, all results and what is lacking, as plain data."""
+        found = self.estimation.to_dict() if self.estimation else {}
+        return {**found, **self.values, "candidates": self.candidates, "feasible": self.feasible, "lacks": self.lacks}
+
+
+def lines(
+    scenario_of: Callable[[Values], Scenario], vary: Mapping[str, Sequence[object]], wanted: Options, run: Run = ALONE
+) -> list[Line]:
+    """The best mapping of each combination of values, in the order in which they are written.
+
+    Args:
+        scenario_of: gives the scenario of some values.
+        vary: the swept names with their values.
+        wanted: what is searched, and how it is ranked.
+        run: what evaluates the parts, and what shows the progress.
+
+    Raises:
+        AmpedError: for a value that cannot be read, or if no value has a mapping.
+    """
+    found: list[Line] = []
+    refused: list[AmpedError] = []
+    for values in combinations(vary):
+        scenario = scenario_of(values)
+        try:
+            found.append(_line(values, explored(scenario, replace(wanted, top=1), None, replace(run, findings=None))))
+        except AmpedError as error:
+            refused.append(error)
+            found.append(Line(values, None, 0, 0, one_line(error)))
+    if len(refused) == len(found):
+        raise refused[0]
+    return found
+
+
+def combinations(vary: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
+    """Each combination of the values, the last name varying fastest."""
+    yield from (dict(zip(vary, each, strict=True)) for each in product(*vary.values()))
+
+
+def _line(values: Values, found: Exploration) -> Line:
+    """The line of an exploration."""
+    counts = (found.candidates, found.feasible)
+    if not found.best or found.search is None:
+        return Line(values, None, *counts, "no mapping keeps every rule")
+    asked = asked_again(found.search.scenario.question, settings(found.search, found.best[0]))
+    e = estimated(asked, Estimation)
+    if found.feasible:
+        return Line(values, e, *counts, "")
+    fits = (
+        "no mapping keeps every wish"
+        if e["fits_in_memory"]
+        else f"does not fit in memory; it would with {smallest_change(e)}"
+    )
+    return Line(values, e, *counts, fits)
