@@ -32,7 +32,7 @@ VERB_GROUPS = {
         "why": Verb("amped.cli.why:why", "What slows a run down, and what would help."),
         "whatif": Verb("amped.cli.whatif:whatif", "What one change does."),
         "explain": Verb("amped.cli.explain:explain", "Where a number comes from."),
-        "compare": Verb("amped.cli.compare:compare", "Two configs side by side."),
+        "compare": Verb("amped.cli.compare:compare", "Configs, systems or values side by side."),
         "sensitivity": Verb("amped.cli.sensitivity:sensitivity", "What a result depends on."),
         "scenario-summary": Verb("amped.cli.scenario_summary:scenario_summary", "Charts of one or more configs."),
     },
@@ -76,6 +76,8 @@ def questions() -> None:
       amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64
     Why is it slow, and what would help?
       amped why --model "Llama 3 70B" --system "DGX H100" --gpus 64
+    Which is cheaper, which is faster?
+      amped compare "DGX H100" "DGX B200" --model "Llama 3 70B" --gpus 64
     Which mapping is best?
       amped explore --model "Llama 3 8B" --system "DGX H100" --gpus 16 --top 5
     How many accelerators do I need?

@@ -14,7 +14,7 @@ from amped.configuring.sources import LookedUp
 from amped.drafting.each_value import Line
 from amped.estimation.estimation import Estimation
 from amped.report import human
-from amped.report.axes_values import scale
+from amped.report.axes_values import axis_label, scale
 from amped.report.ranking import OTHER_BATCHES
 from amped.report.screen import mapping_in_words
 from amped.report.tables import table
@@ -59,7 +59,7 @@ def sweep(found: Sequence[Line], objective: str, seconds: float, hint: str = "")
     names = several or list(found[0].values)
     differing, alike = _beside(found, names)
     searched = f"{sum(line.candidates for line in found):,} candidates in {human.duration(seconds)}"
-    yield Text(f"The best mapping of each by {human.label(objective)} ({searched})", style="bold")
+    yield Text(f"The best mapping of each by {axis_label(objective)} ({searched})", style="bold")
     yield Text(f"{', '.join(alike)}\n" if alike else "", style="dim")
     heads, rows = _cells(found, names, differing, objective)
     texts = [head for head in (*map(_head, names), *differing) if head in TEXTS]
