@@ -76,8 +76,6 @@ def questions() -> None:
       amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64
     Why is it slow, and what would help?
       amped why --model "Llama 3 70B" --system "DGX H100" --gpus 64
-    Which is cheaper, which is faster?
-      amped compare "DGX H100" "DGX B200" --model "Llama 3 70B" --gpus 64
     Which mapping is best?
       amped explore --model "Llama 3 8B" --system "DGX H100" --gpus 16 --top 5
     How many accelerators do I need?
