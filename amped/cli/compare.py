@@ -12,7 +12,7 @@ from typer import Argument, Option
 from amped.base.errors import ConfigError
 from amped.cli import options, sweeping
 
-HINT = "`amped explore --vary …` searches more mappings of each."
+HINT = "The mappings are those that `amped estimate` chooses; `amped explore --vary …` searches more of each."
 
 
 @options.bundled(given=options.changes)
@@ -34,7 +34,7 @@ def compare(
     Of two configs, it shows what differs in their inputs and in their results; options of the config and of the mapping
     change B. A change of batch, sequence, tokens or
     precision is listed as another experiment. Rows and values of --vary stand in one table with time, cost, energy,
-    utilization and memory, each with the fastest mapping that a quick search finds.
+    utilization and memory, each with the mapping that `amped estimate` chooses.
 
     \b
     Example: amped compare default --set network_kind=optical_circuit_switched
@@ -69,11 +69,9 @@ def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
 
 def _show_rows(asking: options.Asking, texts: Sequence[str], form: str) -> None:
     """Prints the best of each row or value."""
-    from amped.exploration.request import Options
-
     sweeps = sweeping.read(asking, texts)
     sweeping.refuse_long(sweeps)
-    sweeping.tell(sweeping.swept(asking, sweeps, Options(space="quick")), form, HINT)
+    sweeping.tell(sweeping.chosen(asking, sweeps), form, HINT)
 
 
 def _show_configs(names: list[str], asking: options.Asking, form: str) -> None:

@@ -111,22 +111,32 @@ def explore(
     """  # noqa: D301 (the backspace keeps lines as they are)
     _refuse_both(outputs, place)
     with spreading.running(place, outputs.output, outputs.output_dir) as run:
-        if run is None:  # another MPI process leads, and prints the result
-            return
-        _tell_names(wanted, outputs, vary or [])
-        sweeps = sweeping.read(asking, vary or [])
-        if sweeps and top is None and not _ranked(wanted, outputs, place) and sweeping.is_short(sweeps):
-            outputs.check()
-            outputs.tell_sweep(sweeping.swept(asking, sweeps, wanted, run))
-            return
-        asked, wanted = sweeping.as_one(asking, sweeps), replace(wanted, top=top or DEFAULT_TOP)
-        sweeps = sweeping.canonical(sweeps)
-        for notice in asked.sources.notices:
-            options.tell(f"note: {notice}")
-        if place.shard is not None:
-            _share(asked, wanted, sweeps, run)
-        else:
-            _whole(asked, wanted, sweeps, run, outputs)
+        if run is not None:  # else another MPI process leads, and prints the result
+            _tell_names(wanted, outputs, vary or [])
+            _explored(asking, sweeping.read(asking, vary or []), (wanted, top), run, outputs, place)
+
+
+def _explored(
+    asking: options.Asking,
+    sweeps: sweeping.Sweeps,
+    how: tuple[Options, int | None],
+    run: Run,
+    outputs: Outputs,
+    place: spreading.Place,
+) -> None:
+    """Explores each value of a sweep by itself, or everything as one space."""
+    wanted, top = how
+    if sweeps and top is None and not _ranked(wanted, outputs, place) and sweeping.is_short(sweeps):
+        outputs.check()
+        outputs.tell_sweep(sweeping.swept(asking, sweeps, wanted, run))
+        return
+    asked, wanted = sweeping.as_one(asking, sweeps), replace(wanted, top=top or DEFAULT_TOP)
+    for notice in asked.sources.notices:
+        options.tell(f"note: {notice}")
+    if place.shard is not None:
+        _share(asked, wanted, sweeping.canonical(sweeps), run)
+    else:
+        _whole(asked, wanted, sweeping.canonical(sweeps), run, outputs)
 
 
 def _tell_names(wanted: Options, outputs: Outputs, vary: list[str]) -> None:

@@ -93,13 +93,17 @@ def canonical(sweeps: Sweeps) -> dict[str, Any]:
     return found
 
 
-def scenario_of(asking: options.Asking, sweeps: Sweeps, values: Mapping[str, Any]) -> options.Scenario:
+def scenario_of(
+    asking: options.Asking, sweeps: Sweeps, values: Mapping[str, Any], with_mapping: bool = False
+) -> options.Scenario:
     """The scenario of some swept values; with rows and no config named, the rest is chosen around them."""
     own = _given(values)
     if not asking.leaves_open(sweeps):
         return asking.as_written(own)
-    from amped.drafting.chooser import without_mapping
+    from amped.drafting.chooser import completed, without_mapping
 
+    if with_mapping:
+        return completed(asking.given(own), asking.lookup_tables, asking.formulas)
     return without_mapping(asking.given(own), {}, asking.lookup_tables, asking.formulas)
 
 
@@ -129,6 +133,15 @@ def swept(asking: options.Asking, sweeps: Sweeps, wanted: Options, run: Run | No
     started = time.perf_counter()
     found = lines(lambda values: scenario_of(asking, sweeps, values), sweeps, wanted, run or ALONE)
     return Swept(found, aliases().asked(wanted.objective), time.perf_counter() - started)
+
+
+def chosen(asking: options.Asking, sweeps: Sweeps) -> Swept:
+    """Each combination of values with the mapping that `amped estimate` chooses for it."""
+    from amped.drafting.each_value import chosen_lines
+
+    started = time.perf_counter()
+    found = chosen_lines(lambda values: scenario_of(asking, sweeps, values, with_mapping=True), sweeps)
+    return Swept(found, "training_time", time.perf_counter() - started)
 
 
 def content(done: Swept, form: str, hint: str = "") -> str:

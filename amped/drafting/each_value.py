@@ -72,6 +72,21 @@ def lines(
     return found
 
 
+def chosen_lines(scenario_of: Callable[[Values], Scenario], vary: Mapping[str, Sequence[object]]) -> list[Line]:
+    """The line of each combination of values whose scenario is complete: its mapping is chosen already.
+
+    Raises:
+        AmpedError: for a value that cannot be read or estimated.
+    """
+    return [_judged(values, estimated(scenario_of(values), Estimation)) for values in combinations(vary)]
+
+
+def _judged(values: Values, e: Estimation) -> Line:
+    """The line of an estimate."""
+    lacks = "" if e["fits_in_memory"] else f"does not fit in memory; it would with {smallest_change(e)}"
+    return Line(values, e, 1, int(e["fits_in_memory"]), lacks)
+
+
 def combinations(vary: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
     """Each combination of the values, the last name varying fastest."""
     yield from (dict(zip(vary, each, strict=True)) for each in product(*vary.values()))
