@@ -23,17 +23,17 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
-def side_by_side(work: Callable[[Part], Found], parts: Sequence[Part]) -> list[Found]:
-    """What `work` gives of each part: of the first in this process, of each other in a process of its own.
+def side_by_side(work: Callable[[Part], Found], parts: Sequence[Part], processes: int) -> list[Found]:
+    """What `work` gives of each part, in the order of the parts.
 
-    What a part raises is raised here.
+    So many processes take one part after another, so that none waits long for the others if the longest parts come
+    first. With one process, it is this one. What a part raises is raised here.
     """
     with _no_garbage_collection():
-        if len(parts) < 2:
+        if processes < 2:
             return [work(part) for part in parts]
-        with ProcessPoolExecutor(len(parts) - 1, multiprocessing.get_context("fork")) as executor:
-            others = [executor.submit(work, part) for part in parts[1:]]
-            return [work(parts[0]), *(other.result() for other in others)]
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as executor:
+            return list(executor.map(work, parts))
 
 
 @contextmanager

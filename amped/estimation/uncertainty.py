@@ -16,7 +16,8 @@ import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any
 
 from amped.base.files import shipped_text
@@ -58,12 +59,12 @@ class Ground:
     number_of_parameters: float
     context: float
 
-    @property
+    @cached_property
     def experts(self) -> str:
         """Whether the network is dense or a mixture of experts, in words."""
         return MIXTURE if self.number_of_experts > 1 else DENSE
 
-    @property
+    @cached_property
     def scale(self) -> str:
         """One node, several nodes, or very many accelerators, in words."""
         if self.number_of_accelerators > LARGE:
@@ -168,7 +169,9 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Law
     known = [run for run in every if run.confidence != "low" and run.quantity == law.quantity]
     beyond = tuple(_beyond(ground, known, law))
     for names in law.classes:
-        like = [run for run in known if all(getattr(run.ground, n) == getattr(ground, n) for n in names)]
+        properties = attrgetter(*names) if names else lambda _: None
+        own = properties(ground)
+        like = [run for run in known if properties(run.ground) == own]
         size = conformal_quantile([error_size(run) for run in like]) if len(like) >= law.fewest else None
         if size is not None:
             alike = ", ".join(getattr(ground, n) for n in names if getattr(ground, n)) or "all of them"

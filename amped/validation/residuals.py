@@ -140,20 +140,18 @@ def residuals(table: str | Path | None = None, lookup_tables: str | Path | None 
         AmpedError: for a table that cannot be read.
     """
     rows = read_table(table, catalogue())
-    parts = _parts(rows, min(usable_cores(), len(rows) // FEWEST_ROWS))
-    found = chain.from_iterable(side_by_side(partial(_of_part, lookup_tables=lookup_tables), parts))
+    processes = min(usable_cores(), len(rows) // FEWEST_ROWS)
+    work = partial(_of_part, lookup_tables=lookup_tables)
+    found = chain.from_iterable(side_by_side(work, _parts(rows) if processes > 1 else [rows], processes))
     return sorted(found, key=lambda each: each.measurement.row.line)
 
 
-def _parts(rows: Sequence[Row], number: int) -> list[list[Row]]:
-    """Rows in so many parts of about the same size; those of one network, whose configs are alike, stay together."""
-    parts: list[list[Row]] = [[] for _ in range(max(number, 1))]
+def _parts(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each network, whose configs are alike; the network with the most rows first."""
     alike: dict[str, list[Row]] = {}
     for row in rows:
         alike.setdefault(str(row.settings.get("model") or row.texts.get("network")), []).append(row)
-    for own in sorted(alike.values(), key=len, reverse=True):
-        min(parts, key=len).extend(own)
-    return parts
+    return sorted(alike.values(), key=len, reverse=True)
 
 
 def _of_part(rows: Sequence[Row], lookup_tables: str | Path | None) -> list[Residual]:

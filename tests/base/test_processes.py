@@ -8,12 +8,12 @@ import pytest
 from amped.base.processes import side_by_side, usable_cores
 
 
-def test_parts_come_back_in_their_order_from_processes_of_their_own() -> None:
-    """The first part is worked on in this process, where the platform forks each other one beside it."""
-    found = side_by_side(squared, [3, 1, 2])
+@pytest.mark.parametrize("processes", [1, min(usable_cores(), 2)])
+def test_parts_come_back_in_their_order(processes: int) -> None:
+    """One process is this one; several are forked beside it."""
+    found = side_by_side(squared, [3, 1, 2], processes)
     assert [value for value, _ in found] == [9, 1, 4]
-    assert found[0][1] == os.getpid()
-    assert usable_cores() == 1 or os.getpid() not in [process for _, process in found[1:]]
+    assert {process == os.getpid() for _, process in found} == {processes < 2}
 
 
 def squared(number: int) -> tuple[int, int]:
@@ -30,5 +30,5 @@ def refused(number: int) -> int:
 
 def test_what_a_part_raises_is_raised_and_the_collector_runs_again() -> None:
     with pytest.raises(ValueError, match="two"):
-        side_by_side(refused, [1, 2])
+        side_by_side(refused, [1, 2], 1)
     assert gc.isenabled()
