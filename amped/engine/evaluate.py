@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from amped.base.errors import EvaluationError, Problem
 from amped.configuring.layouts import Layout
 from amped.engine.axes import JointAxis, JointBlock, gathered
+from amped.engine.known import Known, source_of
 from amped.engine.resolve import Plan
 from amped.theory.catalogue import Formula
 from amped.theory.records import Duration, Record
@@ -38,6 +39,7 @@ class Results(Mapping[str, Array]):
     def __init__(self, plan: Plan, joint: Joint, shape: tuple[int, ...]) -> None:
         self.plan, self.joint, self.shape = plan, joint, shape
         self.cells: dict[str, tuple[Any, int]] = {}
+        self.numbers: dict[str, int] = {}  # those by which `Known` tells values apart
         self.sound = False  # whether every number is known to be finite
 
     def __getitem__(self, name: str) -> Array:
@@ -144,10 +146,12 @@ def run_in_blocks(
     axes: Columns,
     keep: frozenset[str],
     rows: int,
+    known: Known | None = None,
 ) -> Iterator[Results]:
     """Evaluates the plan block by block of the joint axis; what depends on few of its variables is computed once.
 
-    The arguments are those of `run`; `rows` is the number of rows of a block.
+    The arguments are those of `run`; `rows` is the number of rows of a block. From `known`, values of the run before
+    are taken over.
 
     Raises:
         EvaluationError: if a formula fails.
@@ -157,7 +161,10 @@ def run_in_blocks(
     late = _depending(plan, joint, once.cells, rows * math.prod(extents))
     early, every = [f for name, f in plan.by_name.items() if name not in late], [*late.values()]
     needed = keep.union(*(formula.arguments for formula in every))
-    _take(early, once, _last_uses(early, needed))
+    if known is not None:
+        known.begin(len(once.shape))
+        once.numbers = {name: known.number(source_of(name, values, joint, axes)) for name in plan.leaves}
+    _take(early, once, _last_uses(early, needed), known)
     held = {name: cell for name, cell in once.cells.items() if name in needed}
     last_uses = _last_uses(every, keep)
     for start in range(0, joint.size, rows):
@@ -210,15 +217,32 @@ def _each(data: Any, rows: int, change: Callable[[Any], Any]) -> Any:
         has_rows = isinstance(value, np.ndarray) and value.ndim and value.shape[-1] == rows
         return change(value) if has_rows else value
 
-    return changed(data) if isinstance(data, np.ndarray) else tuple(record.mapped(changed) for record in data)
+    if isinstance(data, np.ndarray):
+        return changed(data)
+    seen: dict[int, Any] = {}  # records often share arrays, and each is changed once
+
+    def once(value: Any) -> Any:
+        if id(value) not in seen:
+            seen[id(value)] = changed(value)
+        return seen[id(value)]
+
+    return tuple(record.mapped(once) for record in data)
 
 
-def _take(formulas: Iterable[Formula], results: Results, last_uses: Iterable[Collection[str]]) -> None:
-    """Evaluates formulas in their order, and drops names after their last use."""
-    cells = results.cells
+def _take(
+    formulas: Iterable[Formula], results: Results, last_uses: Iterable[Collection[str]], known: Known | None = None
+) -> None:
+    """Evaluates formulas in their order, or takes over what is known, and drops names after their last use."""
+    cells, joint, dimensions = results.cells, results.joint, len(results.shape)
     with np.errstate(all="ignore"):
         for formula, unneeded in zip(formulas, last_uses, strict=True):
-            cells[formula.name] = _evaluated(formula, cells, results.joint, len(results.shape))
+            mask = 0
+            for name in formula.arguments:
+                mask |= cells[name][1]
+            mask = joint.settled(mask)
+            compute = partial(_evaluated, formula, mask, cells, joint, dimensions)
+            asked = formula, mask, joint.full, results.numbers
+            cells[formula.name] = known.value(*asked, compute) if known else compute()
             for name in unneeded:
                 del cells[name]
 
@@ -263,12 +287,9 @@ def _share(name: str, chunks: Sequence[Sequence[float]], extent: list[int]) -> S
     return Share(name, tuple(tuple(np.full(extent, layers) for layers in chunk) for chunk in chunks))
 
 
-def _evaluated(formula: Formula, cells: dict[str, Any], joint: Joint, dimensions: int) -> tuple[Any, int]:
+def _evaluated(formula: Formula, mask: int, cells: dict[str, Any], joint: Joint, dimensions: int) -> tuple[Any, int]:
+    """The result of a formula on the rows of a mask, and its own mask."""
     arguments = [cells[name] for name in formula.arguments]
-    mask = 0
-    for _, held in arguments:
-        mask |= held
-    mask = joint.settled(mask)
     values = [_spread(data, held, mask, joint) if held else data for data, held in arguments]
     if mask and isinstance(joint, JointBlock):  # every later formula needs all rows
         cells.update(

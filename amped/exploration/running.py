@@ -73,6 +73,8 @@ def found_in(search: Search, run: Run = ALONE) -> Found:
     """
     share, shares = run.shard
     parts = search.parts[share - 1 :: shares]
+    if run.keep is None:  # else the candidates are wanted in order
+        parts = sorted(parts, key=search.order)
     with contextlib.ExitStack() as opened:
         kept = spooled = None
         if run.findings is not None:

@@ -14,8 +14,8 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.configuring.scenario import asked_again
-from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Columns, run_in_blocks
+from amped.engine.known import Known
 from amped.engine.resolve import Plan, plan
 from amped.estimation.parts import STEP_PARTS
 from amped.exploration.all_candidates import FITS, Keep
@@ -121,6 +121,8 @@ class Search:
         self.sweeps = swept(self.scenario, request.vary, self.space)
         self.branches = [self._branch(family) for family in families(self.scenario, self.sweeps, self.space)]
         self._known: dict[tuple[int, int], list[_Region]] = {}
+        self._rows = Counter[int]()  # of each chunk, in all branches together
+        self._shared = Known()
 
     def _branch(self, family: Family) -> Branch:
         """How a family is searched. Policies of the space that its formulas do not use are left out."""
@@ -166,12 +168,12 @@ class Search:
         Raises:
             ConfigError: if the degrees of no mapping multiply and divide as they must.
         """
-        found = sum(
-            region.rows * prod(len(axis) for axis in region.axes.values())
-            for number, branch in enumerate(self.branches)
-            for chunk in range(len(branch.mappings.chunks))
-            for region in self._regions(number, chunk)
-        )
+        found, self._rows = 0, Counter[int]()
+        for number, branch in enumerate(self.branches):
+            for chunk in range(len(branch.mappings.chunks)):
+                for region in self._regions(number, chunk):
+                    self._rows[chunk] += region.rows
+                    found += region.rows * prod(len(axis) for axis in region.axes.values())
         if not found:
             raise ConfigError("the space is empty: no mapping keeps the rules about degrees", self._why_empty())
         return found
@@ -189,6 +191,15 @@ class Search:
                             stop = min(start + rows, region.rows)
                             size = (stop - start) * cells
                             yield Part(next(numbers), number, chunk, place, start, stop, slices, size)
+
+    def order(self, part: Part) -> tuple[int, ...]:
+        """The place of a part in the order of evaluation: parts with equal mappings follow one another.
+
+        They are of different branches. If the mappings of all branches are too many to remember, each branch is alone.
+        """
+        few = max(self._rows.values(), default=0) <= REMEMBERED_ROWS
+        alike = (self.branches[part.branch].family.stages, part.chunk, part.region, part.start, part.stop)
+        return (*alike, part.number) if few else (part.number,)
 
     def _most_cells(self, region: _Region) -> int:
         """The number of open cells of one part.
@@ -265,8 +276,8 @@ class Search:
         family, chosen = branch.family, branch.plan
         cells = self._cells(part.number, family, columns, axes)
         keeper = Keeper(branch.wanted, cells, keep)
-        joint, rows = JointAxis(columns, WORTHWHILE, family.tied), max(1, BLOCK_CELLS // cells.beside)
-        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, frozenset(chosen.targets), rows)
+        joint, rows = self._shared.axis(columns, WORTHWHILE, family.tied), max(1, BLOCK_CELLS // cells.beside)
+        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, frozenset(chosen.targets), rows, self._shared)
         for start, results in zip(range(0, joint.size, rows), blocks, strict=True):
             keeper.take(results, start)
         return keeper.found()

@@ -103,6 +103,7 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> A
     """
     blocks = bool(np.any(held))
     work, send, held, later = plain(work, send, held)
+    slow = links_with_queues(work, send)
     free: list[Any] = [0.0 * send] * pipe.stages
     arrived: list[Any] = []
     links: dict[tuple[int, bool], Any] = {}
@@ -111,11 +112,24 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> A
         free[stage] = end = start + work[kind][stage][chunk]
         if sends:
             link = (stage, kind == FORWARD)
-            links[link] = sent = later(end, links.get(link, end)) + send
+            links[link] = sent = (later(end, links.get(link, end)) if link in slow else end) + send
             free[stage] = end + held if blocks else end
             end = sent
         arrived.append(end)
     return reduce(later, free)
+
+
+def links_with_queues(work: WorkOf, send: Any) -> set[tuple[int, bool]]:
+    """The links on which a message may find the one before it, by stage and whether they lead forward.
+
+    If every pass of a stage takes at least as long as a send, a message has arrived before the next pass ends.
+    """
+    return {
+        (stage, kind == FORWARD)
+        for kind, each in work.items()
+        for stage, own in enumerate(each)
+        if kind != WEIGHT and not all(np.all(seconds >= send) for seconds in own)
+    }
 
 
 def plain(work: WorkOf, send: Any, held: Any) -> tuple[WorkOf, Any, Any, Callable[[Any, Any], Any]]:
