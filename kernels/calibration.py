@@ -29,6 +29,13 @@ from amped.kernels.unfused_costs import work_of
 ABOVE_SPEC = 1.05
 # More bytes than the cache of a single core has.
 MOST_CACHED = 16e6
+# A processor distributes no tiles to cores.
+PROCESSOR = {
+    "wave_quantization": 0.0,
+    "medium_tile_efficiency": 1.0,
+    "small_tile_efficiency": 1.0,
+    "smallest_tile_efficiency": 1.0,
+}
 DOUBTFUL = ("unsettled", "host_bound")
 # The share of a family's records on a quiet machine above which the others are left out; it leaves enough for a fit.
 QUIET_SHARE = 1 / 3
@@ -78,8 +85,7 @@ def calibrated(
     """
     found = Calibration(machine, defaults=dict(defaults))
     if machine.is_processor:
-        found.values |= {"wave_quantization": 0.0, "medium_tile_efficiency": 1.0, "small_tile_efficiency": 1.0,
-                         "smallest_tile_efficiency": 1.0, "exposed_operand_fraction": 1.0}  # fmt: skip
+        found.values |= PROCESSOR | {"exposed_operand_fraction": 1.0}
     _launches(found, result)
     clean = [r for r in result["records"] if not set(DOUBTFUL) & set(r.get("flags", ()))]
     by_kind = samples(_undisturbed(clean, result), result["settings"]["statistic"], result["device"]["kind"])

@@ -27,7 +27,7 @@ Record = Mapping[str, Any]
 FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, of_rates.cache_bandwidth_reciprocal, of_rates.tile_losses, of_rates.product_rates,
             of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
 # Parameters that belong to the software, or that no kernel here uses.
-NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor",
+NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor", "optimizer_traffic_factor",
            "attention_dropout_fraction", "elementary_function_time", "random_number_time",
            "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_tile_rows", "cache_intensity",
            "tile_latency", "split_product_time", "exposed_store_fraction", "throttled_time_fraction", "throttling_time")  # fmt: skip

@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from amped.base.errors import ConfigError
+from amped.kernels import dense_layer
+from amped.kernels.layer_shape import Shape
 from amped.kernels.process_memory import Footprint, forget_peak, resident_bytes, tensor_bytes
 from amped.kernels.torch_import import torch_module
 
-SEED, DEVIATION, LEARNING_RATE, EPSILON = 7, 0.02, 1e-4, 1e-5
+SEED, DEVIATION, LEARNING_RATE = 7, 0.02, 1e-4
 # The bytes of a parameter in full precision: itself, its gradient, two states. Source: definition of Adam.
 BYTES_OF_A_PARAMETER = 16
 LEAST_WIDTH, LEAST_CONTEXT, LEAST_VOCABULARY = 64, 32, 256
@@ -33,14 +35,16 @@ class Network:
     gated_mlp: bool
     tied_embeddings: bool
 
+    def layer(self, dtype: str = "float32") -> Shape:
+        """A layer of it."""
+        return Shape(self.dimensionality, self.feedforward_dimension, self.attention_heads, self.context, self.batch_size, dtype,
+                     dropout=0.0, causal=True, key_value_heads=self.key_value_heads, gated=self.gated_mlp, biased=False, batch_first=True)  # fmt: skip
+
     @property
     def parameters(self) -> float:
         """The number of weights, without norms and biases."""
-        head = self.dimensionality // self.attention_heads
-        attention = self.dimensionality * (2 * self.dimensionality + 2 * self.key_value_heads * head)
-        inner = (3 if self.gated_mlp else 2) * self.dimensionality * self.feedforward_dimension
         ends = self.vocabulary_size * self.dimensionality * (1 if self.tied_embeddings else 2)
-        return float(self.layers * (attention + inner) + ends + self.context * self.dimensionality)
+        return self.layers * self.layer().parameters + ends + self.context * self.dimensionality
 
     @property
     def flops(self) -> float:
@@ -93,55 +97,31 @@ def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
     """All weights, by name."""
     torch = torch_module()
     random = torch.Generator(device=device).manual_seed(SEED)
-    width, kept = n.dimensionality, n.dimensionality // n.attention_heads * n.key_value_heads
+    width, like = n.dimensionality, {"device": device, "dtype": getattr(torch, dtype)}
 
-    def normal(*shape: int) -> Any:
-        made = torch.empty(shape, device=device).normal_(0.0, DEVIATION, generator=random)
-        return made.to(getattr(torch, dtype)).requires_grad_()
+    def normal(rows: int) -> Any:
+        made = torch.empty((rows, width), device=device).normal_(0.0, DEVIATION, generator=random)
+        return made.to(like["dtype"]).requires_grad_()
 
-    def ones() -> Any:
-        return torch.ones(width, device=device, dtype=getattr(torch, dtype)).requires_grad_()
-
-    made = {"words": normal(n.vocabulary_size, width), "positions": normal(n.context, width), "norm": ones()}
+    made = {"words": normal(n.vocabulary_size), "positions": normal(n.context)}
+    made["norm"] = torch.ones(width, **like).requires_grad_()
     if not n.tied_embeddings:
-        made["head"] = normal(n.vocabulary_size, width)
+        made["head"] = normal(n.vocabulary_size)
     for i in range(n.layers):
-        made |= {f"{i}.norm1": ones(), f"{i}.norm2": ones(), f"{i}.qkv": normal(width + 2 * kept, width),
-                 f"{i}.projection": normal(width, width), f"{i}.down": normal(width, n.feedforward_dimension),
-                 f"{i}.up": normal((2 if n.gated_mlp else 1) * n.feedforward_dimension, width)}  # fmt: skip
+        made |= {f"{i}.{name}": weight for name, weight in dense_layer.parameters(n.layer(dtype), device).items()}
     return made
 
 
 def loss_of(n: Network, p: Mapping[str, Any], words: Any, wanted: Any) -> Any:
     """The loss of the network: embedding, layers, final norm, output head, cross-entropy."""
     functional = torch_module().nn.functional
-    x = functional.embedding(words, p["words"]) + p["positions"]
+    x, shape = functional.embedding(words, p["words"]) + p["positions"], n.layer()
     for i in range(n.layers):
-        x = x + _attended(n, p, i, _norm(x, p[f"{i}.norm1"]))
-        inner = functional.linear(_norm(x, p[f"{i}.norm2"]), p[f"{i}.up"])
-        if n.gated_mlp:
-            gate, up = inner.chunk(2, dim=-1)
-            inner = functional.silu(gate) * up
-        else:
-            inner = functional.gelu(inner, approximate="tanh")
-        x = x + functional.linear(inner, p[f"{i}.down"])
-    logits = functional.linear(_norm(x, p["norm"]), p.get("head", p["words"]))
+        own = {name.partition(".")[2]: weight for name, weight in p.items() if name.startswith(f"{i}.")}
+        x = dense_layer.layer(x, own, shape, dense_layer.fused_attention)
+    x = functional.layer_norm(x, p["norm"].shape, p["norm"], None, dense_layer.EPSILON)
+    logits = functional.linear(x, p.get("head", p["words"]))
     return functional.cross_entropy(logits.view(-1, n.vocabulary_size).float(), wanted.reshape(-1))
-
-
-def _norm(x: Any, weight: Any) -> Any:
-    return torch_module().nn.functional.layer_norm(x, weight.shape, weight, None, EPSILON)
-
-
-def _attended(n: Network, p: Mapping[str, Any], i: int, x: Any) -> Any:
-    functional = torch_module().nn.functional
-    head = n.dimensionality // n.attention_heads
-    sizes = [n.dimensionality, n.key_value_heads * head, n.key_value_heads * head]
-    parts = functional.linear(x, p[f"{i}.qkv"]).split(sizes, dim=-1)
-    q, k, v = (part.view(*x.shape[:2], -1, head).transpose(1, 2) for part in parts)
-    more = {"enable_gqa": True} if n.key_value_heads != n.attention_heads else {}
-    out = functional.scaled_dot_product_attention(q, k, v, is_causal=True, **more)
-    return functional.linear(out.transpose(1, 2).reshape(x.shape), p[f"{i}.projection"])
 
 
 # It only serves to run every kernel once.

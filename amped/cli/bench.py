@@ -13,6 +13,7 @@ from typer import Option
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
+from amped.cli.bench_anchor import anchor
 from amped.cli.bench_compare import compare
 from amped.cli.bench_device import DeviceOption
 from amped.cli.bench_fit import command_line, fit
@@ -28,7 +29,7 @@ bench = typer.Typer(
 )
 
 
-for verb in (fit, compare, ladder, step):
+for verb in (fit, compare, ladder, step, anchor):
     bench.command(verb.__name__)(verb)
 
 # The sets of kernels that can be measured.

@@ -54,7 +54,7 @@ def ladder(
     Example: amped bench ladder --hidden 256 --ffn 1024 --heads 4 --seq 128 --batch 2 --device cpu
     """
     from amped.kernels.ladder.climbing import RUNGS, climbed
-    from amped.kernels.ladder.shape import Shape
+    from amped.kernels.layer_shape import Shape
     from amped.kernels.torch_import import chosen_device, chosen_format
 
     where = chosen_device(device)

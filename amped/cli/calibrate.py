@@ -11,6 +11,8 @@ from typer import Option
 from amped.cli import options
 from amped.cli.fit_to_all_rows import NAME as ALL
 from amped.cli.fit_to_all_rows import fit_to_all_rows
+from amped.cli.fit_to_anchor import NAME as ANCHORED
+from amped.cli.fit_to_anchor import fit_to_anchor
 from amped.cli.validate import TableOption
 
 if TYPE_CHECKING:
@@ -30,6 +32,10 @@ AllOption = Annotated[
     bool,
     Option("--all", help="Fit every number that is fitted to steps, also of software stacks, to all rows at once."),
 ]
+AnchorOption = Annotated[
+    Path | None,
+    Option("--anchor", metavar="FILE", help="Fit to one measured layer instead: what `amped bench anchor` wrote."),
+]
 FileOption = Annotated[
     Path, Option("--output", "-o", metavar="FILE", help="File of the rows, which must not exist; or its folder.")
 ]
@@ -42,6 +48,7 @@ def calibrate(
     accelerator: AcceleratorOption = None,
     kernels: KernelsOption = None,
     all_rows: AllOption = False,
+    anchor: AnchorOption = None,
     output: FileOption = USUAL,
     dry_run: Annotated[bool, Option("--dry-run", help="Fit and print, but write nothing.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
@@ -49,28 +56,24 @@ def calibrate(
 ) -> None:
     """Fit an accelerator's coefficients to measured training steps and write them as a row of kernel_efficiencies.
 
-    The fit changes a few physical coefficients (amped coefficients) that the rows tell something about. It keeps them
-    within physical bounds and near the values of the tables. Rows are those of `amped validate`; rows of low confidence
-    are left out. Each network is also predicted by a fit that has not seen it. amped uses the new row if it is in
-    ./lookup_tables/, or with --lookup-tables.
+    The fit changes a few physical coefficients that the rows tell something about, within bounds and near the values of
+    the tables. Rows of low confidence are left out. Each network is also predicted by a fit that has not seen it. amped
+    uses the new row if it is in ./lookup_tables/, or with --lookup-tables.
 
     With --all, all numbers that are fitted to steps are fitted to all rows at once, each drawn to the number of the row
     that it extends or to the mean of its kin. The numbers, with what is behind each, are also written as CSV.
-
     With --kernels, the coefficients of products and attention are fitted to measured kernels, before any step is used:
     the fit sees four shapes of five, and the error of the fifth is printed.
-
-    It needs scipy: pip install 'amped[fit]'.
+    With --anchor, one measured layer (amped bench anchor) gives rates and traffic of its accelerator and its software.
+    All but --anchor needs scipy: pip install 'amped[fit]'.
 
     Example: amped calibrate --accelerator "V100 SXM2 16GB" -o my_tables/kernel_efficiencies.json
     """
-    from amped.calibration.fitting import optimizer
-
-    optimizer()  # what is missing is reported before anything is read
-    alone = {"accelerator": accelerator is not None, "kernels": kernels is not None} if all_rows else {}
-    options.only(all=all_rows, **alone)
-    path = None if dry_run else _free(output, all_rows)
-    if kernels is not None:
+    _refuse_together(anchor, all_rows, table, accelerator, kernels)
+    path = None if dry_run else _free(output, ANCHORED if anchor else ALL if all_rows else NAME)
+    if anchor is not None:
+        fit_to_anchor(anchor, path, as_json, lookup_tables)
+    elif kernels is not None:
         _fit_kernels(kernels, accelerator, path, as_json, lookup_tables)
     elif all_rows:
         fit_to_all_rows(table, path, as_json, lookup_tables)
@@ -78,9 +81,20 @@ def calibrate(
         _fit_each(table, accelerator, path, as_json, lookup_tables)
 
 
-def _free(output: Path, all_rows: bool) -> Path:
+def _refuse_together(
+    anchor: Path | None, all_rows: bool, table: Path | None, accelerator: str | None, kernels: Path | None
+) -> None:
+    """Refuses options that exclude one another; and a fit that needs scipy, if scipy is missing, before anything is read."""
+    from amped.calibration.fitting import optimizer
+
+    others = {"accelerator": accelerator is not None, "kernels": kernels is not None} if anchor or all_rows else {}
+    options.only(anchor=anchor is not None, all=all_rows, **others, table=anchor is not None and table is not None)
+    if anchor is None:
+        optimizer()
+
+
+def _free(output: Path, name: str) -> Path:
     """The file to write, which does not exist; its usual name says what is in it."""
-    name = ALL if all_rows else NAME
     path = output / name if output.is_dir() else output.with_name(name) if output == USUAL else output
     options.refuse_existing(path, "--output")
     options.refuse_unwritable(path, "--output")

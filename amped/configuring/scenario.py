@@ -141,23 +141,37 @@ def formula_module(source: ModuleType | str | Path) -> ModuleType:
         return _with_formulas(source, source.__name__)
     if not isinstance(source, str | Path):
         raise FileError(f"{quoted(source)} is no module and no file", "give a .py file of marked functions")
-    path = Path(source)
+    name, module = python_file(Path(source), "formulas")
+    if name not in sys.modules:
+        sys.modules[name] = _with_formulas(module, str(source))
+    return module
+
+
+def python_file(path: Path, holds: str) -> tuple[str, ModuleType]:
+    """A Python file of the user, run as it is now, and a name that tells its text; `holds` says what is in it.
+
+    Raises:
+        FileError: if the file is missing or does not run.
+    """
     if not path.is_file():
-        raise FileError("no such file of formulas", file=str(path))
-    name = f"amped_user_formulas_{path.stem}_{abs(hash((str(path.resolve()), read_text(path))))}"
+        raise FileError(f"no such file of {holds}", file=str(path))
+    name = f"amped_user_{holds}_{path.stem}_{abs(hash((str(path.resolve()), read_text(path))))}"
     if name in sys.modules:  # this text has been run before
-        return sys.modules[name]
+        return name, sys.modules[name]
     if path.suffix != ".py":
-        raise FileError("is not a Python file", "name a .py file of marked functions", str(path))
+        raise FileError(
+            "is not a Python file",
+            f"name a .py file of {'marked functions' if holds == 'formulas' else holds}",
+            str(path),
+        )
     loader = _AsWritten(name, str(path))
     module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(path)))
     module.__file__ = str(path)
     try:
         loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise FileError(f"does not run: {type(error).__name__}: {error}", "mend the formulas", str(path)) from error
-    sys.modules[name] = _with_formulas(module, str(path))
-    return module
+        raise FileError(f"does not run: {type(error).__name__}: {error}", f"mend the {holds}", str(path)) from error
+    return name, module
 
 
 def _with_formulas(module: ModuleType, file: str) -> ModuleType:

@@ -231,7 +231,17 @@ class Estimation:
     def _told(self) -> dict[str, float | bool | str]:
         """In words: the row of kernel efficiencies, the defaults in use, and the stage whose memory is reported."""
         kernels = {KERNELS: self.scenario.sources.rows[KERNELS].name} if self.uses_kernels else {}
+        if self.anchored_on:
+            kernels["anchored_on"] = self.anchored_on
         return {**kernels, "defaults_leaned_on": ", ".join(self.defaults), "fullest_stage": self.fullest_stage}
+
+    @property
+    def anchored_on(self) -> str:
+        """The measured layers that coefficients of this accelerator and of this software come from; empty without any."""
+        rows = [self.scenario.sources.rows.get(table) for table in (KERNELS, MAPPING)] if self.uses_kernels else []
+        return "; ".join(
+            dict.fromkeys(str(row.columns["anchored_on"]) for row in rows if row and row.columns.get("anchored_on"))
+        )
 
     @property
     def fullest_stage(self) -> str:

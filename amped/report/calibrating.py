@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType, group
 from rich.text import Text
 
+from amped.calibration.anchor import Anchored
 from amped.calibration.calibrate import MOST_LOSS, Calibration
 from amped.calibration.coefficients import MOST_OF_AN_ACCELERATOR, Coefficient
 from amped.calibration.kernel_fit import KernelFit
@@ -48,6 +49,25 @@ def _told(c: Calibration) -> Iterator[str]:
     yield f"{len(c.values)} of at most {MOST_OF_AN_ACCELERATOR} numbers fitted; not determined by these rows: {', '.join(c.unseen) or 'none'}"
     yield from (f"not fitted to {name}: {reason}" for name, reason in c.left_out.items())
     yield from warnings(c)
+
+
+@group()
+def anchor(found: Anchored, label: str) -> Iterator[RenderableType]:
+    """The coefficients that one measured layer gives, and its measured and predicted times."""
+    yield Text(f"anchored on {label}", style="bold")
+    heads = ("coefficient", "row", "before", "anchored")
+    rows = [(name, f"{found.rows[of]}", human.digits(found.before[name]), human.digits(value))
+            for of, own in found.values.items() for name, value in own.items()]  # fmt: skip
+    yield table(heads, rows)
+    yield Text("")
+    yield table(
+        ("time", "measured", "before", "anchored"),
+        ((what, *(human.value(s, "s") for s in own)) for what, own in found.parts.items()),
+    )
+    for name in found.held:
+        yield Text(
+            f"warning: {name} is held by its limit, so that its time is not met (tensors that stay in a cache, or what amped does not model)"
+        )
 
 
 def _left_out(c: Calibration) -> str:

@@ -186,6 +186,8 @@ def _notes(e: Estimation) -> Iterator[Text]:
     if MAPPING in e.scenario.sources.rows:
         assumed.append(f"software {e.scenario.sources.rows[MAPPING].name}")
     yield from _lines("ASSUMED", f"{', '.join(assumed)}: --why lists them", "")
+    if e.anchored_on:
+        yield from _lines("", f"anchored on {e.anchored_on}", "")
     used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
     layout = e.choices.get("pipeline_layout") if e["pipeline_parallel_degree"] > 1 else None
     idle = [f"layers by stage {layout}"] if layout else []

@@ -203,7 +203,8 @@ def _largest(e: Estimation) -> str:
 def _advice(e: Estimation) -> Iterator[RenderableType]:
     if not e["fits_in_memory"]:
         yield Text(f"smallest change that makes it fit: {smallest_change(e)}", style="bold")
-    for notice in (*_validated(e), *e.notices):
+    anchored = [f"anchored on {e.anchored_on}"] if e.anchored_on else []
+    for notice in (*anchored, *_validated(e), *e.notices):
         told = notice if notice.startswith("warning") else f"note: {notice}"
         yield Text(shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), style="dim")
     if e.defaults:

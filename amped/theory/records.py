@@ -303,6 +303,7 @@ class Streams(Record):
         normalization: the bandwidth of kernels that reduce rows, as a share of `bandwidth`.
         traffic_factor: the bytes that norms and element-wise operators move, as a multiple of the bytes of fused
             kernels.
+        update_factor: the bytes that an optimizer's kernels move, as a multiple of the bytes of fused kernels.
         ramp: the bytes by which the traffic of a kernel counts as more than it is, because small kernels are slower.
         vector_rate: flop/s of kernels that multiply no matrices.
         function_time: seconds of an exponential, a root or a quotient; 0 if special units are as fast as memory.
@@ -312,6 +313,7 @@ class Streams(Record):
     bandwidth: Any
     normalization: Any
     traffic_factor: Any
+    update_factor: Any
     ramp: Any
     vector_rate: Any
     function_time: Any

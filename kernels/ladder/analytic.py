@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amped.kernels.ladder.shape import Shape
+from amped.kernels.layer_shape import Shape
 from amped.theory.kernel_work import ACTIVATION, DROPOUT, FUSED_BACKWARD_PRODUCTS, SOFTMAX
 
 # Passes over the matrix of scores outside of products: scale 2, softmax 2, dropout 2.5, backward 7.5. FUSED_SAVED: the

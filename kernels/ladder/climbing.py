@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
-from amped.kernels.ladder import layers
+from amped.kernels import dense_layer as layers
 from amped.kernels.ladder.analytic import Board, predictions
 from amped.kernels.ladder.fp8 import Float8, Recipe
-from amped.kernels.ladder.shape import Shape
 from amped.kernels.ladder.speed import ClockLaps, EventLaps, Speed, speedometer
+from amped.kernels.layer_shape import Shape
 from amped.kernels.process_memory import forget_peak, resident_bytes
 from amped.kernels.running import freed, told_of
 from amped.kernels.torch_import import has_fp8, torch_module

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from amped.kernels.ladder.climbing import Rung, Unavailable
-from amped.kernels.ladder.shape import Shape
+from amped.kernels.layer_shape import Shape
 from amped.kernels.torch_import import torch_module
 
 

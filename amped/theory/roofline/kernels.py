@@ -18,8 +18,6 @@ TILE_ROWS, TILE_COLUMNS, TILE_CLASS, PARTS = (np.ascontiguousarray(column) for c
 IS_LARGE, IS_MEDIUM, IS_SMALL, IS_SMALLEST = (1.0 * (i == TILE_CLASS) for i in range(4))
 IS_CUT = 1.0 * (PARTS > 1)
 ONE = np.ones(1)
-# Phases whose traffic is exact, because no fusion reduces it: accumulation of gradients, and the optimizer.
-EXACT = {"weight_gradient": 1.0, "update": 1.0}
 # Rows of a block of queries (forward) or keys (backward), relative to a forward block. Source: Dao-AILab/
 # flash-attention (forward 128 on Ampere and Hopper, backward 64 to 80; Blackwell 256 and 128).
 BLOCKS = {"forward": 1.0, "input_gradient": 0.5}
@@ -163,13 +161,15 @@ def traffic_time(o, c):
 
         time = (bytes·traffic factor + ramp) / (bandwidth·share reached by kernels that reduce rows).
 
-    Frameworks that do not fuse kernels move more bytes, by the traffic factor. `ramp` are the bytes by which the
+    Frameworks that do not fuse kernels move more bytes, by the traffic factor: one for layers, and one for the
+    optimizer. The accumulation of gradients moves what it must. `ramp` are the bytes by which the
     traffic counts as more than it is, because small kernels are slower.
 
     Source: Williams et al., CACM 52(4), 2009 (roofline); the row of the accelerator in the table kernel_efficiencies.
     """
     reached = dict.fromkeys(REDUCING, c.streams.normalization).get(o.kind, 1.0)
-    factor = EXACT.get(o.phase, dict.fromkeys(FUSED, c.streams.traffic_factor).get(o.kind, 1.0))
+    of_phase = {"weight_gradient": 1.0, "update": c.streams.update_factor}
+    factor = of_phase.get(o.phase, dict.fromkeys(FUSED, c.streams.traffic_factor).get(o.kind, 1.0))
     return (o.bytes * factor + c.streams.ramp) / (c.streams.bandwidth * reached)
 
 

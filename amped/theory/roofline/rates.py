@@ -154,6 +154,7 @@ def stream_rates(
     achieved_memory_bandwidth,
     normalization_bandwidth_fraction,
     streaming_traffic_factor,
+    optimizer_traffic_factor,
     bandwidth_ramp_bytes,
     vector_flop_rate,
     elementary_function_time,
@@ -163,9 +164,18 @@ def stream_rates(
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    traffic = (normalization_bandwidth_fraction, streaming_traffic_factor, bandwidth_ramp_bytes)
+    factors = (streaming_traffic_factor, optimizer_traffic_factor)
     work = (vector_flop_rate, elementary_function_time, random_number_time)
-    return (Streams("streams", achieved_memory_bandwidth, *traffic, *work),)
+    return (
+        Streams(
+            "streams",
+            achieved_memory_bandwidth,
+            normalization_bandwidth_fraction,
+            *factors,
+            bandwidth_ramp_bytes,
+            *work,
+        ),
+    )
 
 
 @records()

@@ -6,7 +6,7 @@ import pytest
 
 from amped.base.errors import ConfigError
 from amped.kernels.ladder.analytic import H100_PCIE, H100_SXM, H200, Board, predictions
-from amped.kernels.ladder.shape import Shape
+from amped.kernels.layer_shape import Shape
 
 SEED = Shape(dtype="float16")  # the quickstart: 4096 wide, 32 heads, 2048 tokens, 4 sequences
 LATER = Shape(batch=8, causal=True)

@@ -11,11 +11,12 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from amped.kernels.ladder import climbing, fp8, layers  # noqa: E402
+from amped.kernels import dense_layer as layers  # noqa: E402
+from amped.kernels.ladder import climbing, fp8  # noqa: E402
 from amped.kernels.ladder.analytic import CAST_BYTES, LOOK_BYTES  # noqa: E402
 from amped.kernels.ladder.fp8 import Float8, Recipe  # noqa: E402
 from amped.kernels.ladder.fp8_cast import cast_both_ways, quantized, range_of  # noqa: E402
-from amped.kernels.ladder.shape import Shape  # noqa: E402
+from amped.kernels.layer_shape import Shape  # noqa: E402
 
 torch.set_num_threads(1)
 TOY = Shape(hidden=64, ffn=128, heads=4, seq=16, batch=2, dtype="bfloat16", dropout=0.0)

@@ -9,12 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from amped.base.errors import ConfigError
-from amped.kernels.ladder import climbing, engine, layers
+from amped.kernels import dense_layer as layers
+from amped.kernels.ladder import climbing, engine
 from amped.kernels.ladder.analytic import Board
 from amped.kernels.ladder.fp8 import Float8, Recipe, ScaleState, refuse_illegal, scale_for, scaled_product, update
 from amped.kernels.ladder.fp8_cast import quantized
-from amped.kernels.ladder.shape import Shape
 from amped.kernels.ladder.speed import EventLaps, speedometer
+from amped.kernels.layer_shape import Shape
 from tests.helpers.bench import has_gpu, needs_gpu, needs_torch
 from tests.helpers.simulated.gpu import Gpu
 

@@ -226,7 +226,7 @@ def test_tiles_that_fill_all_cores_leave_none_idle(shape: tuple[int, int, int]) 
         "only large ones", *[1e-9 * one] * 3, quantization=one, cores=cores * one, ramp_depth=0, ramp_rows=one
     )
     products = Products("products", one, one, one, one, shapes, one, 0, group_overhead=0, operand=2, activation=2)
-    rates = Kernels("rates", products, None, Streams("streams", *[one] * 7), one, one)
+    rates = Kernels("rates", products, None, Streams("streams", *[one] * 8), one, one)
     waves = -(-tiles * batch // cores)
     assert product_time(product, rates, one, 2) == pytest.approx(waves * 256 * 128 * 256 * cores, rel=1e-12)
 

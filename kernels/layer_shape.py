@@ -1,21 +1,26 @@
-"""The layer of a ladder: its sizes, its work, and the bytes that its kernels move."""
+"""The sizes of a dense decoder layer, or of one device's share of it, and its work."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from amped.base.errors import ConfigError
+from amped.kernels.specs import BYTES
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of the layer and of its input, which has the shape (sequence, batch, hidden).
+    """The sizes of the layer and of its input.
 
     Attributes:
-        seq, batch: the sizes of the input.
+        seq, batch: the sizes of the input, which has the shape (sequence, batch, hidden) unless `batch_first`.
         dtype: the format of all tensors.
         dropout: the probability after attention's softmax and projection.
         causal: whether later tokens are masked.
+        key_value_heads: the heads of keys and values; 0 means as many as of queries.
+        width_of_a_head: 0 means that the heads share the width of the layer.
+        gated: whether the activation function has a gate (SwiGLU); else it is GELU.
+        biased: whether products and norms have biases.
     """
 
     hidden: int = 4096
@@ -26,13 +31,18 @@ class Shape:
     dtype: str = "bfloat16"
     dropout: float = 0.1
     causal: bool = False
+    key_value_heads: int = 0
+    width_of_a_head: int = 0
+    gated: bool = False
+    biased: bool = True
+    batch_first: bool = False
 
     def __post_init__(self) -> None:
         """Refuses impossible sizes."""
         wrong = [name for name in ("hidden", "ffn", "heads", "seq", "batch") if getattr(self, name) < 1]
         if wrong:
             raise ConfigError(f"--{wrong[0]} {getattr(self, wrong[0])} is not positive", "sizes are counts")
-        if self.hidden % self.heads:
+        if self.hidden % self.heads and not self.width_of_a_head:
             near = [h for h in range(1, self.hidden + 1) if self.hidden % h == 0]
             advice = f"{', '.join(map(str, sorted(near, key=lambda h: abs(h - self.heads))[:3]))} do"
             raise ConfigError(f"--heads {self.heads} does not divide --hidden {self.hidden}", advice)
@@ -47,32 +57,44 @@ class Shape:
     @property
     def head_dimension(self) -> int:
         """The width of a head."""
-        return self.hidden // self.heads
+        return self.width_of_a_head or self.hidden // self.heads
+
+    @property
+    def kept_heads(self) -> int:
+        """The heads of keys and values."""
+        return self.key_value_heads or self.heads
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """The weights of the four products, by name: rows are outputs."""
+        attended, kept = self.heads * self.head_dimension, self.kept_heads * self.head_dimension
+        return {"qkv": (attended + 2 * kept, self.hidden), "projection": (self.hidden, attended),
+                "up": ((2 if self.gated else 1) * self.ffn, self.hidden), "down": (self.hidden, self.ffn)}  # fmt: skip
+
+    @property
+    def parameters(self) -> float:
+        """The number of weights of the four products. Source: definition."""
+        return float(sum(rows * columns for rows, columns in self.shapes.values()))
 
     @property
     def width(self) -> int:
         """The bytes of an entry."""
-        return 4 if self.dtype == "float32" else 2
+        return BYTES[self.dtype]
 
     @property
     def linear_flops(self) -> float:
         """Operations of the four products with weights in the forward pass. Source: definition."""
-        return 2.0 * self.tokens * (4 * self.hidden**2 + 2 * self.hidden * self.ffn)
+        return 2.0 * self.tokens * self.parameters
 
     @property
     def attention_flops(self) -> float:
         """Operations of scores and weighted values over all pairs, forward pass. Source: arXiv 1706.03762, eq. 1."""
-        return 4.0 * self.batch * self.hidden * self.seq**2
+        return 4.0 * self.batch * self.heads * self.head_dimension * self.seq**2
 
     @property
     def step_flops(self) -> float:
         """Operations of forward and backward pass: each product has two gradients. Source: definition."""
         return 3 * (self.linear_flops + self.attention_flops)
-
-    @property
-    def parameters(self) -> float:
-        """The number of weights of the four products. Source: definition."""
-        return 4.0 * self.hidden**2 + 2 * self.hidden * self.ffn
 
     @property
     def score_bytes(self) -> float:

@@ -1,6 +1,7 @@
-"""The layer in plain torch: pre-norm, one weight for queries, keys and values, attention, GELU; variants for the rungs.
+"""A decoder layer in plain torch: pre-norm, one weight for queries, keys and values, attention, GELU or SwiGLU.
 
-The rows of that weight are ordered by head, as [q|k|v]. All rungs share one set of parameters. The function for a
+If keys have as many heads as queries, the rows of that weight are ordered by head, as [q|k|v]; else all queries come
+first. The ladder, training steps and anchors run this layer. The function for a
 product with a weight is an argument, so that fp8 can replace it; attention writes its scores, or is torch's fused
 attention.
 """
@@ -11,36 +12,31 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from amped.kernels.ladder.shape import Shape
+from amped.kernels.layer_shape import Shape
 from amped.kernels.torch_import import torch_module
 
 Parameters = Mapping[str, Any]
 Linear = Callable[[str, Any, Any, Any], Any]
 Attention = Callable[[Any, Any, Any, Shape], Any]
 SEED, DEVIATION, EPSILON = 1234, 0.02, 1e-5
+# From the axes of the input, with heads, to (batch, heads, sequence, width) and back, if the batch is first or not.
+FROM_HEADS = {True: (0, 2, 1, 3), False: (1, 2, 0, 3)}
+TO_HEADS = {True: (0, 2, 1, 3), False: (2, 0, 1, 3)}
 
 
 def parameters(s: Shape, device: str) -> Parameters:
     """One set of parameters for all rungs; norms start as the identity, biases at zero."""
     torch = torch_module()
     random = torch.Generator(device=device).manual_seed(SEED)
-    dtype = getattr(torch, s.dtype)
-    shapes = {
-        "qkv": (3 * s.hidden, s.hidden),
-        "projection": (s.hidden, s.hidden),
-        "up": (s.ffn, s.hidden),
-        "down": (s.hidden, s.ffn),
-    }
-    made = {}
-    for name, shape in shapes.items():
+    like: dict[str, Any] = {"device": device, "dtype": getattr(torch, s.dtype)}
+    made: dict[str, Any] = {}
+    for name, shape in s.shapes.items():
         weight = torch.empty(shape, device=device).normal_(0.0, DEVIATION, generator=random)
-        made[f"{name}_weight"], made[f"{name}_bias"] = (
-            weight.to(dtype),
-            torch.zeros(shape[0], device=device, dtype=dtype),
-        )
+        made[f"{name}_weight"] = weight.to(like["dtype"])
+        made |= {f"{name}_bias": torch.zeros(shape[0], **like)} if s.biased else {}
     for name in ("norm1", "norm2"):
-        made[f"{name}_weight"] = torch.ones(s.hidden, device=device, dtype=dtype)
-        made[f"{name}_bias"] = torch.zeros(s.hidden, device=device, dtype=dtype)
+        made[f"{name}_weight"] = torch.ones(s.hidden, **like)
+        made |= {f"{name}_bias": torch.zeros(s.hidden, **like)} if s.biased else {}
     return {name: tensor.requires_grad_() for name, tensor in made.items()}
 
 
@@ -48,7 +44,8 @@ def inputs(s: Shape, device: str) -> tuple[Any, Any]:
     """The input, without a gradient, and the gradient of the output: normal deviates."""
     torch = torch_module()
     random = torch.Generator(device=device).manual_seed(SEED + 1)
-    x, dy = (torch.empty((s.seq, s.batch, s.hidden), device=device).normal_(generator=random) for _ in range(2))
+    sides = (s.batch, s.seq) if s.batch_first else (s.seq, s.batch)
+    x, dy = (torch.empty((*sides, s.hidden), device=device).normal_(generator=random) for _ in range(2))
     return x.to(getattr(torch, s.dtype)), dy.to(getattr(torch, s.dtype))
 
 
@@ -84,7 +81,8 @@ def explicit_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
 def fused_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
     """Scores, softmax, dropout and weighted values as one kernel."""
     attend = torch_module().nn.functional.scaled_dot_product_attention
-    return attend(q, k, v, dropout_p=s.dropout, is_causal=s.causal)
+    more = {"enable_gqa": True} if s.kept_heads != s.heads else {}
+    return attend(q, k, v, dropout_p=s.dropout, is_causal=s.causal, **more)
 
 
 def layer(
@@ -92,25 +90,37 @@ def layer(
 ) -> Any:
     """The whole layer; queries, keys and values come from one product, or from three with parts of one weight."""
     functional = torch_module().nn.functional
-    normed = functional.layer_norm(x, (s.hidden,), p["norm1_weight"], p["norm1_bias"], EPSILON)
-    q, k, v = _heads(normed, p, s, linear, one_product)
-    attended = attention(q, k, v, s).permute(2, 0, 1, 3).reshape(s.seq, s.batch, s.hidden)
-    attended = linear("projection", attended, p["projection_weight"], p["projection_bias"])
+
+    def product(name: str, x: Any) -> Any:
+        return linear(name, x, p[f"{name}_weight"], p.get(f"{name}_bias"))
+
+    def normed(name: str, x: Any) -> Any:
+        return functional.layer_norm(x, (s.hidden,), p[f"{name}_weight"], p.get(f"{name}_bias"), EPSILON)
+
+    q, k, v = (
+        part.permute(*FROM_HEADS[s.batch_first]) for part in _heads(normed("norm1", x), p, s, linear, one_product)
+    )
+    attended = attention(q, k, v, s)
+    attended = product("projection", attended.permute(*TO_HEADS[s.batch_first]).flatten(2))
     x = x + functional.dropout(attended, s.dropout)
-    normed = functional.layer_norm(x, (s.hidden,), p["norm2_weight"], p["norm2_bias"], EPSILON)
-    inner = functional.gelu(linear("up", normed, p["up_weight"], p["up_bias"]), approximate="tanh")
-    return x + linear("down", inner, p["down_weight"], p["down_bias"])
+    inner = product("up", normed("norm2", x))
+    if s.gated:
+        gate, inner = inner.chunk(2, dim=-1)
+        inner = functional.silu(gate) * inner
+    else:
+        inner = functional.gelu(inner, approximate="tanh")
+    return x + product("down", inner)
 
 
 def _heads(x: Any, p: Parameters, s: Shape, linear: Linear, one_product: bool) -> tuple[Any, ...]:
-    """Queries, keys and values as (batch, heads, sequence, head dimension)."""
-    if one_product:
-        joined = linear("qkv", x, p["qkv_weight"], p["qkv_bias"])
-        parts = joined.view(s.seq, s.batch, s.heads, 3, s.head_dimension).unbind(3)
-    else:
-        weights, biases = separated(p["qkv_weight"], s.heads), separated(p["qkv_bias"], s.heads)
-        parts = tuple(
-            linear("qkv", x, w, b).view(s.seq, s.batch, s.heads, s.head_dimension)
-            for w, b in zip(weights, biases, strict=True)
-        )
-    return tuple(part.permute(1, 2, 0, 3) for part in parts)
+    """Queries, keys and values in the order of the input's axes, with one more for the heads before the last."""
+    weight, bias, sides = p["qkv_weight"], p.get("qkv_bias"), x.shape[:2]
+    if not one_product:
+        weights, biases = separated(weight, s.heads), separated(bias, s.heads)
+        made = (linear("qkv", x, w, b) for w, b in zip(weights, biases, strict=True))
+        return tuple(part.view(*sides, s.heads, s.head_dimension) for part in made)
+    joined = linear("qkv", x, weight, bias)
+    if s.kept_heads == s.heads:
+        return tuple(joined.view(*sides, s.heads, 3, s.head_dimension).unbind(3))
+    counts = [s.heads, s.kept_heads, s.kept_heads]
+    return tuple(joined.view(*sides, -1, s.head_dimension).split(counts, dim=2))

@@ -1,0 +1,282 @@
+"""An anchor: one layer that `amped bench anchor` measured, as coefficients of its accelerator and of its software.
+
+The seconds of each kind of kernels in the layer determine one coefficient each: the predicted time of the kind is a fixed
+time and a time that is inversely proportional (a rate) or proportional (traffic) to the coefficient.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from amped.base.errors import FileError, Problem, quoted
+from amped.base.files import read_json
+from amped.base.version import __version__
+from amped.calibration.written import as_written
+from amped.configuring.scenario import read_scenario
+from amped.engine.resolve import plan
+from amped.estimation.estimation import Estimation, estimated
+from amped.tables.table_files import KERNELS, SOFTWARE, table_files
+from amped.theory.catalogue import catalogue
+from amped.theory.quantity import MAPPING
+from amped.theory.records import CONTRACTIONS, Duration
+
+SCHEMA = "layer-anchor/1"
+# The parts of a step of the layer, with the phases of operators that each one has.
+PHASES = {"forward": ("forward",), "backward": ("input_gradient", "weight_gradient"), "optimizer": ("update",)}
+# What the file must have, and the kinds of values.
+FORM: Mapping[str, type] = {"date": str, "device": dict, "software": dict, "accelerator": str, "module": str, "settings": dict,
+                            "seconds": dict, "parts": dict, "host_seconds": float, "updated_parameters": int, "rows": dict}  # fmt: skip
+# The coefficient of the largest products in a format.
+SUSTAINED = {"fp32": "fp32_gemm_sustained_fraction", "tf32": "tf32_gemm_sustained_fraction", "fp8": "fp8_gemm_sustained_fraction",
+             "fp4": "fp4_gemm_sustained_fraction"}  # fmt: skip
+NOTHING: dict[str, Any] = {"neural_network_training_parameters": {"parameters": {}}}
+# A value is found if its time is this close to the measured one; it takes two or three steps.
+CLOSE, MOST_STEPS = 1e-6, 12
+# The limits of a coefficient whose definition has none.
+LEAST, MOST = 1e-6, 1e6
+Content = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A measured time, and the coefficient that it determines.
+
+    Attributes:
+        what: the kernels, in words.
+        seconds: their measured time.
+        table: the table that the coefficient is a column of.
+        column: the coefficient.
+        is_of: whether an operator of the layer is one of these kernels.
+    """
+
+    what: str
+    seconds: float
+    table: str
+    column: str
+    is_of: Callable[[Duration], bool]
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """The coefficients of an anchor.
+
+    Attributes:
+        content: the anchor's file.
+        rows: the rows of the accelerator's kernels and of the software that the layer used, by table.
+        values: the fitted value of each coefficient, by table and column.
+        before: the value of each before.
+        parts: for each part of the step and each kind of kernels the measured seconds, and those predicted before and now.
+        held: the coefficients that their limits hold, so that the time is not met.
+    """
+
+    content: Content
+    rows: Mapping[str, str]
+    values: Mapping[str, Mapping[str, float]]
+    before: Mapping[str, float]
+    parts: Mapping[str, tuple[float, float, float]]
+    held: tuple[str, ...]
+
+
+def read_anchor(path: Path) -> Content:
+    """The content of an anchor's file.
+
+    Raises:
+        FileError: if it is no such file, with the JSON path of each problem.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise FileError(f"is not an anchor: its schema is not {SCHEMA!r}", "measure one: amped bench anchor", str(path))
+    wrong = [
+        Problem(f"is no {kind.__name__}", name)
+        for name, kind in FORM.items()
+        if not isinstance(content.get(name), kind)
+    ]
+    wrong += wrong or [*_unmeasured(content)]
+    if wrong:
+        raise FileError(wrong, file=str(path))
+    return content
+
+
+def _unmeasured(content: Content) -> Iterator[Problem]:
+    """The times that are missing, or that no clock can give."""
+    kinds = [f"{part}.{kind}" for part in ("forward", "backward") for kind in ("products", "attention", "rest")]
+    for where, names in (("seconds", PHASES), ("parts", kinds)):
+        for name in names:
+            found: Any = content[where]
+            for key in name.split("."):
+                found = found.get(key) if isinstance(found, dict) else None
+            if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < float("inf"):
+                yield Problem(
+                    f"{quoted(found)} is no time in seconds", f"{where}.{name}", "measure again: amped bench anchor"
+                )
+
+
+def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
+    """Fits each coefficient that the anchor determines: on its own, because no two times depend on the same one.
+
+    Raises:
+        AmpedError: if the layer cannot be estimated.
+    """
+    with layered(content, lookup_tables) as folder:
+
+        def estimate(values: Mapping[str, float]) -> Estimation:
+            return estimated(read_scenario(NOTHING, {**_settings(content), **values}, folder), Estimation)
+
+        first = estimate({})
+        told = _told(content, first)
+        found = {each: _solved(each, _value(first, each.column), estimate) for each in told}
+        last = estimate({each.column: value for each, (value, _) in found.items()})
+    rows = {KERNELS: first.scenario.sources.rows[KERNELS].name, SOFTWARE: first.scenario.sources.rows[MAPPING].name}
+    values = {
+        table: {each.column: value for each, (value, _) in found.items() if each.table == table} for table in rows
+    }
+    values[SOFTWARE] |= {"host_time_per_layer": float(content["host_seconds"])}
+    if content["device"].get("kind") == "cpu":
+        values[SOFTWARE] |= {"host_time_per_step": 0.0}  # a processor that computes is its own host
+    before = {name: _value(first, name) for columns in values.values() for name in columns}
+    held = tuple(each.column for each, (_, at_limit) in found.items() if at_limit)
+    return Anchored(content, rows, values, before, _compared(content, told, first, last), held)
+
+
+@contextmanager
+def layered(content: Content, lookup_tables: Path | None) -> Iterator[Path | None]:
+    """The user's lookup tables, over the rows of a device that no table has."""
+    if not content["rows"]:
+        yield lookup_tables
+        return
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "0.json").write_text(json.dumps(content["rows"]), "utf-8")
+        for place, path in enumerate(table_files(lookup_tables) if lookup_tables else [], 1):
+            (folder / f"{place:04}.json").write_bytes(path.read_bytes())
+        yield folder
+
+
+def _settings(content: Content) -> dict[str, Any]:
+    """The parameters of an estimate of the layer."""
+    return {"accelerator": content["accelerator"], **content["settings"]}
+
+
+def _told(content: Content, e: Estimation) -> list[Told]:
+    """The measured times that determine a coefficient."""
+    parts, kernels = content["parts"], KERNELS
+    sustained = SUSTAINED.get(e.choices["matrix_precision"], "gemm_sustained_fraction")
+
+    def seconds(kind: str, *passes: str) -> float:
+        return sum(float(parts[name][kind]) for name in passes or parts)
+
+    every = [
+        Told("products", seconds("products"), kernels, sustained, lambda d: d.kind in CONTRACTIONS),
+        Told("attention, forward", seconds("attention", "forward"), kernels, "attention_forward_efficiency",
+             lambda d: d.kind == "fused_attention" and d.phase == "forward"),
+        Told("attention, backward", seconds("attention", "backward"), kernels, "attention_backward_efficiency",
+             lambda d: d.kind == "fused_attention" and d.phase != "forward"),
+        Told("all else of both passes", seconds("rest"), SOFTWARE, "streaming_traffic_factor", _is_rest),
+        Told("optimizer", _optimizer_time(content, e), SOFTWARE, "optimizer_traffic_factor", lambda d: d.phase == "update"),
+    ]  # fmt: skip
+    return [each for each in every if each.seconds > 0 and time_of(e, each.is_of) > 0]
+
+
+def _optimizer_time(content: Content, e: Estimation) -> float:
+    """The measured time of the optimizer's step for as many parameters as the estimate has, with its embedding."""
+    seconds, measured = content["seconds"]["optimizer"], content["updated_parameters"]
+    return float(seconds * e.results.number("device_updated_parameters") / measured)
+
+
+def _is_rest(d: Duration) -> bool:
+    return d.phase != "update" and d.kind not in (*CONTRACTIONS, "fused_attention")
+
+
+def time_of(e: Estimation, is_of: Callable[[Duration], bool]) -> float:
+    """The predicted time of some operators of a layer and of the optimizer's step."""
+    every = (*e.results.records("layer_durations"), *e.results.records("optimizer_durations"))
+    return float(sum(d.time * d.count for d in every if is_of(d)))
+
+
+def _value(e: Estimation, name: str) -> float:
+    """The coefficient that an estimate used."""
+    chosen = plan(e.scenario.catalogue, (name,), e.scenario.sources)
+    return float({**chosen.defaults, **e.scenario.sources.given}[name])
+
+
+def _solved(told: Told, start: float, estimate: Callable[[Mapping[str, float]], Estimation]) -> tuple[float, bool]:
+    """The value with which the predicted time is the measured one, and whether a limit of the coefficient prevents it.
+
+    A time grows with traffic, or with the inverse of a rate: linearly, but for kernels that something else limits. So
+    each step takes the line through the last two values.
+    """
+    power = -1 if told.table == KERNELS else 1
+    low, high = sorted(limit**power for limit in _limits(told.column))
+
+    def time_at(x: float) -> float:
+        return time_of(estimate({told.column: x**power}), told.is_of)
+
+    before, x = start**power, min(max(start**power / 2, low), high)
+    time_before, time = time_at(before), time_at(x)
+    for _ in range(MOST_STEPS):
+        if abs(time / told.seconds - 1) < CLOSE or time == time_before:
+            return x**power, False
+        wanted = x + (told.seconds - time) * (x - before) / (time - time_before)
+        before, time_before, x = x, time, min(max(wanted, low), high)
+        if x == before:
+            break
+        time = time_at(x)
+    return x**power, x in (low, high)
+
+
+def _limits(name: str) -> tuple[float, float]:
+    """The limits that the coefficient's own definition sets."""
+    mark = catalogue()[name].mark
+    low = next((limit for limit in (mark.above, mark.at_least) if limit is not None), 0.0)
+    return max(low, LEAST), MOST if mark.at_most is None else mark.at_most
+
+
+def _compared(
+    content: Content, told: list[Told], first: Estimation, last: Estimation
+) -> dict[str, tuple[float, float, float]]:
+    """Measured seconds beside those predicted before and now: of both passes, and of the kinds of kernels."""
+    passes = [
+        Told(part, float(content["seconds"][part]), "", "", partial(_is_in, PHASES[part]))
+        for part in PHASES
+        if part != "optimizer"
+    ]
+    return {
+        each.what: (each.seconds, time_of(first, each.is_of), time_of(last, each.is_of)) for each in (*passes, *told)
+    }
+
+
+def _is_in(phases: tuple[str, ...], d: Duration) -> bool:
+    return d.phase in phases
+
+
+def as_file(found: Anchored) -> str:
+    """The rows as a file of lookup tables; amped reads it if it is in ./lookup_tables/, or with --lookup-tables."""
+    content, rows = found.content, dict(found.content["rows"])
+    for table, columns in found.values.items():
+        name = found.rows[table]
+        own = rows.get(table, {}).get(name, {"extends": name})
+        written = {column: as_written(column, value) for column, value in columns.items()}
+        fitted = [*columns]
+        rows[table] = rows.get(table, {}) | {name: {**own, **written, **_about(content), "fitted": fitted}}
+    return json.dumps(rows, indent=1) + "\n"
+
+
+def _about(content: Content) -> dict[str, Any]:
+    """What the rows say of themselves."""
+    return {"aliases": [], "sources": [f"amped calibrate --anchor, amped {__version__}: {label(content)}"],
+            "fitted_on": label(content), "anchored_on": label(content), "unverified": []}  # fmt: skip
+
+
+def label(content: Content) -> str:
+    """The layer, in words."""
+    s, own = content["settings"], content["module"] or "plain PyTorch"
+    shards = f", one of {s['tensor_parallel_degree']} tensor-parallel shards" if s["tensor_parallel_degree"] > 1 else ""
+    sizes = f"{s['dimensionality']} wide, {s['microbatch_size']} x {s['context']} tokens, {s['matrix_precision']}"
+    return f"a layer {sizes}{shards} ({own}, torch {content['software']['torch']}), {content['device']['name']}, {content['date'][:10]}"

@@ -1,0 +1,149 @@
+"""`amped bench anchor`: one layer of a network, measured on this device, for `amped calibrate --anchor`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from amped.base.errors import ConfigError, FileError, did_you_mean
+from amped.base.version import __version__
+from amped.cli import options
+from amped.cli.bench_device import DeviceOption, DtypeOption
+from amped.cli.bench_fit import command_line
+from amped.cli.bench_step import BITS, PRECISIONS
+
+if TYPE_CHECKING:
+    from amped.estimation.estimation import Estimation
+    from amped.kernels.layer_shape import Shape
+
+# The software that plain torch is, if nobody names one.
+PLAIN = "PyTorch"
+SIZES = ("dimensionality", "attention_heads", "key_value_heads", "head_dimension", "feedforward_dimension", "context", "microbatch_size",
+         "vocabulary_size", "tensor_parallel_degree")  # fmt: skip
+SWITCHES = ("gated_mlp", "causal", "flash_attention", "tied_embeddings")
+EXPERTS = ("number_of_experts", "experts_per_token", "number_of_shared_experts", "expert_feedforward_dimension")
+FORMATS = [f"{what}_precision" for what in ("weight", "activation", "gradient", "optimizer_state")]
+# What a layer alone does not have.
+ALONE = {"layers": 1, **dict.fromkeys([f"{kind}_parallel_degree" for kind in ("data", "pipeline", "context", "expert")], 1),
+         "sequence_parallel": False, "activation_recomputation": "none", "zero_stage": 0, "gradient_clipping": False}  # fmt: skip
+ModuleOption = Annotated[
+    str | None,
+    Option("--module", metavar="FILE:FUNCTION", help="Your own layer: a function that makes it. Its code is run."),
+]
+
+
+@options.with_scenario
+def anchor(
+    asked: options.Scenario,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    row: Annotated[str | None, Option("--device-row", metavar="ROW", help="The device's row of accelerators.")] = None,
+    module: ModuleOption = None,
+    seconds: Annotated[float, Option("--seconds", min=0.1, help="Time for each part of the step.")] = 3.0,
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="File of the anchor.")] = Path("anchor.json"),
+) -> None:
+    """Measure one layer of the config's network on this device: forward, backward and the optimizer's step.
+
+    With --tp N it is one of N shards, without the messages between them. It is plain PyTorch, or with --module what your
+    own function makes: it gets the sizes by name (hidden, ffn, heads, key_value_heads, head_dimension, seq, batch,
+    dtype, device ...) and returns a torch.nn.Module that takes and returns (batch, seq, hidden). `amped calibrate
+    --anchor FILE` then makes the coefficients of this accelerator and software.
+
+    Example: amped bench anchor --model "GPT-2 small" --mbs 1 --seq 512 -o anchor.json
+    """
+    from amped.base.files import write_atomically
+    from amped.kernels import anchoring, bench
+    from amped.kernels.running import timer_of
+    from amped.kernels.torch_import import chosen_device, chosen_format
+    from amped.tables.tables import user_tables
+
+    options.refuse_existing(output, "--output")
+    options.refuse_unwritable(output, "--output")
+    where, make = chosen_device(device), _function(module)
+    dtype, fresh = chosen_format(dtype, where), bench.prepared(where, 1, __version__)
+    shape, settings = _layer(asked, dtype, plain=make is None)
+    tables = user_tables(asked.question.lookup_tables)
+    layer = anchoring.own(shape, where, make) if make else anchoring.plain(shape, where, settings["flash_attention"])
+    found = anchoring.anchored(layer, timer_of(fresh), seconds)
+    products = sum(kinds["products"] for kinds in found["parts"].values())
+    own = anchoring.rows_of(fresh, tables, row, dtype, 3 * shape.linear_flops / products, (command_line(), __version__))
+    content = anchoring.content_of(found, fresh, settings, own, module or "")
+    write_atomically(output, json.dumps(content, indent=1) + "\n")
+    times = ", ".join(f"{name} {1e3 * time:.4g} ms" for name, time in found["seconds"].items())
+    options.tell(f"{fresh['device']['name']}: {times}; written to {output}")
+    options.tell(f"use it: amped calibrate --anchor {output}")
+
+
+def _function(named: str | None) -> Callable[..., Any] | None:
+    """The function `FILE:NAME` of the user.
+
+    Raises:
+        ConfigError: for another form; FileError: if the file cannot be run, or has no such function.
+    """
+    if named is None:
+        return None
+    from amped.configuring.scenario import python_file
+
+    file, _, name = named.rpartition(":")
+    if not (file and name):
+        raise ConfigError(f"--module {named!r} names no function", "write FILE.py:FUNCTION")
+    _, module = python_file(Path(file), "modules")
+    if not callable(getattr(module, name, None)):
+        raise FileError(f"has no function {name!r}", did_you_mean(name, list(vars(module))) or "write its name", file)
+    return getattr(module, name)  # type: ignore[no-any-return]
+
+
+def _layer(asked: options.Scenario, dtype: str, plain: bool) -> tuple[Shape, dict[str, Any]]:
+    """The sizes of this device's share of a layer, and the parameters of an estimate of it."""
+    from amped.kernels.layer_shape import Shape
+
+    e, software = _network(asked, plain)
+    sizes, switches = {name: round(e[name]) for name in SIZES}, {name: bool(e[name]) for name in SWITCHES}
+    shards = sizes["tensor_parallel_degree"]
+    heads, kept, ffn = (e[name] / shards for name in ("attention_heads", "key_value_heads", "feedforward_dimension"))
+    if heads % 1 or ffn % 1:
+        told = f"--tp {shards} does not divide {e['attention_heads']:g} heads and a width of {e['feedforward_dimension']:g}"
+        raise ConfigError(told, "choose one that does")
+    settings = {
+        **sizes, **switches, **_experts(e), "dropout": e["dropout"], **dict.fromkeys(FORMATS, BITS[dtype]),
+        "matrix_precision": PRECISIONS[dtype], **ALONE, "software": software,
+        **dict.fromkeys(("number_of_accelerators", "number_of_accelerators_per_node"), shards),
+        **dict.fromkeys(("batch_size", "samples"), sizes["microbatch_size"]),
+    }  # fmt: skip
+    own = Shape(
+        sizes["dimensionality"], int(ffn), int(heads), sizes["context"], sizes["microbatch_size"], dtype, e["dropout"],
+        switches["causal"], max(1, int(kept)), sizes["head_dimension"], switches["gated_mlp"], biased=False, batch_first=True,
+    )  # fmt: skip
+    return own, settings
+
+
+def _network(asked: options.Scenario, plain: bool) -> tuple[Estimation, str]:
+    """The sizes of the network, and the software that is measured: plain torch, if nobody names another.
+
+    Raises:
+        ConfigError: for layers that the plain layer is not.
+    """
+    from amped.configuring.scenario import asked_again
+    from amped.engine.evaluate import run
+    from amped.engine.resolve import plan
+    from amped.estimation.estimation import Estimation
+    from amped.theory.quantity import MAPPING
+
+    whole = {"tensor_parallel_degree": 1} if asked.label == options.DEFAULT_CONFIG else {}
+    asked = asked_again(asked.question, {"software": PLAIN, **whole, **asked.question.overrides})
+    chosen = plan(asked.catalogue, (*SIZES, *SWITCHES, *EXPERTS, "dropout"), asked.sources)
+    e = Estimation(asked, run(chosen, asked.sources.given))
+    if plain and e["number_of_experts"] > 1:
+        raise ConfigError("the plain layer has no experts", "give your own layer with --module FILE:FUNCTION")
+    if asked.sources.choices.get("attention_kind") == "multi_latent":
+        raise ConfigError("latent attention cannot be anchored", "anchor a network of the same width without it")
+    return e, asked.sources.rows[MAPPING].name
+
+
+def _experts(e: Estimation) -> dict[str, float]:
+    """The parameters of a mixture layer."""
+    return {name: round(e[name]) for name in EXPERTS} if e["number_of_experts"] > 1 else {}

@@ -1,0 +1,32 @@
+"""What `amped calibrate --anchor` does: one measured layer becomes rows, and what they changed is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from amped.cli import options
+
+NAME = "anchored.json"
+# The folder that amped looks into without being told.
+HERE = Path("lookup_tables")
+
+
+def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: Path | None) -> None:
+    """Fits to one measured layer, prints the coefficients, and writes the rows."""
+    from amped.base.files import write_atomically
+    from amped.calibration.anchor import anchored, as_file, label, read_anchor
+
+    content = read_anchor(file)
+    found = anchored(content, lookup_tables)
+    if as_json:
+        options.show_json({"anchored_on": label(content), "rows": found.rows, "fitted": found.values, "before": found.before,
+                           "seconds": found.parts, "at_limit": found.held})  # fmt: skip
+    else:
+        from amped.report.calibrating import anchor
+
+        options.show(anchor(found, label(content)))
+    if path is not None:
+        options.tell(f"written to {write_atomically(path, as_file(found))}")
+        tables = "" if path.parent == HERE else f" --lookup-tables {path}"
+        rows = f'--accelerator "{content["accelerator"]}" --software "{found.rows["software_specifications"]}"'
+        options.tell(f"use it: amped estimate{tables} {rows}")

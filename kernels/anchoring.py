@@ -1,0 +1,209 @@
+"""One layer of a network, measured on one device: its two passes, the optimizer, and what they are made of.
+
+A layer is plain torch, or a module that a function of the user makes. torch's profiler says which share of a pass its
+products, its fused attention and everything else take; the times themselves are measured without the profiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from amped.base.errors import ConfigError
+from amped.kernels import dense_layer, rows
+from amped.kernels.calibration import PROCESSOR, Calibration
+from amped.kernels.layer_shape import Shape
+from amped.kernels.machine import ACCELERATORS, machine_of, processor_name
+from amped.kernels.results import Result
+from amped.kernels.running import Runner, timer_of, told_of
+from amped.kernels.specs import spec
+from amped.kernels.timing import Timer
+from amped.kernels.torch_import import torch_module
+from amped.tables.tables import Tables
+
+SCHEMA = "layer-anchor/1"
+# The parts of a step, in the order in which they run.
+PARTS = ("forward", "backward", "optimizer")
+LEARNING_RATE = 1e-4
+# How often a pass is profiled; the least time of each kernel counts, because a disturbance can only add to it.
+PROFILED = 5
+# The kernels that tell a processor's peak and bandwidth: a large product, and a copy of four times its largest cache.
+SIDE, CACHES_OF_A_COPY = 1024, 4
+# What a processor of which nothing is known loses where others ramp up.
+NO_RAMPS = {
+    "gemm_ramp_depth": 0,
+    "bandwidth_ramp_bytes": "0 B",
+    "attention_ramp_length": 0,
+    "normalization_bandwidth_fraction": 1,
+}
+# Words in the names of torch's operators and of a GPU's kernels that compute attention or a product. Source: what the
+# profiler of torch 2.13 prints; cuBLAS, CUTLASS and cuDNN name their kernels so.
+NAMED = {
+    "attention": ("attention", "flash", "fmha"),
+    "products": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "mkl", "_scaled_mm", "_grouped_mm", "gemm", "nvjet", "cutlass",
+                 "xmma", "cublas"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer on a device: its module, its input, and the gradient of its output.
+
+    Attributes:
+        forward: the layer as a function of its input.
+        parameters: what the optimizer updates.
+    """
+
+    forward: Callable[[Any], Any]
+    parameters: list[Any]
+    x: Any
+    dy: Any
+
+
+def plain(s: Shape, device: str, fused: bool) -> Layer:
+    """The layer in plain torch, with or without fused attention."""
+    p, (x, dy) = dense_layer.parameters(s, device), dense_layer.inputs(s, device)
+    attention = dense_layer.fused_attention if fused else dense_layer.explicit_attention
+    return Layer(lambda x: dense_layer.layer(x, p, s, attention), list(p.values()), x.requires_grad_(), dy)
+
+
+def own(s: Shape, device: str, make: Callable[..., Any]) -> Layer:
+    """The module that a function of the user makes; the function gets the sizes by name.
+
+    Raises:
+        ConfigError: if it fails, or makes no module with parameters.
+    """
+    try:
+        module = make(**asdict(s), head_dimension=s.head_dimension, device=device)
+    except Exception as error:
+        told = f"{make.__name__} fails: {type(error).__name__}: {error}"
+        raise ConfigError(told, "it takes the sizes by name: **sizes") from error
+    parameters = list(module.parameters()) if hasattr(module, "parameters") else []
+    if not parameters or not callable(module):
+        told = f"{make.__name__} made no module with parameters but {type(module).__name__}"
+        raise ConfigError(told, "return a torch.nn.Module")
+    x, dy = dense_layer.inputs(s, device)
+    return Layer(module, parameters, x.requires_grad_(), dy)
+
+
+def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
+    """The seconds of each part of a step of the layer, and of each kind of kernels in each pass.
+
+    Raises:
+        ConfigError: if the layer fails, or if its output has another shape than its input.
+    """
+    calls = _parts(layer)
+    try:
+        timings = dict(zip(PARTS, timer.together(calls, cap), strict=True))
+        shares = {name: _shares(calls, place, timer.device) for place, name in enumerate(PARTS[:2])}
+    except (RuntimeError, TypeError) as error:
+        advice = f"its input is {tuple(layer.x.shape)}"
+        raise ConfigError(f"the layer cannot be trained: {told_of(error)}", advice) from error
+    times = {name: timing.best(timer.device) for name, timing in timings.items()}
+    return {
+        "updated_parameters": sum(each.numel() for each in layer.parameters), "seconds": times,
+        "spread": {name: timing.as_plain() for name, timing in timings.items()},
+        "parts": {name: {kind: share * times[name] for kind, share in own.items()} for name, own in shares.items()},
+        "host_seconds": 0.0 if timer.device == "cpu" else timer.dispatched(calls[0]).min,
+    }  # fmt: skip
+
+
+def _parts(layer: Layer) -> tuple[Callable[[], Any], ...]:
+    """The calls of a step in their order; gradient buffers stay and are reset, as in estimates."""
+    left = dict[str, Any]()
+    optimizer = torch_module().optim.AdamW(layer.parameters, lr=LEARNING_RATE, foreach=True)
+
+    def forward() -> None:
+        left["y"] = y = layer.forward(layer.x)
+        if getattr(y, "shape", None) != layer.x.shape:
+            told = tuple(y.shape) if hasattr(y, "shape") else type(y).__name__
+            raise ConfigError(f"the layer makes {told} of {tuple(layer.x.shape)}", "return the output alone")
+
+    def step() -> None:
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+
+    return forward, lambda: left["y"].backward(layer.dy), step
+
+
+def _shares(calls: tuple[Callable[[], Any], ...], place: int, device: str) -> dict[str, float]:
+    """The share of a pass that products, fused attention and all else take, from the least time of each of its kernels."""
+    torch, found = torch_module(), dict[str, float]()
+    for _ in range(PROFILED):
+        for call in calls[:place]:
+            call()
+        with _profiler(torch, device) as profiled:
+            calls[place]()
+            if device == "cuda":
+                torch.cuda.synchronize()
+        for event in profiled.key_averages():
+            seconds = event.self_device_time_total if device == "cuda" else event.self_cpu_time_total
+            found[event.key] = min(seconds, found.get(event.key, seconds))
+        for call in calls[place + 1 :]:
+            call()
+    times = dict.fromkeys(("rest", *NAMED), 0.0)
+    for name, seconds in found.items():
+        times[kind_of(name)] += seconds
+    return {kind: seconds / sum(times.values()) for kind, seconds in times.items()}
+
+
+def _profiler(torch: Any, device: str) -> Any:
+    """Torch's profiler; on a processor the one that counts only its operators, because the other one prints lines."""
+    if device == "cuda":
+        return torch.profiler.profile()
+    return importlib.import_module("torch.autograd.profiler_legacy").profile()
+
+
+def kind_of(name: str) -> str:
+    """Whether a kernel with this name is a product, an attention, or something else."""
+    found = (kind for kind, words in NAMED.items() if any(word in name.lower() for word in words))
+    return next(found, "rest")
+
+
+def rows_of(
+    fresh: Result, tables: Tables, named: str | None, dtype: str, rate: float, told: tuple[str, str]
+) -> tuple[str, dict[str, Any]]:
+    """The device's row of accelerators; and for a processor that no table has, its rows by table, from two kernels.
+
+    `rate` are the flop/s of the layer's own products, which are no faster than the peak. `told` are the command and the
+    version, for the sources of rows.
+
+    Raises:
+        TableError: for an unknown row; ConfigError: for a GPU without a row.
+    """
+    if fresh["device"]["kind"] != "cpu" or named is not None or tables.has(ACCELERATORS, processor_name(fresh)):
+        return machine_of(fresh, tables, named, known_ones=True).name, {}
+    copied = CACHES_OF_A_COPY * fresh["device"]["l2_bytes"] // 4096
+    product, copy = dict.fromkeys("mnk", SIDE), {"rows": copied, "columns": 1024}
+    Runner(fresh, timer_of(fresh)).run([spec("gemm", dtype, **product), spec("copy", "float32", **copy)])
+    machine = machine_of(fresh, tables)
+    machine = replace(machine, peaks={name: max(peak, rate) for name, peak in machine.peaks.items()})
+    own_row = {**rows.accelerator_row(Calibration(machine), fresh, *told), rows.KERNELS: machine.name}
+    about: dict[str, Any] = {"aliases": [], "sources": [], "unverified": [*NO_RAMPS]}
+    kernels = {"extends": rows.ANY_ACCELERATOR, **PROCESSOR, **NO_RAMPS, **about}
+    return machine.name, {ACCELERATORS: {machine.name: own_row}, rows.KERNELS: {machine.name: kernels}}
+
+
+def content_of(
+    found: Mapping[str, Any],
+    fresh: Result,
+    settings: Mapping[str, Any],
+    device: tuple[str, Mapping[str, Any]],
+    module: str,
+) -> dict[str, Any]:
+    """The content of an anchor's file.
+
+    `settings` are the parameters of an estimate of this layer, and `device` is what `rows_of` gives.
+    """
+    about = {name: fresh[name] for name in ("date", "device", "host", "software")}
+    return {
+        "schema": SCHEMA,
+        **about,
+        "accelerator": device[0],
+        "module": module,
+        "settings": dict(settings),
+        **found,
+        "rows": device[1],
+    }
