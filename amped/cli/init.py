@@ -28,11 +28,10 @@ def init(
     from amped.base.files import write_atomically
     from amped.configuring.config_writing import as_json
     from amped.drafting.draft import draft, filled
-    from amped.tables.tables import user_tables
     from amped.theory.catalogue import catalogue
 
     options.refuse_existing(output, "--output")
-    config = draft(model, system, nodes, user_tables(lookup_tables), lookup_tables)
+    config = draft(model, system, nodes, lookup_tables)
     text = as_json(filled(config, catalogue(), lookup_tables) if full else config)
     if output is None:
         typer.echo(text, nl=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -42,8 +42,8 @@ def recommend(
 ) -> None:
     """Recommend the fewest accelerators, or the cheapest system, that train a network by a deadline or within a budget.
 
-    It tries sizes of the machine, from the smallest that could do it at its peak rate. For each size the best mapping
-    counts, as `amped explore` finds it.
+    It tries sizes of the machine, from the smallest that could do it at its peak rate. For each size the mapping counts
+    that `amped estimate` chooses.
 
     Example: amped recommend --model "Llama 3 8B" --deadline "30 days"
     """
@@ -75,7 +75,8 @@ def _show(
     from amped.drafting.recommendation import recommended
 
     own = [{"system": row} for row in dict.fromkeys(systems)] or [{}]
-    asked = [read_scenario(config, given | each, lookup_tables) for each in own]
+    open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *own[0]} else config
+    asked = [read_scenario(open_config, given | each, lookup_tables) for each in own]
     options.tell_notices(dict.fromkeys(notice for each in asked for notice in each.sources.notices))
     found = recommended(asked, limits)
     if as_json:

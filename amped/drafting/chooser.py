@@ -46,6 +46,8 @@ MAPPED = (
     "expert_tensor_parallel_degree", "microbatch_size", "virtual_pipeline_stages", "activation_recomputation",
     "zero_stage", "pipeline_layout",
 )  # fmt: skip
+# The space of mappings to choose from.
+SPACE = "quick"
 # Where a value comes from that nobody gave.
 CHOSEN = "chosen by amped"
 # What says a network without a row.
@@ -163,7 +165,7 @@ def _power_of_two(number: float) -> int:
 
 def _mapping(scenario: Scenario) -> Iterator[tuple[str, object]]:
     """The fastest mapping that fits; where none does, the one that lacks least memory."""
-    found = fastest(scenario, _microbatches(scenario)).settings
+    found = fastest(scenario, _microbatches(scenario), SPACE).settings
     yield from ((name, found[name]) for name in MAPPED if name in found)
 
 

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 from amped.base.errors import MappingError
 from amped.configuring.config_writing import schema_uri
-from amped.configuring.scenario import read_scenario
-from amped.configuring.sources import LookedUp
-from amped.drafting.chooser import BATCH_TOKENS
+from amped.configuring.scenario import Scenario, read_scenario
+from amped.configuring.sources import Given, LookedUp
+from amped.drafting.chooser import completed
 from amped.estimation.estimation import Estimation, estimated
-from amped.estimation.laying_out import KINDS
-from amped.exploration.answer import explored
-from amped.exploration.request import Options
-from amped.tables.table_files import KERNELS, MODELS, SYSTEMS
-from amped.tables.tables import Row, Tables
+from amped.estimation.laying_out import KINDS, LAYOUT
+from amped.exploration.candidate_config import as_written
+from amped.tables.table_files import KERNELS, SOFTWARE
 from amped.theory.catalogue import Catalogue
 from amped.theory.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
 
-DRAFTED = ("tensor_parallel_degree", "pipeline_parallel_degree", "microbatch_size")
-MEMORY_CHOICES = [
-    {"activation_recomputation": kind, "zero_stage": stage}
-    for stage in (1, 3)
-    for kind in ("none", "selective", "full")
-]
-MOST_EXPERT_SHARES = 64
+TOKENS, OF_ROW = "tokens_to_train", "training_tokens"
+# What an estimate finds by itself as the chooser did.
+FOUND = (LAYOUT, KINDS)
+# What an engineer looks for in a new config, with a description of each; other values that are chosen stand without one.
 MEANINGS = {
+    "batch_size": "sequences in a global batch: choose your own",
+    "tokens_to_train": "tokens of the whole training: choose your own",
+    "flash_attention": "one fused kernel that keeps no score matrix",
+    "dropout": "share of activations that are dropped",
+    "matrix_precision": "format of matrix products",
+    "number_of_nodes": "servers",
+    "sequence_parallel": "norms and dropouts split along the sequence",
+    "virtual_pipeline_stages": "chunks of layers on each stage",
     "expert_parallel_degree": "shares of the experts",
     "expert_tensor_parallel_degree": "accelerators that share one expert's matrices",
     "tensor_parallel_degree": "accelerators that share every matrix; best within a node",
@@ -38,63 +42,39 @@ MEANINGS = {
 }
 
 
-def draft(model: str, system: str, nodes: int, tables: Tables, folder: Path | None = None) -> dict[str, Any]:
-    """A minimal config with the fastest mapping that fits.
-
-    It tries all data-, tensor-, pipeline- and expert-parallel degrees, micro-batches, kinds of recomputation, and ZeRO
-    1 and 3.
+def draft(model: str, system: str, nodes: int, folder: Path | None = None) -> dict[str, Any]:
+    """A minimal config: the rows, and all that the chooser chooses around them.
 
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits.
     """
-    network, machine = tables.row(MODELS, model), tables.row(SYSTEMS, system)
-    accelerators = nodes * int(machine.column("number_of_accelerators_per_node"))
-    batch = accelerators * max(1, round(BATCH_TOKENS / int(network.column("context")) / accelerators))
-    found: list[tuple[float, dict[str, Any]]] = []
-    for choice in _choices(network):
-        config = _config(network.name, machine.name, nodes, batch, choice)
-        result = explored(read_scenario(config, lookup_tables=folder), Options(1, "degrees"))
-        if result.feasible:
-            best = {name: int(result.best[0][name]) for name in DRAFTED}
-            drafted = _config(network.name, machine.name, nodes, batch, best | choice)
-            found.append((result.best[0]["step_time"], drafted))
-    if not found:
-        raise MappingError(f"no mapping fits {network.name} on {nodes} nodes of {machine.name}", "take more --nodes")
-    return min(found, key=lambda pair: pair[0])[1]
-
-
-def _choices(model: Row) -> list[dict[str, Any]]:
-    """The names that the exploration does not search itself: about memory and, for a mixture, expert degrees."""
-    experts = int(model.columns.get("number_of_experts") or 1)
-    degrees = [d for d in range(1, min(experts, MOST_EXPERT_SHARES) + 1) if experts % d == 0]
-    own: list[dict[str, Any]] = [
-        {} if d == 1 else {"expert_parallel_degree": d, "expert_tensor_parallel_degree": 1} for d in degrees
-    ]
-    return [memory | experts_split for memory in MEMORY_CHOICES for experts_split in own]
-
-
-def _config(model: str, system: str, nodes: int, batch: int, mapping: dict[str, Any]) -> dict[str, Any]:
-    return {
+    scenario = completed({"model": model, "system": system, "number_of_nodes": nodes}, folder)
+    rows = scenario.sources.rows
+    if not estimated(scenario, Estimation)["fits_in_memory"]:
+        told = f"no mapping fits {rows[NETWORK].name} on {nodes} nodes of {rows[SYSTEM].name}"
+        raise MappingError(told, "take more --nodes; `amped explore` of the same words tries offload, too")
+    config: dict[str, Any] = {
         "$schema": schema_uri(),
-        "description": f"{model} on {nodes} x {system}; written by amped init",
-        NETWORK: {
-            **_named(MODELS, model),
-            "parameters": {
-                "batch_size": {"value": batch, "description": "sequences in a global batch: choose your own"},
-                "flash_attention": {"value": True, "description": "one fused kernel that keeps no score matrix"},
-            },
-        },
-        MAPPING: {
-            "parameters": {
-                **{name: {"value": value, "description": MEANINGS[name]} for name, value in mapping.items()},
-                "sequence_parallel": {"value": True, "description": "norms and dropouts split along the sequence"},
-            }
-        },
-        SYSTEM: {
-            **_named(SYSTEMS, system),
-            "parameters": {"number_of_nodes": {"value": nodes, "description": "servers"}},
-        },
+        "description": f"{rows[NETWORK].name} on {nodes} x {rows[SYSTEM].name}; written by amped init",
     }
+    for category in (NETWORK, MAPPING, SYSTEM):
+        named = _named(rows[category].table, rows[category].name) if category in rows else {}
+        config[category] = {**named, "parameters": {}}
+    for name, value in _written_down(scenario):
+        section = scenario.catalogue[name].category or MAPPING
+        own = {"value": value} | ({"description": MEANINGS[name]} if name in MEANINGS else {})
+        config.setdefault(section, {"parameters": {}})["parameters"][name] = own
+    return config
+
+
+def _written_down(scenario: Scenario) -> Iterator[tuple[str, Any]]:
+    """What is given and chosen, as a config says it; without what amped finds by itself in the same way."""
+    network = scenario.sources.rows[NETWORK].columns
+    for name, origin in scenario.sources.origins.items():
+        if not isinstance(origin, Given) or name in FOUND or (name == TOKENS and OF_ROW in network):
+            continue
+        quantity = scenario.catalogue[name]
+        yield name, as_written(quantity, origin.value, origin.written)
 
 
 def _named(table: str, row: str) -> dict[str, Any]:
@@ -132,7 +112,7 @@ def _conditions(catalogue: Catalogue) -> set[str]:
 def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
     """One parameter in full, or None if this configuration does not use it."""
     origin = estimation.scenario.sources.origins.get(name)
-    if isinstance(origin, LookedUp) and origin.row.table == KERNELS:
+    if isinstance(origin, LookedUp) and origin.row.table in (KERNELS, SOFTWARE):
         return None  # the row is named, and brings all its columns
     if isinstance(origin, LookedUp):
         return _entry(looked_up=True)

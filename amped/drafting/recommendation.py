@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from amped.base.errors import AmpedError, ConfigError
 from amped.configuring.scenario import Scenario, asked_again
+from amped.drafting.chooser import SPACE, completed
+from amped.drafting.fastest import fastest
 from amped.estimation.estimation import Estimation, estimated
-from amped.exploration.answer import Exploration, answer
-from amped.exploration.request import Options, Request
-from amped.exploration.running import found_in
-from amped.exploration.search import Search
-from amped.exploration.search_space import wholes
+from amped.exploration.search_space import space_of, wholes
+from amped.theory.quantity import SYSTEM
 
 # How many sizes of the machine are tried for each doubling; and how many doublings, from the smallest possible size.
 SIZES, DOUBLINGS = 16, 8
@@ -36,10 +34,10 @@ class Limits:
     budget: float | None
 
     @property
-    def wishes(self) -> tuple[str, ...]:
-        """The limits as wishes of an exploration."""
-        own = {"training_time": (self.deadline, "s"), "cost": (self.budget, "dollar")}
-        return tuple(f"{name} <= {limit!r} {unit}" for name, (limit, unit) in own.items() if limit is not None)
+    def given(self) -> dict[str, float]:
+        """The limits by the result that they limit."""
+        own = {"training_time": self.deadline, "cost": self.budget}
+        return {name: limit for name, limit in own.items() if limit is not None}
 
 
 @dataclass(frozen=True)
@@ -48,9 +46,9 @@ class Recommendation:
 
     Attributes:
         system: the name of its row.
-        sizes: the numbers of accelerators that were tried, in ascending order; no smaller machine can suffice.
-        row: the best mapping of the first size that suffices, with all results; None if no size does.
-        settings: the settings that give this mapping.
+        sizes: the numbers of accelerators that were tried up to the one that suffices, in ascending order.
+        row: the results of the fastest mapping of the first size that suffices; None if no size does.
+        settings: the settings with which an estimate gives them.
         held: what was not searched.
     """
 
@@ -65,13 +63,26 @@ class Recommendation:
         return {"system": self.system, "sizes": list(self.sizes), "best": self.row, "held": self.held}
 
 
+@dataclass(frozen=True)
+class _Size:
+    """One size of the machine: the settings that give its fastest mapping, and the estimate of it."""
+
+    settings: dict[str, Any]
+    estimate: Estimation
+
+    def keeps(self, limits: Limits) -> bool:
+        """Whether it fits in memory and keeps the limits."""
+        e = self.estimate
+        return bool(e["fits_in_memory"]) and all(e[name] <= most for name, most in limits.given.items())
+
+
 def recommended(asked: list[Scenario], limits: Limits) -> list[Recommendation]:
     """What each system needs, the cheapest first; if a price is unknown, the fewest accelerators first.
 
     Raises:
         ConfigError: if there is no limit, or if there is a budget and a system without a price.
     """
-    if not limits.wishes:
+    if not limits.given:
         raise ConfigError("neither a deadline nor a budget is given", 'for example --deadline "30 days"')
     found = [_of_system(scenario, limits) for scenario in asked]
     priced = all("cost" in each.row for each in found if each.row)
@@ -84,26 +95,40 @@ def _order(each: Recommendation, priced: bool) -> tuple[bool, float]:
 
 
 def _of_system(asked: Scenario, limits: Limits) -> Recommendation:
-    """The first size for which some mapping keeps the limits."""
-    tried = []
-    for size in _sizes(asked, limits):
-        tried.append(size)
-        found = _explored(asked, size, limits)
-        if found is not None and found.feasible:
-            row = found.best[0]
-            own = {name: row[name] for name in found.swept if name in row} | {"number_of_accelerators": size}
-            return Recommendation(_system(asked), tuple(tried), row, own, found.held)
-    return Recommendation(_system(asked), tuple(tried), None, {}, "")
+    """The first size for which the fastest mapping keeps the limits."""
+    tried: dict[int, _Size | None] = {}
+
+    def at(size: int) -> _Size | None:
+        if size not in tried:
+            tried[size] = _of_size(asked, size)
+        return tried[size]
+
+    for sizes in _doublings(asked, limits):
+        if limits.deadline and not _in_time(filter(None, map(at, reversed(sizes))), limits.deadline):
+            continue
+        for size in sizes:
+            found = at(size)
+            if found and found.keeps(limits):
+                smaller = tuple(sorted(each for each in tried if each <= size))
+                row, held = found.estimate.to_dict(), space_of(SPACE).held
+                return Recommendation(_system(asked), smaller, row, found.settings, held)
+    return Recommendation(_system(asked), tuple(sorted(tried)), None, {}, "")
+
+
+def _in_time(largest_first: Iterator[_Size], deadline: float) -> bool:
+    """Whether the largest possible machine of a doubling is in time; if not, the smaller ones of it are not tried."""
+    largest = next(largest_first, None)
+    return largest is not None and largest.estimate["training_time"] <= deadline
 
 
 def _system(asked: Scenario) -> str:
-    row = asked.sources.rows.get("system_architecture_parameters")
+    row = asked.sources.rows.get(SYSTEM)
     return row.name if row else asked.label
 
 
-def _sizes(asked: Scenario, limits: Limits) -> Iterator[int]:
+def _doublings(asked: Scenario, limits: Limits) -> Iterator[list[int]]:
     """The numbers of accelerators to try: whole nodes, from the smallest possible size, sixteen for each doubling."""
-    single = estimated(asked_again(asked.question, ALONE), Estimation)
+    single = estimated(_with(asked, ALONE), Estimation)
     node = int(single["number_of_accelerators_per_node"])
     peak_time = LEAST_COMPUTED * single["training_time"] * single["model_flops_utilization_counting_all_scores"]
     if limits.budget is not None and peak_time * _price(single) > limits.budget:
@@ -112,8 +137,7 @@ def _sizes(asked: Scenario, limits: Limits) -> Iterator[int]:
     for doubling in range(DOUBLINGS):
         low, high = math.ceil(least * 2**doubling), math.ceil(least * 2 ** (doubling + 1))
         step = 2 ** max(0, math.floor(math.log2(low / SIZES))) if low >= SIZES else 1
-        for nodes in range(math.ceil(low / step) * step, high, step):
-            yield nodes * node
+        yield [nodes * node for nodes in range(math.ceil(low / step) * step, high, step)]
 
 
 def _price(single: Estimation) -> float:
@@ -125,12 +149,28 @@ def _price(single: Estimation) -> float:
     return float(single["cost"] / single["training_time"])
 
 
-def _explored(asked: Scenario, size: int, limits: Limits) -> Exploration | None:
-    """The best mapping for this number of accelerators that keeps the limits; None if no mapping's degrees divide."""
-    question = asked_again(asked.question, {"number_of_accelerators": size}).question
-    search = Search(Request(question, {}, Options(top=1, where=limits.wishes)))
+def _is_open(asked: Scenario) -> bool:
+    """Whether no config is named, so that the chooser completes the rows and values as it does for an estimate."""
+    return not asked.question.config.entries
+
+
+def _with(asked: Scenario, settings: Mapping[str, object]) -> Scenario:
+    """The question with further settings; what is still open is chosen."""
+    question = asked.question
+    if _is_open(asked):
+        return completed({**question.overrides, **settings}, question.lookup_tables, question.formulas)
+    return asked_again(question, settings)
+
+
+def _of_size(asked: Scenario, size: int) -> _Size | None:
+    """So many accelerators with their fastest mapping; None if no mapping's degrees divide.
+
+    The mapping of a config gives way, as in an exploration.
+    """
+    settings: dict[str, Any] = {"number_of_accelerators": size}
     try:
-        candidates = search.candidates
+        if not _is_open(asked):
+            settings = {**fastest(asked_again(asked.question, settings), space=SPACE).settings, **settings}
+        return _Size(settings, estimated(_with(asked, settings), Estimation))
     except AmpedError:  # the degrees of no mapping multiply and divide
         return None
-    return answer(search, found_in(search), time.perf_counter()) if candidates else None

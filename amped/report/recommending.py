@@ -59,9 +59,8 @@ def _none(each: Recommendation) -> str:
 
 def _tried(each: Recommendation) -> str:
     """Which sizes were tried, in a sentence."""
-    sizes = each.sizes
-    return (f"{len(sizes)} sizes were tried, in whole nodes from {sizes[0]:,} accelerators on, 16 to 32 for each doubling; "
-            "fewer could not do it at their peak rate")  # fmt: skip
+    return (f"{len(each.sizes)} sizes up to this one were tried, in whole nodes: the largest of each doubling, from the smallest that could "
+            "do it at its peak rate, then 16 to 32 of the first doubling that does it")  # fmt: skip
 
 
 def _settings(each: Recommendation, words: Sequence[str]) -> str:
@@ -70,5 +69,7 @@ def _settings(each: Recommendation, words: Sequence[str]) -> str:
     plain = {
         name: f"{v:g}" if isinstance(v, float) else str(v) for name, v in each.settings.items() if name not in known
     }
-    system = f"--system {shlex.quote(each.system)} "
-    return system + " ".join(f"--set {shlex.quote(f'{name}={value}')}" for name, value in plain.items())
+    size = f"--gpus {plain.pop('number_of_accelerators')} "
+    return f"--system {shlex.quote(each.system)} {size}" + " ".join(
+        f"--set {shlex.quote(f'{name}={value}')}" for name, value in plain.items()
+    )

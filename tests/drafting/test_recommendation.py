@@ -9,7 +9,9 @@ import amped
 from amped.base.errors import ConfigError
 from amped.cli.app import built
 from amped.configuring.scenario import read_scenario
+from amped.drafting.chooser import completed
 from amped.drafting.recommendation import Limits, Recommendation, recommended
+from amped.estimation.estimation import Estimation, estimated
 
 NETWORK = {"model": "GPT-2 small", "batch_size": 512, "tokens_to_train": 10e9}
 DAY = 86400.0
@@ -20,7 +22,7 @@ def asked(**own: object):  # type: ignore[no-untyped-def]
 
 
 def fastest(system: str, size: int) -> dict[str, float]:
-    found = amped.explore("default", top=1, system=system, number_of_accelerators=size, **NETWORK)
+    found = amped.explore("default", top=1, space="quick", system=system, number_of_accelerators=size, **NETWORK)
     return found.best[0]
 
 
@@ -47,6 +49,16 @@ def test_the_cheapest_system_comes_first(in_time: list[Recommendation]) -> None:
     costs = [each.row["cost"] for each in in_time if each.row]
     assert len(costs) == 2
     assert costs == sorted(costs)
+
+
+def test_rows_and_no_config_are_completed_as_an_estimate_completes_them() -> None:
+    rows = {"model": "GPT-2 XL", "system": "DGX H100"}
+    (each,) = recommended([read_scenario({}, rows)], Limits(20 * DAY, None))
+    assert each.row is not None
+    assert each.row["training_time"] <= 20 * DAY
+    own = completed(rows | each.settings)
+    assert estimated(own, Estimation)["training_time"] == each.row["training_time"]
+    assert own.sources.rows["mapping_parameters"].name == "Megatron-Bridge"
 
 
 def test_the_settings_give_the_same_estimate(in_time: list[Recommendation]) -> None:
