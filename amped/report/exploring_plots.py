@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,31 @@ from amped.exploration.results import Row
 from amped.report import human
 from amped.report.axes_values import axis_label, by_values, in_order, scale, ticks, told, unit_of, words
 from amped.report.plot_choice import Drawing
-from amped.report.plots import COLORS, LABEL_BOX, grid, log_ticks, look, new_figure
+from amped.report.plots import (
+    COLORS,
+    LABEL_BOX,
+    SHORT_DEGREES,
+    grid,
+    log_ticks,
+    look,
+    new_figure,
+    short_degrees,
+    titled,
+)
 
 # Okabe and Ito's palette, which color-blind people can tell apart; its yellow is too light for a line.
 LINE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS, DASHES = "osD^vP*X", ("-", "--", "-.", ":")
-# How many bands may overlap; if there are more lines, bars are drawn, this factor apart.
-MOST_BANDS, ASIDE = 3, 1.045
+# How many bands may overlap; if there are more lines, bars are drawn, those of earlier lines wider.
+MOST_BANDS = 3
 MOST_LINES, MOST_BARS, MOST_NUMBERS = 12, 40, 150
 TIME, STEP, MEMORY, SIZE = "training_time", "step_time", "memory_per_accelerator_bytes", "number_of_accelerators"
-DEGREES = ("data", "tensor", "pipeline")
 # If times differ by more than this factor, their axis is logarithmic.
 WIDE = 10.0
+# The line that marks the best.
+BEST = "#c0392b"
+# Room above the tallest bar for its total, as a multiple of it; and the letters in a line below a bar.
+TOTAL_ROOM, TICK = 1.12, 18
 LEGEND: dict[str, Any] = {"loc": "outside lower center", "fontsize": 9, "frameon": False}
 
 
@@ -69,7 +83,7 @@ def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Ro
     else:
         best = {(values[0], values[1]): rows[0][objective] for values, rows in own.items()}
         drawn, about = heatmap(best, (drawing.names[0], drawing.names[1]), objective)
-    drawn.suptitle(f"{title}\n{about}", fontsize=10)
+    titled(drawn, f"{title}\n{about}", drawn.get_figwidth())
     return drawn
 
 
@@ -106,13 +120,12 @@ def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objecti
 
 
 def _band(panel: Any, groups: Sequence[Sequence[Row]], name: str, size: float, style: Style) -> None:
-    """The best and the spread of one line, as a band; or as bars side by side if too many bands would overlap."""
+    """The best and the spread of one line, as a band; or as bars of other widths if too many bands would overlap."""
     x = [rows[0][SIZE] for rows in groups]
     values = [[row[name] / size for row in rows] for rows in groups]
     low, best, high = [min(v) for v in values], [v[0] for v in values], [max(v) for v in values]
     if name == MEMORY and style.lines > MOST_BANDS:
-        x = [at * ASIDE ** (style.place - (style.lines - 1) / 2) for at in x]
-        panel.vlines(x, low, high, color=style.color, linewidth=1.5, alpha=0.6)
+        panel.vlines(x, low, high, color=style.color, linewidth=1.5 + 2.5 * (style.lines - 1 - style.place), alpha=0.6)
     else:
         panel.fill_between(x, low, high, color=style.color, alpha=0.2, linewidth=0)
     panel.plot(x, best, color=style.color, marker=MARKERS[style.place % len(MARKERS)], markersize=5,
@@ -144,24 +157,24 @@ def parts(best: dict[Any, Row], name: str, objective: str) -> tuple[Any, str]:
         log_ticks(panels[0].yaxis)
     else:
         _stack(panels[0], rows, np.full(len(rows), size))
+        panels[0].set_ylim(0, TOTAL_ROOM * whole.max() / size)
+    for place, time in enumerate(whole / size):
+        panels[0].annotate(
+            human.digits(float(time), 3), (place, time), (0, 3), textcoords="offset points", ha="center", fontsize=9
+        )
     _stack(panels[1], rows, whole / 100)
     panels[0].set_ylabel(label)
     panels[1].set(ylabel="share of the step (%)", ylim=(0, 100))
-    panels[1].set_xlabel(f"{axis_label(name)}, with {' x '.join(DEGREES)} degree of the best")
+    panels[1].set_xlabel(f"{axis_label(name)}, with the degrees of the best that are not 1")
     labels = [
-        f"{told(name, v)}  ({_degrees(row)})" if many else f"{told(name, v)}\n{_degrees(row)}"
+        f"{told(name, v)}  ({short_degrees(row)})" if many else f"{told(name, v)}\n{fill(short_degrees(row), TICK)}"
         for v, row in best.items()
     ]
     how = {"rotation": 60, "ha": "right"} if many else {"rotation": 0, "ha": "center"}
     panels[1].set_xticks(range(len(rows)), labels, fontsize=9, rotation_mode="anchor", **how)
     grid(*panels, axis="y")
     drawn.legend(*panels[1].get_legend_handles_labels(), ncols=3, **LEGEND)
-    return drawn, f"best of each by {axis_label(objective)}"
-
-
-def _degrees(row: Row) -> str:
-    """How the machine is divided: the degrees of parallelism."""
-    return " x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in DEGREES)
+    return drawn, f"best of each by {axis_label(objective)} ({SHORT_DEGREES})"
 
 
 def _stack(panel: Any, rows: Sequence[Row], size: Any) -> None:
@@ -221,12 +234,12 @@ def pareto(front: Sequence[Row], names: tuple[str, str]) -> tuple[Any, str]:
     panel.plot(x, y, color="0.6", linewidth=1, drawstyle="steps-post")
     panel.plot(x, y, color=LINE_COLORS[0], marker="o", markersize=6, linestyle="none", label="Pareto front")
     for place, side in ((0, "left"), (-1, "right"))[: len(rows)]:
-        panel.annotate(_degrees(rows[place]), (x[place], y[place]), xytext=(0, 9), textcoords="offset points",
+        panel.annotate(short_degrees(rows[place]), (x[place], y[place]), xytext=(0, 9), textcoords="offset points",
                        fontsize=8, ha=side, bbox=LABEL_BOX)  # fmt: skip
     panel.margins(0.1)
     panel.set(xlabel=labels[0], ylabel=labels[1])
     grid(panel)
-    told_of = "at the ends: data x tensor x pipeline degree"
+    told_of = f"at the ends: degrees that are not 1 ({SHORT_DEGREES})"
     return drawn, f"{len(rows)} mappings than which none is as good in both; {told_of}"
 
 
@@ -248,12 +261,13 @@ def distribution(bins: Sequence[tuple[float, float, int]], objective: str, best:
     if low > 0 and high > WIDE * low:
         panel.set_xscale("log")
         log_ticks(panel.xaxis)
-    panel.axvline(best / size, color=COLORS["bubble"], linewidth=1.5)
+    panel.set_ylim(0, TOTAL_ROOM * max(counts))
+    panel.axvline(best / size, color=BEST, linewidth=1.5)
     panel.annotate("the best", (best / size, 0.97), xycoords=("data", "axes fraction"), xytext=(5, 0), va="top",
-                   textcoords="offset points", fontsize=9, color=COLORS["bubble"])  # fmt: skip
+                   textcoords="offset points", fontsize=9, color=BEST)  # fmt: skip
     panel.set(xlabel=label, ylabel="feasible candidates")
     panel.yaxis.set_major_formatter("{x:,.0f}")
     grid(panel, axis="y")
     ranked = f"{sum(counts):,} feasible candidates by {axis_label(objective)}"
-    drawn.suptitle(f"{title}\n{ranked}; the best: {human.value(best, unit_of(objective))}", fontsize=10)
+    titled(drawn, f"{title}\n{ranked}; the best: {human.value(best, unit_of(objective))}", drawn.get_figwidth())
     return drawn

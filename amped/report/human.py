@@ -80,8 +80,14 @@ def percent(fraction: float, places: int = 1) -> str:
     return f"{fraction * 100:.{places}f} %"
 
 
+# What AMPeD's names say to people who do not know its code: its "weight update" computes the gradients of weights.
+_SAID = {"weight_update_time": "weight gradients"}
+
+
 def label(name: str) -> str:
     """A canonical name in words for a table: `exposed_tensor_communication_time` is "exposed tensor communication"."""
+    if name in _SAID:
+        return _SAID[name]
     for ending in ("_time", "_bytes"):
         name = name.removesuffix(ending)
     return name.replace("_", " ")

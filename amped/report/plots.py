@@ -4,44 +4,94 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
+from textwrap import wrap
 from typing import Any
 
 from amped.estimation.estimation import Estimation
 from amped.estimation.parts import STEP_PARTS
 from amped.report import human
+from amped.report.screen import mapping_in_words
 from amped.report.summary import kind_of
+from amped.theory.parallelisms import PARALLELISMS
 
 # Hues and marks for sources, families or systems: as many as a reader can tell apart.
 # ERRORS: the errors for which a line is drawn, and how it is dashed.
 HUES = ("#1f5a99", "#c0392b", "#f2b134", "#2e8b57", "#7b4fa3", "#7fb3d5", "#e377c2", "#777777", "#8c564b", "#17becf")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
 ERRORS = ((0.10, "--"), (0.25, ":"))
-# These colors differ in hue and, printed in gray, in lightness; hatches separate parts of one kind.
-COLORS = {"compute": "#1f5a99", "recomputation": "#7fb3d5", "communication": "#f2b134", "bubble": "#c0392b"}
+# The kinds of time, with the words of every legend. Their colors differ in hue and, printed in gray, in lightness (58,
+# 123, 206 and 171 of 255); hatches separate parts of one kind, in white where the color is dark.
+COLORS = {"compute": "#173f7a", "recomputation": "#4f83c4", "communication": "#f7cf5e", "bubble": "#e8928a"}
+KINDS = {"compute": "compute", "recomputation": "recomputation", "communication": "communication", "bubble": "idle"}
+# Room for the total beside the longest bar, as a multiple of it.
+TOTAL_ROOM = 1.15
 SMALLEST_SLICE = 0.01
 SMALLEST_LABEL = 5.0
 EDGE: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
+DARK_EDGE: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.6}
+# The edge of a bar that stands alone: thin, so that it does not hide a bar of few milliseconds.
+BAR_EDGE = 0.0
+# How many characters of a title of 10 points stand in an inch.
+TITLE_LETTERS = 12.0
 LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 _PATTERNS = ("", "//", "..", "xx", "\\\\", "", "//", "..", "xx", "\\\\", "--", "||")
+# The width of the picture of a step in inches, and the entry of a PNG that holds its numbers.
+STEP_WIDTH, DRAWN = 8.0, "amped"
 HATCHES = dict(zip(STEP_PARTS, _PATTERNS, strict=True))
 
 
 def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
     """The parts of a step's time as horizontal bars, as an image file."""
     parts = {name: e[name] for name in STEP_PARTS if e[name] > 0}
-    figure = new_figure(8, 0.45 * len(parts) + 1.6)
+    figure = new_figure(STEP_WIDTH, 0.45 * len(parts) + 2.2)
     axes = figure.subplots()
     for name, seconds in reversed(parts.items()):
-        bars = axes.barh(human.label(name), seconds, **look(name))
+        bars = axes.barh(human.label(name), seconds, **look(name) | {"linewidth": BAR_EDGE})
         axes.bar_label(bars, [f" {human.value(seconds, 's')}, {human.percent(seconds / e['step_time'])}"])
     axes.set(xlabel="time of one step (s)", xlim=(0, max(parts.values()) * 1.3))
-    axes.set_title(e.scenario.title, fontsize=10)
-    return image(figure, suffix)
+    titled(figure, f"{e.scenario.title}\n{mapping_in_words(e)}: {human.value(e['step_time'], 's')} a step", STEP_WIDTH)
+    figure.legend(handles=kind_handles(parts), loc="outside lower center", ncols=len(COLORS), fontsize=9, frameon=False)
+    return image(figure, suffix, metadata=drawn_numbers(e) if suffix == "png" else None)
+
+
+def drawn_numbers(e: Estimation) -> dict[str, str]:
+    """The numbers that the picture of a step shows, as the text of a PNG: whether the picture is stale can be read from it."""
+    return {
+        DRAWN: "; ".join(f"{name} {human.value(e[name], 's')}" for name in ("step_time", *STEP_PARTS) if e[name] > 0)
+    }
 
 
 def look(part: str) -> dict[str, Any]:
     """The color and the hatch of the bar of a part of a step."""
-    return {"color": COLORS[kind_of(part)], "hatch": HATCHES[part], **EDGE}
+    kind = kind_of(part)
+    return {"facecolor": COLORS[kind], "hatch": HATCHES[part], **(DARK_EDGE if kind == "compute" else EDGE)}
+
+
+def kind_handles(parts: Iterable[str]) -> list[Any]:
+    """The entries of a legend: a color for each kind of time that some parts have."""
+    from matplotlib.patches import Patch
+
+    kinds = {kind_of(part) for part in parts}
+    return [Patch(facecolor=COLORS[kind], label=KINDS[kind], **EDGE) for kind in COLORS if kind in kinds]
+
+
+def titled(figure: Any, text: str, width: float) -> None:
+    """Puts a title over a figure of a width in inches; lines for which there is no room are wrapped."""
+    lines = [line for each in text.splitlines() for line in wrap(each, int(width * TITLE_LETTERS)) or [""]]
+    figure.suptitle("\n".join(lines), fontsize=10)
+
+
+def short_degrees(row: Mapping[str, Any] | Estimation) -> str:
+    """How the machine is divided, by the names of options: the degrees that are not 1, such as "dp 8 tp 4 ep 8"."""
+    told = [
+        f"{kind[0]}p\N{NO-BREAK SPACE}{row[f'{kind}_parallel_degree']:g}"
+        for kind in PARALLELISMS
+        if row[f"{kind}_parallel_degree"] != 1
+    ]
+    return " ".join(told) or "one"
+
+
+SHORT_DEGREES = ", ".join(f"{kind[0]}p {kind}" for kind in PARALLELISMS)
 
 
 def pie_charts(e: Estimation, suffix: str) -> bytes:
@@ -51,40 +101,45 @@ def pie_charts(e: Estimation, suffix: str) -> bytes:
     _pie(axes[0], {name: e[name] for name in STEP_PARTS}, "one step: " + human.duration(e["step_time"]))
     waiting = {name: e[name] for name in STEP_PARTS if kind_of(name) == "communication"}
     _pie(axes[1], waiting, "communication: " + human.duration(sum(waiting.values())))
-    title = f"{e.scenario.title}\ntraining {human.duration(e['training_time'])}"
-    figure.suptitle(title, fontsize=11)
+    titled(figure, f"{e.scenario.title}\n{mapping_in_words(e)}; training {human.duration(e['training_time'])}", 12)
     return image(figure, suffix)
 
 
 def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
     """Shares above one percent as slices, the smaller ones as one slice; hatches separate them when printed in gray."""
     whole = sum(parts.values())
-    slices = [(human.label(name).removeprefix("exposed "), part, COLORS[kind_of(name)], HATCHES[name])
+    slices = [(human.label(name).removeprefix("exposed "), part, look(name))
               for name, part in parts.items() if part > SMALLEST_SLICE * whole]  # fmt: skip
-    rest = whole - sum(part for _, part, _, _ in slices)
+    rest = whole - sum(part for _, part, _ in slices)
     if rest > 1e-9 * whole:
-        slices.append(("the rest", rest, "#bbbbbb", "oo"))
+        slices.append(("the rest", rest, {"facecolor": "white", "hatch": "oo", **EDGE}))
     axes.set_title(title, fontsize=10)
     if not slices:
         nothing(axes, "none", va="center", transform=axes.transAxes)
         return
-    labels, sizes, colors, hatches = zip(*slices, strict=True)
-    wedges = axes.pie(
-        sizes, colors=colors, startangle=90, counterclock=False, pctdistance=0.7, hatch=hatches,
+    labels, sizes, looks = zip(*slices, strict=True)
+    wedges, _, told = axes.pie(
+        sizes, startangle=90, counterclock=False, pctdistance=0.7,
         autopct=lambda share: f"{share:.1f} %" if share >= SMALLEST_LABEL else "",
-        textprops={"fontsize": 9, "bbox": LABEL_BOX}, wedgeprops=EDGE,
-    )[0]  # fmt: skip
+        textprops={"fontsize": 9, "bbox": LABEL_BOX},
+    )  # fmt: skip
+    for wedge, text, how in zip(wedges, told, looks, strict=True):
+        wedge.set(**how)
+        text.set_visible(bool(text.get_text()))
     named = [f"{label} {human.percent(size / whole)}" for label, size in zip(labels, sizes, strict=True)]
     axes.legend(wedges, named, loc="center left", bbox_to_anchor=(0.98, 0.5), fontsize=9, frameon=False)
 
 
 def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
     """The parts of a step of several configurations, one bar each, as shares of the step and in seconds."""
-    names = [e.scenario.label for e in estimations]
-    figure = new_figure(12, 0.6 * len(names) + 3)
+    names = [f"{e.scenario.label}\n{short_degrees(e)}" for e in estimations]
+    figure = new_figure(12, 0.7 * len(names) + 3)
     axes = figure.subplots(1, 2, sharey=True)
-    wholes = ([e["step_time"] for e in estimations], [1.0] * len(names))
-    for panel, whole, unit in zip(axes, wholes, ("share of the time of one step", "time of one step (s)"), strict=True):
+    times = [e["step_time"] for e in estimations]
+    wholes = ([time / 100 for time in times], [1.0] * len(names))
+    for panel, whole, unit in zip(
+        axes, wholes, ("share of the time of one step (%)", "time of one step (s)"), strict=True
+    ):
         left = [0.0] * len(names)
         for part in STEP_PARTS:
             if any(e[part] for e in estimations):
@@ -92,6 +147,10 @@ def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
                 panel.barh(names, sizes, left=left, label=human.label(part), **look(part))
                 left = [a + b for a, b in zip(left, sizes, strict=True)]
         panel.set_xlabel(unit)
+    axes[0].set_xlim(0, 100)
+    axes[1].set_xlim(0, TOTAL_ROOM * max(times))
+    for place, time in enumerate(times):
+        axes[1].text(time, place, f" {human.duration(time)}", va="center", fontsize=9)
     axes[0].invert_yaxis()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
     return image(figure, suffix)

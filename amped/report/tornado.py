@@ -8,15 +8,16 @@ from amped.report import human, plots
 from amped.report.elasticities import change, elasticity
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
 
-COLORS = {
-    "mapping": "#c0392b",
-    "system": "#f2b134",
-    "accelerator": "#1f5a99",
-    "model": "#7fb3d5",
-    "experiment": "#777777",
+# The look of each kind of parameter: other colors than those of the parts of a step, and hatches for print in gray.
+KINDS: dict[str, dict[str, str]] = {
+    "mapping": {"facecolor": "#D55E00", "hatch": "//"},
+    "system": {"facecolor": "#56B4E9", "hatch": ".."},
+    "accelerator": {"facecolor": "#009E73", "hatch": ""},
+    "model": {"facecolor": "#CC79A7", "hatch": "xx"},
+    "experiment": {"facecolor": "#dddddd", "hatch": "--"},
 }
-SIDES = {"smaller": {"color": "#7fb3d5", "hatch": ""}, "larger": {"color": "#1f5a99", "hatch": "//"}}
-ROW, FRAME = 0.36, 1.0
+SIDES = {"smaller": {"facecolor": "#dddddd", "hatch": ""}, "larger": {"facecolor": "#888888", "hatch": "//"}}
+WIDTH, ROW, FRAME = 9.0, 0.36, 1.0
 # Room for the labels beside the longest bar, as a share of the span of all bars.
 MARGIN = 0.3
 
@@ -25,12 +26,12 @@ def tornado_plot(found: Sensitivity, top: int, suffix: str = "png") -> bytes:
     """Elasticities, and below them the changes by neighboring values, the largest `top` of each, as an image file."""
     drawn = ((_elasticities, found.elasticities[:top]), (_changes, found.changes[:top]))
     kinds = [(draw, effects) for draw, effects in drawn if effects]
-    figure, panels = plots.panels(9.0, [FRAME + ROW * len(effects) for _, effects in kinds] or [FRAME])
+    figure, panels = plots.panels(WIDTH, [FRAME + ROW * len(effects) for _, effects in kinds] or [FRAME])
     for panel, (draw, effects) in zip(panels, kinds, strict=False):
         draw(panel, found, effects)
     if not kinds:
         plots.nothing(panels[0], f"nothing that was varied changes {_words(found)}")
-    figure.suptitle(f"{found.title}\n{_words(found)} {human.value(found.value, found.unit)}", fontsize=11)
+    plots.titled(figure, f"{found.title}\n{_words(found)} {human.value(found.value, found.unit)}", WIDTH)
     return plots.image(figure, suffix)
 
 
@@ -43,7 +44,7 @@ def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None
     sizes = [e.elasticity or 0.0 for e in effects]
     for place, (e, size) in enumerate(zip(effects, sizes, strict=True)):
         text = elasticity(e) + ("" if e.smooth is not False else " (bends)")
-        _bar(panel, size, place, text, height=0.7, color=COLORS[e.kind], label=e.kind)
+        _bar(panel, size, place, text, height=0.7, label=e.kind, **KINDS[e.kind])
     _frame(panel, effects, sizes, f"elasticity of {_words(found)}")
 
 
