@@ -19,6 +19,9 @@ def import_file(
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="FILE", help="Write the config there instead of printing it.")
     ] = None,
+    model: Annotated[
+        str | None, Option("--model", metavar="ROW|PATH", help="The network, where the file does not say it.")
+    ] = None,
     strict: Annotated[bool, Option("--strict", help="Refuse a file with something that amped cannot express.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print values and report as JSON.")] = False,
 ) -> None:
@@ -31,6 +34,7 @@ def import_file(
     from amped.base.files import write_atomically
     from amped.configuring.config_writing import as_json as as_text
     from amped.interop.as_config import as_config
+    from amped.interop.models import named_model
     from amped.interop.recognition import read_file
     from amped.report.importing import import_report
 
@@ -38,15 +42,16 @@ def import_file(
     found = read_file(file, form)
     if strict:
         found.refuse_unsupported()
+    config = as_config(found, named_model(model))
     if as_json:
         options.show_json(
             {"from": found.source, "name": found.name, "values": dict(found.values), **found.report.to_dict()}
         )
     elif output is None:
         options.tell(options.plain(import_report(found)).rstrip())
-        typer.echo(as_text(as_config(found)), nl=False)
+        typer.echo(as_text(config), nl=False)
     if output is not None:
         if not as_json:
             options.show(import_report(found))
-        written = write_atomically(output, as_text(as_config(found)))
+        written = write_atomically(output, as_text(config))
         typer.echo(f"written to {written}", err=as_json)

@@ -6,22 +6,31 @@ from typing import Any
 
 from amped.configuring.config_writing import schema_uri
 from amped.interop.records import Imported
-from amped.tables.table_files import SOFTWARE
+from amped.tables.table_files import MODELS, SOFTWARE
 from amped.theory.catalogue import catalogue
-from amped.theory.quantity import CATEGORIES, MAPPING
+from amped.theory.quantity import CATEGORIES, MAPPING, NETWORK
 
 
-def as_config(found: Imported) -> dict[str, Any]:
-    """The config with every value of the file, in the sections where the catalogue lists them."""
+def as_config(found: Imported, model: str | Imported | None = None) -> dict[str, Any]:
+    """The config with every value of the file, in the sections where the catalogue lists them.
+
+    Args:
+        found: the file.
+        model: the network where the file says none: a row of the table, or a config.json.
+    """
     known = catalogue()
-    sections: dict[str, dict[str, Any]] = {category: {} for category in CATEGORIES}
-    for name, value in found.values.items():
-        entry = {"value": value, "description": f"from {found.told.get(name, found.source)}"}
-        sections[known[name].category or MAPPING][name] = entry
-    head = {"$schema": schema_uri(), "description": f"{found.name}; imported by amped from {found.source}"}
-    rows = (
-        {MAPPING: {"lookup_config": {"lookup_table_name": SOFTWARE, "lookup_table_row": found.software}}}
-        if found.software
-        else {}
-    )
-    return {**head, **{category: {**rows.get(category, {}), "parameters": own} for category, own in sections.items()}}
+    sections: dict[str, dict[str, Any]] = {category: {"parameters": {}} for category in CATEGORIES}
+    if found.software:
+        sections[MAPPING] = {**_row(SOFTWARE, found.software), **sections[MAPPING]}
+    if isinstance(model, str):
+        sections[NETWORK] = {**_row(MODELS, model), **sections[NETWORK]}
+    for each in (*([model] if isinstance(model, Imported) else []), found):
+        for name, value in each.values.items():
+            entry = {"value": value, "description": f"from {each.told.get(name, each.source)}"}
+            sections[known[name].category or MAPPING]["parameters"][name] = entry
+    return {"$schema": schema_uri(), "description": f"{found.name}; imported by amped from {found.source}", **sections}
+
+
+def _row(table: str, name: str) -> dict[str, Any]:
+    """A row of a table, as a category of a config names it."""
+    return {"lookup_config": {"lookup_table_name": table, "lookup_table_row": name}}

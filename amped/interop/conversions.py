@@ -38,7 +38,18 @@ def none_for_zero(value: Any) -> Any:
     return value or None
 
 
+def at_least_one(value: Any) -> Any:
+    """A degree that another format has as 0 where there is none."""
+    return max(value, 1)
+
+
+def zero_for_one(value: Any) -> Any:
+    """The same in the other direction."""
+    return 0 if value == 1 else value
+
+
 CONVERSIONS = {
+    "degree": Conversion(at_least_one, zero_for_one),
     "same": Conversion(same, same),
     "negated": Conversion(negated, negated),
     "switch": Conversion(switched, bool),

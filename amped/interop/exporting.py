@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.estimation.estimation import Estimation
-from amped.interop import megatron
+from amped.interop import automodel, bridge, deepspeed, megatron, slurm, torchtitan
 from amped.interop.fields import fields
 from amped.interop.outgoing import Outgoing
 from amped.interop.records import Told
@@ -22,6 +22,7 @@ class Target(NamedTuple):
         table: the column of fields.json.
         write: the text for a configuration.
         fields: its fields, and what the format cannot express.
+        says_the_machine: whether its files say how many accelerators there are.
     """
 
     title: str
@@ -29,6 +30,7 @@ class Target(NamedTuple):
     table: str
     write: Callable[[Estimation], str]
     fields: Callable[[Estimation], Outgoing]
+    says_the_machine: bool = True
 
     def lost(self, e: Estimation) -> list[Told]:
         """What the format cannot express of a configuration."""
@@ -37,7 +39,11 @@ class Target(NamedTuple):
     def needed(self, e: Estimation) -> dict[str, object]:
         """What the format leaves to its model and its launcher, by amped's names: quantities without a field in it."""
         out = self.fields(e)
-        missing = (name for name in NEEDED if name not in fields(self.table))
+        missing = [
+            name
+            for name in NEEDED
+            if name not in fields(self.table) or not (self.says_the_machine or name not in MACHINE)
+        ]
         return {name: value for name in missing if (value := out.values.get(name)) is not None}
 
 
@@ -46,8 +52,25 @@ NEEDED = (
     "layers", "dimensionality", "attention_heads", "key_value_heads", "head_dimension", "feedforward_dimension", "gated_mlp",
     "vocabulary_size", "context", "batch_size", "number_of_accelerators", "number_of_accelerators_per_node",
 )  # fmt: skip
+MACHINE = ("number_of_accelerators", "number_of_accelerators_per_node")
 TARGETS = {
     "megatron": Target(f"launch script of {megatron.VERSION}", ".sh", "megatron", megatron.write, megatron.fields_of),
+    "slurm": Target(f"Slurm script of {megatron.VERSION}", ".sh", "megatron", slurm.write, megatron.fields_of),
+    "bridge": Target(
+        f"overrides of a recipe of {bridge.VERSION}", ".yaml", "megatron", bridge.write, bridge.fields_of, False
+    ),
+    "torchtitan": Target(
+        f"recipe of {torchtitan.VERSION}", ".py", "torchtitan", torchtitan.write, torchtitan.fields_of
+    ),
+    "torchtitan@main": Target(
+        f"recipe of {torchtitan.MAIN}", ".py", "torchtitan", torchtitan.write_main, torchtitan.fields_of
+    ),
+    "deepspeed": Target(
+        f"configuration of {deepspeed.VERSION}", ".json", "deepspeed", deepspeed.write, deepspeed.fields_of
+    ),
+    "automodel": Target(
+        f"configuration of {automodel.VERSION}", ".yaml", "automodel", automodel.write, automodel.fields_of
+    ),
 }
 
 

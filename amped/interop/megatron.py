@@ -129,12 +129,19 @@ LAUNCHED = ("nnodes", "nproc_per_node")
 
 
 def fields_of(e: Estimation) -> Outgoing:
-    """A configuration as Megatron-LM's arguments by name."""
+    """A configuration as Megatron-LM's arguments by name, without switches that are off."""
+    out = every_field(e)
+    out.fields = {name: value for name, value in out.fields.items() if not _is_off(name, value)}
+    return out
+
+
+def every_field(e: Estimation) -> Outgoing:
+    """A configuration as Megatron-LM's arguments by name, with switches that are off."""
     out = written(e, FORM, RULES)
     _lose_the_rest(out)
-    out.fields = {
-        name: value for name, value in out.fields.items() if not (_is_off(name, value) or _is_idle(name, out))
-    }
+    out.fields = {name: value for name, value in out.fields.items() if not _is_idle(name, out)}
+    if out.get("number_of_experts", 1) <= 1:
+        out.idle |= {"expert_parallel_degree", "expert_tensor_parallel_degree"}
     return out
 
 

@@ -43,6 +43,18 @@ def _is_a_file(named: str, path: Path, lookup_tables: str | Path | None) -> bool
     return (path / CONFIG).is_file() and not user_tables(lookup_tables).has(MODELS, named)
 
 
+def named_model(name: str | None) -> str | Imported | None:
+    """The network that a name or a path means: the name of a row, or what a config.json says.
+
+    Raises:
+        FileError, ConfigError, TableError: for a file that is missing or wrong, or a name that no table has.
+    """
+    if name is None:
+        return None
+    path = Path(name).expanduser()
+    return read_file(path, "hf") if _is_a_file(name, path, None) else user_tables().row(MODELS, name).name
+
+
 def as_row(found: Imported) -> dict[str, Any]:
     """The network of a file as a row of its own, in the form that overrides take."""
     known = catalogue()

@@ -106,7 +106,9 @@ def _not_carried(e: Estimation, out: Outgoing, form: str) -> list[Told]:
     carried, told = fields(form), []
     for name, origin in e.scenario.sources.origins.items():
         quantity = e.scenario.catalogue[name]
-        instruction = quantity.category in (NETWORK, MAPPING) and name not in table("fields")["no_instructions"]
+        about = (NETWORK, MAPPING) if "layers" in carried else (MAPPING,)  # else the network is somewhere else
+        instruction = quantity.category in about and name not in table("fields")["no_instructions"]
+        instruction = instruction and out.values.get(name) != table(form).get("always", {}).get(name)
         if isinstance(origin, Given) and instruction and name not in carried and not _is_default(e, name, out):
             told.append(Told(name, f"{origin.written} has no field here"))
     return told

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import parse_json, read_text
-from amped.interop import huggingface, megatron
+from amped.interop import automodel, bridge, deepspeed, huggingface, megatron, torchtitan
 from amped.interop.records import Imported
 from amped.theory.quantity import CATEGORIES
 
@@ -38,6 +38,12 @@ OBJECTS = {
         _has("model_type", "architectures", "num_hidden_layers", "text_config"),
         huggingface.read,
     ),
+    "deepspeed": Form(
+        "DeepSpeed JSON",
+        _has("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"),
+        deepspeed.read,
+    ),
+    "torchtitan": Form("torchtitan's saved configs", _has("parallelism"), torchtitan.read),
 }
 
 
@@ -54,11 +60,19 @@ def _is_launch(text: str) -> bool:
     return megatron.LAUNCH in text or megatron.is_log(text)
 
 
+def _says(*lines: str) -> Callable[[str], bool]:
+    """Whether a text has a line that begins with one of some words."""
+    return lambda text: any(line.startswith(lines) for line in text.splitlines())
+
+
 # The formats that are text, the surest marks first.
 TEXTS = {
     "megatron": TextForm("Megatron-LM scripts, argument lists and logs", _is_launch, megatron.read),
+    "torchtitan": TextForm("torchtitan TOML", _says("[parallelism]", "[training]"), torchtitan.read_toml),
+    "automodel": TextForm("NeMo AutoModel YAML", _says("step_scheduler:", "distributed:"), automodel.read),
+    "bridge": TextForm("Megatron-Bridge YAML", _says("model:"), bridge.read),
 }
-FORMATS = (*OBJECTS, *TEXTS)
+FORMATS = tuple(dict.fromkeys((*OBJECTS, *TEXTS)))
 
 
 def read_file(path: Path, form: str | None = None) -> Imported:
@@ -76,13 +90,19 @@ def read_file(path: Path, form: str | None = None) -> Imported:
     text = _text(path)
     if form is not None and form not in FORMATS:
         raise FileError(f"--from {quoted(form)} is no format", f"there are {', '.join(FORMATS)}")
-    if form in OBJECTS or (form is None and text.lstrip()[:1] in ("{", "[")):
+    if text.lstrip()[:1] == "{" or (form in OBJECTS and form not in TEXTS) or (form is None and _is_json(text)):
         return _object(parse_json(text, str(path)), str(path), form)
     found = form or next((name for name, each in TEXTS.items() if each.fits(text)), None)
     if found is None:
         told = Problem("is of no format that amped knows", "line 1", f"amped reads {_known()}; --from names one")
         raise FileError(told, file=str(path))
     return TEXTS[found].read(text, str(path))
+
+
+def _is_json(text: str) -> bool:
+    """Whether a text is meant as JSON: a bracket that opens a list, and no section of TOML."""
+    start = text.lstrip()
+    return start[:1] == "[" and not start[1:2].isalpha()
 
 
 def _text(path: Path) -> str:
@@ -102,6 +122,8 @@ def _object(raw: object, file: str, form: str | None) -> Imported:
         raise FileError(f"line 1: is {quoted(raw)}, not an object", f"amped reads {_known()}", file)
     if form is None and any(category in raw for category in CATEGORIES):
         raise FileError("is a config of amped already", f"amped estimate --config {file}", file)
+    if form is not None and form not in OBJECTS:
+        raise FileError(Problem(f"is JSON, and {form} is not", "line 1"), file=file)
     found = form or next((name for name, each in OBJECTS.items() if each.fits(raw)), None)
     if found is None:
         keys = ", ".join(map(json.dumps, list(raw)[:5])) or "nothing"

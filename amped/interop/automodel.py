@@ -1,0 +1,118 @@
+"""NeMo AutoModel's YAML: in, and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amped.estimation.estimation import Estimation
+from amped.interop.megatron import lost_lines
+from amped.interop.megatron_mapping import servers
+from amped.interop.outgoing import Outgoing, Rule, written
+from amped.interop.records import Imported, Reading, Told
+from amped.interop.sections import as_yaml, flat, parse_yaml, read_sections
+
+FORM, SOFTWARE, VERSION = "automodel", "NeMo AutoModel", "NeMo AutoModel"
+D = "distributed."
+
+
+def read_sharding(own: Reading) -> dict[str, Any]:
+    """FSDP2 over all replicas, or over those of one copy."""
+    replicas, copies = (
+        own.keys.number(f"{D}dp_size", "number_of_accelerators"),
+        own.keys.number(f"{D}dp_replicate_size", "sharding_degree", 1) or 1,
+    )
+    strategy = str(
+        own.keys.get(f"{D}strategy", "zero_stage", own.keys.get(f"{D}_target_", "zero_stage", "fsdp2"))
+    ).lower()
+    stage = 0 if "ddp" in strategy.rpartition(".")[2] else 3
+    if not replicas:
+        own.report.defaulted.append(Told(f"{D}dp_size", "all accelerators that the other degrees leave; give --gpus"))
+        return {"zero_stage": stage}
+    every = replicas
+    for kind in ("tensor", "pipeline", "context"):
+        every *= int(own.values.get(f"{kind}_parallel_degree", 1))
+    return {
+        "zero_stage": stage,
+        "number_of_accelerators": every,
+        **({"sharding_degree": replicas // copies} if copies > 1 else {}),
+    }
+
+
+def write_sharding(out: Outgoing) -> None:
+    """FSDP2 over all replicas, or over those of one copy; or replicas without shards."""
+    stage, replicas = out.get("zero_stage", 0), out.get("data_parallel_degree", 1)
+    shard = int(out.get("sharding_degree", replicas)) if stage and "sharding_degree" in out.given else replicas
+    out.write(
+        "replicas share out weights, gradients and states" if stage else "replicas are whole",
+        **{f"{D}strategy": "fsdp2" if stage else "ddp"},
+    )
+    out.write("replicas", **{f"{D}dp_size": replicas})
+    out.write("copies of the shards", **{f"{D}dp_replicate_size": replicas // shard})
+    if stage in (1, 2):
+        out.lose("zero_stage", f"FSDP2 shards weights too: ZeRO 3 is written for ZeRO {stage}")
+    if stage == 0 or shard == replicas:
+        out.idle.add("sharding_degree")
+
+
+def read_precision(own: Reading) -> dict[str, Any]:
+    """bf16 unless the file says another format."""
+    fp8 = own.keys.get("fp8.enabled", "matrix_precision")
+    form = str(own.keys.get("model.torch_dtype", "matrix_precision", "bf16"))
+    return {"matrix_precision": "fp8" if fp8 else "fp32" if "32" in form else "bf16"}
+
+
+def write_precision(out: Outgoing) -> None:
+    """bf16, fp32 or fp8."""
+    form = str(out.get("matrix_precision", "bf16"))
+    out.write("format of products", **{"model.torch_dtype": "fp32" if form in ("fp32", "tf32") else "bf16"})
+    if form == "fp8":
+        out.write("products in fp8", **{"fp8.enabled": True})
+    elif form not in ("bf16", "fp32"):
+        out.lose("matrix_precision", f"{form} has no key here")
+
+
+def read_recomputation(own: Reading) -> dict[str, Any]:
+    """Whole blocks, or nothing."""
+    return {
+        "activation_recomputation": "full"
+        if own.keys.get(f"{D}activation_checkpointing", "activation_recomputation")
+        else "none"
+    }
+
+
+def write_recomputation(out: Outgoing) -> None:
+    """Whole blocks, or nothing."""
+    kind = str(out.get("activation_recomputation", "none"))
+    out.write("whole blocks are computed again", **{f"{D}activation_checkpointing": kind != "none"})
+    if kind not in ("none", "full"):
+        out.lose("activation_recomputation", f"{kind}: AutoModel computes whole blocks again, which is written")
+
+
+RULES = {
+    "sharding": Rule(read_sharding, write_sharding), "precision": Rule(read_precision, write_precision),
+    "recomputation": Rule(read_recomputation, write_recomputation),
+}  # fmt: skip
+
+
+def read(text: str, file: str) -> Imported:
+    """The training of an AutoModel YAML."""
+    return read_sections(FORM, flat(parse_yaml(text, file), file), file, RULES, SOFTWARE)
+
+
+def fields_of(e: Estimation) -> Outgoing:
+    """A configuration in AutoModel's keys."""
+    out = written(e, FORM, RULES)
+    if out.get("number_of_experts", 1) <= 1:
+        out.fields.pop(f"{D}ep_size", None)
+    if out.get("virtual_pipeline_stages", 1) > 1 and "virtual_pipeline_stages" not in {line.key for line in out.lost}:
+        out.lose("virtual_pipeline_stages", "chunks of a stage are set in the pipeline's own section")
+    out.lose("model", "the network: put the config.json that you train under model.pretrained_model_name_or_path")
+    return out
+
+
+def write(e: Estimation) -> str:
+    """AutoModel's YAML, each key with its reason."""
+    out = fields_of(e)
+    nodes, each = servers(out)
+    run = f"# run: torchrun --nnodes {nodes} --nproc-per-node {each} (AutoModel's recipe) --config THIS_FILE"
+    return as_yaml(out, [f"# {VERSION}, written by amped: {e.scenario.title}", *lost_lines(out), run])

@@ -1,0 +1,195 @@
+"""DeepSpeed's JSON: in, and out. The network and the pipeline are in the program that reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from amped.estimation.estimation import Estimation
+from amped.interop.outgoing import Outgoing, Rule, written
+from amped.interop.records import Imported, Reading, Told
+from amped.interop.sections import flat, nested, read_sections
+
+FORM, SOFTWARE, VERSION = "deepspeed", "Megatron-DeepSpeed", "DeepSpeed 0.19.8"
+Z = "zero_optimization."
+AUTO = "auto"
+
+
+def read_batch(own: Reading) -> dict[str, Any]:
+    """Sequences of a step and of a micro-batch; what is "auto" stands in the arguments of the program."""
+    found = {}
+    for key, name in (
+        ("train_batch_size", "batch_size"),
+        ("train_micro_batch_size_per_gpu", "microbatch_size"),
+        ("gradient_accumulation_steps", "number_of_microbatches_per_minibatch"),
+    ):
+        value = own.keys.get(key, name)
+        if value == AUTO:
+            own.report.defaulted.append(Told(key, f"auto: the program says it; give --set {name}=N"))
+        elif value is not None:
+            found[name] = own.keys.number(key, name)
+    if "microbatch_size" in found or "batch_size" in found:
+        found.pop("number_of_microbatches_per_minibatch", None) if len(found) == 3 else None
+    return found
+
+
+def write_batch(out: Outgoing) -> None:
+    """The three numbers of a batch, which must agree."""
+    whole, micro = out.get("batch_size", 1), out.get("microbatch_size", 1)
+    out.write("sequences of a step, of a micro-batch, and micro-batches of a step", train_batch_size=whole, train_micro_batch_size_per_gpu=micro,
+              gradient_accumulation_steps=whole // (micro * out.get("data_parallel_degree", 1)))  # fmt: skip
+
+
+def read_precision(own: Reading) -> dict[str, Any]:
+    """bf16, fp16 or fp32."""
+    for form in ("bf16", "fp16"):
+        if own.keys.get(f"{form}.enabled", "matrix_precision"):
+            return {"matrix_precision": form}
+    return {"matrix_precision": "fp32"}
+
+
+def write_precision(out: Outgoing) -> None:
+    """bf16, fp16 or fp32."""
+    form = str(out.get("matrix_precision", "bf16"))
+    if form not in ("fp32", "tf32"):
+        out.write("format of products", **{f"{'fp16' if form == 'fp16' else 'bf16'}.enabled": True})
+    if form not in ("bf16", "fp16", "fp32"):
+        out.lose(
+            "matrix_precision", f"{form} is set in the program (Transformer Engine, PyTorch), not in DeepSpeed's file"
+        )
+
+
+FORMATS = {"fp32": 32, "bf16": 16, "fp16": 16}
+
+
+def read_gradients(own: Reading) -> dict[str, Any]:
+    """The format in which gradients are added up."""
+    form = own.keys.get("data_types.grad_accum_dtype", "gradient_precision")
+    return {"gradient_precision": FORMATS.get(str(form), 32)} if form else {}
+
+
+def write_gradients(out: Outgoing) -> None:
+    """The format in which gradients are added up."""
+    wide = out.get("gradient_precision", 4) >= 4
+    half = "fp16" if out.get("matrix_precision") == "fp16" else "bf16"
+    out.write("gradients are added up in this format", **{"data_types.grad_accum_dtype": "fp32" if wide else half})
+
+
+def read_optimizer(own: Reading) -> dict[str, Any]:
+    """Adam and its kin, or SGD."""
+    kind = own.keys.get("optimizer.type", "optimizer")
+    if kind is not None and str(kind).lower() not in ("adam", "adamw", "fusedadam", "sgd"):
+        own.report.unsupported.append(Told("optimizer.type", f"{kind}, read as adam"))
+    return {"optimizer": "sgd" if str(kind).lower() == "sgd" else "adam"} if kind else {}
+
+
+def write_optimizer(out: Outgoing) -> None:
+    """Adam or SGD."""
+    kind = str(out.get("optimizer", "adam"))
+    out.write("the optimizer", **{"optimizer.type": {"sgd": "SGD"}.get(kind, "AdamW")})
+    if kind == "none":
+        out.lose("optimizer", "none: every run of DeepSpeed has an optimizer; AdamW is written")
+
+
+def read_offload(own: Reading) -> dict[str, Any]:
+    """What the host keeps."""
+    found = {}
+    for key, name in (("offload_optimizer", "optimizer_offload"), ("offload_param", "weight_offload")):
+        device, share = own.keys.get(f"{Z}{key}.device", name), own.keys.get(f"{Z}{key}.ratio", name, 1.0)
+        if device == "nvme":
+            own.report.unsupported.append(Told(f"{Z}{key}.device", "nvme, read as the memory of the host"))
+        found[name] = float(share) if device in ("cpu", "nvme") else 0.0
+    return found
+
+
+def write_offload(out: Outgoing) -> None:
+    """What the host keeps."""
+    share = out.get("optimizer_offload", 0)
+    if share:
+        out.write(
+            "the host keeps the optimizer's states",
+            **{f"{Z}offload_optimizer.device": "cpu", f"{Z}offload_optimizer.ratio": share},
+        )
+    if out.get("weight_offload", 0) == 1:
+        out.write("the host keeps the weights", **{f"{Z}offload_param.device": "cpu"})
+    elif out.get("weight_offload", 0):
+        out.lose("weight_offload", "DeepSpeed offloads all weights or none")
+
+
+def read_sequence(own: Reading) -> dict[str, Any]:
+    """Ulysses: an all-to-all turns shares of the sequence into shares of the heads."""
+    degree = own.keys.number("sequence_parallel_size", "context_parallel_degree", 1) or 1
+    return {"context_parallel_degree": degree, "context_parallel_kind": "all_to_all"} if degree > 1 else {}
+
+
+def write_sequence(out: Outgoing) -> None:
+    """Ulysses."""
+    degree, kind = out.get("context_parallel_degree", 1), out.get("context_parallel_kind", "ring")
+    if degree == 1:
+        out.idle.add("context_parallel_kind")
+        return
+    out.write("accelerators that share a sequence (Ulysses)", sequence_parallel_size=degree)
+    if kind != "all_to_all":
+        out.lose(
+            "context_parallel_kind", f"{kind}: DeepSpeed exchanges tokens for heads by an all-to-all, which is written"
+        )
+
+
+def read_experts(own: Reading) -> dict[str, Any]:
+    """Shares of the experts."""
+    on = own.keys.get("expert_parallel.enabled", "expert_parallel_degree")
+    degree = own.keys.number("expert_parallel.autoep_size", "expert_parallel_degree", 1) or 1
+    return {"expert_parallel_degree": degree, "expert_tensor_parallel_degree": 1} if on and degree > 1 else {}
+
+
+def write_experts(out: Outgoing) -> None:
+    """Shares of the experts."""
+    degree = out.get("expert_parallel_degree", 1)
+    if out.get("number_of_experts", 1) > 1 and degree > 1:
+        out.write(
+            "accelerators that each hold a share of the experts",
+            **{"expert_parallel.enabled": True, "expert_parallel.autoep_size": degree},
+        )
+
+
+RULES = {
+    "batch": Rule(read_batch, write_batch), "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients),
+    "optimizer": Rule(read_optimizer, write_optimizer), "offload": Rule(read_offload, write_offload), "sequence": Rule(read_sequence, write_sequence),
+    "experts": Rule(read_experts, write_experts),
+}  # fmt: skip
+
+
+def read(raw: Mapping[str, Any], file: str) -> Imported:
+    """The training of a DeepSpeed JSON."""
+    return read_sections(FORM, flat(raw, file), file, RULES, SOFTWARE)
+
+
+IN_THE_PROGRAM = {"pipeline_parallel_degree": 1, "activation_recomputation": "none", "tensor_parallel_strategy": "1d"}
+
+
+def fields_of(e: Estimation) -> Outgoing:
+    """A configuration in DeepSpeed's keys."""
+    out = written(e, FORM, RULES)
+    told = {line.key for line in out.lost}
+    for name, usual in IN_THE_PROGRAM.items():
+        if out.get(name, usual) != usual:
+            out.lost = [line for line in out.lost if line.key != name]
+            out.lose(name, f"{out.get(name)}: the program says it (PipelineModule, checkpoint), not DeepSpeed's file")
+    if "model" not in told:
+        out.lose(
+            "model",
+            "the network, its sequence length and the number of accelerators are in the program and the launcher",
+        )
+    return out
+
+
+def write(e: Estimation) -> str:
+    """DeepSpeed's JSON. JSON has no comments: reasons and what is lost stand under keys that DeepSpeed does not read."""
+    out = fields_of(e)
+    head = {
+        "_comment": f"{VERSION}, written by amped: {e.scenario.title}",
+        "_cannot_be_expressed": [str(line) for line in out.lost],
+        "_reasons": dict(out.why),
+    }
+    return json.dumps({**head, **nested(out.fields)}, indent=1) + "\n"

@@ -1,0 +1,375 @@
+"""torchtitan: TOML files and saved configs in; a Python recipe of 0.3.0, or with the names of main, out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from amped.estimation.estimation import Estimation
+from amped.interop.fields import table
+from amped.interop.megatron import lost_lines
+from amped.interop.megatron_mapping import servers
+from amped.interop.outgoing import Outgoing, Rule, written
+from amped.interop.records import Imported, Reading, Told
+from amped.interop.sections import flat, parse_toml, read_sections
+from amped.theory.quantity import MAPPING, NETWORK
+
+FORM, SOFTWARE, COMPILED = "torchtitan", "torchtitan", "torchtitan, compiled"
+VERSION, MAIN = "torchtitan 0.3.0", "torchtitan main of August 2026"
+P, T = "parallelism.", "training."
+SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "zero_bubble_v": "ZBVZeroBubble"}
+INTERLEAVED, DEFAULT_CHUNKS = "Interleaved1F1B", 2
+
+
+def _number(own: Reading, key: str, into: str, default: int) -> int:
+    return int(own.keys.get(key, into, default))
+
+
+def read_sharding(own: Reading) -> dict[str, Any]:
+    """FSDP2 over the shard degree, copies over the replicate degree; -1 takes what the machine leaves."""
+    copies, shard = (
+        _number(own, f"{P}data_parallel_replicate_degree", "sharding_degree", 1),
+        _number(own, f"{P}data_parallel_shard_degree", "zero_stage", -1),
+    )
+    again = str(own.keys.get(f"{P}fsdp_reshard_after_forward", "zero_stage", "default"))
+    staged = int(own.values.get("pipeline_parallel_degree", 1)) > 1
+    # Weights are freed after the forward pass (ZeRO 3) unless told not to; by default not in a pipeline (ZeRO 2).
+    stage = 0 if shard == 1 else 2 if again == "never" or (again == "default" and staged) else 3
+    found: dict[str, Any] = {"zero_stage": stage}
+    if shard < 1:
+        own.report.defaulted.append(
+            Told(f"{P}data_parallel_shard_degree", "-1: all accelerators that the other degrees leave; give --gpus")
+        )
+        return found
+    degrees = [int(own.values.get(f"{kind}_parallel_degree", 1)) for kind in ("tensor", "pipeline", "context")]
+    every = copies * shard
+    for degree in degrees:
+        every *= degree
+    return found | {"number_of_accelerators": every, **({"sharding_degree": shard} if copies > 1 and stage else {})}
+
+
+def write_sharding(out: Outgoing) -> None:
+    """Replicas that share out weights, gradients and states, and copies of them."""
+    stage, replicas = out.get("zero_stage", 0), out.get("data_parallel_degree", 1)
+    shard = (int(out.get("sharding_degree", replicas)) if "sharding_degree" in out.given else replicas) if stage else 1
+    out.write("copies of the shards", **{f"{P}data_parallel_replicate_degree": replicas // shard})
+    out.write("replicas that share out their states", **{f"{P}data_parallel_shard_degree": shard})
+    if stage and shard > 1:
+        out.write(f"ZeRO {stage}: weights are {'freed after' if stage == 3 else 'kept between'} passes",
+                  **{f"{P}fsdp_reshard_after_forward": "always" if stage == 3 else "never"})  # fmt: skip
+    if stage == 1:
+        out.lose("zero_stage", "FSDP2 shards gradients too: ZeRO 2 is written")
+    if stage and shard == 1:
+        out.idle.add("zero_stage")
+    if stage == 0 or shard == replicas:
+        out.idle.add("sharding_degree")
+
+
+def read_sequence_parallel(own: Reading) -> dict[str, Any]:
+    """On by default."""
+    return {"sequence_parallel": bool(own.keys.get(f"{P}enable_sequence_parallel", "sequence_parallel", True))}
+
+
+def write_sequence_parallel(out: Outgoing) -> None:
+    """On by default."""
+    out.write(
+        "norms are split along the sequence", **{f"{P}enable_sequence_parallel": bool(out.get("sequence_parallel"))}
+    )
+
+
+def read_batch(own: Reading) -> dict[str, Any]:
+    """A replica's sequences of one run of the schedule, and of a step."""
+    seq = int(own.values.get("context", 2048))
+    local = _number(own, f"{T}local_batch_size", "microbatch_size", 8)
+    whole, micro = (
+        _number(own, f"{T}global_batch_size", "batch_size", -1),
+        _number(own, f"{P}pipeline_parallel_microbatch_size", "microbatch_size", 1),
+    )
+    staged = int(own.values.get("pipeline_parallel_degree", 1)) > 1
+    found: dict[str, Any] = {"microbatch_size": micro if staged else local, "context": seq}
+    if whole > 0:
+        found["batch_size"] = whole
+    else:
+        own.report.defaulted.append(
+            Told(f"{T}global_batch_size", f"{local} sequences of each replica, all at once; give --gbs")
+        )
+    return found
+
+
+def write_batch(out: Outgoing) -> None:
+    """Every replica's sequences, in one run of the schedule in a pipeline, else in micro-batches."""
+    whole, micro, staged = (
+        out.get("batch_size", 1),
+        out.get("microbatch_size", 1),
+        out.get("pipeline_parallel_degree", 1) > 1,
+    )
+    out.write("sequences of a step", **{f"{T}global_batch_size": whole})
+    local = whole // out.get("data_parallel_degree", 1) if staged else micro
+    out.write("sequences of a replica at once", **{f"{T}local_batch_size": local})
+    if staged:
+        out.write("sequences of a micro-batch in the pipeline", **{f"{P}pipeline_parallel_microbatch_size": micro})
+
+
+def read_precision(own: Reading) -> dict[str, Any]:
+    """bf16 by FSDP2's mixed precision; fp8 by a converter."""
+    converters = own.keys.get("model.converters", "matrix_precision") or []
+    text = " ".join(map(str, converters if isinstance(converters, list) else [converters])).lower()
+    for key in (
+        "quantize.linear.float8.recipe_name",
+        "quantize.linear.float8.enable_fsdp_float8_all_gather",
+        "float8.recipe_name",
+    ):
+        text += " float8" if own.keys.get(key, "fp8_scaling") else ""
+    if "nvfp4" in text:
+        return {"matrix_precision": "fp4"}
+    if "float8" in text or "mx" in text:
+        return {"matrix_precision": "fp8", "fp8_scaling": "blocks" if "mx" in text else "tensors"}
+    half = own.keys.get(f"{T}mixed_precision_param", "matrix_precision", "bfloat16")
+    return {"matrix_precision": "bf16" if half == "bfloat16" else "fp32"}
+
+
+def write_precision(out: Outgoing) -> None:
+    """The format of products."""
+    form = str(out.get("matrix_precision", "bf16"))
+    converters = {"fp8": "mx" if out.get("fp8_scaling") == "blocks" else "float8", "fp4": "nvfp4"}
+    out.write(
+        "format of products", **{f"{T}mixed_precision_param": "float32" if form in ("fp32", "tf32") else "bfloat16"}
+    )
+    if form in converters:
+        out.write(f"products in {form}", **{"model.converters": [converters[form]]})
+    if form in ("fp16", "tf32"):
+        out.lose("matrix_precision", f"{form}: torchtitan trains in bf16 or fp32")
+    if form != "fp8":
+        out.idle.add("fp8_scaling")
+
+
+def read_gradients(own: Reading) -> dict[str, Any]:
+    """Gradients are reduced in fp32, the only choice."""
+    own.keys.get(f"{T}mixed_precision_reduce", "gradient_precision")
+    return {"gradient_precision": 32}
+
+
+def write_gradients(out: Outgoing) -> None:
+    """Gradients are reduced in fp32, the only choice."""
+    out.write("gradients are added up in fp32", **{f"{T}mixed_precision_reduce": "float32"})
+    if out.get("gradient_precision", 4) != 4:
+        out.lose("gradient_precision", "torchtitan reduces gradients in fp32")
+
+
+def read_offload(own: Reading) -> dict[str, Any]:
+    """Weights and states on the host together."""
+    share = 1.0 if own.keys.get(f"{T}enable_cpu_offload", "optimizer_offload") else 0.0
+    return {"optimizer_offload": share, "weight_offload": share}
+
+
+def write_offload(out: Outgoing) -> None:
+    """Weights and states on the host together."""
+    shares = {name: out.get(name, 0) for name in ("optimizer_offload", "weight_offload")}
+    both = all(share == 1 for share in shares.values())
+    out.write("weights and states lie on the host", **{f"{T}enable_cpu_offload": both})
+    if any(shares.values()) and not both:
+        for name in shares:
+            out.lose(name, "torchtitan offloads weights and states together, or nothing")
+
+
+def read_overlap(own: Reading) -> dict[str, Any]:
+    """FSDP2 gathers and scatters beside computation, always."""
+    del own  # no key says otherwise
+    return {"overlap_data_communication": True}
+
+
+def write_overlap(out: Outgoing) -> None:
+    """FSDP2 gathers and scatters beside computation."""
+    if not out.get("overlap_data_communication"):
+        out.lose("overlap_data_communication", "FSDP2 always gathers and scatters beside computation")
+
+
+def read_recomputation(own: Reading) -> dict[str, Any]:
+    """None, every second product (selective, op), or whole layers."""
+    mode = str(
+        own.keys.get(
+            "activation_checkpoint.mode",
+            "activation_recomputation",
+            own.keys.get("activation_checkpoint", "activation_recomputation", "selective"),
+        )
+    ).lower()
+    option = str(own.keys.get("activation_checkpoint.selective_ac_option", "activation_recomputation", "op"))
+    if "selective" in mode and option not in ("op", "2"):
+        own.report.unsupported.append(
+            Told("activation_checkpoint.selective_ac_option", f"{option}: read as every second product")
+        )
+    return {
+        "activation_recomputation": "full" if "full" in mode else "none" if "none" in mode else "alternate_products"
+    }
+
+
+AC = {"none": "none", "full": "full", "alternate_products": "selective"}
+
+
+def write_recomputation(out: Outgoing) -> None:
+    """None, every second product, or whole layers."""
+    kind = str(out.get("activation_recomputation", "none"))
+    out.write(
+        "activations that the backward pass computes again", **{"activation_checkpoint.mode": AC.get(kind, "full")}
+    )
+    if kind not in AC:
+        out.lose(
+            "activation_recomputation", f"{kind}: torchtitan has none, every second product, or all layers (written)"
+        )
+
+
+def read_stages(own: Reading) -> dict[str, Any]:
+    """The schedule, and its chunks."""
+    name = str(own.keys.get(f"{P}pipeline_parallel_schedule", "pipeline_schedule", "1F1B"))
+    each = own.keys.get(f"{P}pipeline_parallel_layers_per_stage", "virtual_pipeline_stages")
+    stages, layers = int(own.values.get("pipeline_parallel_degree", 1)), own.values.get("layers")
+    chunks = int(layers) // (stages * int(each)) if each and layers else DEFAULT_CHUNKS
+    ends = [
+        own.keys.get(f"{P}pipeline_parallel_{end}_stage_less_layers", "pipeline_schedule", 1)
+        for end in ("first", "last")
+    ]
+    known = {theirs.lower(): amped for amped, theirs in SCHEDULES.items()}
+    if stages == 1:
+        return {}
+    if any(ends):
+        own.report.defaulted.append(
+            Told(
+                f"{P}pipeline_parallel_first_stage_less_layers",
+                "amped balances the stages itself (embedding and output head count)",
+            )
+        )
+    if name.lower() == INTERLEAVED.lower():
+        return {"pipeline_schedule": "1f1b", "virtual_pipeline_stages": chunks}
+    if name.lower() not in known:
+        own.report.unsupported.append(Told(f"{P}pipeline_parallel_schedule", f"{name}, read as 1F1B"))
+    return {"pipeline_schedule": known.get(name.lower(), "1f1b")}
+
+
+def write_stages(out: Outgoing) -> None:
+    """The schedule, and its chunks."""
+    stages, chunks, kind = (
+        out.get("pipeline_parallel_degree", 1),
+        out.get("virtual_pipeline_stages", 1),
+        str(out.get("pipeline_schedule", "1f1b")),
+    )
+    if stages == 1:
+        out.idle |= {"pipeline_schedule", "virtual_pipeline_stages"}
+        return
+    several = chunks > 1 and kind == "1f1b"
+    out.write(
+        "order of the passes",
+        **{f"{P}pipeline_parallel_schedule": INTERLEAVED if several else SCHEDULES.get(kind, "1F1B")},
+    )
+    if several:
+        each, rest = divmod(out.get("layers", 1), stages * chunks)
+        out.write(
+            f"{chunks} chunks of layers of a stage", **{f"{P}pipeline_parallel_layers_per_stage": each + bool(rest)}
+        )
+        if chunks != DEFAULT_CHUNKS:
+            out.lose("virtual_pipeline_stages", "a saved config without the network's layers does not say the chunks")
+    if kind not in SCHEDULES:
+        out.lose("pipeline_schedule", f"{kind}: torchtitan has {', '.join(SCHEDULES.values())}; 1F1B is written")
+
+
+RULES = {
+    "sharding": Rule(read_sharding, write_sharding), "sequence_parallel": Rule(read_sequence_parallel, write_sequence_parallel),
+    "batch": Rule(read_batch, write_batch), "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients),
+    "offload": Rule(read_offload, write_offload), "overlap": Rule(read_overlap, write_overlap),
+    "recomputation": Rule(read_recomputation, write_recomputation), "stages": Rule(read_stages, write_stages),
+}  # fmt: skip
+
+
+def read_toml(text: str, file: str) -> Imported:
+    """The training of a TOML file."""
+    return read(parse_toml(text, file), file)
+
+
+def read(raw: Mapping[str, Any], file: str) -> Imported:
+    """The training of a saved config, with the names of 0.3.0 or of main."""
+    given = _older_names(flat(raw, file))
+    software = COMPILED if given.get("compile.enable") else SOFTWARE
+    return read_sections(FORM, given, file, RULES, software)
+
+
+def _older_names(given: dict[str, Any]) -> dict[str, Any]:
+    """Keys of main, which count tokens, by the names of 0.3.0, which count sequences."""
+    context = given.pop("training.max_context_length", given.get("training.seq_len"))
+    found = given | ({"training.seq_len": context} if context is not None else {})
+    for theirs, (ours, in_tokens) in TOKENS.items():
+        if theirs in found and isinstance(context, int) and context > 0:
+            value = found.pop(theirs)
+            found[ours] = max(int(value) // context, 1) if in_tokens and int(value) > 0 else value
+    runs = found.pop(f"{P}num_pp_microbatches", None)
+    if runs and f"{T}local_batch_size" in found:
+        found[f"{P}pipeline_parallel_microbatch_size"] = max(int(found[f"{T}local_batch_size"]) // int(runs), 1)
+    return found
+
+
+# Names of main and of 0.3.0, and whether main counts tokens.
+TOKENS = {
+    "training.num_tokens_per_microbatch_per_dp_rank": ("training.local_batch_size", True),
+    "training.num_tokens_per_train_step": ("training.global_batch_size", True),
+}
+
+
+def fields_of(e: Estimation) -> Outgoing:
+    """A configuration in the fields of 0.3.0."""
+    out = written(e, FORM, RULES)
+    model, software = (e.scenario.sources.rows.get(category) for category in (NETWORK, MAPPING))
+    if software is not None and software.name.endswith("compiled"):
+        out.write("blocks are compiled", **{"compile.enable": True})
+    if model is None or model.name not in table(FORM)["models"]:
+        out.lose(
+            "model", "torchtitan trains the networks that it ships; start from the nearest of them and change its sizes"
+        )
+    return out
+
+
+def write(e: Estimation, main: bool = False) -> str:
+    """A recipe: a Python function that starts from a shipped one and sets what the mapping needs."""
+    out, rows = fields_of(e), e.scenario.sources.rows
+    model = rows.get(NETWORK)
+    module, start = table(FORM)["models"].get(model.name if model else "", ("llama3", "llama3_8b"))
+    fields, why = _newer_names(out) if main else (out.fields, out.why)
+    nodes, each = servers(out)
+    lines = [
+        f"    config.{place} = {value!r}".ljust(72) + f"  # {why[place]}"
+        for place, value in fields.items()
+        if place.split(".")[0] in ("training", "parallelism", "compile")
+    ]
+    mode, converters = fields["activation_checkpoint.mode"], fields.get("model.converters")
+    policy = {"none": "None", "full": "FullAC.Config()", "selective": "SelectiveAC.Config()"}[mode]
+    lines.append(f"    config.activation_checkpoint = {policy}".ljust(72) + f"  # {why['activation_checkpoint.mode']}")
+    if converters:
+        lines.append(
+            f"    # products in {out.values['matrix_precision']}: add the {converters[0]} converter to the model's spec, as the shipped recipes do"
+        )
+    return "\n".join([
+        f"# {MAIN if main else VERSION}, written by amped: {e.scenario.title}", *lost_lines(out),
+        f"# run: torchrun --nnodes {nodes} --nproc-per-node {each} -m torchtitan.train --module THIS_FILE --config amped_recipe",
+        "from torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC  # noqa: F401",
+        f"from torchtitan.models.{module}.config_registry import {start}", "from torchtitan.trainer import Trainer", "", "",
+        "def amped_recipe() -> Trainer.Config:", f"    config = {start}()", *lines, "    return config", "",
+    ])  # fmt: skip
+
+
+write_main = partial(write, main=True)
+
+
+def _newer_names(out: Outgoing) -> tuple[dict[str, Any], dict[str, str]]:
+    """Fields by the names of main, which count tokens."""
+    older = {ours: theirs for theirs, (ours, _) in TOKENS.items()}
+    context = out.fields["training.seq_len"]
+    local, micro = out.fields[f"{T}local_batch_size"], f"{P}pipeline_parallel_microbatch_size"
+    fields, why = dict[str, Any](), dict[str, str]()
+    for place, value in out.fields.items():
+        name = f"{T}max_context_length" if place == f"{T}seq_len" else older.get(place, place)
+        fields[name] = value * context if place in older else value
+        why[name] = out.why[place].replace("sequences", "tokens") if place in older else out.why[place]
+    if micro in fields:
+        fields[f"{P}num_pp_microbatches"], why[f"{P}num_pp_microbatches"] = (
+            local // fields.pop(micro),
+            "micro-batches of one run of the pipeline",
+        )
+    return fields, why
