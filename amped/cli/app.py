@@ -45,6 +45,7 @@ VERB_GROUPS = {
     "In and out": {
         "import": Verb("amped.cli.importing:import_file", "Read a config of another tool."),
         "export": Verb("amped.cli.exporting:export", "Write the launch line of a framework."),
+        "support": Verb("amped.cli.support:support", "What of a config is modeled and validated."),
     },
     "Check": {
         "validate": Verb("amped.cli.validate:validate", "Compare predictions with measured runs."),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
 from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.interop.records import Imported
 
 
 def import_file(
@@ -36,22 +39,27 @@ def import_file(
     from amped.interop.as_config import as_config
     from amped.interop.models import named_model
     from amped.interop.recognition import read_file
-    from amped.report.importing import import_report
 
     options.refuse_existing(output, "--output")
     found = read_file(file, form)
     if strict:
         found.refuse_unsupported()
-    config = as_config(found, named_model(model))
-    if as_json:
-        options.show_json(
-            {"from": found.source, "name": found.name, "values": dict(found.values), **found.report.to_dict()}
-        )
-    elif output is None:
-        options.tell(options.plain(import_report(found)).rstrip())
-        typer.echo(as_text(config), nl=False)
+    text = as_text(as_config(found, named_model(model)))
+    _tell(found, as_json, output is not None)
     if output is not None:
-        if not as_json:
-            options.show(import_report(found))
-        written = write_atomically(output, as_text(config))
-        typer.echo(f"written to {written}", err=as_json)
+        typer.echo(f"written to {write_atomically(output, text)}", err=as_json)
+    elif not as_json:
+        typer.echo(text, nl=False)
+
+
+def _tell(found: Imported, as_json: bool, on_screen: bool) -> None:
+    """Prints the report: as JSON with the values, on the screen, or beside a config that is printed."""
+    from amped.report.importing import import_report
+
+    if as_json:
+        values = {"from": found.source, "name": found.name, "values": dict(found.values)}
+        options.show_json({**values, **found.report.to_dict()})
+    elif on_screen:
+        options.show(import_report(found))
+    else:
+        options.tell(options.plain(import_report(found)).rstrip())

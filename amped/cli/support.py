@@ -1,0 +1,111 @@
+"""`amped support`: what of a configuration amped models, and what of it is validated."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
+
+from amped.base.errors import AmpedError, ConfigError
+from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.interop.records import Imported
+
+# The exit code where something is not modeled and --must modelled asks for it.
+NOT_MET = 3
+WISHES = ("modelled", "modeled")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A configuration, and the file of another tool that it comes from, if it does."""
+
+    scenario: options.Scenario
+    imported: Imported | None
+
+
+@functools.wraps(options.read_or_choose)
+def read(**given: Any) -> Asked:
+    """What the options describe; the config may be a file of another tool."""
+    named = given["named_config"]
+    imported = _imported(named) if named is not None else None
+    if imported is None:
+        return Asked(options.read_or_choose(**given), None)
+    return Asked(_around(imported, given), imported)
+
+
+def _imported(named: str) -> Imported | None:
+    """The file of another tool; None for a config of amped's, a shipped one, or a name without a file."""
+    from amped.configuring.config import shipped_configs
+    from amped.interop.recognition import read_file
+    from amped.theory.quantity import CATEGORIES
+
+    path = Path(named).expanduser()
+    own = named in shipped_configs() or not path.exists()
+    if own or (
+        path.is_file() and any(category in path.read_text("utf-8", "replace")[:100_000] for category in CATEGORIES)
+    ):
+        return None
+    return read_file(path)
+
+
+def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
+    """The scenario of an imported file; what it does not say is chosen around it."""
+    from amped.drafting.chooser import completed
+    from amped.interop.models import as_row, with_model
+
+    files = ("named_config", "config", "lookup_tables", "formulas", "old_names")
+    values = options.values_of(**{name: value for name, value in given.items() if name not in files})
+    own: dict[str, Any] = dict(imported.values)
+    if imported.source == "huggingface":
+        own = {"model": {**as_row(imported), "notices": []}}
+    if {"number_of_steps", "batch_size", "context"} <= own.keys():  # the chooser counts a training in tokens
+        own["tokens_to_train"] = own.pop("number_of_steps") * own["batch_size"] * own["context"]
+    software = {"software": imported.software} if imported.software else {}
+    every = {**software, **own, **with_model(values, given["lookup_tables"])}
+    return completed(every, given["lookup_tables"], given["formulas"])
+
+
+@options.bundled(asked=read)
+def support(
+    asked: Asked,
+    must: Annotated[
+        str | None,
+        Option("--must", metavar="modelled", help="With `modelled`: exit code 3 if something is not modeled."),
+    ] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Say what of a configuration amped models, and how many measured runs speak for each part of it.
+
+    The config may be amped's own or a file of another tool, as a config.json or a launch script.
+
+    Example: amped support ./config.json --system "DGX H100" --gpus 64 --must modelled
+    """
+    from amped.estimation.estimation import Estimation, estimated
+    from amped.validation.support import support as supported
+
+    if must not in (None, *WISHES):
+        raise ConfigError(f"--must {must!r} is no wish", "--must modelled: exit code 3 where something is not modeled")
+    try:
+        result = estimated(asked.scenario, Estimation)
+    except AmpedError as error:
+        raise type(error)(error.problems, file=asked.scenario.label) from None
+    report = asked.imported.report if asked.imported else None
+    rows = [
+        notice.removeprefix("warning: ") for notice in asked.scenario.sources.notices if notice.startswith("warning: ")
+    ]
+    not_modeled = [*(map(str, report.unsupported) if report else ()), *rows]
+    found = supported(result, not_modeled, [str(line) for line in report.ignored] if report else [])
+    if as_json:
+        options.show_json(found.to_dict())
+    else:
+        from amped.report.supporting import support_screen
+
+        options.show(support_screen(asked.imported.name if asked.imported else asked.scenario.title, found))
+    if must and found.not_modeled:
+        raise typer.Exit(NOT_MET)

@@ -1,0 +1,180 @@
+"""What of a configuration is validated: for each aspect that it uses, how many measured runs had it too, and how near they are.
+
+Grades: `measured`: a validated run had the same network, accelerators and mapping; `validated near`: runs on an accelerator
+of the same generation had the aspect; `validated far`: only runs on others; `by law only`: no run had it, and nothing but the
+equations speaks for it. What amped does not model comes from the file that was imported, and is told first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from amped.base.errors import AmpedError
+from amped.base.files import parse_json
+from amped.configuring.values import read_value
+from amped.estimation.estimation import Estimation
+from amped.estimation.uncertainty import TIME_LAW, validated
+from amped.tables.table_files import MODELS, SOFTWARE
+from amped.tables.tables import user_tables
+from amped.theory.catalogue import catalogue
+from amped.validation.table import read_table
+
+MEASURED, NEAR, FAR, LAW = "measured", "validated near", "validated far", "by law only"
+# A run is the same configuration if it agrees in these.
+IDENTITY = (
+    "layers", "dimensionality", "number_of_experts", "number_of_accelerators", "tensor_parallel_degree", "pipeline_parallel_degree",
+    "context_parallel_degree", "expert_parallel_degree", "microbatch_size", "batch_size", "context",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Run:
+    """A validated run: its accelerator, and the values of its row."""
+
+    id: str
+    accelerator: str
+    generation: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Aspect:
+    """One aspect that a configuration uses, with its evidence.
+
+    Attributes:
+        title: what it is, in words.
+        name, value: the quantity that says it, and its value.
+        grade: the evidence, as the module's head says.
+        near, runs: validated runs with it on the same generation of accelerators, and on all.
+    """
+
+    title: str
+    name: str
+    value: Any
+    grade: str
+    near: int
+    runs: int
+
+
+@dataclass(frozen=True)
+class Support:
+    """What amped has of a configuration.
+
+    Attributes:
+        not_modeled: what amped cannot express, and the estimate leaves out.
+        aspects: what the configuration uses, those with the least evidence first.
+        ignored: what is given, and changes nothing.
+        near, runs: validated runs on the same generation of accelerators, and on all.
+        same: the runs with the same network, accelerators and mapping.
+    """
+
+    not_modeled: tuple[str, ...]
+    aspects: tuple[Aspect, ...]
+    ignored: tuple[str, ...]
+    near: int
+    runs: int
+    same: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON has it."""
+        return asdict(self)
+
+
+def support(e: Estimation, not_modeled: Sequence[str] = (), ignored: Sequence[str] = ()) -> Support:
+    """What amped has of a configuration.
+
+    Args:
+        e: its estimate.
+        not_modeled: what the imported file has and amped has not.
+        ignored: what the imported file says without effect.
+    """
+    runs, ground = validated_runs_with_values(), e.ground
+    near = [run for run in runs if run.generation == ground.generation]
+    same = tuple(run.id for run in near if run.accelerator == ground.accelerator and _is_same(e, run))
+    aspects = sorted(_aspects(e, runs, near, bool(same)), key=lambda each: (LAW, FAR, NEAR, MEASURED).index(each.grade))
+    unread = [f"{name} is given, and nothing here uses it" for name in e.unread]
+    return Support(tuple(not_modeled), tuple(aspects), (*unread, *ignored), len(near), len(runs), same)
+
+
+def _aspects(e: Estimation, runs: Sequence[Run], near: Sequence[Run], measured: bool) -> Iterator[Aspect]:
+    """The aspects that a configuration uses."""
+    for row in _rows():
+        value = _value(e, row["name"])
+        if value is None or _is_usual(value, row["usual"]):
+            continue
+        of_all, of_near = ([run for run in some if _has(run, row, value)] for some in (runs, near))
+        grade = MEASURED if measured and of_near else NEAR if of_near else FAR if of_all else LAW
+        yield Aspect(row["title"], row["name"], value, grade, len(of_near), len(of_all))
+
+
+def _value(e: Estimation, name: str) -> Any:
+    """The value of a quantity in an estimate; None if it has none."""
+    if name in e.choices:
+        return e.choices[name]
+    given = e.scenario.sources.given.get(name)
+    return e.results.number(name) if name in e.results.cells else given
+
+
+def _is_usual(value: Any, usual: Any) -> bool:
+    """Whether a value means that the aspect is not in use."""
+    return bool(usual is not None and (value == usual))
+
+
+def _has(run: Run, row: Mapping[str, Any], value: Any) -> bool:
+    """Whether a run had an aspect: the same value, or any beyond the usual one."""
+    own = run.values.get(row["name"], row["usual"])
+    return own == value if row.get("same") else not _is_usual(own, row["usual"])
+
+
+def _is_same(e: Estimation, run: Run) -> bool:
+    """Whether a run is of the same network, number of accelerators and mapping; what its row does not say is 1 or left open."""
+    said = [name for name in IDENTITY if name in run.values]
+    return all(name in e and e[name] == run.values[name] for name in said) and {
+        "layers",
+        "number_of_accelerators",
+    } <= set(said)
+
+
+@lru_cache(maxsize=1)
+def _rows() -> list[dict[str, Any]]:
+    text = resources.files("amped.validation").joinpath("aspects.json").read_text("utf-8")
+    rows: list[dict[str, Any]] = parse_json(text, "aspects.json")["rows"]
+    return rows
+
+
+@lru_cache(maxsize=1)
+def validated_runs_with_values() -> tuple[Run, ...]:
+    """The validated runs whose inputs are known well, with the values of their rows in canonical units."""
+    rows = {row.texts.get("id"): row for row in read_table(None, catalogue())}
+    known = (
+        run for run in validated() if run.quantity == TIME_LAW.quantity and run.confidence != "low" and run.id in rows
+    )
+    return tuple(
+        Run(run.id, run.ground.accelerator, run.ground.generation, _values(rows[run.id].settings)) for run in known
+    )
+
+
+def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a row, of its network's row and of its software's, as far as aspects need them."""
+    tables, wanted = user_tables(), {*(row["name"] for row in _rows()), *IDENTITY}
+    written: dict[str, Any] = {}
+    for name, table in (("software", SOFTWARE), ("model", MODELS)):
+        if name in settings and tables.has(table, str(settings[name])):
+            written |= tables.row(table, str(settings[name])).columns
+    return {
+        name: value
+        for name, each in {**written, **settings}.items()
+        if name in wanted and (value := _read(name, each)) is not None
+    }
+
+
+def _read(name: str, written: Any) -> Any:
+    """A value as formulas have it; None for one that is no value."""
+    try:
+        return read_value(catalogue()[name], written)
+    except AmpedError:
+        return None
