@@ -15,12 +15,13 @@ from amped.base.errors import ConfigError
 from amped.kernels import dense_layer, rows
 from amped.kernels.calibration import PROCESSOR, Calibration
 from amped.kernels.layer_shape import Shape
-from amped.kernels.machine import ACCELERATORS, machine_of, processor_name
+from amped.kernels.machine import ACCELERATORS, machine_of
 from amped.kernels.results import Result
 from amped.kernels.running import Runner, timer_of, told_of
 from amped.kernels.specs import spec
 from amped.kernels.timing import Timer
 from amped.kernels.torch_import import torch_module
+from amped.measured_kernels.bench_results import processor_name
 from amped.tables.tables import Tables
 
 SCHEMA = "layer-anchor/1"

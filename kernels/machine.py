@@ -9,16 +9,12 @@ from typing import Any
 from amped.base.errors import ConfigError, did_you_mean
 from amped.base.units import parse
 from amped.kernels.results import Result
+from amped.measured_kernels.bench_results import accelerator_name, processor_name
 from amped.tables.tables import Tables
 
 ACCELERATORS = "accelerator_specifications"
 PEAKS = {"float32": "fp32_peak_flop_rate", "bfloat16": "bf16_peak_flop_rate", "float16": "fp16_peak_flop_rate",
          "float8_e4m3fn": "fp8_peak_flop_rate"}  # fmt: skip
-# The rows of accelerators by the names that drivers use.
-NAMES = {"NVIDIA H200": "H200 SXM", "NVIDIA H100 80GB HBM3": "H100 SXM", "NVIDIA H100 PCIe": "H100 PCIe",
-         "NVIDIA A100-SXM4-80GB": "A100 SXM 80GB", "NVIDIA A100-SXM4-40GB": "A100 SXM 40GB",
-         "NVIDIA A100 80GB PCIe": "A100 PCIe 80GB", "Tesla V100-SXM2-16GB": "V100 SXM2 16GB", "Tesla T4": "T4",
-         "NVIDIA B200": "B200 SXM", "NVIDIA H20": "H20"}  # fmt: skip
 FLOPS_OF_A_MAC = 2
 
 
@@ -57,7 +53,7 @@ def machine_of(result: Result, tables: Tables, named: str | None = None, known_o
         TableError: for an unknown row; ConfigError: for a GPU without a row.
     """
     device = result["device"]
-    wanted = named or NAMES.get(device["name"], device["name"].removeprefix("NVIDIA "))
+    wanted = named or accelerator_name(result)
     if device["kind"] == "cpu" and named is None:
         own = processor_name(result)
         return _of_row(tables, own) if known_ones and tables.has(ACCELERATORS, own) else _processor(result)
@@ -65,12 +61,6 @@ def machine_of(result: Result, tables: Tables, named: str | None = None, known_o
         return _of_row(tables, wanted)
     near = did_you_mean(wanted, tables.names(ACCELERATORS))
     raise ConfigError(f"no row of {ACCELERATORS} is of {device['name']!r}", f"name one with --accelerator; {near}")
-
-
-def processor_name(result: Result) -> str:
-    """The name of a processor's row; it has the number of threads of the measurement in it."""
-    threads = result["host"].get("threads") or 1
-    return f"{result['device']['name']}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _of_row(tables: Tables, name: str) -> Machine:

@@ -20,12 +20,12 @@ from amped.base.version import __version__
 from amped.calibration.fitting import optimizer
 from amped.calibration.written import as_written
 from amped.configuring.scenario import read_scenario
-from amped.measured_kernels.errors import FALLBACKS, library, machine, predicted
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.table_reading import Array, MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, KERNELS
 from amped.tables.tables import Tables
 from amped.theory.catalogue import catalogue
+from amped.validation.kernel_errors import FALLBACKS, library, machine, predicted
 
 # For each coefficient: its start, and the two bounds that it must stay between.
 Bounds = Mapping[str, tuple[float, float, float]]

@@ -14,11 +14,11 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.calibration.kernel_fit import FAMILIES, KernelFamily, KernelFit, Told, fitted_each
-from amped.measured_kernels.errors import KernelErrors, Library, compared, library, machine, predicted
 from amped.measured_kernels.kinds import KINDS, Predictor
 from amped.measured_kernels.table_reading import MeasuredKernels
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables, user_tables
+from amped.validation.kernel_errors import KernelErrors, Library, compared, library, machine, predicted
 
 # A version is no part of a library's name.
 VERSION = re.compile(r"^v?\d[\w.]*$")

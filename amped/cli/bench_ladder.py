@@ -83,8 +83,9 @@ def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path
     from amped.base.version import __version__
     from amped.kernels.bench import prepared
     from amped.kernels.ladder.analytic import Board
-    from amped.kernels.machine import machine_of, processor_name
+    from amped.kernels.machine import machine_of
     from amped.kernels.predicting import SUSTAINED
+    from amped.measured_kernels.bench_results import processor_name
     from amped.tables.tables import user_tables
 
     tables, fresh = user_tables(lookup_tables), prepared(device, 1, __version__)

@@ -82,12 +82,10 @@ def _accelerator(tables: Tables, fresh: dict[str, Any]) -> str:
     Raises:
         ConfigError: if there is none, with what to do.
     """
-    from amped.kernels.machine import ACCELERATORS, NAMES, processor_name
+    from amped.kernels.machine import ACCELERATORS
+    from amped.measured_kernels.bench_results import accelerator_name
 
-    own = str(fresh["device"]["name"])
-    name: str = (
-        processor_name(fresh) if fresh["device"]["kind"] == "cpu" else NAMES.get(own, own.removeprefix("NVIDIA "))
-    )
+    name = accelerator_name(fresh)
     if not tables.has(ACCELERATORS, name):
         raise ConfigError(f"no row of {ACCELERATORS} is of this device, {name!r}",
                           "measure and fit it first: amped bench run -o r.json, amped bench fit r.json -o DIR, then --lookup-tables DIR")  # fmt: skip

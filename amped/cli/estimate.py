@@ -24,7 +24,12 @@ GemmOption = Annotated[bool, Option("--gemm", help="Write gemm_breakdown.txt: ev
 GraphOption = Annotated[bool, Option("--compute-graph", help="With --gemm, write compute_graph .txt, .dot and .json.")]
 PlotOption = Annotated[bool, Option("--plot", help="Draw the parts of a step, step_time.png.")]
 LayersOption = Annotated[
-    bool, Option("--layers", help="Print the operators of one layer instead: work, bound, time, share.")
+    bool,
+    Option(
+        "--layers",
+        help="Print the operators of one layer instead: work, bound, time, share; with "
+        "measured_kernel_table=PATH, whether a time is measured, interpolated or by law.",
+    ),
 ]
 StagesOption = Annotated[
     bool, Option("--stages", help="Print every pipeline stage instead: layers, memory by part, busy and idle time.")

@@ -127,9 +127,9 @@ def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
 
 def _print_kernels(folder: Path, leave_out: str | None, as_json: bool, lookup_tables: Path | None) -> None:
     """Prints the errors of the laws of single kernels; with `leave_out`, of accelerators that no fit has seen."""
-    from amped.measured_kernels.errors import kernel_errors
     from amped.measured_kernels.table_reading import read_kernels
     from amped.report.kernel_errors import library_by_library
+    from amped.validation.kernel_errors import kernel_errors
 
     if leave_out not in (None, "accelerator"):
         raise ConfigError(

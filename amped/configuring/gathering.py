@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError, Problem, TableError, collected, did_you_mean, quoted
 from amped.configuring.config import Config, Entry
+from amped.configuring.kernel_tables import NAME as MEASURED
+from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
 from amped.configuring.values import read_value, read_values
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
@@ -61,6 +64,7 @@ def build_sources(
     builder.take_entries()
     builder.fill_from_rows()
     builder.scale_to_the_node()
+    builder.read_kernel_table()
     if builder.problems:
         raise ConfigError(builder.problems, file=config.label)
     return builder.sources
@@ -261,6 +265,22 @@ class _Builder:
                 if column not in self.replaced:
                     with collected(self.problems):
                         self.sources.add(column, _looked_up(self.catalogue[column], row, column))
+
+    def read_kernel_table(self) -> None:
+        """Reads the kernels that were measured on the accelerator, if a table of measured kernels is given."""
+        table, row = self.sources.given.get(MEASURED), self.sources.rows.get(ACCELERATOR)
+        if not isinstance(table, KernelTable):
+            return
+        with collected(self.problems, MEASURED):
+            found = table.of(row, partial(self._is_named, row)) if row else table
+            self.sources.given[MEASURED] = found
+            if not found.kernels:
+                of = row.name if row else "the accelerator, which has no name"
+                self.notices.append(f"{table} has no kernel of {of} that an estimate has: all times are by law")
+
+    def _is_named(self, row: Row, name: str) -> bool:
+        """Whether a name is that of an accelerator's row, or another name of it."""
+        return self.tables.has(ACCELERATORS, name) and self.tables.row(ACCELERATORS, name).name == row.name
 
     def scale_to_the_node(self) -> None:
         """Scales a system's fast domain, cards and host to a node with another number of accelerators."""

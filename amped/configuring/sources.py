@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.layouts import Layout
 from amped.configuring.values import Value
 from amped.tables.tables import Row
@@ -51,7 +52,7 @@ class Sources:
 
     Attributes:
         given: the numbers that are given or looked up.
-        choices: the choices that are given or looked up. The text of a layout is in both.
+        choices: the choices that are given or looked up. The text of a layout or of a table of kernels is in both.
         origins: for each given number and choice, where it comes from.
         calculated: names that must be calculated.
         sweeps: the values of each swept name.
@@ -77,5 +78,5 @@ class Sources:
         self.origins[name] = origin
         if isinstance(origin.value, str):
             self.choices[name] = str(origin.value)
-        if not isinstance(origin.value, str) or isinstance(origin.value, Layout):
+        if not isinstance(origin.value, str) or isinstance(origin.value, Layout | KernelTable):
             self.given[name] = origin.value

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from amped.base.errors import ConfigError, did_you_mean, plain, quoted
 from amped.base.units import parse
+from amped.configuring.kernel_tables import KernelTable, read_kernel_table
 from amped.configuring.layouts import Layout, Pattern, read_layout, read_pattern
 from amped.theory.catalogue import Quantity
 
-Value = float | str | Layout | Pattern
+Value = float | str | Layout | Pattern | KernelTable
 RATES = ("Hz", "1/s", "byte/s", "flop/s")
-TEXTS = {"layout": read_layout, "pattern": read_pattern}
+TEXTS: Mapping[str, Callable[[str, object], Value]] = {
+    "layout": read_layout, "pattern": read_pattern, "kernel_table": read_kernel_table,
+}  # fmt: skip
 # Above this, neighboring whole numbers have the same float64.
 LARGEST_COUNT = 2.0**53
 

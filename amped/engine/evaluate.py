@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import EvaluationError, Problem
+from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.layouts import Layout
 from amped.engine.axes import JointAxis, JointBlock, gathered
 from amped.engine.known import Known, source_of
@@ -108,7 +109,7 @@ def run_each(plans: Sequence[Plan], given: Sequence[Mapping[str, Any]]) -> list[
         EvaluationError: if a formula fails for any of the configurations.
     """
     plan, values = plans[0].opened, [{**own.defaults, **each} for own, each in zip(plans, given, strict=True)]
-    varied = [n for n in plan.leaves if not isinstance(values[0][n], Layout) and len({each[n] for each in values}) > 1]
+    varied = [n for n in plan.leaves if not isinstance(values[0][n], str) and len({each[n] for each in values}) > 1]
     columns = {name: np.array([float(each[name]) for each in values]) for name in varied}
     whole = run(plan, values[0], JointAxis(columns, worthwhile=0.0) if varied else NO_TUPLES)
     numbers = [each.ravel() for name, (data, _) in whole.cells.items() for _, each in _numbers(name, data)]
@@ -273,6 +274,8 @@ def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Columns)
     extent = [1] * (1 + len(axes))
     if isinstance(layout := values.get(name), Layout):
         return tuple(_share(f"stage {n}", chunks, extent) for n, chunks in enumerate(layout.counts)), 0
+    if isinstance(table := values.get(name), KernelTable):
+        return table.kernels, 0
     if name in joint.columns or name in joint.tied:
         column, mask = joint.column(name)
         return column.reshape(*extent[1:], -1), mask

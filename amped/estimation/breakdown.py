@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from amped.estimation.estimation import Estimation
-from amped.theory.records import CONTRACTIONS, Collective, Kernels, Operator
+from amped.theory.records import CONTRACTIONS, Collective, Duration, Kernels, Operator
 from amped.theory.roofline.kernels import traffic_time, work_time
 
 # The parts of a step that have operators, in the order of the forward pass.
 PARTS = ("embedding", "layer", "output_head")
+# Where the time of an operator comes from. A shape is the measured one up to the diagonal of a causal attention, which
+# some count and some do not.
+MEASURED, INTERPOLATED, LAW = "measured", "interpolated", "law"
+SAME_SHAPE = 1e-3
 # The equations of the theory, which have no type annotations.
 WORK_TIME: Callable[[Operator, Kernels], float] = work_time
 TRAFFIC_TIME: Callable[[Operator, Kernels], float] = traffic_time
@@ -20,7 +25,9 @@ TRAFFIC_TIME: Callable[[Operator, Kernels], float] = traffic_time
 class OperatorLine:
     """One operator in one pass on one accelerator; work, traffic and time are sums over all its calls in a step.
 
-    `bound` is compute, memory or launch. No number includes recomputation. `peak_fraction` is the share of the matrix
+    `bound` is compute, memory or launch. `time_by` tells where the time comes from: `measured` if the shape itself was
+    measured, `interpolated` if a shape near it was, else `law`; `measured_distance` is the distance of that shape, or None
+    for `law`. No number includes recomputation. `peak_fraction` is the share of the matrix
     peak; `memory_use_efficiency` (MUE) is the share of the peak bandwidth that compulsory traffic uses.
     """
 
@@ -39,6 +46,8 @@ class OperatorLine:
     share: float
     peak_fraction: float
     memory_use_efficiency: float
+    time_by: str
+    measured_distance: float | None
 
     @property
     def intensity(self) -> float:
@@ -126,15 +135,22 @@ def _lines(e: Estimation, part: str, calls: float) -> Iterator[OperatorLine]:
         number = operator.count * calls
         if number and operator.bytes:
             closed = "compute" if operator.flops >= operator.bytes * balance else "memory"
-            yield _line(e, operator, duration.time, number, whole, _bound(operator, *rates) if rates else closed)
+            yield _line(e, operator, duration, number, whole, _bound(operator, *rates) if rates else closed)
 
 
-def _line(e: Estimation, o: Operator, time: float, calls: float, whole: float, bound: str) -> OperatorLine:
+def _line(e: Estimation, o: Operator, d: Duration, calls: float, whole: float, bound: str) -> OperatorLine:
+    time: float = d.time
     peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
     return OperatorLine(
         o.name, o.kind, o.phase, o.m, o.n, o.k, o.batch, calls, o.flops * calls, o.bytes * calls, bound, time * calls,
         time * calls / whole, o.flops / (time * peak) if time else 0.0, o.bytes / (time * bandwidth) if time else 0.0,
+        _time_by(d.distance), d.distance if math.isfinite(d.distance) else None,
     )  # fmt: skip
+
+
+def _time_by(distance: float) -> str:
+    """Where a time comes from, by the distance of the nearest measured shape."""
+    return MEASURED if distance <= SAME_SHAPE else INTERPOLATED if math.isfinite(distance) else LAW
 
 
 def _bound(o: Operator, rates: Kernels) -> str:

@@ -86,7 +86,7 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
             yield from error.at(where)
             continue
         numeric = isinstance(value, int | float) and not isinstance(value, bool)
-        if numeric and unit not in (*DIMENSIONLESS, "choice", "layout", "pattern", "bit"):
+        if numeric and unit not in (*DIMENSIONLESS, "choice", "layout", "pattern", "kernel_table", "bit"):
             yield Problem(f"{quoted(value)} has no unit", where, expected(unit))
     for told, names in (("doubted", row.unverified), ("fitted", row.fitted)):
         where = _where(row, "unverified" if told == "doubted" else "fitted")

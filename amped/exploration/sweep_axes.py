@@ -41,6 +41,8 @@ PLACES = {
     **dict.fromkeys(MACHINE, "machines"), **dict.fromkeys((*SEARCHED, CHUNKS, BATCH), "listed"),
     **dict.fromkeys(BESIDE, "beside"),
 }  # fmt: skip
+# What the values of some units are: texts that no sweep takes.
+ONE_RUN_EACH = {"layout": "layout", "kernel_table": "table of kernels"}
 # Values by name.
 Values = dict[str, tuple[float, ...]]
 
@@ -97,9 +99,9 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
     found.rows |= {name: values for name, values in listed.items() if name in ROW_NAMES}
     sweeps = own.sweeps | {name: values for name, values in listed.items() if name not in ROW_NAMES}
     problems += [
-        Problem(f"a sweep of the layout '{name}' needs one run for each", advice="give one by --set")
+        Problem(f"a sweep of the {ONE_RUN_EACH[unit]} '{name}' needs one run for each", advice="give one by --set")
         for name in sweeps
-        if scenario.catalogue[name].mark.unit == "layout"
+        if (unit := scenario.catalogue[name].mark.unit) in ONE_RUN_EACH
     ]
     found.written = (*found.rows, *sweeps)
     policies = {n: values for n, values in space.policies.items() if n not in sweeps and not _is_set(scenario, n)}

@@ -1,1 +1,1 @@
-"""Tables of measured kernels: they are read, and compared with predictions by the equations of estimates."""
+"""Tables of measured kernels: they are read, and become operators of the theory with measured times."""

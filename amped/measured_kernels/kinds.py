@@ -24,6 +24,7 @@ Columns = Mapping[str, Any]
 MICRO, TERA = 1e-6, 1e12
 # The precisions by their names in the tables: bytes of an entry of a product's factors, and the settings of amped.
 PRECISIONS: Mapping[str, tuple[float, Mapping[str, object]]] = {
+    "float32": (4.0, {"matrix_precision": "fp32"}),
     "bfloat16": (2.0, {"matrix_precision": "bf16"}),
     "float16": (2.0, {"matrix_precision": "fp16"}),
     "fp8": (1.0, {"matrix_precision": "fp8"}),
@@ -31,6 +32,8 @@ PRECISIONS: Mapping[str, tuple[float, Mapping[str, object]]] = {
     "nvfp4": (0.5, {"matrix_precision": "fp4"}),
 }
 WIDE, FULL = 2.0, 4.0
+# The stage of a grouped product that gives the gradients of weights.
+OF_WEIGHTS = "bwd_grad_w"
 
 
 @dataclass(frozen=True)
@@ -73,19 +76,25 @@ class KernelKind:
     is_compared: Callable[[Columns], Any] = lambda c: np.ones(len(c["accelerator"]), dtype=np.bool_)
 
 
-def kernel(kind: str, phase: str, sides: tuple[Any, Any, Any, Any], work: Traffic, machine: Predictor) -> Any:
+def timed(made: Operator, machine: Predictor) -> Any:
     """The predicted time of one kernel."""
-    return kernel_time(operator(kind, kind, phase, sides, work), machine.rates)  # type: ignore[no-untyped-call]
+    return kernel_time(made, machine.rates)  # type: ignore[no-untyped-call]
 
 
 # --- products --------------------------------------------------------------------------------------------------------
 
 
-def product_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a product C = A·B, with C in 16 bits."""
+def product_operator(c: Columns, entry: float) -> Operator:
+    """A product C = A·B, with C in 16 bits, or as wide as A and B if these are wider."""
     m, n, k = (_floats(c[name]) for name in "mnk")
-    work = Traffic(2 * m * n * k, (m * k + k * n) * machine.entry, m * n * WIDE)
-    return kernel("contraction", "forward", (m, n, k, 1.0), work, machine) + quantizing_time(c, machine)
+    work = Traffic(2 * m * n * k, (m * k + k * n) * entry, m * n * max(entry, WIDE))
+    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work)
+
+
+def product_time(c: Columns, machine: Predictor) -> Any:
+    """The time of a product."""
+    tiles = machine.rates.products.tiles
+    return timed(product_operator(c, machine.entry), machine) + quantizing_time(c, tiles.cores, machine.frequency)
 
 
 @dataclass(frozen=True)
@@ -112,35 +121,47 @@ QUANTIZERS = {
 }  # fmt: skip
 
 
-def quantizing_time(c: Columns, machine: Predictor) -> Any:
+def quantizing_time(c: Columns, cores: Any, frequency: float) -> Any:
     """The time in which a library converts A to a narrow format; zero in 16 bits, or for a library without a fit."""
     q = QUANTIZERS.get((str(c["software"][0]).partition(" ")[0], str(c["precision"][0])))
     if q is None:
         return 0.0
     m, k = _floats(c["m"]), _floats(c["k"])
-    cycles = m * (k * q.of_entry + q.of_row) / machine.rates.products.tiles.cores + k * q.of_depth
-    return cycles / machine.frequency
+    cycles = m * (k * q.of_entry + q.of_row) / cores + k * q.of_depth
+    return cycles / frequency
 
 
-def layout_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a product whose result may be accumulated in full precision, as a weight's gradient is."""
+def layout_operator(c: Columns) -> Operator:
+    """A product whose result may be accumulated in full precision, as a weight's gradient is."""
     m, n, k = (_floats(c[name]) for name in "mnk")
     adds, full = _are(c["accumulate"], "True"), _are(c["out_dtype"], "fp32")
     read = (m * k + k * n) * WIDE + adds * m * n * FULL
     work = Traffic(2 * m * n * k, read, m * n * (WIDE + full * (FULL - WIDE)))
-    return kernel("contraction", "forward", (m, n, k, 1.0), work, machine)
+    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work)
+
+
+def layout_time(c: Columns, machine: Predictor) -> Any:
+    """The time of a product whose result may be accumulated in full precision."""
+    return timed(layout_operator(c), machine)
+
+
+def grouped_operators(c: Columns) -> tuple[Operator, Operator]:
+    """A product with another weight for each group of rows: as in the forward pass, and as the weights' gradient."""
+    rows, n, k, groups = (_floats(c[name]) for name in ("M", "N", "K", "ng"))
+    flops = 2 * groups * rows * n * k
+    work = Traffic(flops, (rows * k + k * n) * groups * WIDE, rows * n * groups * WIDE)
+    gradient = Traffic(flops, (rows * k + rows * n) * groups * WIDE, k * n * groups * FULL)
+    kind = "grouped_contraction"
+    return (
+        operator(kind, kind, "forward", (rows, n, k, groups), work),
+        operator(kind, kind, "weight_gradient", (k, n, rows, groups), gradient),
+    )
 
 
 def grouped_time(c: Columns, machine: Predictor) -> Any:
     """The time of a product with another weight for each group of rows, in one of its three passes."""
-    rows, n, k, groups = (_floats(c[name]) for name in ("M", "N", "K", "ng"))
-    backward = _are(c["stage"], "bwd_grad_w")
-    work = Traffic(2 * groups * rows * n * k, (rows * k + k * n) * groups * WIDE, rows * n * groups * WIDE)
-    forward = kernel("grouped_contraction", "forward", (rows, n, k, groups), work, machine)
-    moved = (rows * k + rows * n) * groups * WIDE, k * n * groups * FULL
-    gradient = Traffic(work.flops, *moved)
-    weights = kernel("grouped_contraction", "weight_gradient", (k, n, rows, groups), gradient, machine)
-    return np.where(backward, weights, forward)
+    forward, weights = (timed(each, machine) for each in grouped_operators(c))
+    return np.where(_are(c["stage"], OF_WEIGHTS), weights, forward)
 
 
 def share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
@@ -151,37 +172,45 @@ def share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
 # --- attention -------------------------------------------------------------------------------------------------------
 
 
-def attention(
-    rows: Any, keys: Any, widths: tuple[Any, Any], pairs: Any, entries: Any, phase: str, machine: Predictor
-) -> Any:
-    """The time of a fused attention; `pairs` counts the computed scores, `entries` the entries of its tensors."""
+def attention(rows: Any, keys: Any, widths: tuple[Any, Any], pairs: Any, entries: Any, phase: str) -> Operator:
+    """A fused attention; `pairs` counts the computed scores, `entries` the entries of its tensors."""
     forward = Traffic(2 * pairs * (widths[0] + widths[1]), entries * WIDE, rows * widths[1] * WIDE)
     work = forward if phase == "forward" else (forward * 2)._replace(flops=forward.flops * FUSED_BACKWARD_PRODUCTS)
-    made: Operator = operator("attention", "fused_attention", phase, (rows, keys, 0.0, 1.0), work)
-    return kernel_time(made.with_heads((widths[0] + widths[1]) / 2, 0.0), machine.rates)  # type: ignore[no-untyped-call]
+    made = operator("attention", "fused_attention", phase, (rows, keys, 0.0, 1.0), work)
+    return made.with_heads((widths[0] + widths[1]) / 2, 0.0)
 
 
-def attention_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a causal attention over a prompt, which may have a window."""
+def attention_operator(c: Columns) -> Operator:
+    """A causal attention over a prompt, which may have a window."""
     batch, tokens, heads, width = (_floats(c[name]) for name in ("batch", "tokens", "heads", "head_dimension"))
     window = np.where(c["window"] > 0, np.minimum(c["window"], tokens), tokens)
     pairs = batch * heads * (tokens * window - window**2 / 2)
     rows = batch * heads * tokens
     entries = rows * width + 2 * batch * c["key_value_heads"] * tokens * width
-    return attention(rows, window, (width, width), pairs, entries, "forward", machine)
+    return attention(rows, window, (width, width), pairs, entries, "forward")
 
 
-def peak_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
-    """A function for the time of a causal attention in one of its passes."""
+def attention_time(c: Columns, machine: Predictor) -> Any:
+    """The time of a causal attention over a prompt, which may have a window."""
+    return timed(attention_operator(c), machine)
 
-    def time(c: Columns, machine: Predictor) -> Any:
+
+def peak_attention_operator(phase: str) -> Callable[[Columns], Operator]:
+    """A function for a causal attention in one of its passes."""
+
+    def made(c: Columns) -> Operator:
         batch, tokens, heads = (_floats(c[name]) for name in ("batch", "seq_len", "head_num"))
         widths = _floats(c["qk_head_dim"]), _floats(c["v_head_dim"])
         rows, keys = batch * heads * tokens, batch * c["kv_head_num"] * tokens
         entries = rows * widths[0] + keys * (widths[0] + widths[1])
-        return attention(rows, tokens, widths, rows * tokens / 2, entries, phase, machine)
+        return attention(rows, tokens, widths, rows * tokens / 2, entries, phase)
 
-    return time
+    return made
+
+
+def peak_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
+    """A function for the time of a causal attention in one of its passes."""
+    return lambda c, machine: timed(peak_attention_operator(phase)(c), machine)
 
 
 def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
@@ -196,11 +225,16 @@ def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
 LATENT_WIDTHS = (192.0, 128.0)
 
 
-def latent_attention_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a causal latent attention over a prompt, with expanded keys and values."""
+def latent_attention_operator(c: Columns) -> Operator:
+    """A causal latent attention over a prompt, with expanded keys and values."""
     rows, tokens = _floats(c["batch"] * c["heads"] * c["tokens"]), _floats(c["tokens"])
     entries = rows * (2 * LATENT_WIDTHS[0] + LATENT_WIDTHS[1])
-    return attention(rows, tokens, LATENT_WIDTHS, rows * tokens / 2, entries, "forward", machine)
+    return attention(rows, tokens, LATENT_WIDTHS, rows * tokens / 2, entries, "forward")
+
+
+def latent_attention_time(c: Columns, machine: Predictor) -> Any:
+    """The time of a causal latent attention over a prompt, with expanded keys and values."""
+    return timed(latent_attention_operator(c), machine)
 
 
 # --- mixtures of experts ---------------------------------------------------------------------------------------------
@@ -254,7 +288,8 @@ def experts_time(c: Columns, machine: Predictor) -> Any:
 def _grouped(rows: Any, n: Any, k: Any, groups: Any, machine: Predictor) -> Any:
     entries = (rows * k + k * n) * groups * machine.entry
     work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * WIDE)
-    return kernel("grouped_contraction", "forward", (rows, n, k, groups), work, machine)
+    kind = "grouped_contraction"
+    return timed(operator(kind, kind, "forward", (rows, n, k, groups), work), machine)
 
 
 # --- collectives -----------------------------------------------------------------------------------------------------

@@ -72,11 +72,27 @@ def read_kernels(folder: Path) -> list[MeasuredKernels]:
     """
     if not folder.is_dir():
         raise FileError("is no folder", "name the folder of the tables", file=str(folder))
-    found = [path for path in sorted(folder.iterdir()) if path.stem in KINDS and path.suffix in ENDINGS]
+    found = tables_of(folder)
     if not found:
         raise FileError(f"holds no table of kernels: a table is named {', '.join(KINDS)}, with .parquet or .csv",
                         "name the folder that has them", file=str(folder))  # fmt: skip
     return [kernels for path in found for kernels in _read(path, KINDS[path.stem])]
+
+
+def tables_of(folder: Path) -> list[Path]:
+    """The files of a folder that have the name of a kind of kernels."""
+    return [path for path in sorted(folder.iterdir()) if path.stem in KINDS and path.suffix in ENDINGS]
+
+
+def read_table(path: Path) -> list[MeasuredKernels]:
+    """The kernels of one table, whose name tells its kind.
+
+    Raises:
+        FileError: if it has no such name, or is no such table.
+    """
+    if path.stem not in KINDS:
+        raise FileError(f"has not the name of a table of kernels: {', '.join(KINDS)}", "name it so", file=str(path))
+    return list(_read(path, KINDS[path.stem]))
 
 
 def _read(path: Path, kind: KernelKind) -> Iterator[MeasuredKernels]:

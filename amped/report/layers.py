@@ -8,42 +8,59 @@ from rich.console import JustifyMethod, RenderableType, group
 from rich.table import Table
 from rich.text import Text
 
+from amped.configuring.kernel_tables import NAME as MEASURED_TABLE
 from amped.estimation.breakdown import OperatorLine, layer_lines
 from amped.estimation.estimation import Estimation
 from amped.report.summary import heading
 
 PHASES = {"forward": "forward", "input_gradient": "gradient", "weight_gradient": "weights"}
 NUMBERS = ("GFLOP", "MB", "FLOP/B", "time us", "share", "% peak", "MUE")
+HEADS = ("operator", "pass", *NUMBERS[:3], "bound", *NUMBERS[3:])
+# With a table of measured kernels; what else is there can be derived from it, and would not fit beside it.
+WITH_TIME_BY = tuple(name for name in (*HEADS, "time by") if name not in ("FLOP/B", "MUE"))
+TIME_BY = (
+    "time by: measured, of this shape; interpolated, of the nearest measured shape within measured_kernel_distance, scaled by "
+    "the law; or law. % peak: flops as a share of the matrix peak."
+)
 MEANINGS = "% peak: flops as a share of the matrix peak. MUE: compulsory bytes as a share of the memory's peak."
 
 
 @group()
 def layer_table(e: Estimation) -> Iterator[RenderableType]:
-    """One layer, one micro-batch, one accelerator: each operator of the forward pass, and its gradients."""
+    """One layer, one micro-batch, one accelerator: each operator of the forward pass, and its gradients.
+
+    With a table of measured kernels, the last column says where each time comes from.
+    """
     yield from heading(e)
     lines = layer_lines(e)
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_footer=True)
     footers = {"operator": "one micro-batch", "time us": f"{sum(line.time for line in lines) * 1e6:,.1f}",
                "GFLOP": f"{sum(line.flops for line in lines) / 1e9:,.1f}",
                "MB": f"{sum(line.bytes for line in lines) / 1e6:,.0f}"}  # fmt: skip
-    for name in ("operator", "pass", *NUMBERS[:3], "bound", *NUMBERS[3:]):
+    is_looked_up = MEASURED_TABLE in e.scenario.sources.given
+    heads = WITH_TIME_BY if is_looked_up else HEADS
+    for name in heads:
         justify: JustifyMethod = "right" if name in NUMBERS else "left"
         table.add_column(name, footers.get(name, ""), justify=justify, no_wrap=True, footer_style="bold")
     for line in lines:
-        table.add_row(*_cells(line))
+        cells = _cells(line)
+        table.add_row(*(cells[name] for name in heads))
     yield table
-    yield Text(f"\n{MEANINGS}", style="dim")
+    yield Text(f"\n{TIME_BY if is_looked_up else MEANINGS}", style="dim")
 
 
-def _cells(line: OperatorLine) -> Iterator[str]:
+def _cells(line: OperatorLine) -> dict[str, str]:
     calls = f" x {line.count:.3g}" if line.count != 1 else ""
-    yield f"{line.name}{calls}"
-    yield PHASES[line.phase]
-    yield f"{line.flops / 1e9:,.2f}"
-    yield f"{line.bytes / 1e6:,.1f}"
-    yield f"{line.intensity:,.1f}"
-    yield line.bound
-    yield f"{line.time * 1e6:,.1f}"
-    yield f"{line.share * 100:.1f}"
-    yield f"{line.peak_fraction * 100:.1f}"
-    yield f"{line.memory_use_efficiency * 100:.1f}"
+    return {
+        "operator": f"{line.name}{calls}",
+        "pass": PHASES[line.phase],
+        "GFLOP": f"{line.flops / 1e9:,.2f}",
+        "MB": f"{line.bytes / 1e6:,.1f}",
+        "FLOP/B": f"{line.intensity:,.1f}",
+        "bound": line.bound,
+        "time us": f"{line.time * 1e6:,.1f}",
+        "share": f"{line.share * 100:.1f}",
+        "% peak": f"{line.peak_fraction * 100:.1f}",
+        "MUE": f"{line.memory_use_efficiency * 100:.1f}",
+        "time by": line.time_by,
+    }

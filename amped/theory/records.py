@@ -183,6 +183,8 @@ class Duration(Record):
         time: the seconds of one call.
         kernels: the number of kernels that the host launches for a call.
         count: the number of calls in a layer, on average over the layers.
+        distance: the distance of the measured shape whose time this is: 0 if this shape was measured, infinite if the
+            time is that of the law.
     """
 
     kind: str
@@ -190,6 +192,7 @@ class Duration(Record):
     time: Any
     kernels: Any
     count: Any
+    distance: Any = np.inf
 
     def recorded(self) -> Duration:
         """This operator as a part of a CUDA graph, for which the host launches no kernels."""
@@ -335,6 +338,45 @@ class Kernels(Record):
     streams: Any
     overhead: Any
     launch_time: Any
+
+    def at_full_clock(self, clock: Any) -> Kernels:
+        """These rates at the full clock, if they are those of `clock`, a share of the full clock."""
+        p, a = self.products, self.attention
+        slower = ("matrix_time", "grouped_time", "grouped_gradient_time", "batched_time")
+        products = replace(p, **{name: getattr(p, name) * clock for name in slower})
+        rates = {"forward_rate": a.forward_rate / clock, "backward_rate": a.backward_rate / clock}
+        return replace(self, products=products, attention=replace(a, **rates))
+
+
+@dataclass(frozen=True, slots=True)
+class TimedKernels(Record):
+    """Kernels of one kind whose times were measured in short runs on the accelerator; each field has a value for each.
+
+    Attributes:
+        kind: the kind of the operators that they stand for.
+        phases: the passes that they stand for.
+        precision: the format of their factors.
+        operator: their shapes and their work.
+        time: their measured seconds.
+        converting: the seconds of these in which the library converts a factor to a narrow format.
+        share: the share of the scores that an attention computes, about a half if it is causal; 1 for other kernels.
+    """
+
+    kind: str
+    phases: tuple[str, ...]
+    precision: str
+    operator: Operator
+    time: Any
+    converting: Any
+    share: Any = 1.0
+
+    def of(self, kind: str) -> TimedKernels:
+        """A copy of these kernels, which stands for operators of another kind."""
+        return replace(self, kind=kind, operator=replace(self.operator, kind=kind))
+
+    def at(self, place: Any) -> TimedKernels:
+        """The kernels at these places, an array of any shape."""
+        return self.mapped(lambda value: value[place] if np.ndim(value) else value)
 
 
 def total(values: Iterable[Any]) -> Any:

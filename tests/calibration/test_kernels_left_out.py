@@ -6,10 +6,10 @@ import pytest
 
 from amped.base.errors import ConfigError
 from amped.calibration.kernels_left_out import bare, kernels_left_out
-from amped.measured_kernels.errors import machine
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.table_reading import read_kernels
 from amped.tables.tables import Tables
+from amped.validation.kernel_errors import machine
 from tests.helpers.cli import amped
 
 pytest.importorskip("pyarrow")

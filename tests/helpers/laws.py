@@ -15,6 +15,7 @@ from amped.theory.catalogue import Formula, catalogue
 from amped.theory.records import Record
 from tests.helpers.contract import KINDS
 from tests.helpers.formulas import sectioned
+from tests.helpers.places import DATA
 
 Values = dict[str, Any]
 
@@ -62,6 +63,8 @@ EAGER_EXPERTS = {
     "expert_assignment": "in_turn", "deduplicated_dispatch": True, "expert_bias": True, "expert_bias_addition": "separate",
     "attention_kernel": "flex", "flash_attention": True, "attention_sinks": True, "query_key_norm": True,
 }  # fmt: skip
+MEASURED: Values = {"measured_kernel_table": str(DATA / "measured_kernels.json"), "accelerator": "B200 SXM",
+                    "flash_attention": True, "dropout": 0}  # fmt: skip
 SHAPES: dict[str, tuple[str | Values, Values]] = {
     "default, full recomputation": ("default", {}),
     "no recomputation": ("default", {"activation_recomputation": "none"}),
@@ -170,6 +173,8 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     }),
     "toy, offload": (TOY, {"optimizer_offload": True, "host_link_bandwidth": "20 GB/s"}),
     "toy, flash attention": (TOY, {"flash_attention": True, "dropout": 0, "gated_mlp": True}),
+    **{f"measured kernels in {p}": ("default", {**MEASURED, "matrix_precision": p}) for p in ("bf16", "fp16", "fp32", "tf32", "fp4", "fp8")},
+    "measured kernels in fp8, scaled in blocks": ("mixtral-8x7b", {**MEASURED, "matrix_precision": "fp8", "fp8_scaling": "blocks"}),
 }  # fmt: skip
 # No result, but a user may have it calculated, or `explain` it.
 ASKED_BY_NAME = ("samples",)

@@ -21,11 +21,11 @@ FLOORS = {
     for floor, rooms in enumerate((
         ("base",),
         ("theory",),
-        ("tables", "quantity"),
+        ("measured_kernels", "tables", "quantity"),
         ("configuring",),
         ("engine",),
         ("estimation",),
-        ("exploration", "interop", "measured_kernels", "sensitivities", "validation"),
+        ("exploration", "interop", "sensitivities", "validation"),
         ("calibration", "drafting"),
         ("report",),
         ("library",),
@@ -36,7 +36,7 @@ FLOORS = {
 }  # fmt: skip
 FLOORS["kernels"] = FLOORS["library"]  # beside: only the verbs that run it import it
 DATA_ROOMS = ("configs", "lookup_tables", "schema")
-ANNEXE_MAY_USE = {"base", "tables", "theory", "engine"}
+ANNEXE_MAY_USE = {"base", "measured_kernels", "tables", "theory", "engine"}
 HEAVY = {"numpy", "pint", "jsonschema", "matplotlib", "torch", "rich", "pyarrow", "scipy"}
 VERBS = [command.name for command in app.registered_commands]
 PROMISED = {"estimate", "explain", "explore", "mat-dims", "list"}

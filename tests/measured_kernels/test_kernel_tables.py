@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 from amped.base.errors import FileError
 from amped.cli.app import app
-from amped.measured_kernels.errors import by_kind, kernel_errors, library, machine, predicted
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.table_reading import is_kept_out, read_kernels
 from amped.tables.tables import Tables
+from amped.validation.kernel_errors import by_kind, kernel_errors, library, machine, predicted
 
 pytest.importorskip("pyarrow")
 SIDES = [256, 512, 1024, 2048, 4096, 8192]

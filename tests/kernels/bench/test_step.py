@@ -130,7 +130,7 @@ def test_the_report_tells_what_a_process_has_beside_its_tensors():
 @needs_torch
 def test_the_verb_sets_them_side_by_side(tmp_path, monkeypatch, capsys):
     from amped.kernels.bench import prepared
-    from amped.kernels.machine import processor_name
+    from amped.measured_kernels.bench_results import processor_name
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t").mkdir()

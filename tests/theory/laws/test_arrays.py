@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from amped.theory.catalogue import Formula, catalogue
-from amped.theory.records import STRUCTURE, Record
+from amped.theory.records import STRUCTURE, Record, TimedKernels
 from tests.helpers.laws import SHAPES, estimate_of, leaves, names_of, title, used_formulas
 
 FACTORS = (1.0, 2.0, 1.7)
@@ -21,8 +21,15 @@ MOST_CALLS = 10
 Argument = tuple["Cell", float]
 
 
+def is_table(data: object) -> bool:
+    """Whether these are measured kernels: a table, which all configurations of a run share."""
+    return isinstance(data, tuple) and bool(data) and isinstance(data[0], TimedKernels)
+
+
 def varied(data: object, unit: str, factor: float) -> object:
     """Another value of the same kind: a count stays whole, a boolean turns."""
+    if is_table(data):
+        return data
     if isinstance(data, tuple):
         return tuple(record.mapped(lambda v: np.asarray(v, dtype=np.float64) * factor) for record in data)
     array = np.asarray(data, dtype=np.float64)
@@ -52,6 +59,8 @@ def calls_of(shapes: Iterator[str]) -> dict[Formula, list[list[Argument]]]:
 def stacked(values: list[Any]) -> Any:
     """One array of several values; for records, records of such arrays."""
     first = values[0]
+    if is_table(first):
+        return first
     if isinstance(first, tuple):
         return tuple(stacked(list(group)) for group in zip(*values, strict=True))
     if isinstance(first, Record):
@@ -90,6 +99,8 @@ def made(row: list[Argument]) -> list[object]:
 
 def flat(result: object, length: int) -> list[bytes]:
     """The results as bytes, one for each of `length` calls."""
+    if is_table(result):
+        return [b"".join(kernels.time.tobytes() for kernels in result)] * length  # type: ignore[attr-defined]
     numbers: list[Any] = [leaf for leaf in leaves(result) if not isinstance(leaf, STRUCTURE)]
     columns = [np.broadcast_to(np.asarray(n, dtype=np.float64).reshape(-1), (length,)) for n in numbers]
     return [b"".join(column[i].tobytes() for column in columns) for i in range(length)]

@@ -1,5 +1,6 @@
 """Laws of units: every formula, called with them, returns the one that it declares, as does its name."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,23 @@ from pint import DimensionalityError
 from amped.base.units import DIMENSIONLESS, registry
 from amped.engine.evaluate import Results
 from amped.theory.catalogue import Formula, catalogue, unit_of_name
-from amped.theory.records import STRUCTURE
+from amped.theory.records import STRUCTURE, TimedKernels
 from tests.helpers.laws import estimate_of, every_formula, every_shape, leaves, title
+
+# The units of an operator's work.
+WORK = {"flops": "flop", "read": "byte", "written": "byte"}
+
+
+def timed_with_units(kernels: TimedKernels) -> TimedKernels:
+    """Measured kernels with the units that their fields have."""
+    united = {name: with_unit(getattr(kernels.operator, name), unit) for name, unit in WORK.items()}
+    times = {name: with_unit(getattr(kernels, name), "s") for name in ("time", "converting")}
+    return replace(kernels, operator=replace(kernels.operator, **united), **times)
 
 
 def with_unit(data: object, unit: str) -> object:
+    if unit == "kernel_table":
+        return tuple(map(timed_with_units, data))  # type: ignore[call-overload]
     return data if unit in (*DIMENSIONLESS, "layout") else registry().Quantity(data, unit)
 
 
@@ -113,5 +126,6 @@ def test_every_declared_unit_is_one_that_the_registry_knows() -> None:
         "choice",
         "layout",
         "pattern",
+        "kernel_table",
     }
     assert {unit: registry().Quantity(1.0, unit).magnitude for unit in units} == dict.fromkeys(units, 1.0)

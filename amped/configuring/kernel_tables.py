@@ -1,0 +1,68 @@
+"""A table of measured kernels that the user names: a text, and the kernels of the accelerator that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from amped.base.errors import ConfigError, quoted
+from amped.base.units import parse
+from amped.tables.tables import Row
+
+if TYPE_CHECKING:
+    from amped.theory.records import TimedKernels
+
+NAME = "measured_kernel_table"
+
+
+class KernelTable(str):
+    """The path of a table of measured kernels, with the kernels of one accelerator; none before the accelerator is known.
+
+    Two tables are equal only if they have the same path and the kernels of the same accelerator.
+    """
+
+    accelerator: str = ""
+    kernels: tuple[TimedKernels, ...] = ()
+
+    def of(self, row: Row, is_it: Callable[[str], bool]) -> KernelTable:
+        """This table with the kernels of an accelerator.
+
+        Args:
+            row: the accelerator's row.
+            is_it: whether a name in the table means this accelerator.
+
+        Raises:
+            FileError: if the table cannot be read.
+        """
+        from amped.measured_kernels.timed import timed_kernels
+
+        found = KernelTable(self)
+        found.accelerator = row.name
+        cores, frequency = (_number(row, *column) for column in (("number_of_cores", "count"), ("frequency", "Hz")))
+        found.kernels = timed_kernels(Path(self), is_it, cores or 1.0, frequency or float("inf"))
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, KernelTable) and self.accelerator == other.accelerator
+        return same and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash((str(self), self.accelerator))
+
+
+def _number(row: Row, column: str, unit: str) -> float:
+    value = row.columns.get(column)
+    return float(parse(value, unit)) if value is not None else 0.0
+
+
+def read_kernel_table(name: str, written: object) -> KernelTable:
+    """The table that a user names.
+
+    Raises:
+        ConfigError: for what is no path of a file or folder.
+    """
+    if not isinstance(written, str | Path) or not str(written).strip() or not Path(written).exists():
+        raise ConfigError(f"there is no file or folder {quoted(written)}",
+                          f"'{name}' is the path of a table of measured kernels, or of a folder of such tables")  # fmt: skip
+    return KernelTable(written)

@@ -1,0 +1,103 @@
+"""Reads the kernels that `amped bench run` measured: its records become rows of the tables of measured kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from amped.base.errors import FileError, quoted
+from amped.base.files import read_json
+from amped.measured_kernels.kinds import KINDS, MICRO
+from amped.measured_kernels.table_reading import MeasuredKernels
+
+ENDING, SCHEMA = ".json", "kernel-bench/1"
+VENDOR = "NVIDIA "
+Record = Mapping[str, Any]
+# The precisions of the tables by torch's names of formats, where these differ.
+FORMATS = {"float8_e4m3fn": "fp8"}
+# The names of columns by those of a benchmark's dimensions.
+PRODUCT = {"m": "m", "n": "n", "k": "k"}
+GROUPED = {"ng": "batch", "M": "m", "N": "n", "K": "k"}
+ATTENTION = {"batch": "batch", "tokens": "queries", "heads": "heads", "key_value_heads": "key_value_heads",
+             "head_dimension": "head_dimension"}  # fmt: skip
+BACKWARD = {"batch": "batch", "seq_len": "queries", "head_num": "heads", "kv_head_num": "key_value_heads",
+            "qk_head_dim": "head_dimension", "v_head_dim": "head_dimension"}  # fmt: skip
+# For each kernel of a benchmark and its pass: the table that has such kernels, its columns, and what is the same in all.
+TABLES: Mapping[tuple[str, str], tuple[str, Mapping[str, str], Mapping[str, object]]] = {
+    ("gemm", "forward"): ("products", PRODUCT, {"software": "torch"}),
+    ("fp8_gemm", "forward"): ("products", PRODUCT, {"software": "torch"}),
+    ("grouped_gemm", "forward"): ("grouped_products", GROUPED, {"stage": "fwd"}),
+    ("attention", "forward"): ("attention_forward", ATTENTION, {"window": 0}),
+    ("attention", "backward"): ("attention_backward_of_peak", BACKWARD, {}),
+}
+
+
+def results_of(folder: Path) -> list[Path]:
+    """The files of a folder that are results of `amped bench run`."""
+    return [path for path in sorted(folder.glob(f"*{ENDING}")) if _schema(read_json(path)) == SCHEMA]
+
+
+def _schema(content: Any) -> object:
+    return content.get("schema") if isinstance(content, dict) else None
+
+
+def read_bench_result(path: Path) -> list[MeasuredKernels]:
+    """The kernels of a result that the tables of measured kernels have; others are left out.
+
+    Raises:
+        FileError: if it cannot be read, or is no result of `amped bench run`.
+    """
+    content: Any = read_json(path)
+    if _schema(content) != SCHEMA:
+        raise FileError(f"is not a result of `amped bench run`: its schema is {quoted(_schema(content))}, not {SCHEMA!r}",
+                        "measure with `amped bench run`, or name a table of kernels", file=str(path))  # fmt: skip
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for record in content["records"]:
+        if (key := (record["kernel"], record["params"].get("direction", "forward"))) in TABLES and _is_usual(record):
+            groups.setdefault((*key, record["dtype"]), []).append(record)
+    return [_kernels(key, own, content) for key, own in groups.items()]
+
+
+def _is_usual(record: Record) -> bool:
+    """Whether the tables can tell the shape: one product, groups of equal size, causal attention without dropout."""
+    p = record["params"]
+    if record["kernel"] == "attention":
+        return bool(p["causal"]) and not p["dropout"] and p["keys"] in (0, p["queries"])
+    return not p.get("uneven") and (record["kernel"] == "grouped_gemm" or p.get("batch", 1) == 1)
+
+
+def _kernels(key: tuple[str, str, str], records: Sequence[Record], content: Mapping[str, Any]) -> MeasuredKernels:
+    """Records of one kernel, pass and format in the columns of their table."""
+    kernel, direction, dtype = key
+    name, columns, same = TABLES[kernel, direction]
+    precision = FORMATS.get(dtype, dtype)
+    times = np.array([float(r["time_s"]["min" if content["device"]["kind"] == "cpu" else "median"]) for r in records])
+    cells: dict[str, Any] = {c: np.array([_size(r["params"], p) for r in records]) for c, p in columns.items()}
+    cells |= {c: np.full(len(records), value) for c, value in {**same, "precision": precision}.items()}
+    cells |= {"kernel": np.array([r["impl"] for r in records]), "time_us": times / MICRO}
+    unseen = np.zeros(len(records), dtype=np.bool_)
+    return MeasuredKernels(KINDS[name], accelerator_name(content), precision, f"torch {kernel}", cells, times, unseen)
+
+
+def _size(parameters: Mapping[str, Any], name: str) -> float:
+    """A dimension; attention without heads of its own for keys and values has as many as for queries."""
+    value = parameters[name]
+    return float(value or (parameters["heads"] if name == "key_value_heads" else value))
+
+
+def accelerator_name(result: Mapping[str, Any]) -> str:
+    """The name that the tables may have for the device that was measured: its driver's, without the vendor.
+
+    That of a processor has the number of its threads in it.
+    """
+    cpu = result["device"]["kind"] == "cpu"
+    return processor_name(result) if cpu else str(result["device"]["name"]).removeprefix(VENDOR)
+
+
+def processor_name(result: Mapping[str, Any]) -> str:
+    """The name of a processor's row; it has the number of threads of the measurement in it."""
+    threads = result["host"].get("threads") or 1
+    return f"{result['device']['name']}, {threads} thread{'s' if threads > 1 else ''}"

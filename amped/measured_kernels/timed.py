@@ -1,0 +1,159 @@
+"""Measured kernels as records of the theory: the shapes of operators on one accelerator, with their measured times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from amped.base.errors import FileError
+from amped.measured_kernels.bench_results import ENDING, read_bench_result, results_of
+from amped.measured_kernels.kinds import (
+    KINDS,
+    OF_WEIGHTS,
+    PRECISIONS,
+    attention_operator,
+    grouped_operators,
+    latent_attention_operator,
+    layout_operator,
+    peak_attention_operator,
+    product_operator,
+    quantizing_time,
+)
+from amped.measured_kernels.table_reading import ENDINGS, WINDOW, MeasuredKernels, read_kernels, read_table, tables_of
+from amped.theory.records import Operator, TimedKernels
+
+# The precisions of the tables by amped's names of them.
+FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "nvfp4": "fp4"}
+FORWARD, INPUT, WEIGHTS = "forward", "input_gradient", "weight_gradient"
+# A product of these sides serves in all passes; a layout and a stage tell their pass.
+LAYOUTS = {"TN": FORWARD, "NN": INPUT, "NT": WEIGHTS}
+STAGES = {"fwd": FORWARD, "bwd_grad_act": INPUT, OF_WEIGHTS: WEIGHTS}
+# A causal attention computes half of the scores.
+CAUSAL_SHARE = 0.5
+Part = tuple[tuple[str, ...], Operator, Any]
+
+
+def _products(own: MeasuredKernels) -> Iterator[Part]:
+    yield (FORWARD, INPUT, WEIGHTS), product_operator(own.columns, PRECISIONS[own.precision][0]), _all(own)
+
+
+def _layouts(own: MeasuredKernels) -> Iterator[Part]:
+    made = layout_operator(own.columns)
+    for layout, phase in LAYOUTS.items():
+        yield (phase,), made, _where(own, "layout", layout)
+
+
+def _groups(own: MeasuredKernels) -> Iterator[Part]:
+    forward, weights = grouped_operators(own.columns)
+    for stage, phase in STAGES.items():
+        yield (phase,), weights if phase == WEIGHTS else forward, _where(own, "stage", stage)
+
+
+def _attention(
+    phase: str, made: Callable[[Mapping[str, Any]], Operator]
+) -> Callable[[MeasuredKernels], Iterator[Part]]:
+    """A function for a causal attention; one with a window is left out, because its keys are not those of its shape."""
+
+    def parts(own: MeasuredKernels) -> Iterator[Part]:
+        c = own.columns
+        yield (phase,), made(c), (c[WINDOW] == 0) | (c[WINDOW] >= c["tokens"]) if WINDOW in c else _all(own)
+
+    return parts
+
+
+# The kinds whose kernels are operators of an estimate. A whole mixture layer, a dispatch and a collective are not.
+PARTS: Mapping[str, Callable[[MeasuredKernels], Iterator[Part]]] = {
+    "products": _products,
+    "products_with_layout": _layouts,
+    "grouped_products": _groups,
+    "attention_forward": _attention(FORWARD, attention_operator),
+    "latent_attention_forward": _attention(FORWARD, latent_attention_operator),
+    "attention_forward_of_peak": _attention(FORWARD, peak_attention_operator(FORWARD)),
+    "attention_backward_of_peak": _attention(INPUT, peak_attention_operator(INPUT)),
+}
+
+
+def timed_kernels(
+    path: Path, is_asked: Callable[[str], bool], cores: float = 1.0, frequency: float = float("inf")
+) -> tuple[TimedKernels, ...]:
+    """The measured kernels of an accelerator as records of the theory.
+
+    Args:
+        path: a table, a result of `amped bench run`, or a folder of these.
+        is_asked: whether a name in the tables is that of the accelerator.
+        cores: the accelerator's cores; they tell how long a library takes to convert factors to narrow formats.
+        frequency: the cycles of a core per second, for the same.
+
+    Raises:
+        FileError: if a file cannot be read or is no such table.
+    """
+    names = {id(kind): name for name, kind in KINDS.items()}
+    found = [
+        _record(own, phases, made, where, cores, frequency)
+        for own in _read(path, _changed(path))
+        if is_asked(own.accelerator) and own.precision in PRECISIONS and names[id(own.kind)] in PARTS
+        for phases, made, where in PARTS[names[id(own.kind)]](own)
+        if np.any(where)
+    ]
+    return tuple(found)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, changed: int) -> list[MeasuredKernels]:
+    """All kernels that a path names; `changed` tells when it last changed, so that it is read again."""
+    del changed
+    if path.is_dir():
+        results = [kernels for each in results_of(path) for kernels in read_bench_result(each)]
+        return [*results, *(read_kernels(path) if tables_of(path) or not results else ())]
+    if path.suffix == ENDING:
+        return read_bench_result(path)
+    if not path.is_file() or path.suffix not in ENDINGS:
+        endings = ", ".join((*ENDINGS, ENDING))
+        raise FileError(
+            "is no table of measured kernels", f"name a file that ends in {endings}, or a folder", str(path)
+        )
+    return read_table(path)
+
+
+def _changed(path: Path) -> int:
+    """When a file, or a file of a folder, last changed."""
+    files = [path, *path.iterdir()] if path.is_dir() else [path]
+    return max((each.stat().st_mtime_ns for each in files if each.exists()), default=0)
+
+
+def _record(
+    own: MeasuredKernels, phases: tuple[str, ...], made: Operator, where: Any, cores: float, frequency: float
+) -> TimedKernels:
+    """Kernels of one kind; of those that ran one shape, the fastest."""
+    count = len(own)
+    whole = made.mapped(lambda value: np.broadcast_to(np.asarray(value, dtype=np.float64), count))
+    sides = np.stack([whole.m, whole.n, whole.k, whole.batch, whole.width], axis=-1)
+    place = _fastest(sides, own.times, np.flatnonzero(where))
+    converting = (
+        quantizing_time(own.columns, cores, frequency) if "software" in own.columns and "m" in own.columns else 0.0
+    )
+    spent = np.broadcast_to(np.asarray(converting, dtype=np.float64), count)[place]
+    precision = FORMATS.get(own.precision, own.precision)
+    share = CAUSAL_SHARE if made.kind == "fused_attention" else 1.0
+    at_place = whole.mapped(lambda v: v[place])
+    return TimedKernels(own.library, made.kind, phases, precision, at_place, own.times[place], spent, share)
+
+
+def _fastest(sides: NDArray[np.float64], times: NDArray[np.float64], among: NDArray[np.int_]) -> NDArray[np.int_]:
+    """For each different shape, the place of its least time."""
+    order = among[np.argsort(times[among], kind="stable")]
+    _, first = np.unique(sides[order], axis=0, return_index=True)
+    return order[np.sort(first)]
+
+
+def _all(own: MeasuredKernels) -> NDArray[np.bool_]:
+    return np.ones(len(own), dtype=np.bool_)
+
+
+def _where(own: MeasuredKernels, column: str, text: str) -> NDArray[np.bool_]:
+    return np.array([str(value) == text for value in own.columns[column]])
