@@ -14,7 +14,8 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.calibration.kernel_fit import FAMILIES, KernelFamily, KernelFit, Told, fitted_each
-from amped.measured_kernels.kinds import KINDS, Predictor
+from amped.measured_kernels.kinds import KINDS
+from amped.measured_kernels.predictor import Predictor
 from amped.measured_kernels.table_reading import MeasuredKernels
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables, user_tables

@@ -11,16 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from amped.base.errors import ConfigError
+from amped.measured_kernels.attention import (
+    attention_time,
+    latent_attention_time,
+    peak_attention_flops,
+    peak_attention_time,
+)
+from amped.measured_kernels.experts import experts_time
+from amped.measured_kernels.predictor import FULL, WIDE, Array, Columns, Predictor, floats, timed
 from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
-from amped.theory.link_records import Network
-from amped.theory.records import Collective, Group, Kernels, Operator
-from amped.theory.roofline.kernels import kernel_time
+from amped.theory.records import Collective, Group, Operator
 
-Array = NDArray[np.float64]
-Columns = Mapping[str, Any]
 MICRO, TERA = 1e-6, 1e12
 # The precisions by their names in the tables: bytes of an entry of a product's factors, and the settings of amped.
 PRECISIONS: Mapping[str, tuple[float, Mapping[str, object]]] = {
@@ -31,26 +34,8 @@ PRECISIONS: Mapping[str, tuple[float, Mapping[str, object]]] = {
     "fp8_block": (1.0, {"matrix_precision": "fp8", "fp8_scaling": "blocks"}),
     "nvfp4": (0.5, {"matrix_precision": "fp4"}),
 }
-WIDE, FULL = 2.0, 4.0
 # The stage of a grouped product that gives the gradients of weights.
 OF_WEIGHTS = "bwd_grad_w"
-
-
-@dataclass(frozen=True)
-class Predictor:
-    """All that predicts the kernels of one accelerator in one precision.
-
-    Attributes:
-        rates: the rates of single kernels.
-        entry: bytes of an entry of a product's factors.
-        frequency: cycles of a core per second.
-        network: the links for collectives, if a system with the accelerator is known.
-    """
-
-    rates: Kernels
-    entry: float
-    frequency: float
-    network: Network | None = None
 
 
 @dataclass(frozen=True)
@@ -76,17 +61,12 @@ class KernelKind:
     is_compared: Callable[[Columns], Any] = lambda c: np.ones(len(c["accelerator"]), dtype=np.bool_)
 
 
-def timed(made: Operator, machine: Predictor) -> Any:
-    """The predicted time of one kernel."""
-    return kernel_time(made, machine.rates)  # type: ignore[no-untyped-call]
-
-
 # --- products --------------------------------------------------------------------------------------------------------
 
 
 def product_operator(c: Columns, entry: float) -> Operator:
     """A product C = A·B, with C in 16 bits, or as wide as A and B if these are wider."""
-    m, n, k = (_floats(c[name]) for name in "mnk")
+    m, n, k = (floats(c[name]) for name in "mnk")
     work = Traffic(2 * m * n * k, (m * k + k * n) * entry, m * n * max(entry, WIDE))
     return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work)
 
@@ -126,14 +106,14 @@ def quantizing_time(c: Columns, cores: Any, frequency: float) -> Any:
     q = QUANTIZERS.get((str(c["software"][0]).partition(" ")[0], str(c["precision"][0])))
     if q is None:
         return 0.0
-    m, k = _floats(c["m"]), _floats(c["k"])
+    m, k = floats(c["m"]), floats(c["k"])
     cycles = m * (k * q.of_entry + q.of_row) / cores + k * q.of_depth
     return cycles / frequency
 
 
 def layout_operator(c: Columns) -> Operator:
     """A product whose result may be accumulated in full precision, as a weight's gradient is."""
-    m, n, k = (_floats(c[name]) for name in "mnk")
+    m, n, k = (floats(c[name]) for name in "mnk")
     adds, full = _are(c["accumulate"], "True"), _are(c["out_dtype"], "fp32")
     read = (m * k + k * n) * WIDE + adds * m * n * FULL
     work = Traffic(2 * m * n * k, read, m * n * (WIDE + full * (FULL - WIDE)))
@@ -147,7 +127,7 @@ def layout_time(c: Columns, machine: Predictor) -> Any:
 
 def grouped_operators(c: Columns) -> tuple[Operator, Operator]:
     """A product with another weight for each group of rows: as in the forward pass, and as the weights' gradient."""
-    rows, n, k, groups = (_floats(c[name]) for name in ("M", "N", "K", "ng"))
+    rows, n, k, groups = (floats(c[name]) for name in ("M", "N", "K", "ng"))
     flops = 2 * groups * rows * n * k
     work = Traffic(flops, (rows * k + k * n) * groups * WIDE, rows * n * groups * WIDE)
     gradient = Traffic(flops, (rows * k + rows * n) * groups * WIDE, k * n * groups * FULL)
@@ -169,129 +149,6 @@ def share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
     return lambda c: flops(c) / (c["fraction_of_peak"] * c["peak_tflops"] * TERA)
 
 
-# --- attention -------------------------------------------------------------------------------------------------------
-
-
-def attention(rows: Any, keys: Any, widths: tuple[Any, Any], pairs: Any, entries: Any, phase: str) -> Operator:
-    """A fused attention; `pairs` counts the computed scores, `entries` the entries of its tensors."""
-    forward = Traffic(2 * pairs * (widths[0] + widths[1]), entries * WIDE, rows * widths[1] * WIDE)
-    work = forward if phase == "forward" else (forward * 2)._replace(flops=forward.flops * FUSED_BACKWARD_PRODUCTS)
-    made = operator("attention", "fused_attention", phase, (rows, keys, 0.0, 1.0), work)
-    return made.with_heads((widths[0] + widths[1]) / 2, 0.0)
-
-
-def attention_operator(c: Columns) -> Operator:
-    """A causal attention over a prompt, which may have a window."""
-    batch, tokens, heads, width = (_floats(c[name]) for name in ("batch", "tokens", "heads", "head_dimension"))
-    window = np.where(c["window"] > 0, np.minimum(c["window"], tokens), tokens)
-    pairs = batch * heads * (tokens * window - window**2 / 2)
-    rows = batch * heads * tokens
-    entries = rows * width + 2 * batch * c["key_value_heads"] * tokens * width
-    return attention(rows, window, (width, width), pairs, entries, "forward")
-
-
-def attention_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a causal attention over a prompt, which may have a window."""
-    return timed(attention_operator(c), machine)
-
-
-def peak_attention_operator(phase: str) -> Callable[[Columns], Operator]:
-    """A function for a causal attention in one of its passes."""
-
-    def made(c: Columns) -> Operator:
-        batch, tokens, heads = (_floats(c[name]) for name in ("batch", "seq_len", "head_num"))
-        widths = _floats(c["qk_head_dim"]), _floats(c["v_head_dim"])
-        rows, keys = batch * heads * tokens, batch * c["kv_head_num"] * tokens
-        entries = rows * widths[0] + keys * (widths[0] + widths[1])
-        return attention(rows, tokens, widths, rows * tokens / 2, entries, phase)
-
-    return made
-
-
-def peak_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
-    """A function for the time of a causal attention in one of its passes."""
-    return lambda c, machine: timed(peak_attention_operator(phase)(c), machine)
-
-
-def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
-    """A function for the operations of an attention pass, counted as in its table: those of all scores."""
-    return lambda c: (
-        products * c["batch"] * c["head_num"] * _floats(c["seq_len"]) ** 2 * (c["qk_head_dim"] + c["v_head_dim"])
-    )
-
-
-# The head widths of a latent attention over a prompt: of queries and keys, and of values.
-# Source: arXiv 2412.19437, section 4.2 (128 and 64 with rotary positions, 128).
-LATENT_WIDTHS = (192.0, 128.0)
-
-
-def latent_attention_operator(c: Columns) -> Operator:
-    """A causal latent attention over a prompt, with expanded keys and values."""
-    rows, tokens = _floats(c["batch"] * c["heads"] * c["tokens"]), _floats(c["tokens"])
-    entries = rows * (2 * LATENT_WIDTHS[0] + LATENT_WIDTHS[1])
-    return attention(rows, tokens, LATENT_WIDTHS, rows * tokens / 2, entries, "forward")
-
-
-def latent_attention_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a causal latent attention over a prompt, with expanded keys and values."""
-    return timed(latent_attention_operator(c), machine)
-
-
-# --- mixtures of experts ---------------------------------------------------------------------------------------------
-
-# The largest load of an expert that the power law allows, as a share of all tokens.
-# Source: ai-dynamo/aiconfigurator, collector (power-law distribution of tokens over experts).
-LARGEST_LOAD = 0.8
-
-
-def power_moment(power: float, exponent: float, largest: Any) -> Any:
-    """Integral of x to a power over a power law's density from 1 to the largest, not normalized. Source: definition."""
-    return (largest ** (power + 1 - exponent) - 1) / (power + 1 - exponent)
-
-
-def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any:
-    """The load of the fullest of some ranks over the mean load, if the loads of experts follow a power law.
-
-    The largest of n sums lies about √(2·ln n) deviations above the mean. Source: Gumbel, Statistics of Extremes (1958).
-    """
-    largest = np.maximum(LARGEST_LOAD * tokens, 2.0)
-    none, one, two = (power_moment(power, exponent, largest) for power in (0, 1, 2))
-    spread = np.sqrt(none * two / one**2 - 1)
-    return np.minimum(1 + spread * np.sqrt(2 * np.log(ranks) * ranks / experts), ranks)
-
-
-def experts_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a mixture layer on its fullest rank: tokens sorted, two grouped products, activation, outputs added.
-
-    The column `tokens` counts the tokens of all ranks, before routing.
-    """
-    tokens, width, experts, ranks = (
-        _floats(c[name]) for name in ("tokens", "dimensionality", "number_of_experts", "expert_degree")
-    )
-    inner, local = _floats(c["expert_feedforward_dimension"]) / c["tensor_degree"], experts / ranks
-    visits = tokens * c["experts_per_token"]
-    skewed = np.array([text.rpartition("_")[2] if "power_law" in text else "0" for text in map(str, c["distribution"])])
-    exponents = skewed.astype(np.float64)
-    share = np.ones(len(tokens))
-    for exponent in np.unique(exponents[exponents > 0]):
-        own = exponents == exponent
-        share[own] = fullest_share(tokens, experts, ranks, exponent)[own]
-    rows = np.minimum(visits / ranks * share, tokens * np.minimum(c["experts_per_token"], local))
-    groups = np.maximum(local * -np.expm1(-rows / local), 1.0)
-    branches = np.where([name.endswith("nongated") for name in map(str, c["kernel"])], 1.0, 2.0)
-    up = _grouped(rows / groups, branches * inner, width, groups, machine)
-    down = _grouped(rows / groups, width, inner, groups, machine)
-    passed = (tokens + 2 * rows) * width + rows * inner * (branches + 1) + (rows + tokens) * width
-    return up + down + passed * WIDE / machine.rates.streams.bandwidth
-
-
-def _grouped(rows: Any, n: Any, k: Any, groups: Any, machine: Predictor) -> Any:
-    entries = (rows * k + k * n) * groups * machine.entry
-    work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * WIDE)
-    kind = "grouped_contraction"
-    return timed(operator(kind, kind, "forward", (rows, n, k, groups), work), machine)
-
-
 # --- collectives -----------------------------------------------------------------------------------------------------
 
 COLLECTIVES = {"alltoall": "all_to_all"}
@@ -300,8 +157,17 @@ BYTES = {"half": 2.0, "int8": 1.0}
 SMALLEST_PAYLOAD = 2.0**20
 
 
+# A benchmark's collective writes another buffer than it reads, so that an accelerator also moves its own share of the
+# payload, with the same cores. This is the time of a byte of it, as a share of the time of a byte that crosses a link: as
+# much in an all-to-all, where an accelerator sends to itself as to others, and half as much in a ring, where the share
+# only passes through memory. Estimates leave it out: collectives of training work in place.
+# Source: measured collectives of 2, 4 and 8 accelerators, whose times grow as (n - 1)/n + share/n; NVIDIA/nccl-tests,
+# doc/PERFORMANCE.md (in place and out of place).
+OWN_SHARE = {"all_to_all": 1.0, "all_gather": 0.5, "reduce_scatter": 0.5, "all_reduce": 0.5}
+
+
 def _sizes_of(c: Columns) -> Array:
-    return np.array([BYTES[str(each)] for each in c["element"]]) * _floats(c["elements"])
+    return np.array([BYTES[str(each)] for each in c["element"]]) * floats(c["elements"])
 
 
 def collective_time(c: Columns, machine: Predictor) -> Any:
@@ -313,13 +179,10 @@ def collective_time(c: Columns, machine: Predictor) -> Any:
     found = np.zeros(len(sizes))
     for name in np.unique(names):
         own = names == name
-        group = Group("node", _floats(c["accelerators"])[own], np.ones(own.sum()))
-        found[own] = machine.network.time(Collective("it", str(name), sizes[own], group, 1.0))
+        group = Group("node", floats(c["accelerators"])[own], np.ones(own.sum()))
+        copied = OWN_SHARE.get(str(name), 0.0) * sizes[own] / group.degree / machine.network.inside.bandwidth
+        found[own] = machine.network.time(Collective("it", str(name), sizes[own], group, 1.0)) + copied
     return found
-
-
-def _floats(column: Any) -> Array:
-    return np.asarray(column, dtype=np.float64)
 
 
 def _are(column: Any, text: str) -> Array:

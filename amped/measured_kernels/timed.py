@@ -11,16 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import FileError
+from amped.measured_kernels.attention import (
+    attention_operator,
+    latent_attention_operator,
+    peak_attention_operator,
+    prepared_bytes,
+)
 from amped.measured_kernels.bench_results import ENDING, read_bench_result, results_of
 from amped.measured_kernels.kinds import (
     KINDS,
     OF_WEIGHTS,
     PRECISIONS,
-    attention_operator,
     grouped_operators,
-    latent_attention_operator,
     layout_operator,
-    peak_attention_operator,
     product_operator,
     quantizing_time,
 )
@@ -139,9 +142,13 @@ def _record(
     )
     spent = np.broadcast_to(np.asarray(converting, dtype=np.float64), count)[place]
     precision = FORMATS.get(own.precision, own.precision)
+    moved = prepared_bytes(own.columns, PRECISIONS[own.precision][0]) if own.kind is KINDS["attention_forward"] else 0.0
+    prepared = np.broadcast_to(np.asarray(moved, dtype=np.float64), count)
     share = CAUSAL_SHARE if made.kind == "fused_attention" else 1.0
     at_place = whole.mapped(lambda v: v[place])
-    return TimedKernels(own.library, made.kind, phases, precision, at_place, own.times[place], spent, share)
+    return TimedKernels(
+        own.library, made.kind, phases, precision, at_place, own.times[place], spent, prepared[place], share
+    )
 
 
 def _fastest(sides: NDArray[np.float64], times: NDArray[np.float64], among: NDArray[np.int_]) -> NDArray[np.int_]:

@@ -359,6 +359,7 @@ class TimedKernels(Record):
         operator: their shapes and their work.
         time: their measured seconds.
         converting: the seconds of these in which the library converts a factor to a narrow format.
+        prepared: the bytes that the library moves besides, to bring the inputs in form.
         share: the share of the scores that an attention computes, about a half if it is causal; 1 for other kernels.
     """
 
@@ -368,6 +369,7 @@ class TimedKernels(Record):
     operator: Operator
     time: Any
     converting: Any
+    prepared: Any = 0.0
     share: Any = 1.0
 
     def of(self, kind: str) -> TimedKernels:

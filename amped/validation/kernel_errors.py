@@ -18,7 +18,8 @@ from amped.base.errors import AmpedError, ConfigError, one_line, quoted
 from amped.configuring.scenario import read_scenario
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.measured_kernels.kinds import KINDS, PRECISIONS, Predictor
+from amped.measured_kernels.kinds import KINDS, PRECISIONS
+from amped.measured_kernels.predictor import Predictor
 from amped.measured_kernels.table_reading import Array, MeasuredKernels
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables, system_with, user_tables

@@ -64,7 +64,8 @@ def looked_up(o, full, timed, share):
     place, distance = nearest(sides_of(o, share), sides_of(timed.operator, timed.share))
     there = timed.at(place)
     other = (o.panels != 1) | (o.dropped != 0)
-    return np.where(other, np.inf, distance), there.time / (kernel_time(there.operator, full) + there.converting)
+    law = kernel_time(there.operator, full) + there.converting + there.prepared / full.streams.bandwidth
+    return np.where(other, np.inf, distance), there.time / law
 
 
 def nearer(one, other):

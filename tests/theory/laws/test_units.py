@@ -20,6 +20,7 @@ def timed_with_units(kernels: TimedKernels) -> TimedKernels:
     """Measured kernels with the units that their fields have."""
     united = {name: with_unit(getattr(kernels.operator, name), unit) for name, unit in WORK.items()}
     times = {name: with_unit(getattr(kernels, name), "s") for name in ("time", "converting")}
+    times["prepared"] = with_unit(kernels.prepared, "byte")
     return replace(kernels, operator=replace(kernels.operator, **united), **times)
 
 

@@ -1,0 +1,92 @@
+"""What a library does besides the kernel: worlds of round numbers, worked out by hand."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from amped.measured_kernels.attention import attention_time, in_format, prepared_bytes
+from amped.measured_kernels.experts import GATHERED_BYTES_PER_CYCLE, experts_time
+from amped.measured_kernels.kinds import collective_time
+from amped.tables.tables import Tables
+from amped.validation.kernel_errors import machine
+
+PROMPT = {"batch": 2, "tokens": 1024, "heads": 8, "key_value_heads": 2, "head_dimension": 128, "window": 0}
+LAYER = {"tokens": 4096, "dimensionality": 4096, "expert_feedforward_dimension": 2048, "experts_per_token": 2,
+         "number_of_experts": 8, "tensor_degree": 1, "expert_degree": 1, "distribution": "balanced", "kernel": "own"}  # fmt: skip
+
+
+def columns(**cells):
+    return {name: np.array([value]) for name, value in cells.items()}
+
+
+def predictor(accelerator="H100 SXM", precision="bfloat16"):
+    return machine(accelerator, precision, Tables())
+
+
+class TestAttention:
+    # Queries have 2·1024·8·128 = 2,097,152 entries; keys and values each a quarter of that.
+    @pytest.mark.parametrize(("software", "entry", "moved"), [
+        ("TRTLLM 1.3", 2.0, (2_097_152 + 2 * 524_288) * 4),  # all three are read and written in 16 bits
+        ("TRTLLM 1.3", 1.0, (2_097_152 + 2 * 524_288) * 3),  # … and written in 8
+        ("VLLM 0.24", 2.0, 2 * 524_288 * 4),  # keys and values go to the cache
+        ("torch", 2.0, 0),
+    ])  # fmt: skip
+    def test_is_prepared_by_its_library(self, software, entry, moved):
+        assert prepared_bytes(columns(**PROMPT, software=software), entry) == moved
+
+    def test_takes_longer_by_that(self):
+        own, bare = (attention_time(columns(**PROMPT, software=s), predictor()) for s in ("TRTLLM 1.3", "torch"))
+        bandwidth = predictor().rates.streams.bandwidth
+        assert own - bare == pytest.approx((2_097_152 + 2 * 524_288) * 4 / bandwidth)
+
+    def test_in_16_bits_has_its_own_rates(self):
+        rates = predictor().rates
+        assert in_format(rates).attention.forward_rate == pytest.approx(rates.attention.forward_rate)
+        assert in_format(rates).attention.ramp_width == pytest.approx(rates.attention.ramp_width)
+
+    def test_in_8_bits_has_faster_products_and_the_same_exponentials(self):
+        rates = predictor(precision="fp8").rates
+        faster = rates.products.batched_time / rates.products.matrix_time
+        assert faster > 1.5
+
+        def over(a, width):  # the time of a score: of its products, and of its exponentials
+            both = a.forward_rate / np.hypot(1, a.ramp_width / width) * np.hypot(1, a.ramp_width / 128)
+            whole = width / both
+            products = whole / np.hypot(1, a.ramp_width / width)
+            return products, np.sqrt(whole**2 - products**2)
+
+        for width in (64, 128, 256):
+            wide, narrow = (over(a, width) for a in (rates.attention, in_format(rates).attention))
+            assert wide[0] / narrow[0] == pytest.approx(faster)
+            assert wide[1] / narrow[1] == pytest.approx(1.0)
+
+
+class TestACollective:
+    @pytest.mark.parametrize(("name", "share"), [("alltoall", 1.0), ("all_gather", 0.5), ("all_reduce", 0.5)])
+    def test_also_moves_the_own_share(self, name, share, monkeypatch):
+        size = 2**28
+        asked = columns(collective=name, accelerators=4, elements=size // 2, element="half")
+        own = collective_time(asked, predictor())
+        monkeypatch.setattr("amped.measured_kernels.kinds.OWN_SHARE", {})
+        links = predictor().network.inside.bandwidth
+        assert own - collective_time(asked, predictor()) == pytest.approx(share * size / 4 / links)
+
+
+class TestAMixtureLayer:
+    def test_gathers_rows_no_faster_than_its_cores_can(self):
+        own = predictor("B200 SXM")
+        gathered = own.rates.products.tiles.cores.item() * own.frequency * GATHERED_BYTES_PER_CYCLE
+        bandwidth = own.rates.streams.bandwidth.item()
+        assert gathered < bandwidth
+        slow = experts_time(columns(**LAYER), own)
+        fast = experts_time(columns(**LAYER), dataclasses.replace(own, frequency=np.inf))
+        # 4096 tokens are read and written once, their 8192 visits thrice at this width, and thrice at 2048
+        passed = 2 * (2 * 4096 * 4096 + 3 * 8192 * 4096 + 3 * 8192 * 2048)
+        assert slow - fast == pytest.approx(passed / gathered - passed / bandwidth, rel=1e-6)
+
+    def test_on_memory_slower_than_cores_gathers_as_memory_does(self):
+        own = predictor("L40S")
+        assert experts_time(columns(**LAYER), own) == pytest.approx(
+            experts_time(columns(**LAYER), dataclasses.replace(own, frequency=np.inf))
+        )
