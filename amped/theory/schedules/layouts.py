@@ -31,12 +31,14 @@ def pipeline_idle_time__SCHEDULE_of_layout(
 ):
     """The idle time in a step of SCHEDULE: the time of the step without the work and the sends of the bottleneck stage.
 
+    The time of many micro-batches follows from the time of fewer. It is no shorter than this work and these sends.
+
     Source: arXiv 2104.04473, section 2.2; the orders of passes on the pages of the schedules.
     """
     m, held = microbatches_per_flush, blocking_stage_send_time
     work = work_of("SCHEDULE", pipeline_layout, pass_times)
     whole = after_rounds("SCHEDULE", pipe_of(pipeline_layout), m, work, stage_send_time, held)
-    return whole - m * (bottleneck_stage[0].time + handovers_per_microbatch * held)
+    return np.maximum(whole - m * (bottleneck_stage[0].time + handovers_per_microbatch * held), 0)
 
 
 @family(SCHEDULE=NAMES)
@@ -56,6 +58,21 @@ def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, microbatches_per
         ChunksInFlight(share.name, moments_of("SCHEDULE", pipe, place, number))
         for place, share in enumerate(pipeline_layout)
     )
+
+
+@family(SCHEDULE=tuple(name for name in NAMES if not SCHEDULES[name].first_has_the_output_head))
+@quantity("count", choice="pipeline_schedule", value="SCHEDULE", when_given=("pipeline_layout",))
+def handovers_per_microbatch__SCHEDULE_of_layout(chunks_per_stage, pipeline_parallel_degree, bottleneck_stage):
+    """The number of messages that the bottleneck stage sends for a micro-batch.
+
+    A stage sends one message forward and one backward for each chunk of layers. The first chunk has no chunk to send
+    backward to, and the last chunk none to send forward to.
+
+    Source: arXiv 2104.04473, section 2.2.2.
+    """
+    (stage,) = bottleneck_stage
+    ends = stage.has_embedding + stage.has_output_head
+    return (2 * chunks_per_stage - ends) * (pipeline_parallel_degree > 1)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

@@ -41,8 +41,8 @@ class Drawn(NamedTuple):
             work[stage][chunk] = Work(*(a + b for a, b in zip(work[stage][chunk], end, strict=True)))
         return executed(self.schedule, self.microbatches, work, self.send, self.overlapped)
 
-    def computed(self) -> float:
-        """Seconds of the step by the formulas."""
+    def computed(self) -> tuple[float, float, float]:
+        """Seconds by the formulas in which the bottleneck stage computes, sends, and waits."""
         virtual = self.chunks if self.schedule == "1f1b" else 1
         given: dict[str, Any] = {
             "layers": float(sum(chunk[0] for stage in self.counts for chunk in stage)),
@@ -60,7 +60,7 @@ class Drawn(NamedTuple):
         found = run(plan(catalogue(), TARGETS, sources), given)
         sent = 0.0 if self.overlapped else found.number("pipeline_communication_time")
         work = self.microbatches * float(found.records("bottleneck_stage")[0].time)
-        return work + sent + found.number("pipeline_idle_time")
+        return work, sent, found.number("pipeline_idle_time")
 
 
 def drawn(random: Random, schedule: str) -> Drawn:
@@ -80,22 +80,28 @@ def drawn(random: Random, schedule: str) -> Drawn:
 
 
 @cache
-def steps() -> list[tuple[Drawn, float]]:
-    """Random steps, each with how far the formulas are off what was executed."""
+def steps() -> list[tuple[Drawn, float, float]]:
+    """Random steps, each with how far the formulas are off what was executed, and the idle time by the formulas."""
     random = Random(20261122)
     kinds = ("gpipe", "1f1b", "1f1b", "1f1b", "zero_bubble_h1", "zero_bubble_v")
     every = [drawn(random, kinds[n % len(kinds)]) for n in range(NUMBER)]
-    return [(step, step.computed() / step.executed().makespan - 1) for step in every]
+    times = [(step, step.computed()) for step in every]
+    return [(step, sum(parts) / step.executed().makespan - 1, parts[-1]) for step, parts in times]
 
 
 def test_unlike_stages_with_empty_chunks_take_as_long_as_executed():
-    misses = [(off, step) for step, off in steps() if abs(off) > 1e-9]
+    misses = [(off, step) for step, off, _ in steps() if abs(off) > 1e-9]
     assert max((abs(off) for off, _ in misses), default=0.0) < LARGEST_MISS, misses
     assert len(misses) <= (1 - EXACT) * NUMBER, misses
 
 
+def test_no_stage_waits_for_less_than_no_time():
+    """The bottleneck stage is not counted with more sends than it has."""
+    assert [(idle, step) for step, _, idle in steps() if idle < -1e-9] == []
+
+
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero_bubble_h1", "zero_bubble_v"])
 def test_each_schedule_is_drawn_with_empty_chunks_and_with_many_micro_batches(schedule):
-    own = [step for step, _ in steps() if step.schedule == schedule]
+    own = [step for step, *_ in steps() if step.schedule == schedule]
     assert any(chunk == [0, 0] for step in own for stage in step.counts for chunk in stage)
     assert any(step.microbatches > 6 * len(step.counts) for step in own)
