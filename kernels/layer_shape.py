@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from amped.base.errors import ConfigError
-from amped.kernels.specs import BYTES
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,6 @@ class Shape:
         return float(sum(rows * columns for rows, columns in self.shapes.values()))
 
     @property
-    def width(self) -> int:
-        """The bytes of an entry."""
-        return BYTES[self.dtype]
-
-    @property
     def linear_flops(self) -> float:
         """Operations of the four products with weights in the forward pass. Source: definition."""
         return 2.0 * self.tokens * self.parameters
@@ -95,13 +89,3 @@ class Shape:
     def step_flops(self) -> float:
         """Operations of forward and backward pass: each product has two gradients. Source: definition."""
         return 3 * (self.linear_flops + self.attention_flops)
-
-    @property
-    def score_bytes(self) -> float:
-        """The bytes of the matrix of scores. Source: arXiv 2205.05198, section 4.1."""
-        return float(self.batch * self.heads * self.seq**2 * self.width)
-
-    @property
-    def activation_bytes(self) -> float:
-        """The bytes of one tensor with the size of the input. Source: definition."""
-        return float(self.tokens * self.hidden * self.width)

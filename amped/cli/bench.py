@@ -18,6 +18,7 @@ from amped.cli.bench_compare import compare
 from amped.cli.bench_device import DeviceOption
 from amped.cli.bench_fit import command_line, fit
 from amped.cli.bench_ladder import ladder
+from amped.cli.bench_published import published
 from amped.cli.bench_step import step
 from amped.cli.progress import progress
 
@@ -29,7 +30,7 @@ bench = typer.Typer(
 )
 
 
-for verb in (fit, compare, ladder, step, anchor):
+for verb in (fit, compare, ladder, step, anchor, published):
     bench.command(verb.__name__)(verb)
 
 # The sets of kernels that can be measured.

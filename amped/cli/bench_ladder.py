@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from amped.cli import options
-from amped.cli.bench_device import DeviceOption, DtypeOption, own_coefficients
+from amped.cli.bench_device import DeviceOption, DtypeOption
 from amped.cli.bench_fit import AcceleratorOption
+from amped.cli.bench_step import BITS, PRECISIONS
 
 if TYPE_CHECKING:
-    from amped.kernels.ladder.analytic import Board
+    from amped.kernels.layer_shape import Shape
+    from amped.kernels.machine import Machine
 
+# The rungs that amped's operators predict.
+PREDICTED = ("eager", "functional", "sdpa", "compiled", "graph", "fp8_dynamic", "fp8_delayed")
 RungsOption = Annotated[str | None, Option("--rungs", metavar="A,B,…", help="Only these rungs, by name.")]
 
 
@@ -59,9 +63,9 @@ def ladder(
 
     where = chosen_device(device)
     shape = Shape(**asdict(layer), dtype=chosen_format(dtype, where))
-    board, name = _board(where, shape.dtype, accelerator, lookup_tables)
+    expected, peak, name = _expected(shape, where, accelerator, lookup_tables)
     wanted = options.names(rungs) or RUNGS
-    rows = [_told(row) for row in climbed(shape, where, wanted, board, warm_up, passes)]
+    rows = [_told(row) for row in climbed(shape, where, wanted, expected, peak, warm_up, passes)]
     _show(rows, vars(shape), name, as_json)
     if plot:
         from amped.report.bench_plots import ladder_bars
@@ -77,31 +81,48 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _board(device: str, dtype: str, accelerator: str | None, lookup_tables: Path | None) -> tuple[Board | None, str]:
-    """The two constants of this machine from its row of kernel efficiencies, and its name; nothing if it has no row."""
+def _expected(
+    shape: Shape, device: str, accelerator: str | None, lookup_tables: Path | None
+) -> tuple[dict[str, float] | None, float | None, str]:
+    """The seconds of each rung by amped's operators, the peak of this machine, and its name; none if it has no row."""
     from amped.base.errors import AmpedError
     from amped.base.version import __version__
     from amped.kernels.bench import prepared
-    from amped.kernels.ladder.analytic import Board
     from amped.kernels.machine import machine_of
-    from amped.kernels.predicting import SUSTAINED
     from amped.measured_kernels.bench_results import processor_name
     from amped.tables.tables import user_tables
+    from amped.validation.published_layers import layer_time
 
     tables, fresh = user_tables(lookup_tables), prepared(device, 1, __version__)
     name = str(fresh["device"]["name"])
     try:
         machine = machine_of(fresh, tables, accelerator, known_ones=True)
+        sizes = _sizes(shape)
+        expected = {
+            rung: layer_time(machine.name, rung, lookup_tables, **sizes)
+            for rung in PREDICTED
+            if _possible(rung, machine)
+        }
     except AmpedError as error:
         reason = str(error) if accelerator or device != "cpu" else f"no table has a row of {processor_name(fresh)}"
         advice = "" if accelerator or device != "cpu" else "; `amped bench run` and `amped bench fit` make one"
         options.tell(f"not predicted: {reason}{advice}")
-        return None, name
-    own = own_coefficients(tables, machine)
-    peak = machine.peaks.get(dtype) or max(machine.peaks.values())
-    beside = (own.get("elementary_function_time", 0.0), own.get("random_number_time", 0.0))
-    shares = own[SUSTAINED[dtype]], own["memory_bandwidth_efficiency"]
-    return Board(peak, machine.bandwidth, *shares, *beside), name
+        return None, None, name
+    return expected, machine.peaks.get(shape.dtype) or max(machine.peaks.values()), name
+
+
+def _possible(rung: str, machine: Machine) -> bool:
+    """Whether the machine has the format of a rung."""
+    return not rung.startswith("fp8") or machine.peaks.get("float8_e4m3fn", 0.0) > 0
+
+
+def _sizes(shape: Shape) -> dict[str, Any]:
+    """The parameters of an estimate of the layer."""
+    formats = dict.fromkeys(("weight_precision", "activation_precision", "gradient_precision"), BITS[shape.dtype])
+    return {
+        "dimensionality": shape.hidden, "feedforward_dimension": shape.ffn, "attention_heads": shape.heads, "context": shape.seq,
+        "microbatch_size": shape.batch, "dropout": shape.dropout, "causal": shape.causal, "matrix_precision": PRECISIONS[shape.dtype], **formats,
+    }  # fmt: skip
 
 
 def _show(rows: list[dict[str, Any]], shape: dict[str, Any], name: str, as_json: bool) -> None:

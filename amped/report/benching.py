@@ -110,6 +110,27 @@ def _rung(r: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 @group()
+def published(figures: Sequence[Any]) -> Iterator[RenderableType]:
+    """Published figures of single layers beside predictions."""
+    by_source: dict[str, list[Any]] = {}
+    for each in figures:
+        by_source.setdefault(each.source, []).append(each)
+    for source, own in by_source.items():
+        yield Text(source, style="bold")
+        yield table(("", "published", "predicted", "error"), map(_figure, own), wrapped=("",))
+        yield Text("")
+    yield Text(
+        "error: predicted over published; of a gain, the difference. Fitted to: PyTorch's two layers on V100; nothing else."
+    )
+
+
+def _figure(each: Any) -> tuple[str, ...]:
+    """The line of a figure."""
+    shown = (f"{v:+.1%}" if each.unit == "" else f"{v:.4g} {each.unit}" for v in (each.published, each.predicted))
+    return (each.what, *shown, f"{each.error:+.1%}")
+
+
+@group()
 def step(
     name: str,
     network: Mapping[str, Any],

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels import dense_layer as layers
-from amped.kernels.ladder.analytic import Board, predictions
 from amped.kernels.ladder.fp8 import Float8, Recipe
 from amped.kernels.ladder.speed import ClockLaps, EventLaps, Speed, speedometer
 from amped.kernels.layer_shape import Shape
@@ -51,12 +50,20 @@ def refuse_unknown(rungs: Sequence[str]) -> None:
 
 
 def climbed(
-    s: Shape, device: str, rungs: Sequence[str] = RUNGS, board: Board | None = None, warm_up: int = 10, passes: int = 20
+    s: Shape,
+    device: str,
+    rungs: Sequence[str] = RUNGS,
+    expected: Mapping[str, float] | None = None,
+    peak: float | None = None,
+    warm_up: int = 10,
+    passes: int = 20,
 ) -> Iterator[Row]:
-    """A row for each rung. A rung that this machine does not have, or that fails, has the reason and no times."""
+    """A row for each rung, beside its expected seconds and the peak of the machine, if they are known.
+
+    A rung that this machine does not have, or that fails, has the reason and no times.
+    """
     refuse_unknown(rungs)
     p, (x, dy) = layers.parameters(s, device), layers.inputs(s, device)
-    expected = predictions(s, board) if board is not None else {}
     still = replace(s, dropout=0.0)
     first = _outcome(made("eager", p, still, device), p, x, dy)
     for name in rungs:
@@ -70,7 +77,7 @@ def climbed(
             row |= _row(speed, s, off, device)
             row["agrees"] = off is None or _agree(off, "fp8" if rung.is_fp8 else s.dtype)
             emulated = rung.is_fp8 and not has_fp8(device)
-            row |= _beside(row["ms"], None if emulated else expected.get(name), s, board)
+            row |= _beside(row["ms"], None if emulated else (expected or {}).get(name), s, peak)
         except Unavailable as error:
             row["skipped"] = str(error)
         except (RuntimeError, NotImplementedError, MemoryError, ConfigError) as error:
@@ -89,11 +96,9 @@ def _row(speed: Speed, s: Shape, off: tuple[float, float] | None, device: str) -
             "tflops": s.step_flops / best / 1e12, "output_difference": off and off[0], "gradient_difference": off and off[1], "peak_memory_bytes": _peak(device)}  # fmt: skip
 
 
-def _beside(measured_ms: float, predicted: float | None, s: Shape, board: Board | None) -> Row:
+def _beside(measured_ms: float, predicted: float | None, s: Shape, peak: float | None) -> Row:
     """What the row's own time is compared with."""
-    if board is None:
-        return {"mfu": None}
-    row: Row = {"mfu": s.step_flops / (measured_ms / 1e3) / board.peak}
+    row: Row = {"mfu": s.step_flops / (measured_ms / 1e3) / peak if peak else None}
     if predicted is not None:
         row |= {"predicted_ms": predicted * 1e3, "error": predicted * 1e3 / measured_ms - 1}
     return row

@@ -1,0 +1,23 @@
+"""`amped bench published`: published times of single layers, and Tempo's table, beside predictions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from amped.cli import options
+
+
+def published(as_json: options.JsonOption = False, lookup_tables: options.TablesOption = None) -> None:
+    """Print published figures of single layers beside predictions: Transformer Engine's ladder, Substation, and Tempo.
+
+    Example: amped bench published
+    """
+    from amped.validation.published_layers import figures
+
+    found = list(figures(lookup_tables))
+    if as_json:
+        options.show_json({"figures": [{**asdict(each), "error": each.error} for each in found]})
+        return
+    from amped.report.benching import published as table
+
+    options.show(table(found))

@@ -1,0 +1,137 @@
+"""Published times of one layer, and published largest micro-batches, each beside an estimate of the same layer.
+
+Sources: Transformer Engine's quickstart (a layer from plain torch to fp8), Substation (README of spcl/substation, arXiv
+2007.00072), Tempo (README of UofT-EcoSystem/Tempo, arXiv 2210.10246). No coefficient was fitted to the ladder or to Tempo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from amped.configuring.scenario import read_scenario
+from amped.estimation.estimation import Estimation, estimated
+
+NOTHING: dict[str, Any] = {"neural_network_training_parameters": {"parameters": {}}}
+DEGREES = dict.fromkeys([f"{kind}_parallel_degree" for kind in ("data", "tensor", "pipeline", "context", "expert")], 1)
+ALONE = {
+    **DEGREES,
+    "number_of_accelerators": 1,
+    "number_of_accelerators_per_node": 1,
+    "activation_recomputation": "none",
+}
+# Of a layer alone: no optimizer, no ends, no clock of a long run.
+LAYER = {**ALONE, "layers": 1, "vocabulary_size": 0, "optimizer": "none", "final_norm": False, "position_table": 0, "host_time_per_step": 0,
+         "training_clock_fraction": 1, **dict.fromkeys(("weight_precision", "activation_precision", "gradient_precision"), 16)}  # fmt: skip
+# What makes a rung of the ladder: the software, and whether attention is fused. A compiled layer moves what fused kernels move.
+COMPILED = {"software": "PyTorch", "flash_attention": True, "streaming_traffic_factor": 1, "host_time_per_layer": 0}
+RUNGS: Mapping[str, Mapping[str, Any]] = {
+    "eager": {"software": "PyTorch", "flash_attention": False},
+    "functional": {"software": "PyTorch", "flash_attention": False},
+    "sdpa": {"software": "PyTorch", "flash_attention": True},
+    "compiled": COMPILED,
+    "graph": {**COMPILED, "cuda_graph_scope": "layer"},
+    "fp8_dynamic": {**COMPILED, "matrix_precision": "fp8"},
+    "fp8_delayed": {**COMPILED, "matrix_precision": "fp8"},
+    "fused_softmax": {"software": "Megatron-Core layers", "flash_attention": False},
+    "fp8_explicit": {"software": "Megatron-Core layers", "flash_attention": False, "matrix_precision": "fp8"},
+}
+QUICKSTART = {
+    "dimensionality": 4096,
+    "attention_heads": 32,
+    "feedforward_dimension": 16384,
+    "context": 2048,
+    "dropout": 0.1,
+}
+# The board, the sequences, the format, whether later tokens are masked, the rung, and the milliseconds.
+LADDER = (
+    ("H100 PCIe", 4, "fp16", False, "eager", 43.07), ("H100 PCIe", 4, "fp16", False, "fused_softmax", 39.99),
+    ("H100 PCIe", 4, "fp16", False, "fp8_explicit", 28.61), ("H100 SXM", 8, "bf16", False, "eager", 48.28),
+    ("H100 SXM", 8, "bf16", True, "sdpa", 35.71), ("H100 SXM", 8, "bf16", True, "fp8_delayed", 21.67),
+)  # fmt: skip
+ENCODER = {"dimensionality": 1024, "attention_heads": 16, "feedforward_dimension": 4096, "dropout": 0.1, "causal": False, "norm_position": "post",
+           "flash_attention": False, "matrix_precision": "fp16"}  # fmt: skip
+# The sequences, their tokens, who runs the layer, and the milliseconds; Substation's own kernels are fused and compiled for it.
+SUBSTATION = (
+    (8, 512, "PyTorch", 9.14),
+    (8, 512, "default", 6.71),
+    (96, 128, "PyTorch", 18.43),
+    (96, 128, "default", 15.42),
+)
+NAMES = {"PyTorch": "PyTorch", "default": "Substation (all fused)"}
+POLICIES = ("in_place_activation", "in_place_norm", "dropout_recomputation")
+# BERT large on SQuAD: the largest batches without and with Tempo's modules, and the gain of throughput between them.
+TEMPO = (("RTX 2080 Ti", "fp32", 4, 6, 0.32), ("RTX 2080 Ti", "fp16", 8, 11, 0.24), ("V100 SXM2 16GB", "fp32", 8, 13, 0.12),
+         ("V100 SXM2 16GB", "fp16", 16, 22, -0.049))  # fmt: skip
+# Tempo's run_squad.py: attention is not fused, masks are bytes, the head gives two numbers a token. fp16 is that of apex
+# O2: weights and gradients of 16 bit, and a copy in full precision; fp32 has no copy.
+SQUAD = {**ALONE, "model": "BERT large", "software": "PyTorch", "context": 384, "flash_attention": False, "causal": False, "norm_position": "post",
+         "output_head_activation_bytes": 0, "logits_gradient_bytes": 0, "dropout": 0.1, "packed_mask_precision": "1 B"}  # fmt: skip
+FORMATS = {"fp32": (32, 2), "fp16": (16, 3)}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published number and the estimate of it.
+
+    Attributes:
+        source: who published it.
+        what: the layer or the run, in words.
+        unit: ms, sequences, or "" for a share.
+    """
+
+    source: str
+    what: str
+    unit: str
+    published: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over published, less one; of a share, the difference."""
+        return self.predicted - self.published if self.unit == "" else self.predicted / self.published - 1
+
+
+def layer_time(accelerator: str, rung: str, lookup_tables: Path | None = None, **sizes: Any) -> float:
+    """The seconds of the forward and backward pass of a layer that a rung of the ladder runs."""
+    return _estimated(accelerator, lookup_tables, {**LAYER, **sizes, **RUNGS[rung]})["step_time"]
+
+
+def _estimated(accelerator: str, lookup_tables: Path | None, settings: Mapping[str, Any]) -> Estimation:
+    size = settings["microbatch_size"]
+    own = {"accelerator": accelerator, "batch_size": size, "samples": size, **settings}
+    return estimated(read_scenario(NOTHING, own, lookup_tables), Estimation)
+
+
+def figures(lookup_tables: Path | None = None) -> Iterator[Figure]:
+    """All published figures beside their estimates."""
+    for board, batch, precision, causal, rung, ms in LADDER:
+        own = {**QUICKSTART, "microbatch_size": batch, "matrix_precision": precision, "causal": causal}
+        found = layer_time(board, rung, lookup_tables, **own)
+        what = f"{board}, {batch} x 2048 tokens, {precision}{', causal' if causal else ''}: {rung}"
+        yield Figure("Transformer Engine", what, "ms", ms, found * 1e3)
+    for batch, tokens, software, ms in SUBSTATION:
+        own = {**LAYER, **ENCODER, "microbatch_size": batch, "context": tokens, "software": software}
+        found = _estimated("V100 SXM2 16GB", lookup_tables, own)["step_time"]
+        yield Figure(
+            "Substation", f"V100 SXM2 16GB, {batch} x {tokens} tokens: {NAMES[software]}", "ms", ms, found * 1e3
+        )
+    for row in TEMPO:
+        yield from _of_tempo(*row, lookup_tables)
+
+
+def _of_tempo(
+    board: str, precision: str, plain: float, saving: float, gain: float, lookup_tables: Path | None
+) -> Iterator[Figure]:
+    """The largest batches without and with Tempo's modules, and the gain of throughput from one to the other."""
+    bits, states = FORMATS[precision]
+    sizes = dict.fromkeys(("weight_precision", "activation_precision", "gradient_precision"), bits)
+    run = {**SQUAD, **sizes, "optimizer_states_per_parameter": states, "matrix_precision": precision}
+    rates = []
+    for policies, printed, told in (((), plain, "plain"), (POLICIES, saving, "with Tempo")):
+        e = _estimated(board, lookup_tables, {**run, "microbatch_size": printed, **dict.fromkeys(policies, True)})
+        rates.append(printed / e["step_time"])
+        yield Figure("Tempo", f"{board}, {precision}, {told}", "sequences", printed, e["largest_microbatch_size"])
+    yield Figure("Tempo", f"{board}, {precision}, gain of throughput", "", gain, rates[1] / rates[0] - 1)
