@@ -144,6 +144,8 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
     by_plain = {plain(option): option for option in options if option != word}
     asked = plain(word[:200])
     near = difflib.get_close_matches(asked, by_plain, n=3, cutoff=0.6)
+    order = [*by_plain]  # of names that are equally near, the one that stands first
+    near.sort(key=lambda key: (-difflib.SequenceMatcher(None, asked, key).ratio(), order.index(key)))
     near += [key for key in by_plain if asked and key.startswith(asked) and key not in near][: 3 - len(near)]
     if not near:
         return ""

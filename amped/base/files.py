@@ -10,7 +10,6 @@ import errno
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from datetime import datetime
 from importlib import resources
@@ -170,7 +169,7 @@ class AtomicFile:
         path = self.path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self.temporary = path.parent / f".amped-{secrets.token_hex(8)}.part"
+            self.temporary = path.parent / f".amped-{os.urandom(8).hex()}.part"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             self.stream = os.fdopen(os.open(self.temporary, flags, 0o666), "wb")  # the user's umask applies
         except FileExistsError:

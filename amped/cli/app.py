@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 import sys
@@ -16,6 +17,13 @@ from typer.core import TyperGroup
 from amped.base.errors import AmpedError, WrongResultError
 from amped.base.version import __version__
 from amped.cli import options
+from amped.cli.help import Page
+from amped.cli.reading import read_plainly
+
+# The most columns of a help text; on a narrower terminal it is as wide as that.
+WIDEST = 100
+# The objects after which Python looks for garbage: a tenth of the time of a short command goes into looking before.
+MOST_NEW_OBJECTS = 100_000
 
 
 class Verb(NamedTuple):
@@ -90,6 +98,10 @@ def questions() -> None:
 class ByGroup(TyperGroup):
     """The command; its help lists the verbs by group, and needs none of them loaded."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options and arguments; they read plain values by themselves."""
+        return read_plainly(super().get_params(ctx))
+
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Writes the verbs of each group with their summaries."""
         for group, verbs in VERB_GROUPS.items():
@@ -122,7 +134,7 @@ def built(*verbs: str) -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     )
     made.callback()(_top)
     for verb in verbs:
@@ -130,9 +142,12 @@ def built(*verbs: str) -> typer.Typer:
         module = import_module(place)
         found = getattr(module, name)
         if isinstance(found, typer.Typer):
+            for inner in found.registered_commands:
+                inner.cls = Page
             made.add_typer(found, name=verb)
         else:
-            made.command(verb, short_help=VERBS[verb].summary, **getattr(module, "COMMAND", {}))(found)
+            more = {"cls": Page} | getattr(module, "COMMAND", {})
+            made.command(verb, short_help=VERBS[verb].summary, **more)(found)
     return made
 
 
@@ -151,6 +166,7 @@ def __getattr__(name: str) -> Any:
 
 def main(*first: str) -> None:
     """Runs the command, or one verb of it with some options first. Exit code 2 with a message is for the user's mistake, 1 for amped's."""
+    gc.set_threshold(MOST_NEW_OBJECTS)
     words = [*first, *sys.argv[1:]]
     if not words:
         questions()

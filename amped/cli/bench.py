@@ -24,28 +24,31 @@ from amped.cli.progress import progress
 
 bench = typer.Typer(
     help="Measure this machine's kernels, fit coefficients to them, and compare predictions with measurements.",
-    epilog="Example: amped bench run -o this_machine.json, then amped bench fit this_machine.json",
+    epilog="Start with: amped bench run -o this_machine.json",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-for verb in (fit, compare, ladder, step, anchor, published):
-    bench.command(verb.__name__)(verb)
+for verb, summary in (
+    (fit, "Coefficients from measured kernels."),
+    (compare, "Predicted beside measured kernels."),
+    (ladder, "One layer, from eager to fused, in rungs."),
+    (step, "Real training steps beside an estimate."),
+    (anchor, "One real layer, for amped calibrate."),
+    (published, "Published layers beside predictions."),
+):
+    bench.command(verb.__name__, short_help=summary)(verb)
 
 # The sets of kernels that can be measured.
 Suite = Literal["quick", "full", "model"]
-SuiteOption = Annotated[
-    Suite | None, Option("--suite", help="quick (default on a CPU), full (on a GPU), or a model's operators.")
-]
-DtypeOption = Annotated[
-    str | None, Option("--dtype", metavar="FORMAT", help="fp32, bf16 or fp16; bf16 on GPUs, fp32 on CPUs.")
-]
+SuiteOption = Annotated[Suite | None, Option("--suite", help="Kernels; quick on a CPU, full on a GPU.")]
+DtypeOption = Annotated[str | None, Option("--dtype", metavar="FORMAT", help="fp32, bf16 or fp16; else by the device.")]
 ThreadsOption = Annotated[int, Option("--threads", metavar="N", help="Threads on a CPU; more than 1 needs it idle.")]
 ResultOption = Annotated[Path, Option("--output", "-o", metavar="FILE", help="File of the result.")]
 
 
-@bench.command("run")
+@bench.command("run", short_help="Measure kernels into a file.")
 @options.with_scenario
 def run(
     asked: options.Scenario,
@@ -60,7 +63,7 @@ def run(
             "--budget",
             metavar="SECONDS",
             min=0,
-            help="Time for all; by default 50 s, on a GPU 300 s. A CPU uses more time for more rounds.",
+            help="Time for all; else 50 s, on a GPU 300 s.",
         ),
     ] = None,
     ranks: Annotated[
@@ -69,7 +72,7 @@ def run(
     threads: ThreadsOption = 1,
     resume: Annotated[
         bool,
-        Option("--resume", help="Go on with the file: measure what it lacks; on a CPU, repeat what was disturbed."),
+        Option("--resume", help="Go on with the file: measure what it lacks."),
     ] = False,
     output: ResultOption = Path("bench.json"),
 ) -> None:

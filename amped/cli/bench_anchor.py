@@ -32,7 +32,7 @@ ALONE = {"layers": 1, **dict.fromkeys([f"{kind}_parallel_degree" for kind in ("d
          "sequence_parallel": False, "activation_recomputation": "none", "zero_stage": 0, "gradient_clipping": False}  # fmt: skip
 ModuleOption = Annotated[
     str | None,
-    Option("--module", metavar="FILE:FUNCTION", help="Your own layer: a function that makes it. Its code is run."),
+    Option("--module", metavar="FILE:FUNCTION", help="A function that makes your layer; it is run."),
 ]
 
 

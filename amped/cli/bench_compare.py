@@ -22,11 +22,9 @@ def compare(
     ] = None,
     accelerator: AcceleratorOption = None,
     fitted_on: Annotated[
-        Path | None, Option("--fitted-on", metavar="FILE", help="Predict by a fit to this result instead of a row.")
+        Path | None, Option("--fitted-on", metavar="FILE", help="Predict by a fit to this result instead.")
     ] = None,
-    plot: Annotated[
-        bool, Option("--plot", help="Draw predicted against measured, kernels.png and kernels.svg.")
-    ] = False,
+    plot: Annotated[bool, Option("--plot", help="Draw both as points: kernels.png and .svg.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print errors and points as JSON.")] = False,
     as_csv: Annotated[bool, Option("--csv", help="Print the points as comma-separated values.")] = False,
     output_dir: options.OutputOption = None,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `amped bench run` wrote.")]
 AcceleratorOption = Annotated[
-    str | None, Option("--accelerator", metavar="ROW", help="The device's row of accelerator_specifications.")
+    str | None, Option("--accelerator", metavar="ROW", help="Its row of accelerator_specifications.")
 ]
 
 
@@ -28,7 +28,7 @@ def fit(
     output: Annotated[
         Path, Option("--output", "-o", metavar="DIR", help="Folder of lookup tables to write into.")
     ] = Path("lookup_tables"),
-    name: Annotated[str | None, Option("--name", help="Name of the row; by default the accelerator's.")] = None,
+    name: Annotated[str | None, Option("--name", help="Name of the row; else the accelerator's.")] = None,
     accelerator: AcceleratorOption = None,
     replace: Annotated[bool, Option("--replace", help="Replace a row of that name.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Fit and print, but write nothing.")] = False,

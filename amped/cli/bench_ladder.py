@@ -45,9 +45,7 @@ def ladder(
     passes: Annotated[int, Option("--passes", min=1, help="Passes that count.")] = 20,
     accelerator: AcceleratorOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the rungs as JSON.")] = False,
-    plot: Annotated[
-        bool, Option("--plot", help="Draw measured and predicted times, ladder.png and ladder.svg.")
-    ] = False,
+    plot: Annotated[bool, Option("--plot", help="Draw both times: ladder.png and .svg.")] = False,
     output_dir: options.OutputOption = None,
     lookup_tables: options.TablesOption = None,
 ) -> None:

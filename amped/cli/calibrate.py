@@ -20,25 +20,20 @@ if TYPE_CHECKING:
 
 AcceleratorOption = Annotated[
     str | None,
-    Option("--accelerator", metavar="ROW", help="Accelerator to fit; without it, each one in the table."),
+    Option("--accelerator", metavar="ROW", help="Accelerator to fit; else each in the table."),
 ]
 KernelsOption = Annotated[
     Path | None,
-    Option(
-        "--kernels", metavar="DIR", help="Fit to single kernels instead: the tables of measured kernels in a folder."
-    ),
+    Option("--kernels", metavar="DIR", help="Fit to kernels: a folder of their tables."),
 ]
 AllOption = Annotated[
     bool,
-    Option("--all", help="Fit every number that is fitted to steps, also of software stacks, to all rows at once."),
+    Option("--all", help="Fit accelerators and software at once."),
 ]
 AnchorOption = Annotated[
-    Path | None,
-    Option("--anchor", metavar="FILE", help="Fit to one measured layer instead: what `amped bench anchor` wrote."),
+    Path | None, Option("--anchor", metavar="FILE", help="Fit to one layer of `amped bench anchor`.")
 ]
-FileOption = Annotated[
-    Path, Option("--output", "-o", metavar="FILE", help="File of the rows, which must not exist; or its folder.")
-]
+FileOption = Annotated[Path, Option("--output", "-o", metavar="FILE", help="New file of the rows, or its folder.")]
 NAME = "kernel_efficiencies.json"
 USUAL = Path("lookup_tables") / NAME
 

@@ -10,7 +10,7 @@ import typer
 
 def check_tables(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Folder (or file) of tables; without it, the shipped ones.")
+        Path | None, typer.Argument(metavar="[DIR]", help="Folder or file; by default, the shipped ones.")
     ] = None,
 ) -> None:
     """Check lookup tables: units, dense peaks, bandwidths per direction, parameter counts, names that clash.

@@ -12,7 +12,7 @@ from amped.cli import options
 
 def coefficients(
     filter_text: Annotated[str, Option("--filter", "-f", metavar="TEXT", help="Only names with this text.")] = "",
-    as_json: Annotated[bool, Option("--json", help="Print all values of all rows as JSON, SI units.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print all values as JSON, SI units.")] = False,
     old_names: options.OldNamesOption = False,
     lookup_tables: options.TablesOption = None,
 ) -> None:

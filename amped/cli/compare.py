@@ -18,9 +18,7 @@ HINT = "The mappings are those that `amped estimate` chooses; `amped explore --v
 @options.bundled(given=options.changes)
 def compare(
     given: dict[str, object],
-    names: Annotated[
-        list[str] | None, Argument(metavar="A [B]...", help="Configs; or systems, accelerators, models or software.")
-    ] = None,
+    names: Annotated[list[str] | None, Argument(metavar="A [B]...", help="Two configs; or rows of one kind.")] = None,
     vary: Annotated[
         list[str] | None, Option("--vary", metavar="NAME=VALUES", help="Compare these values: A,B,C; repeatable.")
     ] = None,
@@ -32,15 +30,12 @@ def compare(
     """Compare two configs, or the best mapping of each of several systems, models or values.
 
     Of two configs, it shows what differs in their inputs and in their results; options of the config and of the mapping
-    change B. A change of batch, sequence, tokens or
-    precision is listed as another experiment. Rows and values of --vary stand in one table with time, cost, energy,
+    change B: amped compare default --tp 4. A change of batch, sequence, tokens or precision is listed as another
+    experiment. Systems, accelerators, models, software and values of --vary stand in one table with time, cost, energy,
     utilization and memory, each with the mapping that `amped estimate` chooses.
 
-    \b
-    Example: amped compare default --set network_kind=optical_circuit_switched
-    Example: amped compare "DGX H100" "DGX B200" --model "Llama 3 70B" \\
-             --gpus 64
-    """  # noqa: D301 (the backspace keeps lines as they are)
+    Example: amped compare "DGX H100" "DGX B200" --model "Llama 3 70B" --gpus 64
+    """
     options.print_old_names(old_names)
     form = options.only(json=as_json, csv=as_csv) or "table"
     asking = options.Asking(options.DEFAULT_CONFIG, False, given, lookup_tables, None)

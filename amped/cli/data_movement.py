@@ -18,7 +18,7 @@ def data_movement(
     attention: layer_options.AttentionOption = "explicit",
     plan: Annotated[
         Path | None,
-        Option(metavar="FILE|NAME", help="A plan of `amped layouts select`: its times, layer and device."),
+        Option(metavar="FILE|NAME", help="A plan of `amped layouts select`."),
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:

@@ -17,40 +17,26 @@ if TYPE_CHECKING:
     from amped.estimation.estimation import Estimation
 
 
-JsonOption = Annotated[
-    bool, Option("--json", help="Print one JSON object of results, and write no files unless asked.")
-]
-GemmOption = Annotated[bool, Option("--gemm", help="Write gemm_breakdown.txt: every matrix product.")]
-GraphOption = Annotated[bool, Option("--compute-graph", help="With --gemm, write compute_graph .txt, .dot and .json.")]
+JsonOption = Annotated[bool, Option("--json", help="Print one JSON object; write no files.")]
+GemmOption = Annotated[bool, Option("--gemm", help="Write gemm_breakdown.txt: matrix products.")]
+GraphOption = Annotated[bool, Option("--compute-graph", help="With --gemm: write compute_graph files.")]
 PlotOption = Annotated[bool, Option("--plot", help="Draw the parts of a step, step_time.png.")]
-LayersOption = Annotated[
-    bool,
-    Option(
-        "--layers",
-        help="Print the operators of one layer instead: work, bound, time, share; with "
-        "measured_kernel_table=PATH, whether a time is measured, interpolated or by law.",
-    ),
-]
-StagesOption = Annotated[
-    bool, Option("--stages", help="Print every pipeline stage instead: layers, memory by part, busy and idle time.")
-]
+LayersOption = Annotated[bool, Option("--layers", help="Print the operators of one layer instead.")]
+StagesOption = Annotated[bool, Option("--stages", help="Print every pipeline stage instead.")]
 TimelineOption = Annotated[
     Path | None,
     Option(
         "--timeline",
         metavar="FILE",
-        help="Execute the step pass by pass and write it as a trace for ui.perfetto.dev or chrome://tracing; of a step "
-        "with very many passes the first and last micro-batches. FILE must not exist.",
+        help="Execute the step, and write its trace.",
     ),
 ]
-FullOption = Annotated[bool, Option("--full", help="Print every part of the time and of the memory, and all notes.")]
-WhyOption = Annotated[bool, Option("--why", help="Print what the numbers assume: values that nobody gave.")]
-SaveOption = Annotated[bool, Option("--save", help="Write the files that a named config gets: inputs and breakdown.")]
-MustOption = Annotated[
-    str | None, Option("--must", metavar="fit", help="With `fit`: exit code 3 if it does not fit in memory.")
-]
+FullOption = Annotated[bool, Option("--full", help="Print every part, and all notes.")]
+WhyOption = Annotated[bool, Option("--why", help="Print what the numbers assume.")]
+SaveOption = Annotated[bool, Option("--save", help="Write inputs and breakdown to files.")]
+MustOption = Annotated[str | None, Option("--must", metavar="fit", help="Exit code 3 if it does not fit in memory.")]
 ForOption = Annotated[
-    str | None, Option("--for", metavar="FORMAT", help="Print the launch line of a framework too, as megatron.")
+    str | None, Option("--for", metavar="FORMAT", help="Also a launch line of a framework: megatron.")
 ]
 OldGemm = Annotated[bool, Option("--GEMM", hidden=True)]
 OldGraph = Annotated[bool, Option("--compute_graph", hidden=True)]
@@ -81,7 +67,7 @@ def estimate(
 ) -> None:
     """Estimate the training time of one configuration, where the time goes, and whether it fits in memory.
 
-    What nobody gave is chosen: with a model or a system named, the mapping is the fastest that fits.
+    What nobody gave is chosen. --timeline is for ui.perfetto.dev; --layers tells measured times from others.
 
     Example: amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64
     """

@@ -13,7 +13,7 @@ from amped.cli import options
 @options.with_chosen_scenario
 def explain(
     asked: options.Scenario,
-    name: Annotated[str, Argument(metavar="NAME", help="A quantity or choice (`amped list parameters`).")],
+    name: Annotated[str, Argument(metavar="NAME", help="Of `amped list parameters`, or a word.")],
     depth: Annotated[int, Option(min=0, max=100, help="Levels of the tree to show.")] = 3,
     as_json: Annotated[bool, Option("--json", help="Print the whole tree as JSON.")] = False,
 ) -> None:

@@ -11,6 +11,7 @@ from typer import Option
 from amped.base.errors import ConfigError
 from amped.cli import options, spreading, sweeping
 from amped.cli.explore_output import BarePlot, Outputs
+from amped.cli.help import SEARCH
 
 if TYPE_CHECKING:
     from amped.exploration.request import Options
@@ -26,8 +27,8 @@ Vary = Annotated[
     Option(
         "--vary",
         metavar="NAME=VALUES",
-        help="Sweep a parameter or a row: A,B,C or LOW:HIGH:STEP or LOW:HIGH:xFACTOR, with :UNIT at the end; repeatable, "
-        "also for the same NAME.",
+        help="Sweep: tp=1,2,4 or gbs=8:64:x2; repeatable.",
+        rich_help_panel=SEARCH,
     ),
 ]
 TopOption = Annotated[
@@ -37,7 +38,8 @@ TopOption = Annotated[
         min=1,
         max=100_000,
         metavar="K",
-        help="How many of the best to keep; 10 unless a sweep has its own table.",
+        help="How many of the best to keep, else 10.",
+        rich_help_panel=SEARCH,
     ),
 ]
 
@@ -47,27 +49,31 @@ def wanted_of(
         SpaceName,
         Option(
             "--space",
-            help="What is searched: quick, default, full (every placement, overlap), memory (offload, modules), degrees.",
+            help="What is searched.",
+            rich_help_panel=SEARCH,
         ),
     ] = "default",
     where: Annotated[
         list[str] | None,
-        Option("--where", metavar="WISH", help='"memory_per_accelerator_bytes < 70 GB and ..."; repeatable.'),
+        Option("--where", metavar="WISH", help='"memory < 70 GB and tp <= 8"; repeatable.', rich_help_panel=SEARCH),
     ] = None,
     objective: Annotated[
         str,
-        Option("--objective", metavar="NAME", help="What to rank by: any quantity, such as step_time, cost, memory."),
+        Option("--objective", metavar="NAME", help="Rank by: step_time, cost, memory, MFU, …", rich_help_panel=SEARCH),
     ] = "training_time",
     largest: Annotated[
-        bool | None, Option("--maximize/--minimize", help="Whether more of it is better; by default, its name decides.")
+        bool | None,
+        Option("--maximize/--minimize", help="Which is better; else the name decides.", rich_help_panel=SEARCH),
     ] = None,
     pareto: Annotated[
-        str | None, Option("--pareto", metavar="A,B", help="Show the Pareto front of two quantities, too.")
+        str | None,
+        Option("--pareto", metavar="A,B", help="Show the Pareto front of two quantities, too.", rich_help_panel=SEARCH),
     ] = None,
     each: Annotated[
-        str | None, Option("--each", metavar="NAMES", help="Best of each value of these swept names: A or A,B.")
+        str | None,
+        Option("--each", metavar="NAMES", help="Best of each value of these swept names.", rich_help_panel=SEARCH),
     ] = None,
-    yes: Annotated[bool, Option("--yes", help="Explore even a very large space.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Explore even a very large space.", rich_help_panel=SEARCH)] = False,
 ) -> Options:
     """How to search and to rank."""
     from amped.exploration.request import Options
@@ -91,24 +97,16 @@ def explore(
     """Evaluate every valid mapping and rank them; with --vary, show the best of each value.
 
     It searches degrees (those of experts, too), micro-batch, virtual stages, recomputation, ZeRO, sequence parallelism
-    and fused attention (see --space); if nothing fits, also offload and recomputation of single modules. What is set on
-    the command line (--tp 8, --set microbatch_size=1) is held. What --vary lists is swept, and the answer has one row for
-    each value; with --top, --each, --plot and the like, all are ranked together. A value with a comma stands in
-    double quotes.
+    and fused attention; if nothing fits, also offload and recomputation of single modules. --space quick has what
+    usually wins, degrees has degrees and micro-batches alone, full adds every placement and overlap, memory offload and
+    modules. What is set on the command line (--tp 8) is held.
 
-    Example: amped explore --gpus 512 --where "tensor_parallel_degree <= 8"
+    --vary sweeps a parameter or a row: NAME=A,B,C or NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:xFACTOR, with :UNIT at the end
+    where the values need one; a value with a comma stands in double quotes. The answer has one row for each value; with
+    --top, --each, --plot and the like, all are ranked together.
 
-    \b
-    Example: amped explore --model "Llama 3 8B" --gpus 16 \\
-             --vary system="DGX H100,DGX B200"
-    Example: amped explore --top 3 --save-best winners
-             amped estimate --config winners/best-01.json
-    Example: amped explore --keep-all --output every.parquet
-    Example: amped explore --vary number_of_accelerators=128:4096:x2 \\
-             --vary "system=Selene,DGX H100" --plot
-    Example: amped explore --plot heatmap \\
-             --along tensor_parallel_degree,pipeline_parallel_degree
-    """  # noqa: D301 (the backspace keeps lines as they are)
+    Example: amped explore --model "Llama 3 8B" --gpus 16 --vary system="DGX H100,DGX B200"
+    """
     _refuse_both(outputs, place)
     with spreading.running(place, outputs.output, outputs.output_dir) as run:
         if run is not None:  # else another MPI process leads, and prints the result

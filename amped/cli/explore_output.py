@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-import typer.core
 from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options, sweeping
+from amped.cli.help import Page
 
 if TYPE_CHECKING:
     from amped.exploration.all_candidates import Keep
@@ -25,15 +25,13 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "csv", "json", "parquet"]
 Plot = Literal["auto", "scaling", "parts", "heatmap", "pareto", "histogram"]
-FormatOption = Annotated[
-    Format | None, Option("--format", help="table, csv, json or parquet; by default, as --output ends, or a table.")
-]
+FormatOption = Annotated[Format | None, Option("--format", help="By default as --output ends, or a table.")]
 JsonOption = Annotated[bool, Option("--json", help="The same as --format json.")]
 CsvOption = Annotated[bool, Option("--csv", help="The same as --format csv.")]
 FileOption = Annotated[Path | None, Option("--output", metavar="FILE", help="Write there instead of printing.")]
 
 
-class BarePlot(typer.core.TyperCommand):
+class BarePlot(Page):
     """A command whose option --plot may stand without a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -53,18 +51,14 @@ class Outputs:
     as_json: JsonOption = False
     as_csv: CsvOption = False
     output: FileOption = None
-    keep_all: Annotated[
-        bool, Option("--keep-all", help="Write every candidate, not only the best, as csv or parquet.")
-    ] = False
-    save_best: Annotated[
-        Path | None, Option(metavar="DIR", help="Write the best as configs that run: best-01.json ...")
-    ] = None
+    keep_all: Annotated[bool, Option("--keep-all", help="Write every candidate, as csv or parquet.")] = False
+    save_best: Annotated[Path | None, Option(metavar="DIR", help="Write the best as configs: best-01.json …")] = None
     launch_for: Annotated[
-        str | None, Option("--for", metavar="FORMAT", help="With --save-best: also launch lines, as of megatron.")
+        str | None, Option("--for", metavar="FORMAT", help="With --save-best: launch lines too: megatron.")
     ] = None
     plot: Annotated[
         Plot | None,
-        Option(help="Draw scaling, parts, heatmap, pareto or histogram; with no name, what fits the sweep."),
+        Option(help="Draw; with no word, what fits the sweep."),
     ] = None
     along: Annotated[str | None, Option(metavar="NAMES", help="Draw along these searched names: A or A,B.")] = None
     output_dir: options.OutputOption = None

@@ -20,12 +20,12 @@ def import_file(
         str | None, Option("--from", metavar="FORMAT", help="Its format; without it, the content says it.")
     ] = None,
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE", help="Write the config there instead of printing it.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write the config there; by default print it.")
     ] = None,
     model: Annotated[
         str | None, Option("--model", metavar="ROW|PATH", help="The network, where the file does not say it.")
     ] = None,
-    strict: Annotated[bool, Option("--strict", help="Refuse a file with something that amped cannot express.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Refuse what amped cannot express.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print values and report as JSON.")] = False,
 ) -> None:
     """Read a config of another tool: what was used, ignored, assumed, and what amped cannot express.

@@ -18,9 +18,7 @@ def layer(
     seq: Annotated[int, Option("--seq", "-l", metavar="N", help="Tokens in a sequence.")] = 512,
     heads: Annotated[int, Option("--heads", metavar="N", help="Attention heads.")] = 16,
     hidden: Annotated[int, Option("--hidden", metavar="N", help="Width of the layer.")] = 1024,
-    ffn: Annotated[
-        int, Option("--ffn", metavar="N", help="Width of the feed-forward block; 0: four times hidden.")
-    ] = 0,
+    ffn: Annotated[int, Option("--ffn", metavar="N", help="Feed-forward width; 0: four times hidden.")] = 0,
 ) -> Any:
     """The sizes of the layer (`amped.kernels.layouts.spec.Dimensions`)."""
     from amped.kernels.layouts.spec import Dimensions
@@ -29,9 +27,7 @@ def layer(
 
 
 def device(
-    accelerator: Annotated[
-        str | None, Option(metavar="ROW", help="Its peaks give the least time of each operator.")
-    ] = None,
+    accelerator: Annotated[str | None, Option(metavar="ROW", help="Its peaks bound the time of operators.")] = None,
     peak_flop_rate: Annotated[
         str | None, Option(metavar="RATE", help='Instead of the accelerator\'s: "0.78 PFLOP/s".')
     ] = None,

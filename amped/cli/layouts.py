@@ -24,7 +24,7 @@ DropoutOption = Annotated[float, Option("--dropout", metavar="P", help="Probabil
 Strategy = Literal["exact", "bp_first", "fp_first", "combined"]
 
 
-@layouts.command("bench")
+@layouts.command("bench", short_help="Time every operator in every layout.")
 @options.bundled(dimensions=layer_options.layer)
 def bench(
     dimensions: Any,
@@ -33,12 +33,10 @@ def bench(
     dtype: DtypeOption = "float32",
     dropout: DropoutOption = 0.1,
     attention: layer_options.AttentionOption = "explicit",
-    every: Annotated[
-        bool, Option("--all", help="Also layouts that no whole layer can use: every one-GEMM layout.")
-    ] = False,
+    every: Annotated[bool, Option("--all", help="Also layouts that no whole layer can use.")] = False,
     only: Annotated[str, Option(metavar="NAME,…", help="Only these operators.")] = "",
     budget: Annotated[
-        float, Option(metavar="SECONDS", min=0.0, help="Time for repeats; each layout is called at least four times.")
+        float, Option(metavar="SECONDS", min=0.0, help="Time for repeats after four calls of each.")
     ] = 60.0,
     resume: Annotated[bool, Option("--resume", help="Go on with the file: measure what it lacks.")] = False,
 ) -> None:
@@ -68,17 +66,13 @@ def _progress(done: int, of: int) -> None:
         typer.echo(f"\r{done} of {of} layouts", err=True, nl=done == of)
 
 
-@layouts.command("select")
+@layouts.command("select", short_help="Choose the layouts of a whole layer.")
 def select(
     table: Annotated[Path, Argument(metavar="TABLE", help="Times of `amped layouts bench`.")],
     out: Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Write the plan here, as JSON.")] = None,
-    strategy: Annotated[Strategy, Option(help="Exactly, or by a published chain of shortest paths.")] = "exact",
-    split_vars: Annotated[
-        str, Option(metavar="NAME,…", help="Solve the paths for each layout of these tensors: X,KKQQVV,SB1.")
-    ] = "",
-    batch: Annotated[
-        int, Option("--batch", "-b", metavar="N", help="Sequences that the plan is for, if fewer were timed.")
-    ] = 0,
+    strategy: Annotated[Strategy, Option(help="Exact, or a published chain of paths.")] = "exact",
+    split_vars: Annotated[str, Option(metavar="NAME,…", help="Tensors with paths for each layout: X,SB1.")] = "",
+    batch: Annotated[int, Option("--batch", "-b", metavar="N", help="Sequences to plan for, if fewer were timed.")] = 0,
     attention: layer_options.AttentionOption = "explicit",
     as_json: options.JsonOption = False,
 ) -> None:
@@ -103,7 +97,7 @@ def select(
         options.tell(f"written to {write_plan(plan, out)}")
 
 
-@layouts.command("run")
+@layouts.command("run", short_help="Time a layer with a plan's layouts.")
 def run(
     plan: Annotated[str, Argument(metavar="PLAN", help="A plan's file, or b8-l512 or b96-l128.")],
     batch: Annotated[int | None, Option("--batch", "-b", metavar="N", help="Instead of the plan's.")] = None,

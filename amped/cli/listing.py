@@ -73,7 +73,7 @@ def listing(
     what: Annotated[
         What,
         Argument(
-            metavar="accelerators|models|systems|links|kernel-efficiencies|software|parameters|configs|measurements|topologies",
+            metavar="WHAT",
             help="What to list.",
         ),
     ],

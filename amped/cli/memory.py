@@ -20,7 +20,7 @@ memory = typer.Typer(
 )
 
 
-@memory.command("bench")
+@memory.command("bench", short_help="What each technique saves, and its time.")
 def bench(
     batch: Annotated[int, Option(metavar="N", help="Sequences.")] = 4,
     sequence: Annotated[int, Option("--seq", metavar="N", help="Tokens of a sequence.")] = 256,
@@ -28,12 +28,8 @@ def bench(
     heads: Annotated[int, Option(metavar="N", help="Attention heads.")] = 8,
     dtype: Annotated[str, Option(metavar="NAME", help="float32, bfloat16 or float16.")] = "float32",
     device: Annotated[str | None, Option(metavar="NAME", help="cpu or cuda; else a GPU where there is one.")] = None,
-    with_compile: Annotated[
-        bool, Option("--compile/--no-compile", help="Compare with torch.compile and its memory budget.")
-    ] = True,
-    budgets: Annotated[
-        str, Option(metavar="SHARE,…", help="torch.compile's memory budgets to compare; 1 is its default.")
-    ] = "1,0.8,0.5",
+    with_compile: Annotated[bool, Option("--compile/--no-compile", help="Compare with torch.compile.")] = True,
+    budgets: Annotated[str, Option(metavar="SHARE,…", help="torch.compile's budgets; 1 is its default.")] = "1,0.8,0.5",
     seconds: Annotated[float, Option(metavar="S", help="Seconds that timing one variant may take.")] = 0.5,
     as_json: Annotated[bool, Option("--json", help="All measurements as JSON.")] = False,
     markdown: Annotated[bool, Option("--markdown", help="The tables as Markdown.")] = False,

@@ -21,7 +21,7 @@ def merge(
     output_dir: options.OutputOption = None,
     formulas: Annotated[
         Path | None,
-        Option("--formulas", metavar="FILE", help="The formulas of your own that were used. Its code is run."),
+        Option("--formulas", metavar="FILE", help="The formulas that were used: a file, run."),
     ] = None,
 ) -> None:
     """Put the findings of shards together and rank them, as one run would have.

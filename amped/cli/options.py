@@ -18,6 +18,7 @@ import typer
 from typer import Argument, Option
 
 from amped.base.errors import ConfigError
+from amped.cli.help import CONFIG, MAPPING, TRAINING
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,30 +41,41 @@ OutputOption = Annotated[
     Path | None, Option("--output-dir", metavar="DIR", help="Folder for files; by default output_files.")
 ]
 TablesOption = Annotated[
-    Path | None, Option("--lookup-tables", metavar="DIR", help="Lookup tables to layer over the shipped ones.")
+    Path | None,
+    Option(
+        "--lookup-tables", metavar="DIR", help="Lookup tables to layer over the shipped ones.", rich_help_panel=CONFIG
+    ),
 ]
-ConfigArgument = Annotated[
-    str | None, Argument(metavar="CONFIG", help="Config file, or a shipped one; the same as --config.")
-]
+ConfigArgument = Annotated[str | None, Argument(metavar="CONFIG", help="The same as --config.")]
 ConfigOption = Annotated[
-    str, Option("--config", "-c", metavar="FILE|NAME", help="Config file, or a shipped one (`amped list configs`).")
+    str,
+    Option(
+        "--config", "-c", metavar="FILE|NAME", help="A file, or one of `amped list configs`.", rich_help_panel=CONFIG
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    Option("--set", "-s", metavar="NAME=VALUE", help='Give a parameter: memory_capacity="96 GB"; repeatable.'),
+    Option(
+        "--set", "-s", metavar="NAME=VALUE", help="Give a parameter: context=8192; repeatable.", rich_help_panel=CONFIG
+    ),
 ]
 ModelOption = Annotated[
-    str | None, Option("--model", metavar="ROW|PATH", help="Transformer (`amped list models`), or a config.json.")
+    str | None,
+    Option("--model", metavar="ROW|PATH", help="Of `amped list models`, or a config.json.", rich_help_panel=CONFIG),
 ]
 AcceleratorOption = Annotated[
-    str | None, Option("--accelerator", metavar="ROW", help="Accelerator (`amped list accelerators`).")
+    str | None,
+    Option("--accelerator", metavar="ROW", help="Accelerator (`amped list accelerators`).", rich_help_panel=CONFIG),
 ]
-SystemOption = Annotated[str | None, Option("--system", metavar="ROW", help="Nodes, networks (`amped list systems`).")]
-SoftwareOption = Annotated[str | None, Option("--software", metavar="ROW", help="Framework (`amped list software`).")]
+SystemOption = Annotated[
+    str | None,
+    Option("--system", metavar="ROW", help="Nodes, networks (`amped list systems`).", rich_help_panel=CONFIG),
+]
+SoftwareOption = Annotated[
+    str | None, Option("--software", metavar="ROW", help="Framework (`amped list software`).", rich_help_panel=CONFIG)
+]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
-OldNamesOption = Annotated[
-    bool, Option("--old-names", help="In JSON, CSV and Parquet, print the names from before the last release.")
-]
+OldNamesOption = Annotated[bool, Option("--old-names", help="Print names from before the last release.")]
 _old_names: ContextVar[bool] = ContextVar("old_names", default=False)
 
 
@@ -106,10 +118,13 @@ class Short(NamedTuple):
 
     kind: type
     help: str
+    group: str = MAPPING
 
     def option(self, name: str) -> Any:
         """The option of the command line."""
-        return Option(f"--{name}", metavar="N" if self.kind is int else "WORD", help=self.help)
+        return Option(
+            f"--{name}", metavar="N" if self.kind is int else "WORD", help=self.help, rich_help_panel=self.group
+        )
 
 
 SHORT = {
@@ -123,11 +138,11 @@ SHORT = {
     "etp": Short(int, "Accelerators that share an expert."),
     "vp": Short(int, "Chunks of layers in each stage."),
     "mbs": Short(int, "Sequences of a micro-batch."),
-    "gbs": Short(int, "Sequences of a global batch."),
-    "seq": Short(int, "Tokens of a sequence."),
+    "gbs": Short(int, "Sequences of a global batch.", TRAINING),
+    "seq": Short(int, "Tokens of a sequence.", TRAINING),
     "zero": Short(int, "What replicas share: ZeRO 0 to 3."),
     "recompute": Short(str, "none, selective, full or block."),
-    "precision": Short(str, "Format of products: bf16, fp8, mxfp8, …"),
+    "precision": Short(str, "Format of products: bf16, fp8, mxfp8, …", TRAINING),
 }
 
 
@@ -155,9 +170,12 @@ class Asking(NamedTuple):
 
     def given(self, more: Mapping[str, object] | None = None) -> Mapping[str, object]:
         """The values and rows, with further ones; a model that is a file is read."""
+        values = {**self.values, **(more or {})}
+        if "model" not in values:
+            return values
         from amped.interop.models import with_model
 
-        return with_model({**self.values, **(more or {})}, self.lookup_tables)
+        return with_model(values, self.lookup_tables)
 
     def as_written(self, more: Mapping[str, object] | None = None) -> Scenario:
         """The scenario of the config and the values, with further values."""
@@ -180,7 +198,8 @@ def asked(
     software: SoftwareOption = None,
     lookup_tables: TablesOption = None,
     formulas: Annotated[
-        Path | None, Option("--formulas", metavar="FILE", help="Your own formulas, a Python file. Its code is run.")
+        Path | None,
+        Option("--formulas", metavar="FILE", help="Your own formulas: a Python file, run.", rich_help_panel=CONFIG),
     ] = None,
     old_names: OldNamesOption = False,
     **short: float | str | None,

@@ -32,7 +32,7 @@ def recommend(
     model: options.ModelOption = None,
     accelerator: options.AcceleratorOption = None,
     system: Annotated[
-        list[str] | None, Option("--system", metavar="ROW", help="Nodes and networks to choose from; repeatable.")
+        list[str] | None, Option("--system", metavar="ROW", help="Systems to choose from; repeatable.")
     ] = None,
     software: options.SoftwareOption = None,
     settings: options.SetOption = None,

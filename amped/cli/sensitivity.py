@@ -8,12 +8,10 @@ from typer import Option
 
 from amped.cli import options
 
-KINDS_HELP = "Vary only these: mapping, system, accelerator (all three by default), model, experiment; repeatable."
+KINDS_HELP = "Vary only this kind; repeatable."
 OfOption = Annotated[str, Option("--of", metavar="RESULT", help="Any quantity that is a number.")]
 KindOption = Annotated[list[str] | None, Option("--kind", metavar="KIND", help=KINDS_HELP)]
-StepOption = Annotated[
-    float, Option("--step", metavar="SHARE", help="Share by which continuous parameters are varied, down and up.")
-]
+StepOption = Annotated[float, Option("--step", metavar="SHARE", help="Share by which numbers are varied.")]
 TopOption = Annotated[int, Option("--top", min=1, max=1000, metavar="K", help="How many to show; --json has all.")]
 
 
@@ -32,7 +30,7 @@ def sensitivity(
 
     Continuous parameters are varied a little down and up, and their elasticity is shown; counts and degrees take the
     next values that keep every rule; switches are flipped. A list in the config is tried; its first value is the
-    configuration's own.
+    configuration's own. The kinds are mapping, system and accelerator (all three by default), model and experiment.
 
     Example: amped sensitivity --of training_time --model "Llama 3 70B" --system "DGX H100" --gpus 512 --top 10
     """

@@ -18,7 +18,7 @@ def show(
         str,
         Argument(
             metavar="ROW",
-            help="An accelerator, a model, a system, a link, a software, a row of kernel efficiencies, or a measurement.",
+            help="A row of any table, or a measurement.",
         ),
     ],
     lookup_tables: options.TablesOption = None,

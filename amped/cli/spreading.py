@@ -13,6 +13,7 @@ from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options
+from amped.cli.help import PLACE
 from amped.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -57,20 +58,29 @@ class Place:
 
     workers: Annotated[
         int | None,
-        Option("--workers", min=1, metavar="N", help="Processes on this machine; by default, only this one."),
+        Option("--workers", min=1, metavar="N", help="Processes on this machine.", rich_help_panel=PLACE),
     ] = None
     executor: Annotated[
         ExecutorName | None,
-        Option("--executor", callback=_chosen, is_eager=True, help="serial, processes, mpi (under mpirun) or dask."),
+        Option(
+            "--executor",
+            callback=_chosen,
+            is_eager=True,
+            help="How parts are spread; mpi needs mpirun.",
+            rich_help_panel=PLACE,
+        ),
     ] = None
     scheduler: Annotated[
-        str | None, Option("--scheduler", metavar="ADDRESS", help="Scheduler for dask, as tcp://HOST:8786.")
+        str | None,
+        Option("--scheduler", metavar="ADDRESS", help="Scheduler for dask, as tcp://HOST:8786.", rich_help_panel=PLACE),
     ] = None
     resume: Annotated[
-        Path | None, Option("--resume", metavar="FILE", help="Keep finished parts in FILE, and go on from it.")
+        Path | None,
+        Option("--resume", metavar="FILE", help="Keep finished parts in FILE; go on from it.", rich_help_panel=PLACE),
     ] = None
     shard: Annotated[
-        str | None, Option("--shard", metavar="I/N", help="One of N equal shares only, for `amped merge`.")
+        str | None,
+        Option("--shard", metavar="I/N", help="One of N equal shares, for `amped merge`.", rich_help_panel=PLACE),
     ] = None
 
 

@@ -76,7 +76,7 @@ def support(
     asked: Asked,
     must: Annotated[
         str | None,
-        Option("--must", metavar="modelled", help="With `modelled`: exit code 3 if something is not modeled."),
+        Option("--must", metavar="modelled", help="Exit code 3 if something is not modeled."),
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:

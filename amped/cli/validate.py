@@ -23,30 +23,22 @@ if TYPE_CHECKING:
 Groups = Literal["source", "accelerator", "model", "software"]
 TableOption = Annotated[
     Path | None,
-    Option("--table", metavar="CSV", help="Measurements; by default, those that come with amped."),
+    Option("--table", metavar="CSV", help="Measurements; by default, amped's own."),
 ]
-ByOption = Annotated[Groups | None, Option("--by", help="Print the errors of each source (software, …) instead.")]
+ByOption = Annotated[Groups | None, Option("--by", help="Print the errors of each group instead.")]
 RowsOption = Annotated[bool, Option("--rows", help="List every row, and what was missed.")]
-AssumedOption = Annotated[
-    bool, Option("--assumed", help="List every row, what it leaves to defaults, and what of it is not modeled.")
-]
-ResidualsOption = Annotated[
-    bool, Option("--residuals", help="Print the errors that estimates take their bands from, as CSV.")
-]
-TemplateOption = Annotated[bool, Option("--template", help="Print a table with one row, to fill with your own runs.")]
+AssumedOption = Annotated[bool, Option("--assumed", help="List every row with its defaults and gaps.")]
+ResidualsOption = Annotated[bool, Option("--residuals", help="Print the errors behind bands, as CSV.")]
+TemplateOption = Annotated[bool, Option("--template", help="Print a table to fill with your own runs.")]
 KernelsOption = Annotated[
     Path | None,
-    Option(
-        "--kernels", metavar="DIR", help="Compare single kernels instead: the tables of measured kernels in a folder."
-    ),
+    Option("--kernels", metavar="DIR", help="Compare kernels: a folder of their tables."),
 ]
 LeaveOutOption = Annotated[
     Literal["source", "accelerator", "stack"] | None,
-    Option("--leave-out", help="Predict each by numbers that are fitted to the rows (or kernels) of all others."),
+    Option("--leave-out", help="Predict each by a fit to all others."),
 ]
-FileOption = Annotated[
-    Path | None, Option("--output", metavar="FILE", help="Write there instead of printing; as CSV if it ends so.")
-]
+FileOption = Annotated[Path | None, Option("--output", metavar="FILE", help="Write there; as CSV if it ends so.")]
 
 
 class View(NamedTuple):
@@ -69,7 +61,7 @@ def validate(
     template: TemplateOption = False,
     kernels: KernelsOption = None,
     leave_out: LeaveOutOption = None,
-    plot: Annotated[bool, Option("--plot", help="Draw measured against predicted, validation.png.")] = False,
+    plot: Annotated[bool, Option("--plot", help="Draw both as points, validation.png.")] = False,
     output: FileOption = None,
     output_dir: options.OutputOption = None,
     lookup_tables: options.TablesOption = None,

@@ -29,7 +29,7 @@ def read_twice(**given: Any) -> Both:
 @options.bundled(both=read_twice)
 def whatif(
     both: Both,
-    every: Annotated[bool, Option("--all", help="Show all results, not only those that change most.")] = False,
+    every: Annotated[bool, Option("--all", help="Show all results.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what a change does: one configuration beside itself, with the values of --set.

@@ -63,7 +63,29 @@ def config_schema(known: Catalogue) -> dict[str, Any]:
 
 def structure_problems(config: object) -> list[Problem]:
     """The problems with the shape of a config, each with its JSON path."""
+    if _is_sound(config, structure()):
+        return []
     return [problem for error in _validator().iter_errors(config) for problem in _told(error)]
+
+
+def _is_sound(value: object, schema: Mapping[str, Any]) -> bool:
+    """Whether a value has the shape of `structure`, so that the validator, which loads slowly, need not say more."""
+    kind = schema.get("type")
+    if "anyOf" in schema:
+        return any(_is_sound(value, each) for each in schema["anyOf"])
+    if kind == "object":
+        own, other = schema.get("properties", {}), schema.get("additionalProperties", {})
+        return isinstance(value, Mapping) and all(
+            (name in own or other is not False) and _is_sound(each, own.get(name, other))
+            for name, each in value.items()
+        )
+    if kind == "array":
+        return (
+            isinstance(value, list)
+            and len(value) >= schema["minItems"]
+            and all(_is_sound(v, schema["items"]) for v in value)
+        )
+    return isinstance(value, {"string": str, "boolean": bool, None: object}[kind])
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from amped.configuring.layouts import Layout
 from amped.configuring.values import Value
 from amped.tables.tables import Row
 
+# Where a value comes from that nobody gave.
+CHOSEN = "chosen by amped"
+
 
 @dataclass(frozen=True, slots=True)
 class Given:

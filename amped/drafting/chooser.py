@@ -14,7 +14,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.configuring.scenario import Scenario, read_scenario
-from amped.configuring.sources import Given
+from amped.configuring.sources import CHOSEN, Given
 from amped.drafting.fastest import fastest
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
@@ -48,8 +48,6 @@ MAPPED = (
 )  # fmt: skip
 # The space of mappings to choose from.
 SPACE = "quick"
-# Where a value comes from that nobody gave.
-CHOSEN = "chosen by amped"
 # What says a network without a row.
 GIVEN_NETWORK = frozenset(("layers", "dimensionality"))
 Values = Mapping[str, object]

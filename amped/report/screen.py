@@ -9,8 +9,7 @@ from textwrap import shorten, wrap
 from rich.console import RenderableType, group
 from rich.text import Text
 
-from amped.configuring.sources import Given
-from amped.drafting.chooser import CHOSEN
+from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
 from amped.estimation.remedies import smallest_change
 from amped.report import human
@@ -102,7 +101,7 @@ def _is_chosen(e: Estimation) -> bool:
 
 def _answers(e: Estimation) -> Iterator[tuple[str, str, str]]:
     """The word that a line begins with, what it says, and its style; whether it fits comes first."""
-    yield _fit(e)
+    yield fit(e)
     band = f" ± {human.percent(e.error_band.error_fraction, 0)}" if e.error_band else ""
     used = f"MFU {human.percent(e['model_flops_utilization'])}"
     causal = e["model_flops_utilization_counting_causal_scores"]
@@ -116,7 +115,7 @@ def _answers(e: Estimation) -> Iterator[tuple[str, str, str]]:
     yield "TRAINING", f"{tokens} tokens: {', '.join(known)}", ""
 
 
-def _fit(e: Estimation) -> tuple[str, str, str]:
+def fit(e: Estimation) -> tuple[str, str, str]:
     """Whether it fits, in how much of how much, and if not the smallest change with which it does."""
     needed, there = (e[name] / human.GIGA for name in ("memory_per_accelerator_bytes", "available_memory_bytes"))
     largest = max(("activation_bytes", "optimizer_state_bytes", "gradient_bytes", "weight_bytes"), key=e.__getitem__)
@@ -124,12 +123,9 @@ def _fit(e: Estimation) -> tuple[str, str, str]:
     told = f"{needed:.1f}{margin} of {there:.1f} GB ({human.label(largest)} {e[largest] / human.GIGA:.1f})"
     if e["fits_in_memory"]:
         return "FITS", f"{told}{CLOSE if is_close else ''}", ""
-    change = _as_options(smallest_change(e))
-    return (
-        "NO FIT",
-        f"DOES NOT FIT{CLOSE if is_close else ''}: {told}; smallest change that makes it fit: {change}",
-        "bold red",
-    )
+    change = smallest_change(e)
+    advice = f"smallest change that makes it fit: {_as_options(change)}" if " = " in change else change
+    return "NO FIT", f"DOES NOT FIT{CLOSE if is_close else ''}: {told}; {advice}", "bold red"
 
 
 def _as_options(change: str) -> str:

@@ -11,13 +11,16 @@ from rich.text import Text
 from amped.drafting.improvements import Improvement, Value
 from amped.estimation.estimation import Estimation
 from amped.report import human
-from amped.report.screen import LEAST_SHARE, heading, shares
+from amped.report.screen import LEAST_SHARE, fit, heading, shares
 
 # What a part of the step is, in a sentence.
 SAID = {
     "recomputed": "computing activations again", "optimizer": "the optimizer", "bubble": "waiting in the pipeline's bubble",
     "offload": "copies to the host and back",
 }  # fmt: skip
+# What changes more than time and memory.
+CAREFUL = {"matrix_precision": "(other numerics)"}
+MORE = "`amped explore` changes several parameters at once."
 
 
 @group()
@@ -25,17 +28,31 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     """What a step waits for, and the changes that gain most."""
     yield from heading(e)
     yield Text("")
-    yield Text(_bottleneck(e))
+    if not e["fits_in_memory"]:
+        _, told, style = fit(e)
+        yield Text(f"{told}.\n", style)
+    yield Text(f"{_bottleneck(e)} {_at_the_peak(e)}\n")
     if not changes:
-        yield Text("No change of one parameter that was tried makes a step faster and fits in memory.")
+        yield Text(f"No change of one parameter that was tried makes a step faster and fits in memory. {MORE}")
         return
     more = f", of {number} that do" if number > len(changes) else ""
     yield Text(f"The single changes that gain most{more}:\n")
     table = Table.grid(padding=(0, 2))
     for each in changes:
         table.add_row(f"  --set {each.name}={_written(each.value)}", f"{human.duration(each.step_time)} a step",
-                      f"{human.percent(each.gain)} less", f"{each.bytes / human.GIGA:.1f} GB")  # fmt: skip
+                      f"{human.percent(each.gain)} less", f"{each.bytes / human.GIGA:.1f} GB",
+                      CAREFUL.get(each.name, ""))  # fmt: skip
     yield table
+    yield Text(f"\nEach is an option of the same command; `amped whatif` shows one in full. {MORE}")
+
+
+def _at_the_peak(e: Estimation) -> str:
+    """How long the FLOPs of the model would take at the peak rate: what no change of the mapping can go below."""
+    used = e["model_flops_utilization"]
+    return (
+        f"The FLOPs of the model alone would take {human.duration(used * e['step_time'])} at the accelerator's peak rate "
+        f"(MFU {human.percent(used)})."
+    )
 
 
 def _bottleneck(e: Estimation) -> str:

@@ -205,8 +205,10 @@ def _with_all_choices(formulas: list[Formula]) -> Iterator[Formula]:
     for formula in formulas:
         mark = formula.mark
         if mark.unit == "choice" and not formula.variant:
-            mark = replace(mark, choices=tuple(dict.fromkeys((*mark.choices, *named.get(formula.name, ())))))
-        yield replace(formula, mark=mark)
+            choices = tuple(dict.fromkeys((*mark.choices, *named.get(formula.name, ()))))
+            yield replace(formula, mark=replace(mark, choices=choices))
+        else:
+            yield formula
 
 
 def collect(module: ModuleType) -> list[Formula]:
@@ -235,13 +237,18 @@ def pages(folder: str = "", names: Iterable[str] = ()) -> Iterator[ModuleType]:
             yield from pages(f"{folder}{name}.", own)
 
 
-@lru_cache(maxsize=8)
 def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
     """The catalogue of amped's pages and of `extra` modules, whose formulas replace amped's formulas of equal names.
 
     Raises:
         WiringError: if the formulas contradict one another.
     """
+    return _catalogue(extra)
+
+
+@lru_cache(maxsize=8)
+def _catalogue(extra: tuple[ModuleType, ...]) -> Catalogue:
+    """The catalogue, which is built once."""
     found: dict[tuple[str, str], Formula] = {}
     for page in (*pages(), *extra):
         users = page in extra

@@ -45,11 +45,15 @@ def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
 def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The rows for which a row of a table stands: the row itself, or all members of its family."""
     words = row.get("family", {})
-    for values in zip(*words.values(), strict=True) if words else [()]:
-        text = json.dumps([name, row])
-        for word, value in zip(words, values, strict=False):
+    if not words:
+        yield name, row
+        return
+    whole = json.dumps([name, row])
+    for values in zip(*words.values(), strict=True):
+        text = whole
+        for word, value in zip(words, values, strict=True):
             text = text.replace(word, value)
-        yield json.loads(text) if words else (name, row)
+        yield json.loads(text)
 
 
 def _function(page: str, name: str, row: Mapping[str, Any]) -> Callable[..., Any]:

@@ -142,7 +142,9 @@ def _member(function: Any, words: dict[str, str]) -> Any:
     made.__doc__, made.__module__ = named(function.__doc__), function.__module__
     mark = mark_of(function)
     if mark is not None:
-        marked(replace(mark, **{name: named(value) for name, value in vars(mark).items() if name != "clauses"}))(made)
+        renamed = {name: named(value) for name, value in vars(mark).items() if name != "clauses"}
+        changed = {name: value for name, value in renamed.items() if value != getattr(mark, name)}
+        marked(replace(mark, **changed) if changed else mark)(made)
     made.__amped_words__ = words  # type: ignore[attr-defined]
     return made
 

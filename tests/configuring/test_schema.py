@@ -8,10 +8,19 @@ from jsonschema import Draft202012Validator
 
 from amped.base.errors import ConfigError
 from amped.configuring.config import shipped_configs
-from amped.configuring.config_schema import config_schema
+from amped.configuring.config_schema import _is_sound, config_schema, structure
 from amped.configuring.scenario import read_scenario
 from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
 from tests.helpers.config import KNOWN, OLD_STYLE, config
+
+
+def replaced(written, wrong):
+    """A config with one of its values after the other replaced, and with one key more in each object."""
+    if isinstance(written, dict):
+        yield {**written, "extra": wrong}
+        for name, value in written.items():
+            yield {**written, name: wrong}
+            yield from ({**written, name: inner} for inner in replaced(value, wrong))
 
 
 class TestSchema:
@@ -30,6 +39,18 @@ class TestSchema:
     def test_it_accepts_every_shipped_config(self, name):
         written = json.loads(resources.files("amped.configs").joinpath(f"{name}.json").read_text("utf-8"))
         assert [error.message for error in self.validator.iter_errors(written)] == []
+
+    @pytest.mark.parametrize(
+        "wrong", [None, 1, "x", True, [], ["x"], {}, {"value": 1}, {"x": {}}, {"lookup_table_row": []}]
+    )
+    def test_the_quick_look_agrees_with_the_validator(self, wrong):
+        written = json.loads(resources.files("amped.configs").joinpath("llama-3-70b.json").read_text("utf-8"))
+        validator = Draft202012Validator(structure())
+        seen = {True: 0, False: 0}
+        for changed in (wrong, *replaced(written, wrong)):
+            assert _is_sound(changed, structure()) == validator.is_valid(changed)
+            seen[validator.is_valid(changed)] += 1
+        assert seen[False] > 5
 
     def test_it_accepts_amped_s_older_config(self):
         assert [error.message for error in self.validator.iter_errors(OLD_STYLE)] == []

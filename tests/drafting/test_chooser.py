@@ -6,7 +6,8 @@ import math
 import pytest
 
 from amped.base.errors import AmpedError
-from amped.drafting.chooser import CHOSEN, completed
+from amped.configuring.sources import CHOSEN
+from amped.drafting.chooser import completed
 from amped.drafting.improvements import improvements
 from amped.estimation.estimation import Estimation, estimated
 from tests.helpers.cli import amped, printed, refused
@@ -117,7 +118,15 @@ def test_every_improvement_is_faster_and_fits_as_an_estimate_of_it_says():
         assert again["fits_in_memory"] == 1
         assert again["step_time"] == each.step_time == pytest.approx(e["step_time"] * (1 - each.gain), rel=1e-12)
         assert again["step_time"] < e["step_time"]
-    assert "activation_recomputation=selective" in printed("why")
+    told = " ".join(printed("why").split())
+    assert "activation_recomputation=selective" in told
+    assert f"(MFU {100 * e['model_flops_utilization']:.1f} %)" in told
+    assert "DOES NOT FIT" not in told
+
+
+def test_why_says_first_that_a_configuration_does_not_fit():
+    told = " ".join(printed("why", "--model", "Llama 3 8B", "--system", "DGX A100", "--gpus", "1").split())
+    assert told.index("DOES NOT FIT") < told.index("A step takes")
 
 
 def test_what_if_shows_one_change_in_a_dozen_lines_and_keeps_what_was_chosen():

@@ -1,0 +1,104 @@
+"""How the help of a verb is laid out: what it does, one example that can be copied, and the options in groups."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import typer.core
+
+from amped.cli.reading import read_plainly
+
+# The groups of options, in the order in which they are shown. Options without a group of their own come first.
+OWN, SEARCH, CONFIG, MAPPING, TRAINING, PLACE, OUTPUT = (
+    "Options", "Search", "Config", "Mapping", "Batch and precision", "Where it runs", "Output",
+)  # fmt: skip
+GROUPS = (OWN, SEARCH, CONFIG, MAPPING, TRAINING, PLACE, OUTPUT)
+# The options that say what is printed or written, by their first name.
+OUTPUTS = frozenset(
+    f"--{name}" for name in (
+        "json", "csv", "markdown", "format", "output", "out", "output-dir", "old-names", "plot", "along", "full", "why",
+        "save", "save-best", "for", "keep-all", "layers", "stages", "timeline", "gemm", "compute-graph", "help", "dry-run",
+    )
+)  # fmt: skip
+EXAMPLE = "Example: "
+# The range of a number, as it stands behind a default or alone.
+RANGE = r"(?:[-\d.]+<=?)?x[<>]=?[-\d.]+"
+
+
+class Page(typer.core.TyperCommand):
+    """A verb whose help has its options in groups."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options and arguments; they read plain values by themselves."""
+        return read_plainly(super().get_params(ctx))
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Writes what the verb does; an example on lines of its own, so that it can be copied."""
+        del ctx
+        for paragraph in (self.help or "").split("\n\n"):
+            plain = " ".join(paragraph.split())
+            if plain.startswith(EXAMPLE):
+                with formatter.section("Example"):
+                    formatter.write("".join(f"{line}\n" for line in _command(plain.removeprefix(EXAMPLE), formatter)))
+            else:
+                formatter.write_paragraph()
+                with formatter.indentation():
+                    formatter.write_text(plain)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the arguments, then each group of options."""
+        every = self.get_params(ctx)
+        named = [
+            (p.metavar or p.name.upper(), getattr(p, "help", "")) for p in every if p.param_type_name == "argument"
+        ]
+        options = [(_group(p), record) for p in every if p.param_type_name == "option" and (record := _record(p, ctx))]
+        groups = [("Arguments", named), *((name, [r for group, r in options if group == name]) for name in GROUPS)]
+        for name, records in groups:
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
+
+
+def _record(option: Any, ctx: Any) -> tuple[str, str] | None:
+    """An option and its help, without the range of its numbers: who leaves it is told."""
+    found = option.get_help_record(ctx)
+    if found is None:
+        return None
+    name, text = found
+    return name, re.sub(rf"  \[{RANGE}\]$", "", re.sub(rf"; {RANGE}\]$", "]", text))
+
+
+def _group(option: Any) -> str:
+    """The group of an option: its own, or that of outputs, or the first."""
+    return option.rich_help_panel or (OUTPUT if OUTPUTS & {*option.opts} else OWN)
+
+
+def _command(example: str, formatter: Any) -> Iterator[str]:
+    """The lines of a command; one that is too long is broken before an option."""
+    indent = " " * formatter.current_indent
+    width = formatter.width - len(indent)
+    if len(example) <= width:
+        yield indent + example
+        return
+    line = ""
+    for part in _parts(shlex.split(example, posix=False)):
+        if line and len(line) + len(part) + 3 > width:
+            yield f"{indent}{line} \\"
+            line = f"  {part}"
+        else:
+            line = f"{line} {part}" if line else part
+    yield indent + line
+
+
+def _parts(words: Sequence[str]) -> list[str]:
+    """A command, with each option and its value together."""
+    parts: list[str] = []
+    for word in words:
+        if parts and not word.startswith("-") and parts[-1].startswith("-") and " " not in parts[-1]:
+            parts[-1] += f" {word}"
+        else:
+            parts.append(word)
+    return parts

@@ -1,0 +1,47 @@
+"""Reads plain values of options by itself; the library by which typer checks types takes a fifth of a short command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args, get_origin
+
+UNREAD = object()
+
+
+def read_plainly(parameters: list[Any]) -> list[Any]:
+    """Lets options and arguments read missing values, texts, whole numbers and words by themselves.
+
+    All other values, and those that are wrong, go the way of typer, which has the words for them.
+    """
+    for parameter in parameters:
+        known = "process_value" in vars(parameter) or not hasattr(parameter, "type_descriptor")
+        if not known:  # a typer without descriptors checks types without a library
+            parameter.process_value = _reader(parameter, parameter.process_value)
+    return parameters
+
+
+def _reader(parameter: Any, checked: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    info, kind = parameter.type_descriptor.parameter_info, parameter.type_descriptor.annotation
+    limited = info.min is not None or info.max is not None or info.parser is not None
+    several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+
+    def process_value(context: Any, value: Any) -> Any:
+        found = (() if several else None) if value is None else UNREAD if limited else _plain(kind, value)
+        if found is UNREAD or (parameter.required and not found):
+            return checked(context, value)
+        return found if parameter.callback is None else parameter.callback(context, parameter, found)
+
+    return process_value
+
+
+def _plain(kind: Any, value: Any) -> Any:
+    """The value of a type, or `UNREAD` where that needs more than a look."""
+    if kind in (str, int, float) and type(value) is kind:
+        return value
+    if kind is int and isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        return int(value)
+    if get_origin(kind) is Literal and value in get_args(kind):
+        return value
+    if kind == list[str] and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return list(value)
+    return UNREAD

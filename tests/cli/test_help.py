@@ -1,0 +1,71 @@
+"""The help of every verb: options in groups, one example that can be copied, short summaries, and no line too wide."""
+
+import itertools
+import os
+import shlex
+from unittest import mock
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from amped.cli.app import app
+from amped.cli.help import CONFIG, GROUPS, MAPPING, OUTPUT, OWN
+
+LONGEST_SUMMARY = 45
+
+
+def commands(command: object, path: tuple[str, ...] = ()) -> dict[str, object]:
+    """Every verb, and every verb of a verb, by its words."""
+    found: dict[str, object] = {}
+    for name, inner in command.commands.items():  # type: ignore[attr-defined]
+        found |= commands(inner, (*path, name)) if hasattr(inner, "commands") else {" ".join((*path, name)): inner}
+    return found
+
+
+COMMANDS = commands(typer.main.get_command(app))
+
+
+def page(words: str, columns: int) -> str:
+    with mock.patch.dict(os.environ, {"COLUMNS": str(columns)}):
+        done = CliRunner().invoke(app, [*words.split(), "--help"], terminal_width=columns)
+    assert done.exit_code == 0
+    return done.output
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_summaries_of_options_are_short(words) -> None:
+    told = {p.name: p.help or "" for p in COMMANDS[words].params if not getattr(p, "hidden", False)}
+    assert {name: text for name, text in told.items() if not 0 < len(text) <= LONGEST_SUMMARY} == {}
+
+
+@pytest.mark.parametrize(("words", "columns"), [*itertools.product(COMMANDS, (80, 100))])
+def test_a_page_is_no_wider_than_the_terminal(words, columns) -> None:
+    assert [line for line in page(words, columns).splitlines() if len(line) > columns] == []
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_page_has_one_example_that_can_be_copied(words) -> None:
+    text = page(words, 80)
+    assert text.count("Example:") == 1
+    lines = itertools.takewhile(str.strip, text.split("Example:\n")[1].splitlines())
+    command = "\n".join(lines).replace("\\\n", " ")
+    assert shlex.split(command)[1 : 1 + len(words.split())] == words.split()
+    assert "\n" not in command.strip()
+
+
+def test_options_stand_in_groups() -> None:
+    heads = [line[:-1] for line in page("estimate", 100).splitlines() if line.endswith(":") and line[0] != " "]
+    assert [head for head in heads if head in GROUPS] == [OWN, CONFIG, MAPPING, "Batch and precision", OUTPUT]
+    text = page("estimate", 100)
+    mapping = text.split(f"{MAPPING}:\n")[1].split("\n\n")[0]
+    assert [line.split()[0] for line in mapping.splitlines()][:3] == ["--gpus", "--nodes", "--dp"]
+    assert "--json" in text.split(f"{OUTPUT}:\n")[1]
+    assert "x>=" not in page("why", 100)
+
+
+@pytest.mark.parametrize("words", ["bench", "layouts", "memory"])
+def test_a_verb_of_verbs_lists_them_uncut(words) -> None:
+    listed = page(words, 80).split("Commands:\n")[1].split("\n\n")[0]
+    assert "..." not in listed
+    assert all(name.split()[1] in listed for name in COMMANDS if name.startswith(f"{words} "))
