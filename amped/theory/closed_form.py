@@ -468,7 +468,7 @@ def STATE_collectives(
     replica_group,
     expert_replica_group,
 ):
-    """The KIND of the STATEs of one stage: the stage with the most parameters.
+    """The collectives that exchange the STATEs between replicas, each a KIND, for the stage with the most parameters.
 
     One collective is for the routed experts, and one is for all other parameters. Source: arXiv 2104.04473, section
     3.3. Differs: the sum of a tied embedding over the first and last stage, and hybrid sharding, are left out.

@@ -377,7 +377,7 @@ class TimedKernels(Record):
         return replace(self, kind=kind, operator=replace(self.operator, kind=kind))
 
     def at(self, place: Any) -> TimedKernels:
-        """The kernels at these places, an array of any shape."""
+        """The measured kernels with these indices; their numbers then have the shape of the array of indices."""
         return self.mapped(lambda value: value[place] if np.ndim(value) else value)
 
 
@@ -417,5 +417,5 @@ def of_phase(phase: str, durations: Iterable[Duration]) -> Any:
 
 
 def stash_of(operators: Iterable[Operator]) -> Any:
-    """The bytes that all calls of forward operators keep for the backward pass."""
+    """The bytes that the forward operators keep for the backward pass, in all their calls together."""
     return total([0.0, *(o.stash * o.count for o in operators if o.phase == "forward")])

@@ -85,12 +85,15 @@ class Stage(Record):
 
 
 def had(has: Any, value: Any) -> Any:
-    """The value of the embedding or of the output head if the stage has it, else zero."""
+    """The value of one end of the network (the embedding or the output head) if a stage has this end, else zero."""
     return {YES: value, NO: 0.0}[has] if isinstance(has, str) else has * value
 
 
 def lacked(has: Any, value: Any) -> Any:
-    """The value of the embedding or of the output head if another stage has it, else zero."""
+    """The value of one end of the network (the embedding or the output head) if a stage lacks this end, else zero.
+
+    An end that a stage lacks belongs to a stage before it or after it.
+    """
     return {YES: 0.0, NO: value}[has] if isinstance(has, str) else (1 - has) * value
 
 
@@ -242,20 +245,20 @@ class PassTimes(Record):
         return replace(self, kinds=tuple(layer / chunks for layer in self.kinds))
 
     def of_layers(self, kinds: Sequence[Any]) -> Any:
-        """The seconds in layers; `kinds` is the number of layers of each kind."""
+        """The seconds that a micro-batch spends in some layers; `kinds` is the number of layers of each kind."""
         return on(kinds, self.kinds)
 
     def of(self, stage: Stage) -> Any:
-        """The seconds on a stage: in its layers, and in its embedding and output head if it has them."""
+        """The seconds of a micro-batch on a stage: in its layers, its embedding and its output head, if any."""
         ends = had(stage.has_embedding, self.embedding) + had(stage.has_output_head, self.output_head)
         return self.of_layers(stage.kinds) + ends
 
     def before(self, stage: Stage) -> Any:
-        """The seconds on all stages before a given stage, with the embedding."""
+        """The seconds that a micro-batch spends on all stages before a stage, in the embedding and in their layers."""
         return self.of_layers(stage.kinds_before) + lacked(stage.has_embedding, self.embedding)
 
     def after(self, stage: Stage) -> Any:
-        """The seconds on all stages after a given stage, with the output head."""
+        """The seconds that a micro-batch spends on all stages after a stage, in their layers and the output head."""
         return self.of_layers(stage.kinds_after) + lacked(stage.has_output_head, self.output_head)
 
 

@@ -92,11 +92,13 @@ def overlapped_microbatch_fraction(
 
 
 def fraction_beside_other_chunks(chunks, stages, microbatches):
-    """The share of the passes in which messages of whole chunks of layers can run: beside all other chunks.
+    """The share of the backward passes of a stage beside which it can exchange the gradients of its chunks of layers.
 
         fraction = ((chunks − 1)·stages + 1) / (chunks·micro-batches).
 
-    A chunk waits for `stages` micro-batches in a row; with one chunk it is one micro-batch.
+    The gradients of a chunk are complete after its last micro-batch. While they are exchanged, the stage runs the
+    passes of the chunks that follow, and each of these processes as many micro-batches in a row as there are stages.
+    The 1 is the last pass of all: with a single chunk, gradients are exchanged beside the last micro-batch alone.
 
     Source: arXiv 2006.15704, section 3.2.3; Megatron-Core, --overlap-grad-reduce (a bucket for each chunk).
     """
