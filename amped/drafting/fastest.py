@@ -114,18 +114,20 @@ class _Group:
         rest = self._rest(mode, known.time if known.fits else np.inf)
         if not len(rest):
             return _Best()
-        first = mode == modes[0] and len(modes) > 1
-        found = self._asked(mode, rest, (MEMORY, AVAILABLE, FITS, *self.rules), (TIME, *BOUNDING) if first else ())
+        found = self._asked(mode, rest, (MEMORY, AVAILABLE, FITS, *self.rules))
         holds = np.logical_and.reduce([found[name] > 0 for name in self.rules if name in found], initial=True)
         fits = holds & (found[FITS] > 0)
-        if first:
-            self._bound(found)
         self.open[rest] = holds & ~fits
+        known_times = None
+        if mode == modes[0] and len(modes) > 1 and fits.any():
+            bounding = self._asked(mode, rest, (TIME,), BOUNDING)
+            self._bound(bounding)
+            known_times = bounding[TIME]
         lacking = np.where(holds, np.maximum(found[MEMORY] - found[AVAILABLE], 0), np.inf)
         few = np.flatnonzero(fits if fits.any() else holds & (lacking == lacking.min()))
-        if not len(few) or (known.fits and not fits.any()):
+        if not len(few) or (not fits.any() and (known.fits or lacking.min() > known.lacking)):
             return _Best()
-        times = found[TIME][few] if first else self._asked(mode, rest[few], (TIME,))[TIME]
+        times = self._asked(mode, rest[few], (TIME,))[TIME] if known_times is None else known_times[few]
         place = np.lexsort((found[MEMORY][few], times))[0]
         one = few[place]
         return _Best(bool(fits[one]), 0.0 if fits[one] else float(lacking[one]), float(times[place]),
