@@ -241,9 +241,11 @@ def _take(
             for name in formula.arguments:
                 mask |= cells[name][1]
             mask = joint.settled(mask)
-            compute = partial(_evaluated, formula, mask, cells, joint, dimensions)
-            asked = formula, mask, joint.full, results.numbers
-            cells[formula.name] = known.value(*asked, compute) if known else compute()
+            if known is None:
+                cells[formula.name] = _evaluated(formula, mask, cells, joint, dimensions)
+            else:
+                compute = partial(_evaluated, formula, mask, cells, joint, dimensions)
+                cells[formula.name] = known.value(formula, mask, joint.full, results.numbers, compute)
             for name in unneeded:
                 del cells[name]
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.configuring.scenario import asked_again
+from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Columns, run_in_blocks
 from amped.engine.known import Known
 from amped.engine.resolve import Plan, plan
@@ -35,6 +36,8 @@ from amped.exploration.sweep_axes import swept
 # The cells of one evaluation (most arrays lack some of the axes, so that they fit in the cache), the cells of a part,
 # and the share of distinct rows up to which finding equal rows is worth it.
 BLOCK_CELLS, PART_CELLS, WORTHWHILE = 65_536, 1_048_576, 0.3
+# The rows of a part up to which values of the part before are looked for: to tell more rows apart costs more than it saves.
+SHARED_ROWS = 8192
 # How many mappings are remembered between the listing of the parts and their evaluation.
 REMEMBERED_ROWS = 262_144
 # The quantities that are computed for every candidate.
@@ -276,8 +279,10 @@ class Search:
         family, chosen = branch.family, branch.plan
         cells = self._cells(part.number, family, columns, axes)
         keeper = Keeper(branch.wanted, cells, keep)
-        joint, rows = self._shared.axis(columns, WORTHWHILE, family.tied), max(1, BLOCK_CELLS // cells.beside)
-        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, frozenset(chosen.targets), rows, self._shared)
+        known = self._shared if len(self.branches) > 1 and part.stop - part.start <= SHARED_ROWS else None
+        joint = (known.axis if known else JointAxis)(columns, WORTHWHILE, family.tied)
+        rows = max(1, BLOCK_CELLS // cells.beside)
+        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, frozenset(chosen.targets), rows, known)
         for start, results in zip(range(0, joint.size, rows), blocks, strict=True):
             keeper.take(results, start)
         return keeper.found()
