@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from amped.base.numbers import digits
 from amped.configuring.config import Config, read_config
 from amped.configuring.scenario import ConfigSource, formula_module, read_scenario
 from amped.estimation.estimation import Estimation, estimated
@@ -41,7 +42,7 @@ class Estimate(Estimation):
         return as_html(self.__rich__())
 
     def __repr__(self) -> str:
-        return f"<Estimate of {self.scenario.label}: step {self['step_time']:.4g} s, training {self['training_time']:.4g} s>"
+        return f"<Estimate of {self.scenario.label}: step {digits(self['step_time'])} s, training {digits(self['training_time'])} s>"
 
 
 def load_config(config: str | Path | Mapping[str, Any], formulas: Formulas = None) -> Config:

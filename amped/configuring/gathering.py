@@ -8,6 +8,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError, Problem, TableError, collected, did_you_mean, quoted
+from amped.base.numbers import settable
 from amped.configuring.config import Config, Entry
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
@@ -177,9 +178,11 @@ class _Builder:
         kept = self.entries.get("tokens_to_train")
         published = row.columns.get("training_tokens")
         if overriding and kept is not None and kept.where.startswith(NETWORK) and published:
-            self.notices.append(
-                f"tokens_to_train stays {kept.value}, as the config has it; '{row.name}' was trained on {published:g}"
-            )
+            given = read_value(self.catalogue["tokens_to_train"], kept.value, False) if kept.kind == "value" else None
+            if given != published:
+                self.notices.append(
+                    f"tokens_to_train stays {kept.value}, as the config has it; '{row.name}' was trained on {settable(published)}"
+                )
 
     def look_up_kernels(self, named: str | None) -> None:
         """Finds the row of kernel efficiencies: the named one, the accelerator's, its generation's, or the default."""

@@ -14,6 +14,7 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, FileError, Problem, quoted
 from amped.base.files import read_text
+from amped.base.numbers import settable
 from amped.configuring.config import Config, read_config
 from amped.configuring.gathering import ROW_NAMES, build_sources
 from amped.configuring.sources import Sources
@@ -101,7 +102,9 @@ def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) ->
         rows = [sources.rows[category].name for category in named if category in sources.rows]
         by = f" by {sources.rows[MAPPING].name}" if MAPPING in sources.rows else ""
         told = f"{' on '.join(rows)}{by}, else as config {config.label}"
-    changes = [f"{n} = {v:g}" if isinstance(v, float) else f"{n} = {v}" for n, v in given.items() if n not in ROW_NAMES]
+    changes = [
+        f"{n} = {settable(v)}" if isinstance(v, float) else f"{n} = {v}" for n, v in given.items() if n not in ROW_NAMES
+    ]
     return ", ".join([told, *(["with " + ", ".join(changes)] if changes else [])])
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import EvaluationError, Problem
+from amped.base.numbers import settable
 from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.layouts import Layout
 from amped.engine.axes import JointAxis, JointBlock, gathered
@@ -342,7 +343,7 @@ def _arguments(formula: Formula, cells: Mapping[str, Any]) -> str:
     for name in formula.arguments:
         data = cells[name][0]
         if isinstance(data, np.ndarray):
-            shown.append(f"{name} = {data.item():g}" if data.size == 1 else f"{name} = {data.size} values")
+            shown.append(f"{name} = {settable(data.item())}" if data.size == 1 else f"{name} = {data.size} values")
         elif data and isinstance(data[0], Record):
             shown.append(f"{name} = {len(data)} records")
     return ", ".join(shown) or "nothing"

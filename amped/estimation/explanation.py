@@ -10,6 +10,7 @@ import numpy as np
 
 from amped.base.aliases import aliases
 from amped.base.errors import MappingError, ResolveError, did_you_mean
+from amped.base.numbers import digits
 from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import LookedUp
 from amped.engine.evaluate import Results, check_finite, run
@@ -56,7 +57,7 @@ class Explanation:
         return "\n".join(self._lines(depth=2))
 
     def _lines(self, depth: int) -> Iterator[str]:
-        number = self.value if isinstance(self.value, str) else f"{self.value:.6g}"
+        number = self.value if isinstance(self.value, str) else digits(self.value, 6)
         yield f"{self.name} = {number} {self.unit} [{self.origin}] {self.where}".rstrip()
         for part in self.parts if depth else ():
             yield from (f"  {line}" for line in part._lines(depth - 1))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from amped.base.numbers import digits
 from amped.estimation.breakdown import OperatorLine, collectives, forward_pass, node_of, step_lines
 from amped.estimation.estimation import Estimation
 from amped.theory.records import CONTRACTIONS
@@ -50,16 +51,16 @@ def _operators(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, fl
 
 
 def _shape(line: OperatorLine) -> str:
-    batch = f"{line.batch:g} x " if line.batch != 1 else ""
-    depth = f" k {line.k:g}" if line.kind in CONTRACTIONS else ""
-    return f"{batch}m {line.m:g} n {line.n:g}{depth}"
+    batch = f"{line.batch:.0f} x " if line.batch != 1 else ""
+    depth = f" k {line.k:.0f}" if line.kind in CONTRACTIONS else ""
+    return f"{batch}m {line.m:.0f} n {line.n:.0f}{depth}"
 
 
 def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float, float]]]:
     """The collectives of the forward pass; some records count the calls of all passes."""
     for c, time in collectives(estimation):
         if c.group.degree > 1 and c.count > 0:
-            detail = f"{c.volume / 1e6:.4g} MB among {c.intra:g} x {c.inter:g}"
+            detail = f"{digits(c.volume / 1e6)} MB among {c.intra:g} x {c.inter:g}"
             yield node_of(c), (c.kind, detail, estimation["layer_passes"], time)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from amped.base.errors import AmpedError
+from amped.base.numbers import settable
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
@@ -31,7 +32,7 @@ def smallest_change(estimation: Estimation) -> str:
         times = [(time, change) for change in changes if (time := _time_if_it_fits(estimation, change)) is not None]
         if times:
             change = min(times, key=lambda pair: pair[0])[1]
-            return " and ".join(f"{name} = {v if isinstance(v, str) else f'{v:g}'}" for name, v in change.items())
+            return " and ".join(f"{name} = {v if isinstance(v, str) else settable(v)}" for name, v in change.items())
     return "no smaller micro-batch, recomputation, sharding, offload or splitting does: take more accelerators or more memory"
 
 

@@ -59,7 +59,13 @@ def changed(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
     asked = {d.name: d for d in results(one, other)}
     rows = [asked[name] for name in ASKED if name in asked]
     rows += [d for d in step_parts(one, other) if d.change][: MOST_ROWS - len(rows)]
-    yield _table(("result", "now", "then", "then / now"), ((d.name, *_both(d), _ratio(d)) for d in rows))
+    yield _table(("result", "now", "then", "then / now"), ((_words(d), *_both(d), _ratio(d)) for d in rows))
+
+
+def _words(difference: Difference) -> str:
+    """The name of a result in words."""
+    name = difference.name
+    return human.label(name) if name == "weight_update_time" else name.replace("_", " ").removesuffix(" bytes")
 
 
 def _pace(one: float, other: float) -> str:
@@ -82,7 +88,14 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 def _both(difference: Difference) -> list[str]:
     values = (difference.one, difference.other)
-    return ["-" if value is None else human.value(value, difference.unit) for value in values]
+    return ["-" if value is None else _told(difference, value) for value in values]
+
+
+def _told(difference: Difference, value: float | str) -> str:
+    """A value with its unit; a utilization in percent."""
+    if difference.name.endswith("_utilization") and not isinstance(value, str):
+        return human.percent(value)
+    return human.value(value, difference.unit)
 
 
 def _ratio(difference: Difference) -> str:

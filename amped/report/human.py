@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+
+from amped.base.numbers import counted as counted
+from amped.base.numbers import digits as digits
 
 _STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
@@ -11,16 +13,6 @@ MINUTE, HOUR, DAY, YEAR = 60.0, 3600.0, 86400.0, 31557600.0
 JOULES_PER_WATT_HOUR = 3600.0
 KILOWATT_HOUR, TONNE = 3.6e6, 1e6
 GIGA = 1e9
-
-
-def digits(number: float, significant: int = 4) -> str:
-    """A number with a few significant digits, and without an exponent if it is readable without one."""
-    if number == 0 or not math.isfinite(number):
-        return f"{number:g}"
-    if 1e-4 <= abs(number) < 1e7:
-        places = max(0, significant - 1 - math.floor(math.log10(abs(number))))
-        return f"{number:,.0f}" if number == int(number) else f"{number:,.{places}f}"
-    return f"{number:.{significant}g}"
 
 
 def scaled(number: float, unit: str, significant: int = 4) -> str:
@@ -51,11 +43,17 @@ def money(number: float) -> str:
     return count(number) if abs(number) >= 1e6 else f"{number:,.0f}" if abs(number) >= 1e3 else f"{number:,.2f}"
 
 
+def ratio(number: float) -> str:
+    """A plain number with four digits, without zeros at its end."""
+    short = f"{number:.4g}"
+    return digits(number) if "e" in short else short
+
+
 # How numbers of a unit are shown, if not with an SI prefix before the unit itself.
 _TOLD: dict[str, Callable[[float], str]] = {
     "boolean": lambda number: "yes" if number else "no",
     "s": duration,
-    "1": "{:.4g}".format,
+    "1": lambda number: ratio(number),
     "count": count,
     "dollar": lambda number: f"{money(number)} USD",
     "dollar/s": lambda number: f"{digits(number * HOUR)} USD/hour",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from rich.console import RenderableType, group
 from rich.table import Column, Table
 from rich.text import Text
 
+from amped.base.aliases import aliases
 from amped.exploration.answer import Exploration
 from amped.exploration.results import Row
 from amped.exploration.search_space import parts, wholes
 from amped.report import human
-from amped.report.axes_values import unit_of
+from amped.report.axes_values import unit_of, words
 from amped.theory.parallelisms import PLACED as PLACED_KINDS
 
 # Columns that the table always has, under a short head; they are not shown again among the swept names.
@@ -41,7 +43,7 @@ def ranking(found: Exploration) -> Iterator[RenderableType]:
         yield Text(f"No candidate fits and keeps every wish; of those that keep every rule {others}.", style="bold red")
     yield from _tables(found, found.best)
     for name, rows in found.groups.items():
-        yield Text(f"\nbest of {name}")
+        yield Text(f"\nbest of {_group(found, name)}")
         yield from _tables(found, rows)
     if found.front:
         yield Text("\nPareto front", style="bold")
@@ -55,6 +57,13 @@ def ranking(found: Exploration) -> Iterator[RenderableType]:
         yield Text(f"\n{OTHER_BATCHES}", style="yellow")
     yield Text(f"\nnot searched: {found.held}", style="dim")
     yield Text("degrees are inside the node x across nodes; micro is the micro-batch", style="dim")
+
+
+def _group(found: Exploration, name: str) -> str:
+    """The values of a group, each with its name if the search is known."""
+    values = json.loads(name)
+    names = [aliases().canonical(each) for each in found.search.request.options.each] if found.search else []
+    return words(names or [""] * len(values), values)
 
 
 def _headline(found: Exploration) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType, group
 from rich.text import Text
 
+from amped.base.numbers import settable
 from amped.drafting.recommendation import Limits, Recommendation
 from amped.report import human
 from amped.report.tables import table
@@ -67,7 +68,7 @@ def _settings(each: Recommendation, words: Sequence[str]) -> str:
     """The options that set the mapping; settings that `words` already hold are left out."""
     known = {word.partition("=")[0].strip() for word in words}
     plain = {
-        name: f"{v:g}" if isinstance(v, float) else str(v) for name, v in each.settings.items() if name not in known
+        name: settable(v) if isinstance(v, float) else str(v) for name, v in each.settings.items() if name not in known
     }
     size = f"--gpus {plain.pop('number_of_accelerators')} "
     return f"--system {shlex.quote(each.system)} {size}" + " ".join(

@@ -66,7 +66,7 @@ def _what(e: Estimation) -> str:
     if not _is_chosen(e) or not {NETWORK, ACCELERATOR} <= rows.keys():
         return f"{e.scenario.title}, {_precision(e)}"
     machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if SYSTEM in rows else ""
-    return f"{rows[NETWORK].name} on {number:g} {rows[ACCELERATOR].name}{machine}, {_precision(e)}"
+    return f"{rows[NETWORK].name} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {_precision(e)}"
 
 
 def _precision(e: Estimation) -> str:
@@ -77,7 +77,7 @@ def _precision(e: Estimation) -> str:
 
 def _how(e: Estimation) -> str:
     """The mapping, and whether amped chose it."""
-    return f"{mapping_in_words(e)} of {e['batch_size']:g}{' (chosen)' if _is_chosen(e) else ''}"
+    return f"{mapping_in_words(e)} of {human.digits(e['batch_size'])}{' (chosen)' if _is_chosen(e) else ''}"
 
 
 def mapping_in_words(e: Estimation) -> str:

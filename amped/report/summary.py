@@ -81,8 +81,8 @@ def heading(e: Estimation) -> Iterator[RenderableType]:
     used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
     idle = f"{used:g} of {places:g} places of the fast domain used\n" if used < places else ""
     yield Text(
-        f"{e['number_of_accelerators']:g} accelerators: {' x '.join(shown)}\n{idle}{_layout(e)}"
-        f"batch {e['batch_size']:g}, micro-batch {e['microbatch_size']:g}, {e.choices['matrix_precision']}, "
+        f"{human.counted(e['number_of_accelerators'], 'accelerator')}: {' x '.join(shown)}\n{idle}{_layout(e)}"
+        f"batch {human.digits(e['batch_size'])}, micro-batch {e['microbatch_size']:g}, {e.choices['matrix_precision']}, "
         f"recomputation {e.choices['activation_recomputation']}\n",
         style="dim",
     )

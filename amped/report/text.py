@@ -63,10 +63,18 @@ def training_time_breakdown(e: Estimation) -> str:
     steps, training = e["number_of_steps"], e["training_time"]
     rows = [("", "training", "step", "share")]
     for title, name in _parts(e).items():
-        rows.append((title, f"{e[name] * steps:.6g} s", f"{e[name]:.6g} s", human.percent(e[name] / e["step_time"])))
+        rows.append(
+            (
+                title,
+                f"{human.digits(e[name] * steps, 6)} s",
+                f"{human.digits(e[name], 6)} s",
+                human.percent(e[name] / e["step_time"]),
+            )
+        )
     head = [
-        f"Total training time: {training:.6g} s = {training / human.DAY:.6g} days = {training / human.YEAR:.6g} years",
-        f"Number of steps: {steps:.0f}, time of a step: {e['step_time']:.6g} s",
+        f"Total training time: {human.digits(training, 6)} s = {human.digits(training / human.DAY, 6)} days = "
+        f"{human.digits(training / human.YEAR, 6)} years",
+        f"Number of steps: {steps:,.0f}, time of a step: {human.digits(e['step_time'], 6)} s",
         "",
     ]
     return "\n".join([*head, *_aligned(rows), "", *_aligned([*_hidden(e), *_work(e)])]) + "\n"
@@ -93,29 +101,29 @@ def _hidden(e: Estimation) -> Iterator[tuple[str, str]]:
     """Communication that is hidden behind computation, so that no part of a step holds it."""
     for kind in (*PARALLELISMS, "offload"):
         if time := e[f"hidden_{kind}_communication_time"]:
-            yield f"Hidden beside computation, {kind} communication in a step", f"{time:.6g} s"
+            yield f"Hidden beside computation, {kind} communication in a step", f"{human.digits(time, 6)} s"
 
 
 def _work(e: Estimation) -> Iterator[tuple[str, str]]:
     flops = e["hardware_flops_per_accelerator"] * e["number_of_accelerators"]
     macs = flops / e["flops_per_multiply_accumulate"]
-    yield "MACs of a step with recomputation, all accelerators", f"{macs:.6g}"
-    yield "TFLOP of a step with recomputation, all accelerators", f"{flops / 1e12:.6g}"
-    yield "Hardware TFLOP/s per accelerator", f"{e['hardware_flop_rate_per_accelerator'] / 1e12:.6g}"
-    yield "Model TFLOP/s per accelerator", f"{e['model_flop_rate_per_accelerator'] / 1e12:.6g}"
+    yield "MACs of a step with recomputation, all accelerators", human.digits(macs, 6)
+    yield "TFLOP of a step with recomputation, all accelerators", human.digits(flops / 1e12, 6)
+    yield "Hardware TFLOP/s per accelerator", human.digits(e["hardware_flop_rate_per_accelerator"] / 1e12, 6)
+    yield "Model TFLOP/s per accelerator", human.digits(e["model_flop_rate_per_accelerator"] / 1e12, 6)
     yield "Model FLOPs utilization", human.percent(e["model_flops_utilization"])
-    yield "Memory per accelerator", f"{e['memory_per_accelerator_bytes'] / 1e9:.6g} GB"
+    yield "Memory per accelerator", f"{human.digits(e['memory_per_accelerator_bytes'] / 1e9, 6)} GB"
     if e["host_memory_bytes"]:
-        yield "Host memory per accelerator", f"{e['host_memory_bytes'] / 1e9:.6g} GB"
+        yield "Host memory per accelerator", f"{human.digits(e['host_memory_bytes'] / 1e9, 6)} GB"
 
 
 def gemm_breakdown(lines: Iterable[OperatorLine]) -> str:
     """One line for each matrix product of a step."""
     head = ("name", "pass", "m", "n", "k", "batch", "calls", "TFLOP", "GB", "FLOP/B", "bound", "time ms", "share")
     rows = [
-        (line.name, line.phase, *(f"{number:g}" for number in (line.m, line.n, line.k, line.batch, line.count)),
-         f"{line.flops / 1e12:.4g}", f"{line.bytes / 1e9:.4g}", f"{line.intensity:.4g}", line.bound,
-         f"{line.time * 1e3:.4g}", human.percent(line.share))
+        (line.name, line.phase, *(f"{number:.0f}" for number in (line.m, line.n, line.k, line.batch, line.count)),
+         *map(human.ratio, (line.flops / 1e12, line.bytes / 1e9, line.intensity)), line.bound,
+         human.ratio(line.time * 1e3), human.percent(line.share))
         for line in lines
     ]  # fmt: skip
     return "\n".join(_aligned([head, *rows])) + "\n"

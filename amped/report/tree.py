@@ -31,7 +31,7 @@ def _grow(tree: Tree, explanation: Explanation, depth: int) -> None:
 def _row(record: Mapping[str, float | str]) -> str:
     """A record on one line: its name and its fields."""
     told = [
-        f"{field} {value:.6g}" if isinstance(value, float) else f"{field} {value}"
+        f"{field} {human.digits(value, 6)}" if isinstance(value, float) else f"{field} {value}"
         for field, value in record.items()
         if field != "name"
     ]
