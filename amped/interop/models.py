@@ -52,7 +52,7 @@ def named_model(name: str | None) -> str | Imported | None:
     if name is None:
         return None
     path = Path(name).expanduser()
-    return read_file(path, "hf") if _is_a_file(name, path, None) else user_tables().row(MODELS, name).name
+    return read_file(path) if _is_a_file(name, path, None) else user_tables().row(MODELS, name).name
 
 
 def as_row(found: Imported) -> dict[str, Any]:

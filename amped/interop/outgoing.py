@@ -49,16 +49,21 @@ class Outgoing:
         return default if found is None else found
 
 
+def read_only(out: Outgoing) -> None:
+    """Writes nothing: amped only reads the format."""
+    del out
+
+
 class Rule(NamedTuple):
     """Several keys and quantities together, in both directions.
 
     Attributes:
         read: from the keys of a file, the values so far and the report, to further values.
-        write: from a configuration to fields.
+        write: from a configuration to fields; a format that is only read has none.
     """
 
     read: Callable[[Reading], dict[str, Any]]
-    write: Callable[[Outgoing], None]
+    write: Callable[[Outgoing], None] = read_only
 
 
 def outgoing(e: Estimation) -> Outgoing:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import parse_json, read_text
-from amped.interop import automodel, bridge, deepspeed, huggingface, megatron, torchtitan
+from amped.interop import automodel, bridge, deepspeed, huggingface, megatron, peers, torchtitan
 from amped.interop.records import Imported
 from amped.theory.quantity import CATEGORIES
 
@@ -33,6 +33,9 @@ def _has(*names: str) -> Callable[[Mapping[str, Any]], bool]:
 
 # The formats that are JSON objects, the surest marks first.
 OBJECTS = {
+    "simumax": Form("SimuMax's networks and strategies", _has("layer_num", "micro_batch_num"), peers.read_simumax),
+    "calculon": Form("Calculon's applications and executions", _has("num_blocks", "tensor_par"), peers.read_calculon),
+    "llm-analysis": Form("llm-analysis's networks", _has("hidden_dim"), peers.read_llm_analysis),
     "hf": Form(
         "Hugging Face config.json",
         _has("model_type", "architectures", "num_hidden_layers", "text_config"),

@@ -93,7 +93,7 @@ def read_sections(
     given: Mapping[str, Any],
     file: str,
     rules: Mapping[str, Rule],
-    software: str,
+    software: str | None,
     report: Report | None = None,
 ) -> Imported:
     """The training that dotted keys say."""

@@ -8,10 +8,12 @@ import pytest
 
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
+from amped.interop import torchtitan
 from amped.interop.exporting import TARGETS
 from amped.interop.recognition import read_file
 from amped.interop.records import Imported
 from tests.helpers.cli import amped, refused
+from tests.helpers.places import DATA
 
 TOML = """
 [model]
@@ -207,6 +209,16 @@ def test_a_recipe_of_torchtitan_is_python_that_sets_fields() -> None:
         assert "config = llama3_70b()" in text
     assert "config.training.local_batch_size = 1" in TARGETS["torchtitan"].write(e)
     assert "config.training.num_tokens_per_microbatch_per_dp_rank = 8192" in TARGETS["torchtitan@main"].write(e)
+
+
+def test_every_field_of_a_recipe_is_one_of_torchtitan() -> None:
+    classes = json.loads((DATA / "torchtitan_0_3_0.json").read_text("utf-8"))["classes"]
+    own = {f"{section}.{name}" for section, kind in SECTIONS.items() for name in classes[kind]}
+    fields = set(torchtitan.fields_of(estimated(read_scenario("mixtral-8x7b"), Estimation)).fields)
+    assert {name for name in fields if name.split(".")[0] in SECTIONS} <= own
+
+
+SECTIONS = {"training": "TrainingConfig", "parallelism": "ParallelismConfig", "compile": "CompileConfig"}
 
 
 def test_the_json_of_deepspeed_says_what_is_in_the_program() -> None:
