@@ -35,9 +35,6 @@ FullOption = Annotated[bool, Option("--full", help="Print every part, and all no
 WhyOption = Annotated[bool, Option("--why", help="Print what the numbers assume.")]
 SaveOption = Annotated[bool, Option("--save", help="Write inputs and breakdown to files.")]
 MustOption = Annotated[str | None, Option("--must", metavar="fit", help="Exit code 3 if it does not fit in memory.")]
-ForOption = Annotated[
-    str | None, Option("--for", metavar="FORMAT", help="Also a launch line of a framework: megatron.")
-]
 OldGemm = Annotated[bool, Option("--GEMM", hidden=True)]
 OldGraph = Annotated[bool, Option("--compute_graph", hidden=True)]
 
@@ -63,7 +60,7 @@ def estimate(
     why: WhyOption = False,
     save: SaveOption = False,
     must: MustOption = None,
-    form: ForOption = None,
+    form: options.ForOption = None,
 ) -> None:
     """Estimate the training time of one configuration, where the time goes, and whether it fits in memory.
 
@@ -95,10 +92,7 @@ NOT_MET = 3
 
 def _check(timeline: Path | None, must: str | None, form: str | None) -> None:
     """Refuses a file that exists, and a wish or a format that --must or --for does not know."""
-    if form is not None:
-        from amped.interop.exporting import target
-
-        target(form)
+    options.check_format(form)
     options.refuse_existing(timeline, "--timeline")
     if must not in (None, "fit"):
         raise ConfigError(f"--must {must!r} is no wish", "--must fit: exit code 3 where it does not fit in memory")

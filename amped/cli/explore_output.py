@@ -99,12 +99,9 @@ class Outputs:
             pyarrow()
         if self.along and self.plot is None:
             raise ConfigError("--along says what a plot is drawn along, and none is drawn", "add --plot")
-        if self.launch_for is not None:
-            from amped.interop.exporting import target
-
-            target(self.launch_for)
-            if self.save_best is None:
-                raise ConfigError("--for writes launch lines beside saved configs", "add --save-best DIR")
+        options.check_format(self.launch_for)
+        if self.launch_for is not None and self.save_best is None:
+            raise ConfigError("--for writes launch lines beside saved configs", "add --save-best DIR")
         if self.save_best is not None:
             from amped.exploration.candidate_config import refuse_taken
 

@@ -146,6 +146,23 @@ SHORT = {
 }
 
 
+ForOption = Annotated[
+    str | None, Option("--for", metavar="FORMAT", help="Also a launch line of a framework: megatron.")
+]
+
+
+def check_format(form: str | None) -> None:
+    """Refuses a format that amped does not write, before long work.
+
+    Raises:
+        ConfigError: for such a format.
+    """
+    if form is not None:
+        from amped.interop.exporting import target
+
+        target(form)
+
+
 def changes(
     settings: SetOption = None,
     model: ModelOption = None,

@@ -12,7 +12,8 @@ from amped.base.errors import ConfigError
 from amped.cli import options
 
 if TYPE_CHECKING:
-    from amped.drafting.recommendation import Limits
+    from amped.configuring.scenario import Scenario
+    from amped.drafting.recommendation import Limits, Recommendation
 
 # What it looks for, so that nobody gives it; and the options that would.
 SOUGHT, SOUGHT_OPTIONS = {"number_of_accelerators", "number_of_nodes"}, ("gpus", "nodes")
@@ -38,6 +39,7 @@ def recommend(
     settings: options.SetOption = None,
     lookup_tables: options.TablesOption = None,
     as_json: options.JsonOption = False,
+    form: options.ForOption = None,
     **short: float | str | None,
 ) -> None:
     """Recommend the fewest accelerators, or the cheapest system, that train a network by a deadline or within a budget.
@@ -50,6 +52,7 @@ def recommend(
     from amped.drafting.recommendation import Limits
     from amped.interop.models import with_model
 
+    options.check_format(form)
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
     given = options.changes(settings, model, accelerator, None, software, **short)
     if sought := SOUGHT & given.keys():
@@ -58,7 +61,16 @@ def recommend(
     rows = {name: given[name] for name in ("model", "accelerator", "software") if name in given}
     words += [word for name, row in rows.items() for word in (f"--{name}", str(row))]
     words += [word for name, value in given.items() if name not in rows for word in ("--set", f"{name}={value}")]
-    _show(named_config or config, with_model(given, lookup_tables), system or [], lookup_tables, limits, words, as_json)
+    _show(
+        named_config or config,
+        with_model(given, lookup_tables),
+        system or [],
+        lookup_tables,
+        limits,
+        words,
+        as_json,
+        form,
+    )
 
 
 def _show(
@@ -69,6 +81,7 @@ def _show(
     limits: Limits,
     words: list[str],
     as_json: bool,
+    form: str | None,
 ) -> None:
     """Searches for what each system needs, and prints it."""
     from amped.configuring.scenario import read_scenario
@@ -79,6 +92,8 @@ def _show(
     asked = [read_scenario(open_config, given | each, lookup_tables) for each in own]
     options.tell_notices(dict.fromkeys(notice for each in asked for notice in each.sources.notices))
     found = recommended(asked, limits)
+    if form is not None:
+        _show_launch(asked, found, form)
     if as_json:
         options.show_json([each.to_dict() for each in found])
         return
@@ -88,6 +103,27 @@ def _show(
     rows = asked[0].sources.rows
     named = rows[NETWORK].name if "model" in given else asked[0].label
     options.show(recommendation(named, limits, found, words))
+
+
+def _show_launch(asked: list[Scenario], found: list[Recommendation], form: str) -> None:
+    """Prints, on stderr, the launch line of the first machine that suffices."""
+    from amped.configuring.scenario import asked_again
+    from amped.drafting.chooser import completed
+    from amped.estimation.estimation import Estimation, estimated
+    from amped.interop.exporting import target
+    from amped.theory.quantity import SYSTEM
+
+    best = next((each for each in found if each.row is not None), None)
+    if best is None:
+        return
+    rows = [each.sources.rows.get(SYSTEM) for each in asked]
+    own = next((each for each, row in zip(asked, rows, strict=True) if row and row.name == best.system), asked[0])
+    question = own.question
+    given = {**question.overrides, **best.settings}
+    chosen = (
+        asked_again(question, best.settings) if question.config.entries else completed(given, question.lookup_tables)
+    )
+    options.tell(target(form).write(estimated(chosen, Estimation)))
 
 
 def _read(text: str | None, unit: str, option: str) -> float | None:

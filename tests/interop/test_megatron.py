@@ -178,15 +178,25 @@ def test_every_flag_that_is_written_is_megatrons() -> None:
         )
 
 
-def test_the_dataclasses_are_those_of_megatron_core() -> None:
-    core = pytest.importorskip("megatron.core", reason="needs megatron-core 0.16.1")
-    from dataclasses import fields
-
+def test_the_dataclasses_of_megatron_core_take_what_is_written() -> None:
+    pytest.importorskip("megatron.core", reason="needs megatron-core 0.16.1")
+    from megatron.core.distributed import DistributedDataParallelConfig
+    from megatron.core.optimizer import OptimizerConfig
     from megatron.core.transformer import TransformerConfig
+    from megatron.core.transformer.enums import AttnBackend
 
-    classes = json.loads((DATA / "megatron_core_0_16_1.json").read_text("utf-8"))["classes"]
-    assert core.__version__ == "0.16.1"
-    assert set(classes["TransformerConfig"]) <= {each.name for each in fields(TransformerConfig)}
+    arguments = table("megatron")["arguments"]
+    for name in ("llama-3-70b", "megatron-145.6B", "minimal"):
+        fields = megatron.fields_of(estimated(read_scenario(name), Estimation)).fields
+        fields["attention_backend"] = AttnBackend[fields["attention_backend"]]
+        by_home: dict[str, dict[str, object]] = {}
+        for field, value in fields.items():
+            if (row := arguments.get(field)) is not None:
+                by_home.setdefault(row["home"], {})[row.get("field", field)] = value
+        chunks = {"virtual_pipeline_model_parallel_size": fields.get("num_virtual_stages_per_pipeline_rank")}
+        TransformerConfig(**by_home["TransformerConfig"], **by_home["ModelParallelConfig"], **chunks, pipeline_dtype=1)
+        DistributedDataParallelConfig(**by_home["DistributedDataParallelConfig"])
+        OptimizerConfig(**by_home["OptimizerConfig"])
 
 
 def test_a_launch_line_says_why() -> None:
@@ -277,3 +287,20 @@ def test_errors_are_ampeds() -> None:
     ):
         with pytest.raises(AmpedError):
             megatron.read(text, "f")
+
+
+def test_recommend_has_a_launch_line_too(tmp_path: Path) -> None:
+    done = amped(
+        "recommend",
+        "--model",
+        "Llama 3 8B",
+        "--system",
+        "DGX H100",
+        "--deadline",
+        "60 days",
+        "--for",
+        "megatron",
+        folder=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "pretrain_gpt.py" in done.stderr
