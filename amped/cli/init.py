@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Option
@@ -12,7 +12,9 @@ from amped.cli import options
 
 
 def init(
-    model: Annotated[str, Option("--model", metavar="ROW", help="Transformer to train (`amped list models`).")],
+    model: Annotated[
+        str, Option("--model", metavar="ROW|PATH", help="Transformer (`amped list models`), or a config.json.")
+    ],
     system: Annotated[str, Option("--system", metavar="ROW", help="Nodes and networks (`amped list systems`).")],
     nodes: Annotated[int, Option("--nodes", min=1, metavar="N", help="Number of nodes.")] = 1,
     full: Annotated[bool, Option("--full", help="Spell out every parameter, in AMPeD's style.")] = False,
@@ -28,10 +30,12 @@ def init(
     from amped.base.files import write_atomically
     from amped.configuring.config_writing import as_json
     from amped.drafting.draft import draft, filled
+    from amped.interop.models import with_model
     from amped.theory.catalogue import catalogue
 
     options.refuse_existing(output, "--output")
-    config = draft(model, system, nodes, lookup_tables)
+    row: Any = with_model({"model": model}, lookup_tables)["model"]
+    config = draft(row, system, nodes, lookup_tables)
     text = as_json(filled(config, catalogue(), lookup_tables) if full else config)
     if output is None:
         typer.echo(text, nl=False)

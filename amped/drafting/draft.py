@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,10 @@ MEANINGS = {
 }
 
 
-def draft(model: str, system: str, nodes: int, folder: Path | None = None) -> dict[str, Any]:
+def draft(model: str | Mapping[str, Any], system: str, nodes: int, folder: Path | None = None) -> dict[str, Any]:
     """A minimal config: the rows, and all that the chooser chooses around them.
+
+    The model is the name of a row, or a row of its own, whose values the config then has.
 
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits.
@@ -58,7 +60,8 @@ def draft(model: str, system: str, nodes: int, folder: Path | None = None) -> di
         "description": f"{rows[NETWORK].name} on {nodes} x {rows[SYSTEM].name}; written by amped init",
     }
     for category in (NETWORK, MAPPING, SYSTEM):
-        named = _named(rows[category].table, rows[category].name) if category in rows else {}
+        row = rows.get(category)
+        named = {} if row is None or row.is_a_file else _named(row.table, row.name)
         config[category] = {**named, "parameters": {}}
     for name, value in _written_down(scenario):
         section = scenario.catalogue[name].category or MAPPING
@@ -71,7 +74,8 @@ def _written_down(scenario: Scenario) -> Iterator[tuple[str, Any]]:
     """What is given and chosen, as a config says it; without what amped finds by itself in the same way."""
     network = scenario.sources.rows[NETWORK].columns
     for name, origin in scenario.sources.origins.items():
-        if not isinstance(origin, Given) or name in FOUND or (name == TOKENS and OF_ROW in network):
+        of_file = isinstance(origin, LookedUp) and origin.row.is_a_file
+        if not (isinstance(origin, Given) or of_file) or name in FOUND or (name == TOKENS and OF_ROW in network):
             continue
         quantity = scenario.catalogue[name]
         yield name, as_written(quantity, origin.value, origin.written)
@@ -90,7 +94,7 @@ def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = N
         section = full.setdefault(category, {})
         parameters = section.setdefault("parameters", {})
         row = estimation.scenario.sources.rows.get(category)
-        if row is not None:
+        if row is not None and not row.is_a_file:
             section.update(_named(row.table, row.name))
         for name, quantity in catalogue.items():
             if quantity.category == category and name not in parameters:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amped.base.errors import FileError
-from amped.interop.recognition import CONFIG, read_file
-from amped.interop.records import Imported
 from amped.tables.table_files import MODELS
 from amped.tables.tables import user_tables
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import NETWORK
 
+if TYPE_CHECKING:
+    from amped.interop.records import Imported
+
+CONFIG = "config.json"
 STARTS = ("./", "../", "/", "~", ".\\", "..\\")
 
 
@@ -27,6 +29,8 @@ def with_model(values: Mapping[str, Any], lookup_tables: str | Path | None = Non
     path = Path(named).expanduser() if isinstance(named, str) else None
     if path is None or not _is_a_file(str(named), path, lookup_tables):
         return dict(values)
+    from amped.interop.recognition import read_file  # the readers are loaded for a file only
+
     return {**values, "model": as_row(read_file(path, "hf"))}
 
 
@@ -51,6 +55,8 @@ def named_model(name: str | None) -> str | Imported | None:
     """
     if name is None:
         return None
+    from amped.interop.recognition import read_file
+
     path = Path(name).expanduser()
     return read_file(path) if _is_a_file(name, path, None) else user_tables().row(MODELS, name).name
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import parse_json, read_text
 from amped.interop import automodel, bridge, deepspeed, huggingface, megatron, peers, torchtitan
+from amped.interop.models import CONFIG
 from amped.interop.records import Imported
 from amped.theory.quantity import CATEGORIES
 
 # A config that a person or a framework wrote is far smaller; a log may be cut to the block of its arguments.
 LARGEST_BYTES = 5_000_000
-CONFIG = "config.json"
 
 
 class Form(NamedTuple):

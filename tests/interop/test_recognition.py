@@ -87,6 +87,16 @@ def test_what_amped_cannot_express_is_a_warning_of_the_estimate(tmp_path: Path) 
     assert "sparse attention" in done.stderr
 
 
+def test_init_writes_the_network_of_a_file_into_the_config(tmp_path: Path) -> None:
+    path, options = written(tmp_path, LLAMA), ("--system", "DGX H100", "--nodes", 2, "-o", "my.json")
+    for more in ((), ("--full",)):
+        done = amped("init", "--model", path, *options, *more, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        estimate = amped("estimate", "my.json", "--json", folder=tmp_path)
+        assert json.loads(estimate.stdout)["number_of_parameters"] == 8_030_261_248, estimate.stderr
+        (tmp_path / "my.json").unlink()
+
+
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     code, said = refused("estimate", "--model", "./nothing/config.json", "--gpus", 8)
     assert (code, "no such file" in said) == (2, True)
