@@ -50,27 +50,25 @@ def recommend(
     Example: amped recommend --model "Llama 3 8B" --deadline "30 days"
     """
     from amped.drafting.recommendation import Limits
-    from amped.interop.models import with_model
 
     options.check_format(form)
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
     given = options.changes(settings, model, accelerator, None, software, **short)
+    _show(named_config or config, given, system or [], lookup_tables, limits, as_json, form)
+
+
+def _words(config: str, given: dict[str, object]) -> list[str]:
+    """The words that ask for the same again.
+
+    Raises:
+        ConfigError: for what recommend looks for itself.
+    """
     if sought := SOUGHT & given.keys():
         raise ConfigError(f"{', '.join(sought)} is what recommend looks for", "leave it out, or ask `amped explore`")
-    words = [*([] if (named_config or config) == "default" else [named_config or config])]
+    words = [] if config == options.DEFAULT_CONFIG else [config]
     rows = {name: given[name] for name in ("model", "accelerator", "software") if name in given}
     words += [word for name, row in rows.items() for word in (f"--{name}", str(row))]
-    words += [word for name, value in given.items() if name not in rows for word in ("--set", f"{name}={value}")]
-    _show(
-        named_config or config,
-        with_model(given, lookup_tables),
-        system or [],
-        lookup_tables,
-        limits,
-        words,
-        as_json,
-        form,
-    )
+    return words + [word for name, value in given.items() if name not in rows for word in ("--set", f"{name}={value}")]
 
 
 def _show(
@@ -79,14 +77,15 @@ def _show(
     systems: list[str],
     lookup_tables: Path | None,
     limits: Limits,
-    words: list[str],
     as_json: bool,
     form: str | None,
 ) -> None:
     """Searches for what each system needs, and prints it."""
     from amped.configuring.scenario import read_scenario
     from amped.drafting.recommendation import recommended
+    from amped.interop.models import with_model
 
+    words, given = _words(config, given), with_model(given, lookup_tables)
     own = [{"system": row} for row in dict.fromkeys(systems)] or [{}]
     open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *own[0]} else config
     asked = [read_scenario(open_config, given | each, lookup_tables) for each in own]

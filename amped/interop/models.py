@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amped.base.errors import FileError
+from amped.interop.records import CONFIG, Imported
 from amped.tables.table_files import MODELS
 from amped.tables.tables import user_tables
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import NETWORK
 
-if TYPE_CHECKING:
-    from amped.interop.records import Imported
-
-CONFIG = "config.json"
 STARTS = ("./", "../", "/", "~", ".\\", "..\\")
 
 

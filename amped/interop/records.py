@@ -9,6 +9,11 @@ from typing import Any
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.theory.catalogue import catalogue
 
+# The file of a network in a folder of Hugging Face's.
+CONFIG = "config.json"
+# No count of a training is larger, and no network has more layers.
+LARGEST, MOST_LAYERS = 10**15, 100_000
+
 
 @dataclass(frozen=True)
 class Told:
@@ -124,7 +129,7 @@ def whole(value: Any, name: str) -> int:
         ConfigError: for another value.
     """
     number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    if number is None or number < 0 or number != int(number):
+    if number is None or not 0 <= number <= LARGEST or number != int(number):
         raise ConfigError(Problem(f"{quoted(value)} is not a whole number", name, "it is a count"))
     return int(number)
 
@@ -137,6 +142,8 @@ def checked(quantity: str, value: Any, key: str) -> Any:
     """
     unit = catalogue()[quantity].mark.unit
     if unit == "count":
+        if whole(value, key) > MOST_LAYERS and quantity == "layers":
+            raise ConfigError(Problem(f"{quoted(value)} layers are too many", key, f"at most {MOST_LAYERS:,}"))
         return whole(value, key)
     if unit == "boolean" and not isinstance(value, bool):
         raise ConfigError(Problem(f"{quoted(value)} is neither true nor false", key, f"amped reads it as {quantity}"))
