@@ -55,7 +55,7 @@ def simumax_batch(own: Reading) -> dict[str, Any]:
         return {}
     shared = 1
     for kind in ("tensor", "pipeline", "context"):
-        shared *= int(own.values.get(f"{kind}_parallel_degree", 1))
+        shared *= max(int(own.values.get(f"{kind}_parallel_degree", 1)), 1)
     return {"batch_size": number * int(micro) * max(int(own.values["number_of_accelerators"]) // shared, 1)}
 
 

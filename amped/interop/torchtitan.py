@@ -11,7 +11,7 @@ from amped.interop.fields import table
 from amped.interop.megatron import lost_lines
 from amped.interop.megatron_mapping import servers
 from amped.interop.outgoing import Outgoing, Rule, written
-from amped.interop.records import Imported, Reading, Told
+from amped.interop.records import Imported, Reading, Told, whole
 from amped.interop.sections import flat, parse_toml, read_sections
 from amped.theory.quantity import MAPPING, NETWORK
 
@@ -298,11 +298,12 @@ def _older_names(given: dict[str, Any]) -> dict[str, Any]:
     found = given | ({"training.seq_len": context} if context is not None else {})
     for theirs, (ours, in_tokens) in TOKENS.items():
         if theirs in found and isinstance(context, int) and context > 0:
-            value = found.pop(theirs)
-            found[ours] = max(int(value) // context, 1) if in_tokens and int(value) > 0 else value
-    runs = found.pop(f"{P}num_pp_microbatches", None)
-    if runs and f"{T}local_batch_size" in found:
-        found[f"{P}pipeline_parallel_microbatch_size"] = max(int(found[f"{T}local_batch_size"]) // int(runs), 1)
+            value = whole(found.pop(theirs), theirs)
+            found[ours] = max(value // context, 1) if in_tokens else value
+    runs, local = found.pop(f"{P}num_pp_microbatches", None), found.get(f"{T}local_batch_size")
+    if runs and local is not None:
+        each = whole(local, f"{T}local_batch_size") // whole(runs, f"{P}num_pp_microbatches")
+        found[f"{P}pipeline_parallel_microbatch_size"] = max(each, 1)
     return found
 
 
