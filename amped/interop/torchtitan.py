@@ -297,7 +297,9 @@ def _older_names(given: dict[str, Any]) -> dict[str, Any]:
     context = given.pop("training.max_context_length", given.get("training.seq_len"))
     found = given | ({"training.seq_len": context} if context is not None else {})
     for theirs, (ours, in_tokens) in TOKENS.items():
-        if theirs in found and isinstance(context, int) and context > 0:
+        if found.get(theirs, -1) == -1:
+            found.pop(theirs, None)  # the framework's own default
+        elif isinstance(context, int) and context > 0:
             value = whole(found.pop(theirs), theirs)
             found[ours] = max(value // context, 1) if in_tokens else value
     runs, local = found.pop(f"{P}num_pp_microbatches", None), found.get(f"{T}local_batch_size")
