@@ -10,15 +10,21 @@ import errno
 import json
 import os
 import re
+import select
+import stat
 from collections.abc import Iterator
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from amped.base.errors import FileError, Problem, quoted
 
 LARGEST_JSON_BYTES = 64_000_000
+# Characters that a terminal obeys instead of showing them: all controls but tab and line ends.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Seconds until a pipe without a writer is given up.
+PATIENCE = 10.0
 MOST_DIGITS = 400
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -43,15 +49,37 @@ def read_text(path: Path) -> str:
         FileError: if it is missing, unreadable, a folder, too large or not UTF-8.
     """
     try:
-        if path.stat().st_size > LARGEST_JSON_BYTES:
-            raise FileError(f"is larger than {LARGEST_JSON_BYTES // 10**6} MB", file=str(path))
-        return path.read_text("utf-8-sig")
+        return read_bytes(path, LARGEST_JSON_BYTES).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise FileError("no such file", file=str(path)) from None
     except UnicodeDecodeError as error:
         raise FileError(f"is not UTF-8 text (byte {error.start})", file=str(path)) from None
     except (OSError, ValueError) as error:
         raise FileError(f"cannot be read: {_reason(error)}", file=str(path)) from None
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The content of a file, of a device, or of a pipe.
+
+    Raises:
+        FileError: if it is longer than `most` bytes, or a pipe that nobody writes to; OSError: if it cannot be read.
+    """
+    about = path.stat()
+    with _opened_pipe(path) if stat.S_ISFIFO(about.st_mode) else path.open("rb") as stream:
+        content = stream.read(most + 1) if about.st_size <= most else b""
+    if max(len(content), about.st_size) > most:
+        raise FileError(f"is larger than {most // 10**6} MB", file=str(path))
+    return content
+
+
+def _opened_pipe(path: Path) -> IO[bytes]:
+    """A pipe to read from, once somebody writes to it; without a writer, to open it plainly would wait for ever."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not select.select([handle], [], [], PATIENCE)[0]:
+        os.close(handle)
+        raise FileError(f"is a pipe that nobody wrote to for {PATIENCE:g} s", file=str(path))
+    os.set_blocking(handle, True)
+    return os.fdopen(handle, "rb")
 
 
 class _Strict:
@@ -64,6 +92,9 @@ class _Strict:
         """An object; keys that appear twice are noted."""
         seen: dict[str, Any] = {}
         for key, value in pairs:
+            if any(_CONTROL.search(text) for text in (key, value) if isinstance(text, str)):
+                told = f"the key or the text of {quoted(key)} has a control character"
+                self.problems.append(Problem(told, advice="take it away"))
             if key in seen:
                 self.problems.append(Problem(f"the key {quoted(key)} stands twice in one object", advice="keep one"))
             seen[key] = value

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from amped.base.errors import AmpedError, WrongResultError
+from amped.base.files import NO_SPACE
 from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.help import Page
@@ -183,6 +184,12 @@ def main(*first: str) -> None:
     except BrokenPipeError:  # for example `amped explore | head`
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        typer.echo("amped: the output cannot be written: there is no space left", err=True)
+        sys.stdout = None  # type: ignore[assignment]  # what is left in its buffer cannot be written, either
+        sys.exit(2)
     except MemoryError:
         typer.echo("amped: out of memory; ask for less at once", err=True)
         sys.exit(1)

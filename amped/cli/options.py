@@ -387,7 +387,7 @@ def show(renderable: RenderableType) -> None:
     """Prints for people: in color and as wide as the terminal, or else as plain text of a fixed width."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if console.is_terminal:
         console.print(renderable)
     else:
@@ -399,7 +399,7 @@ def plain(renderable: RenderableType) -> str:
     from rich.console import Console
 
     stream = io.StringIO()
-    Console(file=stream, width=PLAIN_WIDTH, color_system=None, highlight=False).print(renderable)
+    Console(file=stream, width=PLAIN_WIDTH, color_system=None, highlight=False, markup=False).print(renderable)
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 

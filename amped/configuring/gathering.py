@@ -168,6 +168,8 @@ class _Builder:
     def _use_row(self, category: str, row: Row, overriding: bool) -> None:
         """Takes a row as the one of its category, and drops what the config says in its place."""
         self.sources.rows[category] = row
+        if not row.is_shipped and self.tables.ships(row.table, row.name):
+            self.notices.append(f"row '{row.name}' of {row.file} takes the place of amped's own row")
         section = ACCELERATOR if category == KERNELS else category
         dropped = [e for e in self.entries.values() if e.category == section and e.name in row.columns]
         if overriding and dropped and category != MAPPING:  # a mapping may differ from software's defaults

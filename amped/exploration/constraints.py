@@ -25,7 +25,8 @@ TURNED = str.maketrans("<>", "><")
 _WISH = re.compile(r"\s*([^<>=!]*[^<>=!\s])\s*(<=|>=|==|!=|=|<|>)\s*([^<>=!\s][^<>=!]*?)\s*")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _AND = re.compile(r"\s+and\s+|\s*&&\s*", re.IGNORECASE)
-LONGEST = 1000
+# Long texts would make the search for comparisons slow.
+LONGEST = 10_000
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,13 @@ def read_wishes(texts: Iterable[str], catalogue: Catalogue) -> tuple[Wish, ...]:
     found: list[Wish] = []
     problems: list[Problem] = []
     for text in texts:
-        for each in _AND.split(text[:LONGEST]):
+        if len(text) > LONGEST:
+            told = f"--where {text[:60]!r}…"
+            problems.append(
+                Problem(f"has {len(text)} characters, and {LONGEST} are the most", told, "give several --where")
+            )
+            continue
+        for each in _AND.split(text):
             with collected(problems, f"--where {text[:60]!r}"):
                 found.append(_read(each, catalogue))
     by_name: dict[str, list[Wish]] = {}

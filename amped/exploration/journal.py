@@ -10,10 +10,13 @@ import contextlib
 import errno
 import json
 import os
+import stat
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +26,10 @@ from amped.exploration.identity import differences, identity, plain, told
 from amped.exploration.request import Request
 from amped.exploration.results import Found
 
-FORMAT = "amped findings 1"
+FORMAT = "amped findings 2"
+SUM = "sum"
+# No part has a longer line; a file with one is none that amped wrote.
+LONGEST_LINE = 16_000_000
 # Seconds between two waits for the disk. A power cut may lose the parts of so many seconds, a killed process none.
 SYNC_INTERVAL = 1.0
 MOST_DIFFERENCES = 12
@@ -56,13 +62,15 @@ def read_findings(path: Path) -> Findings:
 
 
 def _read(stream: IO[bytes], file: str) -> Findings:
-    first = stream.readline()
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        raise FileError("is no regular file", "give one that --resume or --shard of `amped explore` wrote", file)
+    first = stream.readline(LONGEST_LINE)
     top = _line(first)
     if not isinstance(top, dict) or top.get("format") != FORMAT or not {"asked", "told"} <= top.keys():
         raise FileError("is not a file of findings", "give one that --resume or --shard of `amped explore` wrote", file)
     findings = Findings(top, end=len(first))
     torn = 0
-    for number, line in enumerate(stream, 2):
+    for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), 2):
         if torn:
             raise FileError(Problem("is damaged", f"line {torn}", "explore again, into another file"), file=file)
         entry = _line(line)
@@ -78,16 +86,18 @@ def _read(stream: IO[bytes], file: str) -> Findings:
 
 
 def _line(line: bytes) -> Any:
-    """The JSON of a whole line; None for an incomplete one."""
+    """The entry of a whole line; None for a line that is incomplete or changed."""
     try:
-        return json.loads(line) if line.endswith(b"\n") else None
+        entry = json.loads(line) if line.endswith(b"\n") else None
     except ValueError:
         return None
+    return entry if isinstance(entry, dict) and line == _written(entry) else None
 
 
 def _written(entry: Mapping[str, Any]) -> bytes:
-    """An entry as a line."""
-    return (json.dumps(entry, separators=(",", ":")) + "\n").encode()
+    """An entry as a line, which ends with the checksum of all that stands before."""
+    text = json.dumps({name: value for name, value in entry.items() if name != SUM}, separators=(",", ":"))
+    return f'{text[:-1]},"{SUM}":"{zlib.crc32(text.encode()):08x}"}}\n'.encode()
 
 
 class Journal:

@@ -17,6 +17,8 @@ from amped.exploration.all_candidates import Column
 
 # How many rows are collected before they are written as a row group: enough to compress well, few enough for memory.
 GROUP_ROWS = 131_072
+# What a formula of a spreadsheet begins with.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 # A function that gives the name of a column as it stands in the header.
 Named = Callable[[str], str]
 
@@ -26,8 +28,13 @@ def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]], named: Named
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(named, names))
-    writer.writerows([row.get(name) for name in names] for row in rows)
+    writer.writerows([as_cell(row.get(name)) for name in names] for row in rows)
     return stream.getvalue()
+
+
+def as_cell(value: Any) -> Any:
+    """A value as a cell of CSV. A text that a spreadsheet would take for a formula begins with an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def as_parquet(names: Sequence[str], rows: Sequence[Mapping[str, Any]], named: Named = str) -> bytes:
@@ -86,7 +93,7 @@ def _texts(column: Column) -> list[str]:
 
 
 def _cell(value: object) -> str:
-    text = str(value)
+    text = str(as_cell(value))
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
 
 

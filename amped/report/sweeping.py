@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +14,7 @@ from amped.estimation.estimation import Estimation
 from amped.report import human
 from amped.report.axes_values import axis_label, scale
 from amped.report.ranking import OTHER_BATCHES
+from amped.report.rows_formats import as_csv as rows_as_csv
 from amped.report.screen import mapping_in_words
 from amped.report.tables import table
 from amped.tables.table_files import COMPANIONS
@@ -177,8 +176,4 @@ def as_csv(found: Sequence[Line], named: Callable[[str], str] = str) -> str:
     """The lines as CSV: swept values, all results, and what is lacking."""
     rows: list[dict[str, Any]] = [line.to_dict() for line in found]
     names = list(dict.fromkeys([*found[0].values, *(name for row in rows for name in row)]))
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(named, names))
-    writer.writerows([row.get(name) for name in names] for row in rows)
-    return stream.getvalue()
+    return rows_as_csv(names, rows, named)

@@ -134,6 +134,10 @@ class Tables:
         """Whether a table has a row with this name or alias."""
         return any(plain(name) in _index(rows) for _, rows in self._stack(table))
 
+    def ships(self, table: str, name: str) -> bool:
+        """Whether amped's own table has a row with this name or alias."""
+        return table in SHIPPED and plain(name) in _index(shipped(table))
+
     def row(self, table: str, name: str) -> Row:
         """A row by its name or an alias, without regard to case, spaces and hyphens.
 

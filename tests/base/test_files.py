@@ -3,12 +3,15 @@
 import contextlib
 import errno
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amped.base import files
 from amped.base.errors import FileError
 from amped.base.files import parse_json, read_json, read_text
 
@@ -19,6 +22,10 @@ def refused(text):
         parse_json(text, "file.json")
     assert str(caught.value).startswith("file.json:")
     return caught.value.problems
+
+
+# Texts without what a terminal obeys instead of showing it.
+SHOWN = st.text(st.characters(exclude_categories=["Cc", "Cs"]))
 
 
 class TestStrictJson:
@@ -97,8 +104,8 @@ class TestStrictJson:
         | st.booleans()
         | st.integers(-(2**100), 2**100)
         | st.floats(allow_nan=False, allow_infinity=False)
-        | st.text(),
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+        | SHOWN,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(SHOWN, inner, max_size=4),
         max_leaves=12,
     )
 
@@ -139,13 +146,38 @@ class TestReading:
         with pytest.raises(FileError, match=r"cannot be read|no such file"):
             read_text(Path(name))
 
+    @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no endless device here")
+    def test_a_device_without_end_is_not_read_to_its_end(self):
+        with pytest.raises(FileError, match="is larger than 64 MB"):
+            read_text(Path("/dev/zero"))
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+    def test_a_pipe_is_read_and_one_without_a_writer_is_given_up(self, tmp_path, monkeypatch):
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        monkeypatch.setattr(files, "PATIENCE", 0.05)
+        with pytest.raises(FileError, match=r"is a pipe that nobody wrote to for 0\.05 s"):
+            read_text(pipe)
+        monkeypatch.setattr(files, "PATIENCE", 10.0)
+        writer = threading.Thread(target=pipe.write_text, args=("{}",))
+        writer.start()
+        assert read_text(pipe) == "{}"
+        writer.join()
+
+    @pytest.mark.parametrize(
+        "text", ['{"\\u001b[2J": 1}', '{"a": "\\u001b]0;title\\u0007"}', '{"a": {"b": "\\u009b"}}']
+    )
+    def test_what_a_terminal_would_obey_is_refused(self, text):
+        with pytest.raises(FileError, match="has a control character"):
+            parse_json(text)
+
     def test_a_file_without_permission(self, tmp_path, monkeypatch):
         def denied(*_, **__):
             raise PermissionError(errno.EACCES, "Permission denied")
 
         path = tmp_path / "secret.json"
         path.write_text("{}")
-        monkeypatch.setattr(Path, "read_text", denied)
+        monkeypatch.setattr(Path, "open", denied)
         with pytest.raises(FileError, match="cannot be read: permission denied"):
             read_text(path)
 

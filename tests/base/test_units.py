@@ -141,9 +141,7 @@ class TestTrapsOfTheRegistry:
         with pytest.raises(UnitError, match="is not a unit of"):
             factor(unit, other)
 
-    @pytest.mark.parametrize(
-        "unit", ["parsec", "barn", "meter", "gram", "kelvin", "mole", "pint", "radian", "inch", "pi"]
-    )
+    @pytest.mark.parametrize("unit", ["parsec", "barn", "meter", "kelvin", "mole", "pint", "radian", "inch", "pi"])
     def test_pint_s_own_units_are_absent(self, unit):
         with pytest.raises(UnitError, match=f"unknown unit '{unit}'"):
             factor(unit, "byte")

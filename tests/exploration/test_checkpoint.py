@@ -12,7 +12,7 @@ import pytest
 
 from amped.base import version
 from amped.base.errors import FileError
-from amped.exploration.journal import header, journal
+from amped.exploration.journal import header, journal, read_findings
 from amped.exploration.running import Run, found_in
 from tests.helpers.executors import alone, exactly, search, small_parts, started
 
@@ -248,3 +248,24 @@ def test_two_runs_do_not_write_to_one_file(folder: Path, kept: Path) -> None:
 def test_a_file_that_cannot_be_made_is_told(folder: Path, path: str) -> None:
     with pytest.raises(FileError, match="cannot be written"):
         found_in(search(folder), Run(findings=Path(path)))
+
+
+def test_every_change_of_a_byte_is_noticed(folder: Path, tmp_path: Path) -> None:
+    """A line that was changed is refused, or computed again if it is the last; it is never believed."""
+    kept = tmp_path / "kept.jsonl"
+    found = found_in(search(folder), Run(findings=kept))
+    whole = kept.read_bytes()
+    for place in range(0, len(whole), max(len(whole) // 60, 1)):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        kept.write_bytes(changed)
+        try:
+            assert exactly(found_in(search(folder), Run(findings=kept))) == exactly(found)
+        except FileError as refused:
+            assert "kept.jsonl" in str(refused)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no endless device here")
+def test_a_device_is_no_file_of_findings() -> None:
+    with pytest.raises(FileError, match="is no regular file"):
+        read_findings(Path("/dev/zero"))

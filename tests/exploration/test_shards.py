@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from amped.base.errors import ConfigError, FileError
+from amped.exploration import journal
 from amped.exploration.merging import put_together, read_shard
 from amped.exploration.results import Found, merged
 from amped.exploration.running import Run, found_in
@@ -101,7 +102,9 @@ def test_the_same_part_twice_is_counted_once(folder: Path, shards: list[Path]) -
 def test_parts_that_contradict_one_another_are_refused(folder: Path, tmp_path: Path, shards: list[Path]) -> None:
     lines = shards[0].read_text().splitlines(keepends=True)
     other = tmp_path / "other.jsonl"
-    other.write_text("".join([lines[0], lines[1].replace('"candidates":16', '"candidates":17')]))
+    part = json.loads(lines[1])
+    part["found"]["candidates"] += 1
+    other.write_bytes(lines[0].encode() + journal._written(part))
     with pytest.raises(FileError, match=r"(?s)other\.jsonl.*other findings for part 0"):
         put_together([*shards, other], formulas(folder))
 
