@@ -47,7 +47,7 @@ def test_a_text_that_a_spreadsheet_would_compute_is_quoted(folder: Path) -> None
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
 def test_a_full_disk_behind_the_output_is_told_without_a_traceback() -> None:
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         words = [sys.executable, "-m", "amped", "list", "models", "--json"]
         ran = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (ran.returncode, ran.stderr) == (2, "amped: the output cannot be written: there is no space left\n")
@@ -62,4 +62,5 @@ def test_a_wish_behind_a_thousand_blanks_is_read_and_a_text_that_is_too_long_ref
     found = [json.loads(each.stdout)["feasible"] for each in (near, far)]
     assert found == [0, 0]
     long = amped(*asked, "step_time < 1 s" + " " * 20000, folder=folder)
-    assert long.returncode == 2 and "has 20015 characters, and 10000 are the most" in long.stderr
+    assert long.returncode == 2
+    assert "has 20015 characters, and 10000 are the most" in long.stderr
