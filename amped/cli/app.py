@@ -188,7 +188,7 @@ def main(*first: str) -> None:
         if error.errno not in NO_SPACE:
             raise
         typer.echo("amped: the output cannot be written: there is no space left", err=True)
-        sys.stdout = None  # type: ignore[assignment]  # what is left in its buffer cannot be written, either
+        sys.stdout = None  # what is left in its buffer cannot be written, either
         sys.exit(2)
     except MemoryError:
         typer.echo("amped: out of memory; ask for less at once", err=True)
