@@ -130,7 +130,7 @@ def small(runs: int) -> Iterator[Row]:
     """Start-up and one estimate."""
     import amped
 
-    for name, command, goal in (("amped --help", HELP, 10), ("amped estimate", ESTIMATE, 40)):
+    for name, command, goal in (("amped --help", HELP, 8), ("amped estimate", ESTIMATE, 25)):
         seconds, base, times = ratio(command, PASS, runs)
         beside = f"{times:.1f} x python -c pass ({base * 1e3:.0f} ms)"
         yield Row(name, f"{seconds * 1e3:.0f} ms", beside, f"<= {goal} x", times <= goal)
