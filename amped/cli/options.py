@@ -19,6 +19,7 @@ from typer import Argument, Option
 
 from amped.base.errors import ConfigError
 from amped.cli.help import CONFIG, MAPPING, TRAINING
+from amped.theory.parallelisms import OPTIONS, WRITTEN
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -130,11 +131,7 @@ class Short(NamedTuple):
 SHORT = {
     "gpus": Short(int, "Number of accelerators."),
     "nodes": Short(int, "Number of servers."),
-    "dp": Short(int, "Data-parallel degree."),
-    "tp": Short(int, "Tensor-parallel degree."),
-    "pp": Short(int, "Pipeline-parallel degree."),
-    "cp": Short(int, "Context-parallel degree."),
-    "ep": Short(int, "Expert-parallel degree."),
+    **{OPTIONS[kind]: Short(int, f"{kind.capitalize()}-parallel degree.") for kind in WRITTEN},
     "etp": Short(int, "Accelerators that share an expert."),
     "vp": Short(int, "Chunks of layers in each stage."),
     "mbs": Short(int, "Sequences of a micro-batch."),

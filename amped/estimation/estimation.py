@@ -32,7 +32,7 @@ from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, Ground
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
 from amped.theory.conditions import OFFLOADS
-from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.parallelisms import BESIDE_KERNELS, IN_LAYERS, PARALLELISMS, WRITTEN
 from amped.theory.quantity import ACCELERATOR, MAPPING
 
 RESULTS = (
@@ -48,8 +48,7 @@ OPTIONAL_RESULTS = ("energy", "cost", "electricity_cost", "carbon_emissions")
 # Shares of the peak by a convention that counts scores which nobody computes; with windows they may exceed 1.
 COUNTING_ALL_SCORES = tuple(name for name in RESULTS if name.endswith("_counting_all_scores"))
 MAPPING_ECHO = (
-    "number_of_accelerators", "number_of_nodes", "data_parallel_degree", "tensor_parallel_degree",
-    "pipeline_parallel_degree", "context_parallel_degree", "expert_parallel_degree", "batch_size", "microbatch_size",
+    "number_of_accelerators", "number_of_nodes", *(f"{kind}_parallel_degree" for kind in WRITTEN), "batch_size", "microbatch_size",
     "number_of_microbatches_per_minibatch", "virtual_pipeline_stages", "context", "tokens_to_train",
     *OFFLOADS,
     *(f"{place}_node_{kind}_parallel_degree" for kind in PARALLELISMS for place in ("intra", "inter")),
@@ -58,7 +57,7 @@ MAPPING_ECHO = (
 # Details for reports: lists of operators and collectives, and what they are compared with.
 DETAILS = (
     "matrix_peak_flop_rate", "memory_capacity", "memory_bandwidth", "model_flops_per_accelerator",
-    "hardware_flops_per_accelerator", "context_collectives", "tensor_collectives", "expert_collectives",
+    "hardware_flops_per_accelerator", *(f"{kind}_collectives" for kind in IN_LAYERS),
     "pipeline_collectives", "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
     "layer_operators", "embedding_operators", "output_head_operators", "layer_passes", "recomputed_layer_fraction",
     "fullest_stage_index", "pipeline_stages", "stage_parameters", "stage_activations", "parameter_groups", "model_states",
@@ -72,7 +71,7 @@ DETAILS = (
 MODEL_DETAILS = {
     "operators": ("layer_durations", "embedding_durations", "output_head_durations", "optimizer_operators",
                   "optimizer_durations", "bottleneck_stage_layer_passes", "bottleneck_stage_embedding_passes", "bottleneck_stage_output_head_passes",
-                  "tensor_durations", "context_durations", "pipeline_durations", "pass_times", "whole_pass_times", "bottleneck_stage", "stage_send_time",
+                  *(f"{kind}_durations" for kind in (*BESIDE_KERNELS, "pipeline")), "pass_times", "whole_pass_times", "bottleneck_stage", "stage_send_time",
                   "overlap_pipeline_communication"),
     "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
               "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",

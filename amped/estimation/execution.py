@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from amped.base.errors import MappingError
 from amped.estimation.estimation import Estimation
+from amped.theory.parallelisms import IN_LAYERS
 from amped.theory.schedules.orders import SCHEDULES
 from amped.theory.schedules.timeline import Timeline, Work, executed
 from amped.theory.stage_records import on
@@ -110,7 +111,7 @@ def _work(e: Estimation, layers: Layers, chunks: int) -> list[list[Work]]:
 def _even_work(e: Estimation, stages: int, chunks: int) -> list[list[Work]]:
     """The times of AMPeD's closed form, where all stages are alike."""
     share = 1 / (e["number_of_microbatches_per_minibatch"] * chunks)
-    waited = sum(e[f"exposed_{kind}_communication_time"] for kind in ("tensor", "context", "expert"))
+    waited = sum(e[f"exposed_{kind}_communication_time"] for kind in IN_LAYERS)
     forward = e["compute_forward_time"] + waited / e["communication_rounds"]
     back = e["compute_backward_time"] + e["recomputation_time"] + waited * (1 - 1 / e["communication_rounds"])
     return [[Work(forward * share, back * share, e["weight_update_time"] * share)] * chunks] * stages

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from amped.engine.evaluate import Array, Columns
 from amped.exploration.sweep_axes import COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS, Swept
-from amped.theory.parallelisms import divisors
+from amped.theory.divisors import divisors
 
 
 class Needs(Protocol):

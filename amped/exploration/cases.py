@@ -25,10 +25,11 @@ from amped.exploration.beside import searched_beside
 from amped.exploration.layouts import Laid, Seen, layouts
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
 from amped.exploration.sweep_axes import SEARCHED, SETTLES, Swept
-from amped.theory.parallelisms import PLACED, divisors
+from amped.theory.divisors import divisors
+from amped.theory.parallelisms import OF_TOKENS, PLACED
 
 CASE = "case"
-SIZES = ("number_of_accelerators", "usable_domain_size", "context_parallel_degree", "number_of_experts")
+SIZES = ("number_of_accelerators", "usable_domain_size", "number_of_experts", *wholes(OF_TOKENS))
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Case:
         outer: the rows, choices and numbers of the machine that the case is made of, by name.
         sources: all values that are neither searched nor swept.
         accelerators, domain: the number of accelerators, and the size of the fast domain, that mappings fill.
-        context_degrees: the context-parallel degrees that are tried.
+        token_degrees: for each parallelism that splits sequences, the degrees that are tried.
         batches: the global batch sizes.
         experts: routed experts of a layer; 1 in a dense network.
         searched: the names that this network or strategy needs and that nobody gives.
@@ -49,7 +50,7 @@ class Case:
     sources: Sources
     accelerators: int
     domain: int
-    context_degrees: tuple[int, ...]
+    token_degrees: Mapping[str, tuple[int, ...]]
     batches: tuple[int, ...]
     experts: int
     searched: tuple[str, ...]
@@ -165,21 +166,24 @@ def _cases_of(
     one_dimension = chosen_values(known, asked.sources)["tensor_parallel_strategy"] == "1d"
     batches = tuple(int(batch) for batch in sweeps.listed.get(BATCH) or _batch(given))
     sizes = zip(*(sized.whole(name).astype(int).tolist() for name in SIZES), strict=True)
-    for place, (accelerators, domain, context, experts) in enumerate(sizes):
+    for place, (accelerators, domain, experts, *given_degrees) in enumerate(sizes):
         machine: dict[str, Value] = {name: float(column[place]) for name, column in numbers.items()}
         searched = searched_beside(experts, one_dimension, sweeps) if space.networks else ()
         dropped = {n for name in searched for n in (name, *known[name].replaces, *SETTLES[name])}
         given = {name: value for name, value in kept.items() if name not in dropped}
         sources = replace(asked.sources, given={**given, **machine, "number_of_accelerators": float(accelerators)})
-        degrees = _context_degrees(accelerators, context, sweeps, space)
+        degrees = {
+            kind: _token_degrees(kind, accelerators, degree, sweeps, space)
+            for kind, degree in zip(OF_TOKENS, given_degrees, strict=True)
+        }
         yield Case({**own, **machine}, sources, accelerators, domain, degrees, batches, experts, searched)
 
 
-def _context_degrees(accelerators: int, given: int, sweeps: Swept, space: Space) -> tuple[int, ...]:
-    listed = sweeps.listed.get("context_parallel_degree")
+def _token_degrees(kind: str, accelerators: int, given: int, sweeps: Swept, space: Space) -> tuple[int, ...]:
+    listed = sweeps.listed.get(f"{kind}_parallel_degree")
     if listed:
         return tuple(int(degree) for degree in listed)
-    if space.largest_context and not set(parts(("context",))) & set(sweeps.listed):
+    if space.largest_context and not set(parts((kind,))) & set(sweeps.listed):
         return tuple(d for d in divisors(accelerators) if d <= space.largest_context)
     return (given,)
 
@@ -191,7 +195,8 @@ def _batch(given: Mapping[str, float]) -> tuple[float, ...]:
 
 
 def _family(cases: tuple[Case, ...], sweeps: Swept, space: Space, every: bool) -> Family:
-    kinds = PLACED if any(case.context_degrees != (1,) for case in cases) else PLACED[:3]
+    shares = {kind for case in cases for kind, degrees in case.token_degrees.items() if degrees != (1,)}
+    kinds = tuple(kind for kind in PLACED if kind not in OF_TOKENS or kind in shares)
     first = cases[0].sources
     values = {name: np.array([case.sources.given[name] for case in cases]) for name in first.given}
     tied = {name: (CASE, column) for name, column in values.items() if np.any(column != column[0])}

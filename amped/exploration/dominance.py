@@ -31,7 +31,7 @@ RESPECTS = (
 # Policies that only hide messages. Of the hidden time, `overlap_slowdown_fraction` (at most all of it) is lost again.
 HIDING = {
     "overlap_data_communication": {
-        "overlapped_gradient_communication_time", "overlapped_weight_communication_time",
+        "overlapped_gradient_communication_time", "sharded_weight_window_time", "overlapped_weight_communication_time",
         "hidden_data_communication_time", "exposed_data_communication_time",
     },
 }  # fmt: skip

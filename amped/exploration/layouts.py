@@ -18,7 +18,7 @@ from amped.estimation.laying_out import ENDS, LAYOUT, PATTERN, laid_out
 from amped.exploration.search_space import CHUNKS, Space
 from amped.exploration.sweep_axes import EXPERTS, Swept
 from amped.theory.catalogue import Catalogue
-from amped.theory.parallelisms import divisors
+from amped.theory.divisors import divisors
 
 # Layouts that were found, by the sources that they were found for.
 Seen = dict[str, Sources]

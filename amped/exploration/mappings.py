@@ -27,7 +27,7 @@ from amped.exploration.factorizations import fullest, sizes, splits
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space
 from amped.exploration.sweep_axes import BESIDE, MICROBATCHES, SEARCHED, Swept
 from amped.theory.catalogue import Catalogue
-from amped.theory.parallelisms import PLACED as KINDS
+from amped.theory.parallelisms import OF_TOKENS
 
 # The number of rows of a chunk, before micro-batches and rules.
 CHUNK_ROWS = 32_768
@@ -173,8 +173,9 @@ class Mappings:
             found = np.concatenate([np.stack([inside, across], axis=1).reshape(2 * kinds, -1), inside * across])
         if self.family.stages:
             found = found[:, found[self.family.degrees.index("pipeline_parallel_degree")] == self.family.stages]
-        if kinds == len(KINDS):
-            found = found[:, np.isin(found[-1], case.context_degrees)]
+        for place, kind in enumerate(self.family.kinds, -kinds):
+            if kind in OF_TOKENS:
+                found = found[:, np.isin(found[place], case.token_degrees[kind])]
         return found
 
     def _filled(self, columns: Columns) -> Columns:

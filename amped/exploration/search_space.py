@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from amped.base.errors import ConfigError, did_you_mean
-from amped.theory.parallelisms import PLACED, SHARDINGS
+from amped.theory.parallelisms import OF_TOKENS, PLACED
+from amped.theory.shardings import SHARDINGS
 
 MICROBATCH, BATCH, CHUNKS = "microbatch_size", "batch_size", "virtual_pipeline_stages"
 SWITCH = (0.0, 1.0)
@@ -93,8 +94,8 @@ def wholes_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     return {whole: two for whole, two in found.items() if {*two} <= {*names}}
 
 
-# Context parallelism is searched and shown only if its degree is not 1.
-PARTS = parts(PLACED[:3])
+# What splits sequences is searched and shown only if its degree is not 1.
+PARTS = parts(tuple(kind for kind in PLACED if kind not in OF_TOKENS))
 
 
 def space_of(name: str) -> Space:

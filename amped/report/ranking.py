@@ -15,6 +15,7 @@ from amped.exploration.results import Row
 from amped.exploration.search_space import parts, wholes
 from amped.report import human
 from amped.report.axes_values import unit_of, words
+from amped.theory.parallelisms import OF_TOKENS
 from amped.theory.parallelisms import PLACED as PLACED_KINDS
 
 # Columns that the table always has, under a short head; they are not shown again among the swept names.
@@ -103,7 +104,9 @@ def _tables(found: Exploration, rows: list[Row]) -> Iterator[RenderableType]:
 
 def _columns(rows: list[Row]) -> dict[str, list[str]]:
     """The columns of every ranking, by head; the batch size if there are several, context parallelism if it is used."""
-    context = any(row.get("context_parallel_degree", 1) != 1 for row in rows)
+    shown = [
+        k for k in PLACED_KINDS if k not in OF_TOKENS or any(row.get(f"{k}_parallel_degree", 1) != 1 for row in rows)
+    ]
     several = len({row["batch_size"] for row in rows}) > 1
     lacking = [row["missing_memory_bytes"] for row in rows if "missing_memory_bytes" in row]
     return {
@@ -112,7 +115,7 @@ def _columns(rows: list[Row]) -> dict[str, list[str]]:
         "step": [human.duration(row["step_time"]) for row in rows],
         "MFU": [human.percent(row["model_flops_utilization"]) for row in rows],
         "memory": [human.value(row["memory_per_accelerator_bytes"], "byte") for row in rows],
-        **{kind: [_placed(row, kind) for row in rows] for kind in PLACED_KINDS if kind != "context" or context},
+        **{kind: [_placed(row, kind) for row in rows] for kind in shown},
         "micro": [f"{row['microbatch_size']:g}" for row in rows],
         **({"batch": [f"{row['batch_size']:g}" for row in rows]} if several else {}),
     }

@@ -12,6 +12,7 @@ from amped.base.numbers import settable
 from amped.drafting.recommendation import Limits, Recommendation
 from amped.report import human
 from amped.report.tables import table
+from amped.theory.parallelisms import PLACED
 
 HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "mapping")
 
@@ -36,14 +37,12 @@ def recommendation(
         yield Text(f"\namped estimate {shlex.join(words)} {_settings(first, words)}")
         if limits.deadline is None:
             yield Text("\nMore accelerators train faster, for about as much: --deadline says how fast it must be.")
-        yield Text(
-            f"\n{_tried(first)}\nmapping is data x tensor x pipeline x context; not searched: {first.held}", style="dim"
-        )
+        yield Text(f"\n{_tried(first)}\nmapping is {' x '.join(PLACED)}; not searched: {first.held}", style="dim")
 
 
 def _line(each: Recommendation) -> list[str]:
     row = each.row or {}
-    degrees = " x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline", "context"))
+    degrees = " x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in PLACED)
     cost = human.value(row["cost"], "dollar") if "cost" in row else "no price"
     return [
         each.system, f"{row['number_of_accelerators']:,.0f}", human.duration(row["training_time"]), cost,

@@ -123,6 +123,6 @@ def _body(function: Callable[..., Any]) -> list[str]:
         return [row or MUST_BE_GIVEN]
     text = inspect.getsource(function)
     for word, value in getattr(function, "__amped_words__", {}).items():
-        text = text.replace(word, value)
+        text = text.replace(word, value if isinstance(value, str) else f"[{', '.join(value)}]")
     body = text.split('"""', 2)[2].strip("\n").splitlines()
     return [line.removeprefix("    ") for line in body] or [MUST_BE_GIVEN]

@@ -17,6 +17,7 @@ from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.estimation.remedies import smallest_change
 from amped.report import human
 from amped.tables.table_files import KERNELS
+from amped.theory.parallelisms import WRITTEN
 
 LONGEST_NOTICE = 240
 CLOSE = ", but it is close"
@@ -76,7 +77,7 @@ def _layout(e: Estimation) -> str:
 def heading(e: Estimation) -> Iterator[RenderableType]:
     """What is estimated, and how: how the machine is divided, and how the work is divided."""
     yield Text(e.scenario.title, style="bold")
-    degrees = [f"{k} {e[f'{k}_parallel_degree']:g}" for k in ("data", "tensor", "pipeline", "context", "expert")]
+    degrees = [f"{k} {e[f'{k}_parallel_degree']:g}" for k in WRITTEN]
     shown = [d for d in degrees if not d.endswith(" 1")] or ["one accelerator"]
     used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
     idle = f"{used:g} of {places:g} places of the fast domain used\n" if used < places else ""

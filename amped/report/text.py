@@ -9,7 +9,7 @@ from amped.configuring.sources import LookedUp
 from amped.estimation.breakdown import OperatorLine
 from amped.estimation.estimation import Estimation
 from amped.report import human
-from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.parallelisms import OF_TOKENS, PARALLELISMS
 from amped.theory.quantity import CATEGORIES
 
 # The parts of communication that the closed form distinguishes.
@@ -17,7 +17,7 @@ CLOSED_COMMUNICATION = {
     "tensor parallelism, intra-node": "intra_node_tensor_communication_time",
     "tensor parallelism, inter-node": "inter_node_tensor_communication_time",
     "pipeline parallelism": "exposed_pipeline_communication_time",
-    "context parallelism": "exposed_context_communication_time",
+    **{f"{kind} parallelism": f"exposed_{kind}_communication_time" for kind in OF_TOKENS},
     "mixture of experts": "exposed_expert_communication_time",
     "gradient all-reduce, intra-node": "intra_node_gradient_communication_time",
     "gradient all-reduce, inter-node": "inter_node_gradient_communication_time",

@@ -77,9 +77,11 @@ class Formula:
         document, _, differs = document.partition("Differs:")
         summary, _, source = document.partition("Source:")
         return {
-            "summary": summary.strip(), "equation": "\n".join(line.removeprefix(INDENT) for line in equation),
-            "source": source.strip(), "differs": differs.strip(),
-        }  # fmt: skip
+            "summary": summary.strip(),
+            "equation": "\n".join(line.removeprefix(INDENT) for line in equation),
+            "source": source.strip(),
+            "differs": differs.strip(),
+        }
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import numpy as np
 
 from amped.theory.conditions import OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
 from amped.theory.kernel_work import contraction
-from amped.theory.parallelisms import PARALLELISMS, shares
+from amped.theory.parallelisms import IN_LAYERS
 from amped.theory.quantity import ACCELERATOR, family, quantity, records
 from amped.theory.records import CONTRACTIONS, Collective, Duration, total
+from amped.theory.shardings import shares
 
 # --- computation -----------------------------------------------------------------------------------------------------
 
@@ -173,14 +174,13 @@ def PART_durations__amped(
     """
     one = multiply_accumulate_time / flops_per_multiply_accumulate
     slices = {"input_gradient": gradient_multiply_accumulate_bit_slices}
+    times = (
+        one * slices.get(o.phase, multiply_accumulate_bit_slices) * float(o.kind in CONTRACTIONS) for o in OPERATORS
+    )
     return tuple(
-        Duration(
-            o.name, o.kind, o.phase,
-            o.flops * one * slices.get(o.phase, multiply_accumulate_bit_slices) * float(o.kind in CONTRACTIONS),
-            o.kernels, o.count,
-        )
-        for o in OPERATORS
-    )  # fmt: skip
+        Duration(o.name, o.kind, o.phase, o.flops * time, o.kernels, o.count)
+        for o, time in zip(OPERATORS, times, strict=True)
+    )
 
 
 @quantity("s", choice="performance_model", value="amped")
@@ -259,19 +259,34 @@ def weight_update_time__amped(
     return products * multiply_accumulate_time * multiply_accumulate_bit_slices
 
 
-@quantity("s", choice="performance_model", value="amped")
-def recomputation_time__amped(
-    layer_forward_time,
-    recomputed_layer_fraction,
-    recomputed_attention_core_fraction,
+@quantity("s")
+def attention_core_forward_time(
     attention_multiply_accumulates,
     multiply_accumulate_time,
     multiply_accumulate_bit_slices,
     softmax_operations,
     nonlinear_operation_time,
     nonlinear_bit_slices,
+):
+    """The forward time of the attention cores (scores, softmax and weighted values) of a stage in a step.
+
+    Source: AMPeD, computation time.
+    """
+    core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices
+    return core + softmax_operations * nonlinear_operation_time * nonlinear_bit_slices
+
+
+@quantity("s", choice="performance_model", value="amped")
+def recomputation_time__amped(
+    layer_forward_time,
+    attention_core_forward_time,
+    recomputed_layer_fraction,
+    recomputed_attention_core_fraction,
     recomputed_product_fraction,
     layer_multiply_accumulates,
+    attention_multiply_accumulates,
+    multiply_accumulate_time,
+    multiply_accumulate_bit_slices,
 ):
     """The time to recompute activations in a step.
 
@@ -280,10 +295,11 @@ def recomputation_time__amped(
 
     Source: arXiv 2205.05198, section 5. Differs: AMPeD has no recomputation.
     """
-    core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices
-    core = core + softmax_operations * nonlinear_operation_time * nonlinear_bit_slices
     products = recomputed_product_fraction * (layer_multiply_accumulates - attention_multiply_accumulates)
-    again = recomputed_layer_fraction * layer_forward_time + recomputed_attention_core_fraction * core
+    again = (
+        recomputed_layer_fraction * layer_forward_time
+        + recomputed_attention_core_fraction * attention_core_forward_time
+    )
     return again + products * multiply_accumulate_time * multiply_accumulate_bit_slices
 
 
@@ -292,8 +308,7 @@ def recomputation_time__amped(
 def optimizer_traffic_bytes_per_EXPERT_parameter__amped(
     weight_precision,
     gradient_precision,
-    optimizer_states_per_parameter,
-    optimizer_state_precision,
+    optimizer_bytes_per_parameter,
     EXPERT_weight_shards,
     EXPERT_gradient_shards,
     EXPERT_optimizer_state_shards,
@@ -303,7 +318,7 @@ def optimizer_traffic_bytes_per_EXPERT_parameter__amped(
     The step reads and writes the weight and the states, and reads the gradient. ZeRO shards each of them. Source:
     definition. Differs: AMPeD has no optimizer.
     """
-    weight, states = 2 * weight_precision, 2 * optimizer_states_per_parameter * optimizer_state_precision
+    weight, states = 2 * weight_precision, 2 * optimizer_bytes_per_parameter
     gradient = gradient_precision / EXPERT_gradient_shards
     return weight / EXPERT_weight_shards + gradient + states / EXPERT_optimizer_state_shards
 
@@ -417,7 +432,7 @@ def exposed_pipeline_communication_time__amped(
     return 2 * number_of_microbatches_per_minibatch * once
 
 
-@family(KIND=("context", "expert"))
+@family(KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"))
 @quantity("s", choice="performance_model", value="amped")
 def exposed_KIND_communication_time__amped(KIND_collectives, inter_accelerator_link, inter_node_link, layer_passes):
     """The KIND-parallel communication time of a step: inside the node and across nodes, one after the other.
@@ -582,19 +597,6 @@ def pipeline_bubble_time__amped(
     """
     idle = (pipeline_parallel_degree - 1) / (microbatches_per_flush * virtual_pipeline_stages)
     return exposed_bubble_fraction * idle * bubble_work_time
-
-
-# --- overlap ---------------------------------------------------------------------------------------------------------
-
-
-@family(KIND=PARALLELISMS)
-@quantity("s", choice="performance_model", value="amped")
-def hidden_KIND_communication_time__amped():
-    """The KIND-parallel communication time that overlaps computation: zero in the closed form.
-
-    Source: AMPeD, training time.
-    """
-    return 0
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

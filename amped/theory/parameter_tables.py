@@ -12,18 +12,19 @@ be given; - `value` instead of `default`: the row is then a quantity that no con
 value of this other quantity. Without a `unit` the row gives records; an empty list means none; - `choices`: the row is
 a selector, and `default` is one of the choices; - `when`: {selector: choice} for which the alternative applies;
 `when_given`, `even_with`, … as in `Mark`; - `family`: {WORD: [members]}: the row stands for several rows, in which a
-member replaces the word.
+member replaces the word; instead of the members may stand the name of a list in `parallelisms.py`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from amped.theory import parallelisms
 from amped.theory.quantity import Mark, marked
 
 DOCUMENT = ("meaning", "source", "differs")
@@ -44,7 +45,7 @@ def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
 
 def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The rows for which a row of a table stands: the row itself, or all members of its family."""
-    words = row.get("family", {})
+    words = {word: _listed(members) for word, members in row.get("family", {}).items()}
     if not words:
         yield name, row
         return
@@ -54,6 +55,11 @@ def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[s
         for word, value in zip(words, values, strict=True):
             text = text.replace(word, value)
         yield json.loads(text)
+
+
+def _listed(members: list[str] | str) -> Sequence[str]:
+    """The members of a family: a list, or the name of a list of parallelisms in `parallelisms.py`."""
+    return getattr(parallelisms, members) if isinstance(members, str) else members
 
 
 def _function(page: str, name: str, row: Mapping[str, Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import combinations
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
@@ -97,7 +97,11 @@ def records(**details: Any) -> Callable[[Function], Function]:
     return marked(Mark("records", **details))
 
 
-def family(**words: tuple[str, ...]) -> Callable[[Function], Function]:
+# What stands for a word in capitals: a text, or several names at once.
+Member = str | tuple[str, ...]
+
+
+def family(**words: tuple[Member, ...]) -> Callable[[Function], Function]:
     """Declares that one function stands for several similar formulas.
 
     Words in capitals are placeholders. In the name, arguments, mark, texts and docstring of the function, each word is
@@ -107,6 +111,9 @@ def family(**words: tuple[str, ...]) -> Callable[[Function], Function]:
         @family(KIND=("tensor", "data"))
         @quantity("count", replaces=("KIND_parallel_degree",))
         def inter_node_KIND_parallel_degree(KIND_parallel_degree, intra_node_KIND_parallel_degree):
+
+    A member that is itself a tuple of names makes a tuple of each argument that has the word: the function gets one
+    value for each name, and the formula depends on all of them.
     """
 
     def decorate(function: Function) -> Function:
@@ -116,19 +123,33 @@ def family(**words: tuple[str, ...]) -> Callable[[Function], Function]:
     return decorate
 
 
+def each_of(**words: tuple[str, ...]) -> Callable[[Function], Function]:
+    """Declares that an argument with the word in capitals is a tuple: one value for each of the names.
+
+    A formula that adds up all parallelisms is written so:
+
+        @each_of(KIND=PARALLELISMS)
+        @quantity("s")
+        def step_time(computation_time, exposed_KIND_communication_time):
+    """
+    return family(**{word: (names,) for word, names in words.items()})
+
+
 def members_of(function: Any) -> list[Any]:
     """The formulas that a marked function defines: one for each value of its placeholder, or the function alone."""
-    words: dict[str, tuple[str, ...]] = getattr(function, "__amped_family__", {})
+    words: dict[str, tuple[Member, ...]] = getattr(function, "__amped_family__", {})
     if not words:
         return [function]
     return [_member(function, dict(zip(words, values, strict=True))) for values in zip(*words.values(), strict=True)]
 
 
-def _member(function: Any, words: dict[str, str]) -> Any:
+def _member(function: Any, words: dict[str, Member]) -> Any:
     """One formula of a family: the function with all its placeholder words replaced."""
+    texts = {word: value for word, value in words.items() if isinstance(value, str)}
+    groups = {word: value for word, value in words.items() if not isinstance(value, str)}
 
     def named(text: Any) -> Any:
-        for word, value in words.items() if isinstance(text, str) else ():
+        for word, value in texts.items() if isinstance(text, str) else ():
             text = text.replace(word, value)
         if isinstance(text, CodeType):  # an inner expression has names and texts too
             parts = ("co_name", "co_varnames", "co_consts", "co_cellvars", "co_freevars")
@@ -136,17 +157,36 @@ def _member(function: Any, words: dict[str, str]) -> Any:
         return tuple(map(named, text)) if isinstance(text, tuple) else text
 
     code = named(function.__code__)
-    made = FunctionType(
+    made: Any = FunctionType(
         code, function.__globals__, named(function.__name__), function.__defaults__, function.__closure__
     )
+    made = _taking_tuples(made, groups) if groups else made
     made.__doc__, made.__module__ = named(function.__doc__), function.__module__
     mark = mark_of(function)
     if mark is not None:
         renamed = {name: named(value) for name, value in vars(mark).items() if name != "clauses"}
         changed = {name: value for name, value in renamed.items() if value != getattr(mark, name)}
         marked(replace(mark, **changed) if changed else mark)(made)
-    made.__amped_words__ = words  # type: ignore[attr-defined]
+    made.__amped_words__ = words
     return made
+
+
+def _taking_tuples(function: Any, groups: dict[str, tuple[str, ...]]) -> Any:
+    """The function with a single value for each name; arguments with a word of `groups` get theirs as a tuple."""
+    named: list[str] = []
+    places: list[int | slice] = []
+    for argument in function.__code__.co_varnames[: function.__code__.co_argcount]:
+        word = next((word for word in groups if word in argument), None)
+        names = [argument] if word is None else [argument.replace(word, name) for name in groups[word]]
+        places.append(len(named) if word is None else slice(len(named), len(named) + len(names)))
+        named += names
+
+    @wraps(function)
+    def taking(*values: Any) -> Any:
+        return function(*(values[place] for place in places))
+
+    taking.__amped_arguments__ = tuple(named)  # type: ignore[attr-defined]
+    return taking
 
 
 def mark_of(function: object) -> Mark | None:

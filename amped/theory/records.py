@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from operator import add
+from operator import add, mul
 from types import FunctionType
 from typing import Any, Self
 
@@ -387,6 +387,11 @@ def total(values: Iterable[Any]) -> Any:
     With this order an array gives bit for bit the sums that its elements give alone.
     """
     return reduce(add, values)
+
+
+def product(values: Iterable[Any]) -> Any:
+    """The product of values, multiplied from left to right."""
+    return reduce(mul, values)
 
 
 def latest(times: Iterable[Any]) -> Any:

@@ -18,14 +18,22 @@ def bytes_with(values: Mapping[str, Any], place: int, kind: int | None) -> float
     layers = tuple(1.0 * (each == kind) for each in range(len(stage.kinds)))
     stages = (replace(stage, layers=1.0, kinds=layers),)
     parameters = stage_parameters(
-        stages, values["parameter_groups"], values["kind_parameters"], values["embedding_parameters"],
-        values["output_head_stage_parameters"], values["tied_embedding_parameters"],
-        values["output_head_stage_expert_parameters"], values["replicated_embedding"],
-    )  # fmt: skip
+        stages,
+        values["parameter_groups"],
+        values["kind_parameters"],
+        values["embedding_parameters"],
+        values["output_head_stage_parameters"],
+        values["tied_embedding_parameters"],
+        values["output_head_stage_expert_parameters"],
+        values["replicated_embedding"],
+    )
     held = stage_activations(
-        stages, values["stage_microbatches_in_flight"][place : place + 1], values["kind_activations"],
-        values["embedding_activation_bytes"], values["output_head_activation_bytes"],
-    )  # fmt: skip
+        stages,
+        values["stage_microbatches_in_flight"][place : place + 1],
+        values["kind_activations"],
+        values["embedding_activation_bytes"],
+        values["output_head_activation_bytes"],
+    )
     states = stage_states(parameters, values["device_states"])[0].bytes
     working = working_bytes(
         stage, values["layer_working_bytes"], values["logits_gradient_bytes"], values["output_head_activation_bytes"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
+from math import prod
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import NO_TUPLES, run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import with_layout
+from amped.theory.parallelisms import PLACED
 
 MICROBATCH, STAGES, OVERLAP = "microbatch_size", "virtual_pipeline_stages", "overlap_data_communication"
 AGAIN, SEQUENCE = "activation_recomputation", "sequence_parallel"
@@ -59,10 +61,9 @@ def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: str | Path 
 def _choices(scenario: Scenario, names: set[str]) -> Iterator[Choice]:
     """Micro-batches that are powers of two and divide a replica's batch; one chunk a stage or, if open, one a layer."""
     given = scenario.sources.given
-    tensor, stages, context = (
-        int(given.get(f"{kind}_parallel_degree", 1)) for kind in ("tensor", "pipeline", "context")
-    )
-    replicas = max(int(given.get("number_of_accelerators", 1)) // (tensor * stages * context), 1)
+    degrees = {kind: int(given.get(f"{kind}_parallel_degree", 1)) for kind in PLACED if kind != "data"}
+    tensor, stages = degrees["tensor"], degrees["pipeline"]
+    replicas = max(int(given.get("number_of_accelerators", 1)) // prod(degrees.values()), 1)
     sizes = [n for n in SIZES if given.get("batch_size", 1) // replicas % n == 0] if MICROBATCH in names else [None]
     ends = [int(given[end]) for end in ENDS if end in given]
     chunks = sorted({1, min([int(given["layers"]) // stages, *ends])}) if STAGES in names and stages > 1 else [None]

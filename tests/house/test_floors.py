@@ -176,6 +176,7 @@ def test_no_imports_go_round_inside_a_floor() -> None:
 PAGES = [Path(str(page.__file__)) for page in pages()]
 RECORDS = {
     "amped.theory.conditions",
+    "amped.theory.divisors",
     "amped.theory.kernel_work",
     "amped.theory.parallelisms",
     "amped.theory.places",
@@ -184,6 +185,7 @@ RECORDS = {
     "amped.theory.stage_records",
     "amped.theory.pass_records",
     "amped.theory.resources",
+    "amped.theory.shardings",
 }
 
 

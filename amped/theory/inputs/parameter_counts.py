@@ -62,31 +62,41 @@ def attention_parameters(
 
 
 @quantity("count")
+def cross_attention_parameters(cross_attention_layers, attention_parameters, norm_vectors, dimensionality):
+    """The parameters of all cross-attentions and their norms. Source: arXiv 1706.03762, section 3.1."""
+    return cross_attention_layers * (attention_parameters + norm_vectors * dimensionality)
+
+
+@quantity("count")
+def relative_position_parameters(relative_position_buckets, attention_heads, relative_position_tables):
+    """The parameters of all tables of relative positions: one for each bucket and head.
+
+    Source: arXiv 1910.10683, section 2.1.
+    """
+    return relative_position_buckets * attention_heads * relative_position_tables
+
+
+@quantity("count")
 def non_expert_layer_parameters(
     layers,
     number_of_attention_layers,
     number_of_dense_layers,
     number_of_MoE_layers,
-    cross_attention_layers,
     attention_parameters,
     norm_parameters,
-    norm_vectors,
-    dimensionality,
     feedforward_parameters,
     router_and_shared_expert_parameters,
-    relative_position_buckets,
-    relative_position_tables,
-    attention_heads,
+    cross_attention_parameters,
+    relative_position_parameters,
 ):
     """The parameters of all layers, with cross-attentions and their norms, but without the routed experts.
 
     Source: definition.
     """
     attention = number_of_attention_layers * attention_parameters + layers * norm_parameters
-    attention = attention + cross_attention_layers * (attention_parameters + norm_vectors * dimensionality)
-    positions = relative_position_buckets * attention_heads * relative_position_tables
+    attention = attention + cross_attention_parameters + relative_position_parameters
     mixtures = number_of_MoE_layers * router_and_shared_expert_parameters
-    return attention + positions + number_of_dense_layers * feedforward_parameters + mixtures
+    return attention + number_of_dense_layers * feedforward_parameters + mixtures
 
 
 @quantity("count")

@@ -9,8 +9,9 @@ the link. Both directions, and all accelerators of the host, share the bandwidth
 import numpy as np
 
 from amped.theory.conditions import OFFLOADED
+from amped.theory.parallelisms import IN_LAYERS
 from amped.theory.quantity import family, quantity
-from amped.theory.records import of_phase
+from amped.theory.records import of_phase, product
 from amped.theory.resources import beside
 
 # --- the host's share for one accelerator ----------------------------------------------------------------------------
@@ -93,6 +94,8 @@ def offloaded_STATE_bytes_per_layer(
 
 # The host's memory moves a gradient three times to add it up: it reads the gradient and the sum, and writes the sum.
 ADDING = 3
+# The parallelisms with messages in a layer whose use of the link to the host is counted together.
+OTHERS = tuple(kind for kind in IN_LAYERS if kind != "tensor")
 
 
 def copy_time(up, down, link, memory, beside=0.0):
@@ -155,14 +158,13 @@ def backward_offload_time_per_layer(
     )
 
 
-@family(PASS=("forward", "backward"))
+@family(PASS=("forward", "backward"), OTHER=(OTHERS, OTHERS))
 @quantity("s")
 def PASS_host_link_message_time_per_layer(
     tensor_PASS_communication_time_per_layer,
     link_PASS_time_per_layer,
     inter_node_tensor_parallel_degree,
-    inter_node_context_parallel_degree,
-    inter_node_expert_parallel_degree,
+    inter_node_OTHER_parallel_degree,
     network_cards_share_host_link,
 ):
     """The time of a PASS pass in which messages of a layer to other nodes use the link to the host.
@@ -171,7 +173,7 @@ def PASS_host_link_message_time_per_layer(
     parallelism crosses nodes.
     """
     others = link_PASS_time_per_layer - tensor_PASS_communication_time_per_layer
-    leaving = (inter_node_context_parallel_degree > 1) | (inter_node_expert_parallel_degree > 1)
+    leaving = product(inter_node_OTHER_parallel_degree) > 1
     tensor = (inter_node_tensor_parallel_degree > 1) * tensor_PASS_communication_time_per_layer
     return network_cards_share_host_link * (tensor + leaving * others)
 
@@ -274,7 +276,7 @@ def copies_keep_gradients_waiting(network_cards_share_host_link, inter_node_data
 def host_update_bytes_per_parameter(
     gradient_precision,
     optimizer_states_per_parameter,
-    optimizer_state_precision,
+    optimizer_bytes_per_parameter,
     weight_precision,
     full_precision_copies,
 ):
@@ -283,7 +285,7 @@ def host_update_bytes_per_parameter(
     The host reads the gradient and the optimizer states, and writes the states and the weight. Before that, the
     accelerator has computed the norm of the gradients. Source: arXiv 2101.06840, section 5 (CPU-Adam).
     """
-    states = optimizer_states_per_parameter * optimizer_state_precision + (1 - full_precision_copies) * weight_precision
+    states = optimizer_bytes_per_parameter + (1 - full_precision_copies) * weight_precision
     moved = gradient_precision + 2 * states + full_precision_copies * weight_precision
     return (optimizer_states_per_parameter > 0) * moved
 

@@ -7,6 +7,7 @@ each kind of message is a part of the kernels of its pass, without the kernels t
 
 import numpy as np
 
+from amped.theory.parallelisms import OF_TOKENS, before
 from amped.theory.quantity import family, quantity
 from amped.theory.records import total
 from amped.theory.resources import beside
@@ -127,6 +128,20 @@ def overlapped_gradient_gather_time_per_layer(
 
 
 @quantity("s")
+def ungathered_gradient_kernel_time_per_layer(
+    input_gradient_kernel_time_per_layer,
+    overlapped_input_gather_time_per_layer,
+    overlapped_gradient_gather_time_per_layer,
+):
+    """The kernel time of input gradients in one layer beside which no tensor-parallel gather runs.
+
+    Source: definition.
+    """
+    gathers = overlapped_input_gather_time_per_layer + overlapped_gradient_gather_time_per_layer
+    return input_gradient_kernel_time_per_layer - gathers
+
+
+@quantity("s")
 def overlapped_reduction_time_per_layer(
     tensor_forward_communication_time_per_layer,
     tensor_scatter_time_per_layer,
@@ -169,45 +184,48 @@ def kernel_overlapped_tensor_backward_time_per_layer(
     return kernel_overlapped_tensor_gradient_time_per_layer + again
 
 
-# --- context parallelism ---------------------------------------------------------------------------------------------
+# --- parallelisms that split the tokens of a sequence ----------------------------------------------------------------
 
 
+@family(KIND=OF_TOKENS)
 @quantity("s")
-def context_forward_communication_time_per_layer(context_durations, communication_rounds):
-    """The context-parallel communication time of a micro-batch in one layer, in one pass, without gradients.
+def KIND_forward_communication_time_per_layer(KIND_durations, communication_rounds):
+    """The KIND-parallel communication time of a micro-batch in one layer, in one pass, without gradients.
 
     Source: arXiv 2310.01889, section 3.
     """
-    every = total(d.time * d.count for d in context_durations if not d.name.endswith("gradients"))
+    every = total(d.time * d.count for d in KIND_durations if not d.name.endswith("gradients"))
     return every / communication_rounds
 
 
+@family(KIND=OF_TOKENS)
 @quantity("s")
-def context_gradient_communication_time_per_layer(context_durations, context_forward_communication_time_per_layer):
-    """The context-parallel communication time of a backward pass in one layer, without recomputation.
+def KIND_gradient_communication_time_per_layer(KIND_durations, KIND_forward_communication_time_per_layer):
+    """The KIND-parallel communication time of a backward pass in one layer, without recomputation.
 
     The pass communicates keys and values, and their gradients.
 
     Source: arXiv 2310.01889, section 3.
     """
-    gradients = [d.time * d.count for d in context_durations if d.name.endswith("gradients")]
-    return total([context_forward_communication_time_per_layer, *gradients])
+    gradients = [d.time * d.count for d in KIND_durations if d.name.endswith("gradients")]
+    return total([KIND_forward_communication_time_per_layer, *gradients])
 
 
+@family(KIND=OF_TOKENS)
 @quantity("s")
-def context_communication_time_per_layer(
-    context_forward_communication_time_per_layer, context_gradient_communication_time_per_layer, communication_rounds
+def KIND_communication_time_per_layer(
+    KIND_forward_communication_time_per_layer, KIND_gradient_communication_time_per_layer, communication_rounds
 ):
-    """The context-parallel communication time of a micro-batch in one layer, in all passes.
+    """The KIND-parallel communication time of a micro-batch in one layer, in all passes.
 
     Source: arXiv 2310.01889, section 3.
     """
-    forward = context_forward_communication_time_per_layer * (communication_rounds - 1)
-    return forward + context_gradient_communication_time_per_layer
+    forward = KIND_forward_communication_time_per_layer * (communication_rounds - 1)
+    return forward + KIND_gradient_communication_time_per_layer
 
 
 @quantity("1", choice="context_parallel_kind", value="ring")
-def overlappable_attention_fraction__ring(context_parallel_degree):
+def context_overlappable_attention_fraction__ring(context_parallel_degree):
     """The share of attention that can run while keys and values travel: all blocks of a ring except the last one.
 
     Source: arXiv 2310.01889, section 3.
@@ -215,43 +233,48 @@ def overlappable_attention_fraction__ring(context_parallel_degree):
     return (context_parallel_degree - 1) / context_parallel_degree
 
 
+@family(KIND=OF_TOKENS, EARLIER=tuple(before(kind, OF_TOKENS) for kind in OF_TOKENS))
 @quantity("s")
-def kernel_overlapped_context_forward_time_per_layer(
-    context_forward_communication_time_per_layer,
+def kernel_overlapped_KIND_forward_time_per_layer(
+    KIND_forward_communication_time_per_layer,
     attention_core_forward_kernel_time_per_layer,
-    overlappable_attention_fraction,
-    overlap_context_communication,
+    kernel_overlapped_EARLIER_forward_time_per_layer,
+    KIND_overlappable_attention_fraction,
+    overlap_KIND_communication,
 ):
-    """The time in which keys and values are exchanged while attention runs in a forward pass.
+    """The time in which keys and values are exchanged while attention runs in a forward pass (KIND parallelism).
 
     Source: arXiv 2310.01889, section 3.
     """
-    window = overlappable_attention_fraction * attention_core_forward_kernel_time_per_layer
-    return beside(context_forward_communication_time_per_layer, window, overlap_context_communication)
+    left = attention_core_forward_kernel_time_per_layer - total(
+        [0.0, *kernel_overlapped_EARLIER_forward_time_per_layer]
+    )
+    window = KIND_overlappable_attention_fraction * left
+    return beside(KIND_forward_communication_time_per_layer, window, overlap_KIND_communication)
 
 
+@family(KIND=OF_TOKENS, EARLIER=tuple(before(kind, OF_TOKENS) for kind in OF_TOKENS))
 @quantity("s")
-def kernel_overlapped_context_gradient_time_per_layer(
-    context_forward_communication_time_per_layer,
-    context_gradient_communication_time_per_layer,
+def kernel_overlapped_KIND_gradient_time_per_layer(
+    KIND_forward_communication_time_per_layer,
+    KIND_gradient_communication_time_per_layer,
     attention_core_gradient_time_per_layer,
-    input_gradient_kernel_time_per_layer,
-    overlapped_input_gather_time_per_layer,
-    overlapped_gradient_gather_time_per_layer,
-    overlappable_attention_fraction,
-    overlap_context_communication,
+    ungathered_gradient_kernel_time_per_layer,
+    kernel_overlapped_EARLIER_gradient_time_per_layer,
+    KIND_overlappable_attention_fraction,
+    overlap_KIND_communication,
 ):
     """The time in which keys, values and their gradients are exchanged while attention runs in a backward pass.
 
     A kernel beside which tensor-parallel messages already run cannot hide these exchanges too. Gradients make one more
     step around the ring than keys and values; no attention runs beside that step. Source: arXiv 2310.01889, section 3.
     """
-    gathers = overlapped_input_gather_time_per_layer + overlapped_gradient_gather_time_per_layer
-    left = np.minimum(attention_core_gradient_time_per_layer, input_gradient_kernel_time_per_layer - gathers)
-    keys = context_forward_communication_time_per_layer
-    gradients = context_gradient_communication_time_per_layer - keys
-    exchanged = keys + overlappable_attention_fraction * gradients
-    return beside(exchanged, overlappable_attention_fraction * left, overlap_context_communication)
+    left = np.minimum(attention_core_gradient_time_per_layer, ungathered_gradient_kernel_time_per_layer)
+    left = left - total([0.0, *kernel_overlapped_EARLIER_gradient_time_per_layer])
+    keys = KIND_forward_communication_time_per_layer
+    gradients = KIND_gradient_communication_time_per_layer - keys
+    exchanged = keys + KIND_overlappable_attention_fraction * gradients
+    return beside(exchanged, KIND_overlappable_attention_fraction * left, overlap_KIND_communication)
 
 
 # --- grids and experts -----------------------------------------------------------------------------------------------
@@ -274,6 +297,15 @@ def expert_communication_time_per_layer__mixture(expert_durations, expert_tensor
     Source: arXiv 2006.16668, section 3.
     """
     return total(d.time * d.count for d in expert_durations + expert_tensor_durations)
+
+
+@family(KIND=(*OF_TOKENS, "expert"))
+@quantity("s")
+def KIND_backward_communication_time_per_layer(
+    KIND_communication_time_per_layer, KIND_forward_communication_time_per_layer
+):
+    """The KIND-parallel communication time of a backward pass in one layer, with recomputation. Source: definition."""
+    return KIND_communication_time_per_layer - KIND_forward_communication_time_per_layer
 
 
 @quantity("s")

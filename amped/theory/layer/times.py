@@ -2,29 +2,28 @@
 
 import numpy as np
 
-from amped.theory.quantity import family, quantity
+from amped.theory.parallelisms import BESIDE_KERNELS
+from amped.theory.quantity import each_of, family, quantity
 from amped.theory.records import total
 
 
+@each_of(KIND=(*BESIDE_KERNELS, "offload"))
 @quantity("s")
 def layer_time(
     forward_time_per_layer,
     input_gradient_time_per_layer,
     weight_gradient_time_per_layer,
     recomputation_time_per_layer,
-    exposed_tensor_communication_time_per_layer,
-    exposed_context_communication_time_per_layer,
+    exposed_KIND_communication_time_per_layer,
     exposed_expert_communication_time_per_layer,
-    exposed_offload_communication_time_per_layer,
 ):
     """The time of one layer for a micro-batch: all passes, recomputation, and the communication for which it waits.
 
     Source: definition.
     """
     compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
-    communication = exposed_tensor_communication_time_per_layer + exposed_context_communication_time_per_layer
-    communication = communication + exposed_offload_communication_time_per_layer
-    return compute + recomputation_time_per_layer + communication + exposed_expert_communication_time_per_layer
+    waits = total(exposed_KIND_communication_time_per_layer)
+    return compute + recomputation_time_per_layer + waits + exposed_expert_communication_time_per_layer
 
 
 @quantity("s")

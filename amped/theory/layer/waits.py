@@ -10,10 +10,17 @@ pass of gradients; with recomputation it has a repeated forward pass too.
 
 import numpy as np
 
+from amped.theory.parallelisms import BESIDE_KERNELS, IN_LAYERS, OF_TOKENS, ROWS, before
 from amped.theory.quantity import family, quantity
+from amped.theory.records import total
 from amped.theory.resources import beside, waited
 
 PASSES = ("forward", "repeated", "gradient")
+# A member for each pass and each parallelism whose messages run beside kernels; and the parallelisms before it.
+EACH_PASS = PASSES * len(BESIDE_KERNELS)
+EACH_KIND = tuple(kind for kind in BESIDE_KERNELS for _ in PASSES)
+BOTH = ("forward", "backward")
+SOURCES = {row.name: row.source for row in ROWS}
 
 
 # --- the queue -------------------------------------------------------------------------------------------------------
@@ -31,7 +38,7 @@ def idle_PASS_time_per_layer(KERNELS_time_per_layer, KERNELS_kernel_time_per_lay
     return KERNELS_time_per_layer - KERNELS_kernel_time_per_layer
 
 
-@family(KIND=("tensor",) * 3 + ("context",) * 3, PASS=PASSES * 2)
+@family(KIND=EACH_KIND, PASS=EACH_PASS)
 @quantity("s")
 def queued_KIND_PASS_time_per_layer(
     KIND_PASS_communication_time_per_layer, kernel_overlapped_KIND_PASS_time_per_layer, overlap_slowdown_fraction
@@ -48,55 +55,45 @@ def queued_KIND_PASS_time_per_layer(
     return KIND_PASS_communication_time_per_layer - hidden
 
 
-@family(PASS=PASSES)
+@family(
+    KIND=EACH_KIND,
+    PASS=EACH_PASS,
+    EARLIER=tuple(before(kind, BESIDE_KERNELS) for kind in EACH_KIND),
+    SOURCE=tuple(SOURCES[kind] for kind in EACH_KIND),
+)
 @quantity("s")
-def exposed_tensor_PASS_communication_time_per_layer(queued_tensor_PASS_time_per_layer, idle_PASS_time_per_layer):
-    """The tensor-parallel communication time for which a PASS pass waits.
+def exposed_KIND_PASS_communication_time_per_layer(
+    queued_KIND_PASS_time_per_layer, idle_PASS_time_per_layer, queued_EARLIER_PASS_time_per_layer
+):
+    """The KIND-parallel communication time for which a PASS pass waits.
 
     Messages wait in the same queue as kernels. While the accelerator waits for the host to launch kernels, messages
-    cost nothing; the pass waits for the rest of their time.
+    cost nothing. Tensor-parallel messages use this time first, then context-parallel messages; the pass waits for the
+    rest of their time.
 
-    Source: arXiv 2205.05198, sections 4.2.2 and 5.
+    Source: SOURCE; definition.
     """
-    return waited(queued_tensor_PASS_time_per_layer, idle_PASS_time_per_layer)
+    idle = waited(idle_PASS_time_per_layer, total([0.0, *queued_EARLIER_PASS_time_per_layer]))
+    return waited(queued_KIND_PASS_time_per_layer, idle)
 
 
-@family(PASS=PASSES)
-@quantity("s")
-def exposed_context_PASS_communication_time_per_layer(
-    queued_context_PASS_time_per_layer, idle_PASS_time_per_layer, queued_tensor_PASS_time_per_layer
-):
-    """The context-parallel communication time for which a PASS pass waits.
-
-    While the accelerator waits for the host to launch kernels, messages cost nothing. Tensor-parallel messages use this
-    time first, then context-parallel messages; the pass waits for the rest of their time.
-
-    Source: arXiv 2310.01889, section 3.
-    """
-    idle = waited(idle_PASS_time_per_layer, queued_tensor_PASS_time_per_layer)
-    return waited(queued_context_PASS_time_per_layer, idle)
-
-
-@family(PASS=PASSES)
+@family(PASS=PASSES, EARLIER=(BESIDE_KERNELS,) * len(PASSES))
 @quantity("s")
 def queued_expert_PASS_time_per_layer(
-    expert_forward_communication_time_per_layer,
-    idle_PASS_time_per_layer,
-    queued_tensor_PASS_time_per_layer,
-    queued_context_PASS_time_per_layer,
+    expert_forward_communication_time_per_layer, idle_PASS_time_per_layer, queued_EARLIER_PASS_time_per_layer
 ):
     """The time that exchanges of tokens with experts add to a PASS pass, if no other micro-batch runs at the same time.
 
-    While the accelerator waits for the host to launch kernels, messages cost nothing. Tensor-parallel and
-    context-parallel messages use this time first, then the exchanges; the rest of the exchanges lengthens the pass.
+    While the accelerator waits for the host to launch kernels, messages cost nothing. Messages of the other
+    parallelisms use this time first, then the exchanges; the rest of the exchanges lengthens the pass.
 
     Source: definition; exchanges are kernels in the same queue as computing kernels.
     """
-    before = queued_tensor_PASS_time_per_layer + queued_context_PASS_time_per_layer
-    return waited(expert_forward_communication_time_per_layer, waited(idle_PASS_time_per_layer, before))
+    idle = waited(idle_PASS_time_per_layer, total(queued_EARLIER_PASS_time_per_layer))
+    return waited(expert_forward_communication_time_per_layer, idle)
 
 
-@family(KIND=("tensor", "context"))
+@family(KIND=BESIDE_KERNELS)
 @quantity("s")
 def exposed_KIND_backward_communication_time_per_layer(
     exposed_KIND_gradient_communication_time_per_layer,
@@ -127,62 +124,27 @@ def queued_expert_backward_time_per_layer(
 # --- exchanges beside another micro-batch ----------------------------------------------------------------------------
 
 
+@family(PASS=BOTH, KIND=(IN_LAYERS, IN_LAYERS))
 @quantity("s")
-def link_forward_time_per_layer(
-    tensor_forward_communication_time_per_layer,
-    context_forward_communication_time_per_layer,
-    expert_forward_communication_time_per_layer,
-):
-    """Time of a forward pass in which tensor, context or expert messages of a layer use links. Source: definition."""
-    others = tensor_forward_communication_time_per_layer + context_forward_communication_time_per_layer
-    return others + expert_forward_communication_time_per_layer
+def link_PASS_time_per_layer(KIND_PASS_communication_time_per_layer):
+    """Time of a PASS pass in which tensor, context or expert messages of a layer use links. Source: definition."""
+    return total(KIND_PASS_communication_time_per_layer)
 
 
+@family(PASS=BOTH, KIND=(BESIDE_KERNELS, BESIDE_KERNELS))
 @quantity("s")
-def link_backward_time_per_layer(
-    tensor_backward_communication_time_per_layer,
-    context_communication_time_per_layer,
-    context_forward_communication_time_per_layer,
-    expert_communication_time_per_layer,
-    expert_forward_communication_time_per_layer,
+def serial_PASS_time_per_layer(
+    PASS_time_per_layer, exposed_KIND_PASS_communication_time_per_layer, queued_expert_PASS_time_per_layer
 ):
-    """Time of a backward pass in which tensor, context or expert messages of a layer use links. Source: definition."""
-    context = context_communication_time_per_layer - context_forward_communication_time_per_layer
-    expert = expert_communication_time_per_layer - expert_forward_communication_time_per_layer
-    return tensor_backward_communication_time_per_layer + context + expert
-
-
-@quantity("s")
-def serial_forward_time_per_layer(
-    forward_time_per_layer,
-    exposed_tensor_forward_communication_time_per_layer,
-    exposed_context_forward_communication_time_per_layer,
-    queued_expert_forward_time_per_layer,
-):
-    """The time of a forward pass through a layer, with the waiting for messages, if only one micro-batch runs.
+    """The time of a PASS pass through a layer, with the waiting for messages, if only one micro-batch runs.
 
     Source: definition.
     """
-    waits = exposed_tensor_forward_communication_time_per_layer + exposed_context_forward_communication_time_per_layer
-    return forward_time_per_layer + waits + queued_expert_forward_time_per_layer
+    waits = total(exposed_KIND_PASS_communication_time_per_layer)
+    return PASS_time_per_layer + waits + queued_expert_PASS_time_per_layer
 
 
-@quantity("s")
-def serial_backward_time_per_layer(
-    backward_time_per_layer,
-    exposed_tensor_backward_communication_time_per_layer,
-    exposed_context_backward_communication_time_per_layer,
-    queued_expert_backward_time_per_layer,
-):
-    """The time of a backward pass through a layer, with the waiting for messages, if only one micro-batch runs.
-
-    Source: definition.
-    """
-    waits = exposed_tensor_backward_communication_time_per_layer + exposed_context_backward_communication_time_per_layer
-    return backward_time_per_layer + waits + queued_expert_backward_time_per_layer
-
-
-@family(PASS=("forward", "backward"))
+@family(PASS=BOTH)
 @quantity("s")
 def exchanged_PASS_time_per_layer(
     queued_expert_PASS_time_per_layer,
@@ -243,7 +205,7 @@ def exchange_slowdown_fraction(overlap_slowdown_fraction, expert_exchange_proces
     return 1 - (1 - overlap_slowdown_fraction) * (1 - expert_exchange_processor_fraction)
 
 
-@family(PASS=("forward", "backward"))
+@family(PASS=BOTH)
 @quantity("s")
 def exposed_expert_PASS_communication_time_per_layer(
     queued_expert_PASS_time_per_layer, exchanged_PASS_time_per_layer, exchange_slowdown_fraction
@@ -277,7 +239,7 @@ def exposed_tensor_communication_time_per_layer(
     )
 
 
-@family(KIND=("context", "expert"))
+@family(KIND=(*OF_TOKENS, "expert"))
 @quantity("s")
 def exposed_KIND_communication_time_per_layer(
     exposed_KIND_forward_communication_time_per_layer, exposed_KIND_backward_communication_time_per_layer
@@ -329,7 +291,7 @@ def idle_overlapped_tensor_backward_time_per_layer(
     return queued - exposed_tensor_backward_communication_time_per_layer
 
 
-@family(PASS=("forward", "backward"))
+@family(PASS=BOTH)
 @quantity("s")
 def overlapped_tensor_PASS_communication_time_per_layer(
     tensor_PASS_communication_time_per_layer,
@@ -351,22 +313,23 @@ def overlapped_tensor_communication_time_per_layer(
     )
 
 
+@family(KIND=OF_TOKENS)
 @quantity("s")
-def overlapped_context_communication_time_per_layer(
-    context_communication_time_per_layer,
-    exposed_context_communication_time_per_layer,
-    kernel_overlapped_context_forward_time_per_layer,
-    kernel_overlapped_context_gradient_time_per_layer,
+def overlapped_KIND_communication_time_per_layer(
+    KIND_communication_time_per_layer,
+    exposed_KIND_communication_time_per_layer,
+    kernel_overlapped_KIND_forward_time_per_layer,
+    kernel_overlapped_KIND_gradient_time_per_layer,
     communication_rounds,
     overlap_slowdown_fraction,
 ):
-    """The context-parallel communication time of a layer for which no accelerator waits.
+    """The KIND-parallel communication time of a layer for which no accelerator waits.
 
     Source: arXiv 2310.01889, section 3.
     """
-    forward = kernel_overlapped_context_forward_time_per_layer * (communication_rounds - 1)
-    slowed = overlap_slowdown_fraction * (forward + kernel_overlapped_context_gradient_time_per_layer)
-    return unwaited(context_communication_time_per_layer, exposed_context_communication_time_per_layer, slowed)
+    forward = kernel_overlapped_KIND_forward_time_per_layer * (communication_rounds - 1)
+    slowed = overlap_slowdown_fraction * (forward + kernel_overlapped_KIND_gradient_time_per_layer)
+    return unwaited(KIND_communication_time_per_layer, exposed_KIND_communication_time_per_layer, slowed)
 
 
 @quantity("s")

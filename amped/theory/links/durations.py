@@ -1,7 +1,11 @@
 """The durations of collectives on the network of the machine, and the algorithm that a user may choose."""
 
 from amped.theory.links import electrical, optical
+from amped.theory.parallelisms import IN_LAYERS
 from amped.theory.quantity import SYSTEM, family, records, selector
+
+# What is exchanged in a layer: by parallelisms, on a grid of tensor parallelism, and among the shares of an expert.
+MESSAGES_OF_A_LAYER = (*IN_LAYERS, "grid_column", "expert_tensor")
 
 
 @selector("automatic", *(electrical.ALGORITHMS | optical.ALGORITHMS), category=SYSTEM)
@@ -17,15 +21,8 @@ def collective_algorithm():
 
 
 @family(
-    KIND=("tensor", "context", "grid_column", "expert", "expert_tensor", "output_head_panel"),
-    MESSAGES=(
-        "tensor_collectives",
-        "context_collectives",
-        "grid_column_collectives",
-        "expert_collectives",
-        "expert_tensor_collectives",
-        "output_head_panels",
-    ),
+    KIND=(*MESSAGES_OF_A_LAYER, "output_head_panel"),
+    MESSAGES=(*(f"{kind}_collectives" for kind in MESSAGES_OF_A_LAYER), "output_head_panels"),
 )
 @records()
 def KIND_durations(MESSAGES, network):

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from amped.theory.quantity import quantity
+from amped.theory.parallelisms import OF_TOKENS
+from amped.theory.quantity import each_of, quantity
+from amped.theory.records import product
 
 
 @quantity("count")
@@ -31,16 +33,17 @@ def unbalanced_sequence_split_degree(balanced_context_work, query_split_degree):
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
+@each_of(KIND=OF_TOKENS)
 @quantity("boolean", constrains="context_parallel_degree")
 def balanced_context_has_two_blocks_per_rank(
-    context, context_parallel_degree, tensor_parallel_columns, causal, balanced_context_work, ulysses_degree
+    context, KIND_parallel_degree, tensor_parallel_columns, causal, balanced_context_work, ulysses_degree
 ):
     """Each balanced share of a causal sequence consists of an early and a late block of equal length.
 
     The sequence length is therefore a multiple of twice the number of shares. Source: Megatron-Core, context
     parallelism (a sequence divides by twice the degree).
     """
-    shares = context_parallel_degree * tensor_parallel_columns / ulysses_degree
+    shares = product(KIND_parallel_degree) * tensor_parallel_columns / ulysses_degree
     free = (shares == 1) | (causal == 0) | (balanced_context_work == 0)
     return free | (np.mod(context, 2 * shares) == 0)
 

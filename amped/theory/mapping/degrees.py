@@ -6,8 +6,23 @@ degree, both parts, or one part; the other part is then 1. The page `placement` 
 
 import numpy as np
 
-from amped.theory.parallelisms import PARALLELISMS
-from amped.theory.quantity import MAPPING, SYSTEM, family, quantity
+from amped.theory.parallelisms import OF_A_STAGE, PARALLELISMS, PLACED, ROWS
+from amped.theory.quantity import MAPPING, SYSTEM, each_of, family, parameter, quantity
+from amped.theory.records import product
+
+# The rows whose degree is 1 unless it is given; data parallelism takes the accelerators that the others leave.
+GIVEN = tuple(row for row in ROWS if row.name != "data")
+
+
+@family(
+    KIND=tuple(row.name for row in GIVEN),
+    COUNTED=tuple(row.counted for row in GIVEN),
+    SOURCE=tuple(row.source for row in GIVEN),
+)
+@parameter("count", category=MAPPING, replaces=("intra_node_KIND_parallel_degree", "inter_node_KIND_parallel_degree"))
+def KIND_parallel_degree():
+    """The number of COUNTED (KIND parallelism); 1 unless given. Source: SOURCE."""
+    return 1
 
 
 @family(KIND=PARALLELISMS)
@@ -33,15 +48,14 @@ def tensor_parallel_degree__of_grid(tensor_parallel_rows, tensor_parallel_column
     return tensor_parallel_rows * tensor_parallel_columns
 
 
+@each_of(OTHER=tuple(kind for kind in PLACED if kind != "data"))
 @quantity("count", when_any_given=("number_of_accelerators", "number_of_nodes"), even_with=("number_of_nodes",))
-def remaining_degree__of_machine(
-    number_of_accelerators, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree
-):
+def remaining_degree__of_machine(number_of_accelerators, OTHER_parallel_degree):
     """The data-parallel degree that uses all accelerators: their number divided by the other degrees.
 
     Source: arXiv 2104.04473, section 3.1 (d = n/(t·p)).
     """
-    return number_of_accelerators / (tensor_parallel_degree * pipeline_parallel_degree * context_parallel_degree)
+    return number_of_accelerators / product(OTHER_parallel_degree)
 
 
 @quantity("count")
@@ -74,43 +88,37 @@ def microbatch_size(minibatch_size, number_of_microbatches_per_minibatch):
     return minibatch_size / number_of_microbatches_per_minibatch
 
 
+@each_of(KIND=OF_A_STAGE)
 @quantity("count", category=MAPPING)
 def expert_tensor_parallel_degree(
-    tensor_parallel_rows,
-    expert_feedforward_dimension,
-    data_parallel_degree,
-    context_parallel_degree,
-    tensor_parallel_degree,
-    expert_parallel_degree,
+    tensor_parallel_rows, expert_feedforward_dimension, KIND_parallel_degree, expert_parallel_degree
 ):
     """The number of accelerators that share the matrices of one expert.
 
-        gcd(gcd(rows, expert_feedforward_dimension), data × context × tensor / expert)
+        gcd(gcd(rows, expert_feedforward_dimension), accelerators / expert_parallel_degree)
 
-    `rows` is the tensor-parallel degree of the dense layers; data, context, tensor and expert are the other degrees.
+    `rows` is the tensor-parallel degree of the dense layers, and `accelerators` those of a pipeline stage.
     The result is the largest divisor of `rows` that divides the hidden units of an expert and, times the
     expert-parallel degree, divides the accelerators of a stage.
 
     Source: Megatron-Core, MoE arguments (the degree of the dense layers); arXiv 2504.14960, abstract (MoE parallel
     folding: a smaller degree).
     """
-    stage = data_parallel_degree * context_parallel_degree * tensor_parallel_degree
     shares = np.gcd(tensor_parallel_rows.astype(np.int64), expert_feedforward_dimension.astype(np.int64))
-    return np.gcd(shares, (stage / expert_parallel_degree).astype(np.int64)).astype(np.float64)
+    return np.gcd(shares, (product(KIND_parallel_degree) / expert_parallel_degree).astype(np.int64)).astype(np.float64)
 
 
 # --- the machine that the degrees need -------------------------------------------------------------------------------
 
 
+@each_of(KIND=PLACED)
 @quantity("count", category=SYSTEM, replaces=("number_of_nodes",))
-def number_of_accelerators(
-    data_parallel_degree, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree
-):
+def number_of_accelerators(KIND_parallel_degree):
     """The number of accelerators that train: the product of the degrees.
 
     Source: arXiv 2104.04473, section 3.1 (n = p·t·d).
     """
-    return data_parallel_degree * tensor_parallel_degree * pipeline_parallel_degree * context_parallel_degree
+    return product(KIND_parallel_degree)
 
 
 @quantity("count", category=SYSTEM, when_given=("number_of_nodes",))

@@ -7,7 +7,9 @@ panel (`messages/summa.py`).
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, quantity
+from amped.theory.parallelisms import OF_TOKENS
+from amped.theory.quantity import MAPPING, each_of, quantity
+from amped.theory.records import product
 
 
 @quantity("count", category=MAPPING, when_given=("tensor_parallel_rows",))
@@ -53,13 +55,14 @@ def inter_node_tensor_parallel_columns(tensor_parallel_columns, intra_node_tenso
     return tensor_parallel_columns / intra_node_tensor_parallel_columns
 
 
+@each_of(KIND=OF_TOKENS)
 @quantity("count")
-def token_split_degree(context_parallel_degree, tensor_parallel_columns):
+def token_split_degree(KIND_parallel_degree, tensor_parallel_columns):
     """The shares of a sequence's tokens: the context-parallel degree times the columns of the tensor-parallel grid.
 
     Source: arXiv 2410.00273, section 3.
     """
-    return context_parallel_degree * tensor_parallel_columns
+    return product(KIND_parallel_degree) * tensor_parallel_columns
 
 
 @quantity("count")

@@ -4,16 +4,15 @@ Each kind of message goes through one of these groups (`messages/`). The parts o
 `placement`, `grid` and `sharding`.
 """
 
+from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import family, records
 from amped.theory.records import Group
 
-# The groups by kind. Each has the parts, inside and across nodes, of the quantity that is named here.
-GROUPS = {
+# The groups by kind. Each has the parts, inside and across nodes, of the quantity that is named here. The groups of
+# tensor and data parallelism are the rows of the grid and the replicas.
+GROUPS = {kind: f"{kind}_parallel_degree" for kind in PARALLELISMS if kind not in ("tensor", "data")} | {
     "row": "tensor_parallel_rows",
     "column": "tensor_parallel_columns",
-    "context": "context_parallel_degree",
-    "pipeline": "pipeline_parallel_degree",
-    "expert": "expert_parallel_degree",
     "expert_tensor": "expert_tensor_parallel_degree",
     "replica": "replicas",
     "expert_replica": "expert_replicas",

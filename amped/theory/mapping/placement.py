@@ -13,8 +13,10 @@ on a larger domain.
 
 import numpy as np
 
-from amped.theory.parallelisms import PARALLELISMS, largest_divisor
-from amped.theory.quantity import MAPPING, family, quantity
+from amped.theory.divisors import largest_divisor
+from amped.theory.parallelisms import INNERMOST, OF_A_STAGE, PARALLELISMS
+from amped.theory.quantity import MAPPING, each_of, family, quantity
+from amped.theory.records import product
 
 
 @quantity("count")
@@ -39,19 +41,24 @@ def fast_domain_slots_for_tensor(usable_domain_size, filled_domain_size):
     return np.minimum(usable_domain_size, filled_domain_size)
 
 
+@family(KIND=INNERMOST[1:], BEFORE=INNERMOST[:-1])
 @quantity("count")
-def fast_domain_slots_for_context(fast_domain_slots_for_tensor, intra_node_tensor_parallel_degree):
-    """The number of tensor-parallel groups that fit into the fast domain. Source: definition."""
-    return np.floor(fast_domain_slots_for_tensor / intra_node_tensor_parallel_degree)
+def fast_domain_slots_for_KIND(fast_domain_slots_for_BEFORE, intra_node_BEFORE_parallel_degree):
+    """The number of groups that fit into the fast domain, if a group has the parallelisms up to BEFORE parallelism.
+
+    Source: definition.
+    """
+    return np.floor(fast_domain_slots_for_BEFORE / intra_node_BEFORE_parallel_degree)
 
 
+@family(LAST=INNERMOST[-1:])
 @quantity("count")
-def fast_domain_slots_after_context(fast_domain_slots_for_context, intra_node_context_parallel_degree):
+def fast_domain_slots_after_context(fast_domain_slots_for_LAST, intra_node_LAST_parallel_degree):
     """The number of groups that fit into the fast domain, if a group is split by tensor and context parallelism.
 
     Source: definition.
     """
-    return np.floor(fast_domain_slots_for_context / intra_node_context_parallel_degree)
+    return np.floor(fast_domain_slots_for_LAST / intra_node_LAST_parallel_degree)
 
 
 @quantity("count", choice="placement_order", value="tensor_context_pipeline_data")
@@ -72,12 +79,11 @@ def fast_domain_slots_for_pipeline(fast_domain_slots_after_context, intra_node_d
     return np.floor(fast_domain_slots_after_context / intra_node_data_parallel_degree)
 
 
+@each_of(KIND=OF_A_STAGE)
 @quantity("count")
-def intra_node_stage_accelerators(
-    intra_node_data_parallel_degree, intra_node_context_parallel_degree, intra_node_tensor_parallel_degree
-):
+def intra_node_stage_accelerators(intra_node_KIND_parallel_degree):
     """The number of accelerators of one pipeline stage inside one fast domain. Source: definition."""
-    return intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_tensor_parallel_degree
+    return product(intra_node_KIND_parallel_degree)
 
 
 @quantity("count")
@@ -114,7 +120,7 @@ def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_exper
     return intra_node_stage_accelerators / intra_node_expert_tensor_parallel_degree
 
 
-@family(KIND=("tensor", "context", "pipeline"))
+@family(KIND=(*INNERMOST, "pipeline"))
 @quantity("count", category=MAPPING, replaces=("KIND_parallel_degree",))
 def intra_node_KIND_parallel_degree(KIND_parallel_degree, fast_domain_slots_for_KIND):
     """The part of the KIND-parallel degree inside the node: the largest divisor of the degree that fits there.
@@ -125,13 +131,10 @@ def intra_node_KIND_parallel_degree(KIND_parallel_degree, fast_domain_slots_for_
     return largest_divisor(KIND_parallel_degree, fast_domain_slots_for_KIND)
 
 
+@each_of(KIND=INNERMOST)
 @quantity("count")
 def data_parallel_degree_within_expert_groups(
-    data_parallel_degree,
-    context_parallel_degree,
-    tensor_parallel_degree,
-    expert_parallel_degree,
-    expert_tensor_parallel_degree,
+    data_parallel_degree, KIND_parallel_degree, expert_parallel_degree, expert_tensor_parallel_degree
 ):
     """The number of data-parallel replicas over which one expert group spreads.
 
@@ -140,7 +143,7 @@ def data_parallel_degree_within_expert_groups(
     Source: arXiv 2504.14960, abstract (MoE parallel folding: expert groups lie in data × context × tensor).
     """
     experts = (expert_parallel_degree * expert_tensor_parallel_degree).astype(np.int64)
-    others = (tensor_parallel_degree * context_parallel_degree).astype(np.int64)
+    others = product(KIND_parallel_degree).astype(np.int64)
     replicas = experts // np.gcd(experts, others)
     return np.gcd(replicas, data_parallel_degree.astype(np.int64)).astype(np.float64)
 

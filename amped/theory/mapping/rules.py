@@ -6,8 +6,12 @@ that keep it. A rule about one topic stands on the page of that topic.
 
 import numpy as np
 
-from amped.theory.parallelisms import PARALLELISMS
-from amped.theory.quantity import family, quantity
+from amped.theory.parallelisms import OF_A_STAGE, OF_TOKENS, PARALLELISMS, PLACED, in_words
+from amped.theory.quantity import each_of, family, quantity
+from amped.theory.records import product
+
+# The placed parallelisms without data parallelism, which takes what the others leave.
+OTHERS = tuple(kind for kind in PLACED if kind != "data")
 
 
 @family(KIND=PARALLELISMS)
@@ -19,32 +23,24 @@ def KIND_degree_is_the_product_of_its_parts(
     return KIND_parallel_degree == intra_node_KIND_parallel_degree * inter_node_KIND_parallel_degree
 
 
+@family(OTHER=(OTHERS,), NAMES=(in_words(OTHERS),))
 @quantity("boolean", constrains="tensor_parallel_degree")
-def the_accelerators_divide_by_the_other_degrees(
-    number_of_accelerators, tensor_parallel_degree, pipeline_parallel_degree, context_parallel_degree
-):
-    """The accelerators divided by the tensor, pipeline and context degrees are a whole data-parallel degree.
+def the_accelerators_divide_by_the_other_degrees(number_of_accelerators, OTHER_parallel_degree):
+    """The accelerators divided by the NAMES degrees are a whole data-parallel degree.
 
     Source: arXiv 2104.04473, section 3.1.
     """
-    taken = tensor_parallel_degree * pipeline_parallel_degree * context_parallel_degree
-    return np.mod(number_of_accelerators, taken) == 0
+    return np.mod(number_of_accelerators, product(OTHER_parallel_degree)) == 0
 
 
+@family(KIND=(PLACED,), NAMES=(in_words(PLACED),))
 @quantity("boolean", constrains="data_parallel_degree")
-def degrees_multiply_to_the_number_of_accelerators(
-    data_parallel_degree,
-    tensor_parallel_degree,
-    pipeline_parallel_degree,
-    context_parallel_degree,
-    number_of_accelerators,
-):
-    """The product of the data, tensor, pipeline and context degrees is the number of accelerators.
+def degrees_multiply_to_the_number_of_accelerators(KIND_parallel_degree, number_of_accelerators):
+    """The product of the NAMES degrees is the number of accelerators.
 
     Source: arXiv 2104.04473, section 3.1.
     """
-    product = data_parallel_degree * tensor_parallel_degree * pipeline_parallel_degree * context_parallel_degree
-    return product == number_of_accelerators
+    return product(KIND_parallel_degree) == number_of_accelerators
 
 
 @quantity("boolean", constrains="number_of_accelerators")
@@ -53,18 +49,11 @@ def the_cluster_has_the_accelerators(number_of_accelerators, number_of_nodes, nu
     return number_of_accelerators <= number_of_nodes * number_of_accelerators_per_node
 
 
+@each_of(KIND=PLACED)
 @quantity("boolean", constrains="intra_node_tensor_parallel_degree")
-def the_fast_domain_holds_the_inner_degrees(
-    intra_node_data_parallel_degree,
-    intra_node_tensor_parallel_degree,
-    intra_node_pipeline_parallel_degree,
-    intra_node_context_parallel_degree,
-    scale_up_domain_size,
-):
+def the_fast_domain_holds_the_inner_degrees(intra_node_KIND_parallel_degree, scale_up_domain_size):
     """The product of the degrees inside the node is at most the size of the fast domain. Source: definition."""
-    inside = intra_node_data_parallel_degree * intra_node_tensor_parallel_degree
-    inside = inside * intra_node_pipeline_parallel_degree * intra_node_context_parallel_degree
-    return inside <= scale_up_domain_size
+    return product(intra_node_KIND_parallel_degree) <= scale_up_domain_size
 
 
 @quantity("boolean", constrains="intra_node_expert_parallel_degree")
@@ -119,10 +108,11 @@ def the_feedforward_network_divides_by_the_tensor_degree(
     return (np.mod(feedforward_dimension, rows) == 0) | (np.mod(rows, 1) != 0)
 
 
+@each_of(KIND=OF_TOKENS)
 @quantity("boolean", constrains="context_parallel_degree")
-def the_context_divides_by_the_context_degree(context, context_parallel_degree, tensor_parallel_columns):
+def the_context_divides_by_the_context_degree(context, KIND_parallel_degree, tensor_parallel_columns):
     """Each share of a sequence has equally many tokens. Source: arXiv 2310.01889, section 3."""
-    return np.mod(context, context_parallel_degree * tensor_parallel_columns) == 0
+    return np.mod(context, product(KIND_parallel_degree) * tensor_parallel_columns) == 0
 
 
 @quantity("boolean", constrains="expert_parallel_degree")
@@ -142,21 +132,16 @@ def experts_divide_by_the_expert_tensor_degree(
     return (np.mod(expert_feedforward_dimension, expert_tensor_parallel_degree) == 0) | (number_of_MoE_layers == 0)
 
 
+@each_of(KIND=OF_A_STAGE)
 @quantity("boolean", constrains="expert_parallel_degree")
 def expert_groups_divide_the_replicas(
-    data_parallel_degree,
-    context_parallel_degree,
-    tensor_parallel_degree,
-    expert_parallel_degree,
-    expert_tensor_parallel_degree,
-    number_of_MoE_layers,
+    KIND_parallel_degree, expert_parallel_degree, expert_tensor_parallel_degree, number_of_MoE_layers
 ):
     """The accelerators of one stage are a whole number of expert groups.
 
     Source: arXiv 2504.14960, abstract (MoE parallel folding).
     """
-    accelerators = data_parallel_degree * context_parallel_degree * tensor_parallel_degree
-    whole = np.mod(accelerators, expert_parallel_degree * expert_tensor_parallel_degree) == 0
+    whole = np.mod(product(KIND_parallel_degree), expert_parallel_degree * expert_tensor_parallel_degree) == 0
     return whole | (number_of_MoE_layers == 0)
 
 

@@ -6,8 +6,11 @@ groups that are smaller than all replicas.
 
 import numpy as np
 
-from amped.theory.parallelisms import SHARDINGS, largest_divisor, shares
-from amped.theory.quantity import MAPPING, family, parameter, quantity
+from amped.theory.divisors import largest_divisor
+from amped.theory.parallelisms import COPYING
+from amped.theory.quantity import MAPPING, each_of, family, parameter, quantity
+from amped.theory.records import product
+from amped.theory.shardings import SHARDINGS, shares
 
 # The prefixes of names: none for the shared parameters, expert_ for those of the routed experts.
 EXPERT = ("", "expert_")
@@ -35,15 +38,16 @@ def expert_split_degree(expert_parallel_degree, expert_tensor_parallel_degree):
     return expert_parallel_degree * expert_tensor_parallel_degree
 
 
+@each_of(KIND=COPYING)
 @quantity("count")
-def state_replicas(data_parallel_degree, context_parallel_degree, tensor_parallel_degree, weight_split_degree):
+def state_replicas(KIND_parallel_degree, tensor_parallel_degree, weight_split_degree):
     """The number of accelerators that hold copies of the same parameters, except routed experts.
 
     ZeRO can shard the states of these parameters over these accelerators.
 
     Source: arXiv 1910.02054, section 5.
     """
-    return data_parallel_degree * context_parallel_degree * (tensor_parallel_degree / weight_split_degree)
+    return product(KIND_parallel_degree) * (tensor_parallel_degree / weight_split_degree)
 
 
 @quantity("count")
@@ -57,22 +61,14 @@ def expert_state_replicas(state_replicas, weight_split_degree, expert_parallel_d
     return state_replicas * weight_split_degree / (expert_parallel_degree * expert_tensor_parallel_degree)
 
 
+@family(PLACE=("intra_node", "inter_node"), WHAT=("accelerators of a node", "nodes"), KIND=(COPYING, COPYING))
 @quantity("count")
-def intra_node_replicas(intra_node_data_parallel_degree, intra_node_context_parallel_degree, intra_node_weight_copies):
-    """The number of accelerators of a node that hold copies of the same parameters, except routed experts.
+def PLACE_replicas(PLACE_KIND_parallel_degree, PLACE_weight_copies):
+    """The number of WHAT that hold copies of the same parameters, except routed experts.
 
     Source: arXiv 1910.02054, section 5.
     """
-    return intra_node_data_parallel_degree * intra_node_context_parallel_degree * intra_node_weight_copies
-
-
-@quantity("count")
-def inter_node_replicas(inter_node_data_parallel_degree, inter_node_context_parallel_degree, inter_node_weight_copies):
-    """The number of nodes that hold copies of the same parameters, except routed experts.
-
-    Source: arXiv 1910.02054, section 5.
-    """
-    return inter_node_data_parallel_degree * inter_node_context_parallel_degree * inter_node_weight_copies
+    return product(PLACE_KIND_parallel_degree) * PLACE_weight_copies
 
 
 @quantity("count")

@@ -3,7 +3,8 @@
 import numpy as np
 
 from amped.theory.conditions import OFFLOADED
-from amped.theory.quantity import quantity
+from amped.theory.parallelisms import OF_TOKENS
+from amped.theory.quantity import each_of, family, quantity
 from amped.theory.records import total
 
 # Layers that have a buffer on the accelerator: the layer that runs, and the layer that is being copied.
@@ -96,34 +97,18 @@ def communication_buffer_bytes(
     return gathered + 2 * residual_bytes * (pipeline_parallel_degree > 1)
 
 
+@family(KIND=OF_TOKENS)
 @quantity("byte")
-def context_buffer_bytes(key_value_bytes_per_context_rank, context_parallel_degree):
-    """The buffers of context parallelism on a ring: a block of keys and values in use, and the block that arrives.
+def KIND_buffer_bytes(KIND_collectives, KIND_parallel_degree):
+    """The buffers of KIND parallelism in a forward pass: a second copy of what its messages carry.
 
-    Source: arXiv 2310.01889, section 3.
+    On a ring they hold the block of keys and values in use, and the block that arrives.
+
+    Source: arXiv 2310.01889, section 3; arXiv 2407.21783, section 3.3.2; arXiv 2309.14509, section 3.
     """
-    return 2 * key_value_bytes_per_context_rank * (context_parallel_degree > 1)
-
-
-@quantity("byte", choice="context_parallel_kind", value="all_gather")
-def context_buffer_bytes__all_gather(key_value_bytes_per_context_rank, context_parallel_degree):
-    """Buffers of context parallelism by all-gather: the keys and values of all ranks.
-
-    Source: arXiv 2407.21783, section 3.3.2.
-    """
-    return key_value_bytes_per_context_rank * context_parallel_degree * (context_parallel_degree > 1)
-
-
-@quantity("byte", choice="context_parallel_kind", value="all_to_all")
-def context_buffer_bytes__all_to_all(
-    query_bytes, attention_output_bytes, local_key_value_bytes, context_parallel_degree
-):
-    """Buffers of context parallelism by all-to-all: a second copy of queries, keys, values and output.
-
-    Source: arXiv 2309.14509, section 3.
-    """
-    exchanged = query_bytes + local_key_value_bytes + attention_output_bytes
-    return exchanged * (context_parallel_degree > 1)
+    blocks = {"send_receive": 2}
+    held = [c.volume * blocks.get(c.kind, 1) for c in KIND_collectives if not c.name.endswith("gradients")]
+    return total(held) * (KIND_parallel_degree > 1)
 
 
 @quantity("byte")
@@ -148,36 +133,51 @@ def activation_staging_bytes__offloaded(offloaded_activation_bytes_per_layer, la
 # --- weights ---------------------------------------------------------------------------------------------------------
 
 
+@quantity("count")
+def gathered_expert_parameters(number_of_experts, expert_parameters, expert_split_degree, expert_weight_shards):
+    """The parameters of the routed experts of a layer on one accelerator, if ZeRO shards them; else none.
+
+    Source: arXiv 1910.02054, section 5.3.
+    """
+    return number_of_experts * expert_parameters / expert_split_degree * (expert_weight_shards > 1)
+
+
+@quantity("count")
+def gathered_feedforward_parameters(
+    number_of_dense_layers,
+    number_of_MoE_layers,
+    feedforward_parameters,
+    router_and_shared_expert_parameters,
+    gathered_expert_parameters,
+    weight_split_degree,
+):
+    """The parameters of the largest feed-forward network on one accelerator: that of a dense layer, or a mixture.
+
+    Source: arXiv 1910.02054, section 5.3.
+    """
+    dense = (number_of_dense_layers > 0) * feedforward_parameters / weight_split_degree
+    mixture = router_and_shared_expert_parameters / weight_split_degree + gathered_expert_parameters
+    return np.maximum(dense, (number_of_MoE_layers > 0) * mixture)
+
+
 @quantity("byte")
 def gathered_weight_bytes(
     number_of_attention_layers,
     attention_parameters,
     norm_parameters,
-    feedforward_parameters,
-    router_and_shared_expert_parameters,
-    number_of_dense_layers,
-    number_of_MoE_layers,
-    number_of_experts,
-    expert_parameters,
+    gathered_feedforward_parameters,
     weight_split_degree,
-    expert_parallel_degree,
-    expert_tensor_parallel_degree,
     weight_precision,
     weights_are_gathered_each_microbatch,
     sharding_degree,
-    expert_weight_shards,
 ):
     """The bytes of the weights of the largest layer, which are gathered while the layer runs if ZeRO shards weights.
 
     Source: arXiv 1910.02054, section 5.3.
     """
     core = ((number_of_attention_layers > 0) * attention_parameters + norm_parameters) / weight_split_degree
-    dense = (number_of_dense_layers > 0) * feedforward_parameters / weight_split_degree
-    held = number_of_experts * expert_parameters / (expert_parallel_degree * expert_tensor_parallel_degree)
-    experts = held * (expert_weight_shards > 1)
-    mixture = (number_of_MoE_layers > 0) * (router_and_shared_expert_parameters / weight_split_degree + experts)
     sharded = (weights_are_gathered_each_microbatch > 0) & (sharding_degree > 1)
-    return sharded * (core + np.maximum(dense, mixture)) * weight_precision
+    return sharded * (core + gathered_feedforward_parameters) * weight_precision
 
 
 @quantity("byte")
@@ -203,6 +203,18 @@ def weight_buffer_bytes(gathered_weight_bytes, placeholder_gradient_bytes):
     return gathered_weight_bytes + placeholder_gradient_bytes
 
 
+@quantity("byte")
+def largest_end_weight_bytes(
+    embedding_parameters, output_head_parameters, tensor_parallel_degree, weight_shards, weight_precision
+):
+    """The bytes of an accelerator's weights of the embedding or of the output head, whichever are more.
+
+    Source: arXiv 1910.02054, section 5.3.
+    """
+    largest = np.maximum(embedding_parameters, output_head_parameters)
+    return largest / tensor_parallel_degree / weight_shards * weight_precision
+
+
 @quantity("byte", **OFFLOADED)
 def weight_buffer_bytes__offloaded(
     gathered_weight_bytes,
@@ -210,11 +222,7 @@ def weight_buffer_bytes__offloaded(
     offloaded_weight_bytes_per_layer,
     offloaded_gradient_bytes_per_layer,
     largest_stage_layers,
-    embedding_parameters,
-    output_head_parameters,
-    tensor_parallel_degree,
-    weight_shards,
-    weight_precision,
+    largest_end_weight_bytes,
     weight_offload,
 ):
     """The buffers of weights that are copied from the host and of gradients that are copied to the host.
@@ -226,23 +234,18 @@ def weight_buffer_bytes__offloaded(
     Source: arXiv 2104.07857, section 6.2 (prefetch beside computation).
     """
     count = np.minimum(BUFFERED_LAYERS, largest_stage_layers)
-    ends = (
-        np.maximum(embedding_parameters, output_head_parameters)
-        / tensor_parallel_degree
-        / weight_shards
-        * weight_precision
-    )
-    weights = np.maximum(offloaded_weight_bytes_per_layer * count, ends * weight_offload)
+    weights = np.maximum(offloaded_weight_bytes_per_layer * count, largest_end_weight_bytes * weight_offload)
     buffers = weights + offloaded_gradient_bytes_per_layer * count
     return gathered_weight_bytes + placeholder_gradient_bytes + buffers
 
 
+@each_of(KIND=OF_TOKENS)
 @quantity("byte")
 def layer_working_bytes(
     recomputed_layer_bytes,
     working_gradient_bytes,
     communication_buffer_bytes,
-    context_buffer_bytes,
+    KIND_buffer_bytes,
     activation_staging_bytes,
     grid_column_buffer_bytes,
     expert_working_bytes,
@@ -251,5 +254,6 @@ def layer_working_bytes(
 
     Source: arXiv 2205.05198, section 5.
     """
-    buffers = communication_buffer_bytes + context_buffer_bytes + grid_column_buffer_bytes + activation_staging_bytes
+    buffers = total([communication_buffer_bytes, *KIND_buffer_bytes])
+    buffers = buffers + grid_column_buffer_bytes + activation_staging_bytes
     return recomputed_layer_bytes + np.maximum(working_gradient_bytes, expert_working_bytes) + buffers

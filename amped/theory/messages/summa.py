@@ -72,15 +72,6 @@ def panel_messages(g, precision, rows, columns, calls):
     )
 
 
-@records()
-def score_panels():
-    """The collectives for panels of attention scores: none, because each row of the grid has heads of its own.
-
-    Source: arXiv 2410.00273, section 3.
-    """
-    return ()
-
-
 @records(choice="grid_attention", value="summa")
 def score_panels__summa(
     attention_gemms,

@@ -55,6 +55,15 @@ def kept_activation_bytes_per_layer(
     return recomputed_layer_fraction * layer_input_bytes + (1 - recomputed_layer_fraction) * kept
 
 
+@quantity("byte")
+def softmax_statistic_bytes(microbatch_tokens, attention_heads, tensor_parallel_rows, softmax_statistic_precision):
+    """The bytes of the softmax statistics of a micro-batch: one number for each token and head.
+
+    Source: arXiv 2205.14135, algorithm 1.
+    """
+    return microbatch_tokens * attention_heads / tensor_parallel_rows * softmax_statistic_precision
+
+
 @quantity("byte", choice="activation_recomputation", value="alternate_products")
 def kept_activation_bytes_per_layer__alternate_products(
     layer_input_bytes,
@@ -64,10 +73,9 @@ def kept_activation_bytes_per_layer__alternate_products(
     score_activation_bytes,
     microbatch_tokens,
     feedforward_dimension,
-    attention_heads,
     tensor_parallel_rows,
     activation_precision,
-    softmax_statistic_precision,
+    softmax_statistic_bytes,
 ):
     """The bytes that one layer keeps of a micro-batch if every second product with a weight is recomputed.
 
@@ -77,8 +85,9 @@ def kept_activation_bytes_per_layer__alternate_products(
     width.
     """
     up = microbatch_tokens * feedforward_dimension / tensor_parallel_rows * activation_precision
-    rows = microbatch_tokens * attention_heads / tensor_parallel_rows * softmax_statistic_precision
-    attention = attentions_per_layer * (2 * query_bytes + value_bytes + rows) + score_activation_bytes
+    attention = (
+        attentions_per_layer * (2 * query_bytes + value_bytes + softmax_statistic_bytes) + score_activation_bytes
+    )
     return 2 * layer_input_bytes + attention + up
 
 

@@ -48,6 +48,12 @@ def parameter_groups(
     )
 
 
+@quantity("byte")
+def optimizer_bytes_per_parameter(optimizer_states_per_parameter, optimizer_state_precision):
+    """The bytes of the optimizer states of one parameter, unsharded. Source: arXiv 1910.02054, section 3.1."""
+    return optimizer_states_per_parameter * optimizer_state_precision
+
+
 @records()
 def model_states(
     parameter_groups,
@@ -56,8 +62,7 @@ def model_states(
     gradient_precision,
     whole_gradient_bytes_per_parameter,
     gradient_copy_bytes_per_parameter,
-    optimizer_states_per_parameter,
-    optimizer_state_precision,
+    optimizer_bytes_per_parameter,
     weight_offload,
     gradient_offload,
     optimizer_offload,
@@ -69,7 +74,7 @@ def model_states(
     Source: arXiv 1910.02054, section 5; arXiv 2101.06840, section 3 (offload). Differs: AMPeD always shards all states.
     """
     shared, expert = parameter_groups
-    s = optimizer_states_per_parameter * optimizer_state_precision
+    s = optimizer_bytes_per_parameter
     weights = [weight_precision / each.weight_shards + weight_copy_bytes_per_parameter for each in parameter_groups]
     gradients = [
         np.where(whole_gradient_bytes_per_parameter > 0, whole_gradient_bytes_per_parameter, shard)

@@ -6,10 +6,10 @@ gradients have links of their own, while it waits for tensor-parallel communicat
 
 import numpy as np
 
-from amped.theory.parallelisms import shares
 from amped.theory.quantity import quantity
 from amped.theory.records import total
 from amped.theory.resources import beside
+from amped.theory.shardings import shares
 
 
 @quantity("s")
@@ -162,35 +162,52 @@ def overlapped_gradient_communication_time(
 
 
 @quantity("s")
+def weight_forward_window_time(free_forward_time, pipeline_communication_time):
+    """The forward time of a step in which links are free to gather weights, without the sends between stages.
+
+    Source: definition.
+    """
+    return np.maximum(free_forward_time - pipeline_communication_time, 0)
+
+
+@quantity("s")
+def sharded_weight_window_time(
+    weight_forward_window_time, free_backward_time, pipeline_bubble_time, overlapped_gradient_communication_time
+):
+    """The time of a step in which links are free to gather sharded weights: both passes and the bubble.
+
+    Gradients that run beside the same passes are taken off. Source: arXiv 2304.11277, section 3.3.
+    """
+    passes = weight_forward_window_time + free_backward_time
+    return passes + pipeline_bubble_time - overlapped_gradient_communication_time
+
+
+@quantity("s")
 def overlapped_weight_communication_time(
     weight_communication_time,
     weights_are_gathered_each_microbatch,
     virtual_pipeline_stages,
     number_of_microbatches_per_minibatch,
     pipeline_parallel_degree,
-    free_forward_time,
-    free_backward_time,
-    pipeline_communication_time,
-    overlapped_gradient_communication_time,
+    weight_forward_window_time,
+    sharded_weight_window_time,
     overlappable_data_fraction,
     overlap_data_communication,
-    pipeline_bubble_time,
 ):
     """The time in which weights are gathered while passes run: the first forward passes, or all if ZeRO shards weights.
 
         time = switch·min(overlappable time, window),
         window = forward·((v − 1)·p + 1) / (v·m), or where ZeRO shards weights
-        window = forward + free backward time + bubble − overlapped gradients.
+        window = sharded_weight_window_time.
 
-    `switch` is `overlap_data_communication`. `forward` is the forward time in which the links are free, without the
-    sends between stages. There are v chunks of layers on each of p stages, and m micro-batches.
+    `switch` is `overlap_data_communication`, and `forward` is `weight_forward_window_time`. There are v chunks of
+    layers on each of p stages, and m micro-batches.
 
     Source: arXiv 2304.11277, section 3.3; Megatron-Core, --overlap-param-gather (chunk by chunk).
     """
     v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
     sharded = weights_are_gathered_each_microbatch > 0
-    forward = np.maximum(free_forward_time - pipeline_communication_time, 0)
-    every = forward + free_backward_time + pipeline_bubble_time - overlapped_gradient_communication_time
+    forward, every = weight_forward_window_time, sharded_weight_window_time
     window = np.where(sharded, every, forward * fraction_beside_other_chunks(v, pipeline_parallel_degree, m))
     free, chunks, rounds = np.where(sharded, every, forward), np.where(sharded, 1, v), np.where(sharded, 1, m)
     able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, chunks, rounds)

@@ -1,5 +1,6 @@
 """The parts of a step in the operator model: the work of the bottleneck stage, and what it waits for."""
 
+from amped.theory.parallelisms import IN_LAYERS
 from amped.theory.quantity import family, quantity
 
 
@@ -78,7 +79,7 @@ def exposed_tensor_communication_time__operators(
     return bottleneck_stage_layer_passes * exposed_tensor_communication_time_per_layer + ends
 
 
-@family(KIND=("tensor", "context", "expert"))
+@family(KIND=IN_LAYERS)
 @quantity("s", choice="performance_model", value="operators")
 def hidden_KIND_communication_time__operators(
     overlapped_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
@@ -91,7 +92,7 @@ def hidden_KIND_communication_time__operators(
     return bottleneck_stage_layer_passes * overlapped_KIND_communication_time_per_layer
 
 
-@family(KIND=("context", "expert"))
+@family(KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"))
 @quantity("s", choice="performance_model", value="operators")
 def exposed_KIND_communication_time__operators(
     exposed_KIND_communication_time_per_layer, bottleneck_stage_layer_passes

@@ -1,8 +1,11 @@
 """Totals: the time of a step and of the training, and how well the machine is used."""
 
-from amped.theory.quantity import quantity
+from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.quantity import each_of, quantity
+from amped.theory.records import total
 
 
+@each_of(KIND=(*PARALLELISMS, "offload"))
 @quantity("s")
 def step_time(
     compute_forward_time,
@@ -10,20 +13,12 @@ def step_time(
     recomputation_time,
     weight_update_time,
     optimizer_time,
-    exposed_tensor_communication_time,
-    exposed_pipeline_communication_time,
-    exposed_data_communication_time,
-    exposed_context_communication_time,
-    exposed_expert_communication_time,
-    exposed_offload_communication_time,
+    exposed_KIND_communication_time,
     pipeline_bubble_time,
 ):
     """Time of one optimizer step: the sum of its parts. Source: AMPeD, training time."""
     compute = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time + optimizer_time
-    communication = exposed_tensor_communication_time + exposed_pipeline_communication_time
-    communication = communication + exposed_data_communication_time + exposed_context_communication_time
-    communication = communication + exposed_offload_communication_time
-    return compute + communication + exposed_expert_communication_time + pipeline_bubble_time
+    return compute + total(exposed_KIND_communication_time) + pipeline_bubble_time
 
 
 @quantity("s")

@@ -23,12 +23,17 @@ def fused_backward_products():
     return FUSED_BACKWARD_PRODUCTS
 
 
+@quantity("byte")
+def attention_input_bytes(query_bytes, key_bytes, value_bytes):
+    """The bytes of the queries, keys and values of a micro-batch. Source: arXiv 2307.08691, section 2.3."""
+    return query_bytes + key_bytes + value_bytes
+
+
 @records()
 def fused_attention_operators(
     attention_gemms,
     query_bytes,
-    key_bytes,
-    value_bytes,
+    attention_input_bytes,
     softmax_statistic_precision,
     computed_score_fraction,
     fused_backward_products,
@@ -46,7 +51,7 @@ def fused_attention_operators(
     (scores, values), (cost,) = attention_gemms, entry_costs
     flops = (scores.multiply_accumulates + values.multiply_accumulates) * cost.product * computed_score_fraction
     rows, output = scores.m * scores.batch, query_bytes * values.n / scores.k
-    inputs, statistics = query_bytes + key_bytes + value_bytes, rows * softmax_statistic_precision
+    inputs, statistics = attention_input_bytes, rows * softmax_statistic_precision
     forward = Traffic(flops, inputs, output + statistics)
     backward = Traffic(flops * fused_backward_products, inputs + 2 * output + statistics, inputs)
     shape, work = (

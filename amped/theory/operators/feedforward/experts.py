@@ -35,28 +35,38 @@ def dispatched_tokens(routed_tokens, experts_per_token, expert_tensor_parallel_d
     return routed_tokens * experts_per_token * expert_tensor_parallel_degree * expert_load_factor
 
 
+@quantity("count")
+def expert_units_per_accelerator(expert_feedforward_dimension, expert_tensor_parallel_degree):
+    """The hidden units of one routed expert on one accelerator. Source: Megatron-Core, expert tensor parallelism."""
+    return expert_feedforward_dimension / expert_tensor_parallel_degree
+
+
+@quantity("count")
+def shared_expert_units_per_accelerator(shared_experts_feedforward_dimension, tensor_parallel_rows):
+    """The hidden units of the shared experts on one accelerator. Source: arXiv 1909.08053, section 3."""
+    return shared_experts_feedforward_dimension / tensor_parallel_rows
+
+
 @records()
 def expert_gemms(
     microbatch_tokens,
     routed_tokens,
     dispatched_tokens,
     dimensionality,
-    expert_feedforward_dimension,
     gated_experts,
     gated_mlp,
     number_of_experts,
-    shared_experts_feedforward_dimension,
-    tensor_parallel_rows,
     expert_parallel_degree,
-    expert_tensor_parallel_degree,
+    expert_units_per_accelerator,
+    shared_expert_units_per_accelerator,
 ):
     """The matrix products of the router, of the routed experts on an accelerator, and of the shared experts.
 
     Source: arXiv 2101.03961, section 2; Megatron-Core, expert tensor parallelism.
     """
     experts = number_of_experts / expert_parallel_degree
-    visits, inner = dispatched_tokens / experts, expert_feedforward_dimension / expert_tensor_parallel_degree
-    shared = shared_experts_feedforward_dimension / tensor_parallel_rows
+    visits, inner = dispatched_tokens / experts, expert_units_per_accelerator
+    shared = shared_expert_units_per_accelerator
     return (
         Gemm("router", routed_tokens, number_of_experts, dimensionality),
         Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, experts),

@@ -1,0 +1,44 @@
+"""Divisors of degrees: how a degree can be split, and the largest part of it that fits."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+# In fast domains with more places, only divisors up to this number, and the whole degree, are considered.
+MOST_PLACES = 65_536
+
+
+@lru_cache(maxsize=4096)
+def divisors(number: int, most: int | None = None) -> tuple[int, ...]:
+    """The divisors of a number in ascending order, without those above `most`; the number itself is always in the list.
+
+    Source: definition.
+    """
+    most = number if most is None else most
+    small = [d for d in range(1, min(isqrt(number), most) + 1) if number % d == 0]
+    large = [number // d for d in reversed(small) if number // d <= most]
+    return tuple(dict.fromkeys([*small, *large, number]))
+
+
+def largest_divisor(degree: Any, places: Any) -> Any:
+    """The largest divisor of a degree that is at most the number of places; 1 if there is no place.
+
+    The code puts the divisors of all degrees into one sorted list, in which it searches each pair of degree and places.
+    Another rule refuses a degree that is not a whole number; here the only divisor of such a degree is 1.
+
+    Source: definition.
+    """
+    degree, places = np.broadcast_arrays(degree, np.maximum(places, 1.0))
+    if not degree.size:
+        return degree
+    numbers, which = np.unique(degree, return_inverse=True)
+    apart = max(float(np.max(numbers)), float(np.max(places))) + 1
+    most = int(min(np.max(places), MOST_PLACES))
+    found = [divisors(int(number), most) if number == int(number) and number >= 1 else (1,) for number in numbers]
+    listed = np.concatenate([place * apart + np.array(own, np.float64) for place, own in enumerate(found)])
+    start = which.reshape(degree.shape) * apart
+    return listed[np.searchsorted(listed, start + places, side="right") - 1] - start

@@ -1,0 +1,38 @@
+"""The table of the sharding strategies: which states of the parameters replicas shard at each ZeRO stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """A sharding strategy: each flag tells whether the replicas shard this kind of state.
+
+    Sharded gradients are scattered for every micro-batch. Sharded weights are gathered for every pass of a micro-batch.
+    """
+
+    optimizer_state: bool
+    gradient: bool
+    weight: bool
+
+
+# The index is the number of the ZeRO stage.
+SHARDINGS = (
+    Sharding(optimizer_state=False, gradient=False, weight=False),
+    Sharding(optimizer_state=True, gradient=False, weight=False),
+    Sharding(optimizer_state=True, gradient=True, weight=False),
+    Sharding(optimizer_state=True, gradient=True, weight=True),
+)
+
+
+def shares(state: str, zero_stage: Any) -> Any:
+    """Whether replicas at the given ZeRO stages shard a kind of state: optimizer_state, gradient or weight.
+
+    Source: arXiv 1910.02054, section 5.
+    """
+    flags = [getattr(sharding, state) for sharding in SHARDINGS]
+    return np.take(flags, np.asarray(zero_stage).astype(np.int64), mode="clip")
