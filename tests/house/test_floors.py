@@ -259,6 +259,32 @@ def test_no_line_of_the_theory_is_wider_than_a_page() -> None:
     assert [(page.name, n, width) for page, n, width in lines if width > WIDTH] == []
 
 
+def test_no_function_of_the_theory_only_returns_its_argument_or_nothing() -> None:
+    """Such facts are rows of the table beside the page."""
+    functions = [f for path in PAGES for f in tree_of(path).body if isinstance(f, ast.FunctionDef)]
+    assert len(functions) > 500
+    assert [f.name for f in functions if says_nothing(f)] == []
+
+
+def says_nothing(function: ast.FunctionDef) -> bool:
+    """Whether the only thing that a function does is to return one of its arguments, or an empty tuple."""
+    *_, last = function.body
+    if len(function.body) > 2 or not isinstance(last, ast.Return):
+        return False
+    if isinstance(last.value, ast.Name):
+        return last.value.id in {argument.arg for argument in function.args.args}
+    return isinstance(last.value, ast.Tuple) and not last.value.elts
+
+
+# What formats numbers in the theory by hand: a table of tiles.
+TABLES_OF_NUMBERS = ["kernels.py"]
+
+
+def test_only_tables_of_numbers_in_the_theory_are_formatted_by_hand() -> None:
+    pages = sorted((ROOT / "amped" / "theory").rglob("*.py"))
+    assert [page.name for page in pages if "# fmt: " in page.read_text("utf-8")] == TABLES_OF_NUMBERS
+
+
 def test_no_assertions_and_no_evaluation_of_text_outside_the_tests() -> None:
     nodes = [(path, node) for path in (*SOURCES, *KERNELS) for node in ast.walk(tree_of(path))]
     asserting = [(path, n) for path, n in nodes if isinstance(n, ast.Assert)]

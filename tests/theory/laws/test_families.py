@@ -2,7 +2,7 @@
 
 import pytest
 
-from amped.theory.quantity import family, mark_of, members_of, quantity
+from amped.theory.quantity import each_of, family, mark_of, members_of, quantity
 
 
 @family(SIDE=("left", "right"), OTHER=("right", "left"))
@@ -42,3 +42,33 @@ def test_words_of_unequal_length_are_refused() -> None:
     uneven = family(SIDE=("left", "right"), OTHER=("right",))(lambda SIDE_part: SIDE_part)  # noqa: N803
     with pytest.raises(ValueError, match="zip"):
         members_of(uneven)
+
+
+# --- one argument for several ----------------------------------------------------------------------------------------
+
+
+@each_of(SIDE=("left", "middle", "right"))
+@quantity("count")
+def number_of_shares(first_share, SIDE_share):  # noqa: N803
+    """All shares."""
+    return first_share + 10 * sum(SIDE_share) + 100 * len(SIDE_share)
+
+
+def test_an_argument_of_several_names_is_a_tuple_of_their_values() -> None:
+    (formula,) = members_of(number_of_shares)
+    assert formula.__amped_arguments__ == ("first_share", "left_share", "middle_share", "right_share")
+    assert formula(1.0, 2.0, 3.0, 4.0) == 391.0
+    assert (formula.__name__, formula.__doc__, mark_of(formula).unit) == ("number_of_shares", "All shares.", "count")
+
+
+@family(SIDE=("left", "right"), EARLIER=((), ("left",)))
+@quantity("count")
+def SIDE_room(EARLIER_share, SIDE_part):  # noqa: N802, N803
+    """The room of the SIDE part."""
+    return SIDE_part - sum(EARLIER_share)
+
+
+def test_members_of_a_family_may_take_unlike_numbers_of_arguments() -> None:
+    left, right = members_of(SIDE_room)
+    assert (left.__amped_arguments__, right.__amped_arguments__) == (("left_part",), ("left_share", "right_part"))
+    assert (left(5.0), right(2.0, 5.0)) == (5.0, 3.0)

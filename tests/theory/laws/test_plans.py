@@ -1,5 +1,6 @@
 """Laws of plans: marks that name what exists, plans that are closed, nothing unused, and the contract."""
 
+import inspect
 import math
 
 import pytest
@@ -27,6 +28,18 @@ def test_every_formula_says_what_it_is_and_where_it_comes_from() -> None:
     }
     assert [name for name, sentence in sentences.items() if not sentence.endswith((".", ")"))] == []
     assert [name for name, text in told.items() if len(text["source"]) <= 3] == []
+
+
+# The formulas with more than ten arguments, and why. The list only shrinks.
+LONG = {
+    "tile_losses": "no equation: it puts the coefficients of one row of a table into one record",
+    "product_rates": "no equation: it puts the coefficients of one row of a table into one record",
+}
+
+
+def test_a_formula_has_at_most_ten_arguments() -> None:
+    counts = {title(f): inspect.unwrap(f.function).__code__.co_argcount for f in every_formula()}
+    assert {name for name, count in counts.items() if count > 10} == set(LONG)
 
 
 def test_selectors_are_never_arguments() -> None:
