@@ -56,7 +56,7 @@ def main() -> None:
     from amped.cli.options import SHORT
 
     estimates = [amped.estimate("minimal", **question) for question in json.loads(sys.argv[1])]
-    print(json.dumps({"option": SHORT["up"].name, "estimates": [dict(e.to_dict()) for e in estimates]}))
+    print(json.dumps({"option": SHORT["up"].help, "estimates": [dict(e.to_dict()) for e in estimates]}))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from amped.base.aliases import aliases
+from amped.theory.parallelisms import ROWS, Parallelism
 from tests.helpers.contract import CONTRACT_PARTS, OFFLOAD_PART
 from tests.helpers.places import ROOT
 
@@ -41,12 +43,17 @@ def told(name: str) -> Any:
 
 
 def test_it_has_an_option_a_degree_and_parts_of_a_step() -> None:
-    assert answers()["option"] == "ulysses_parallel_degree"
+    assert answers()["option"] == "Ulysses-parallel degree."
     assert (told("none")["ulysses_parallel_degree"], told("none")[EXPOSED]) == (1, 0)
     assert told("alone")[EXPOSED] > 0
     assert (
         told("alone")["intra_node_ulysses_parallel_degree"] * told("alone")["inter_node_ulysses_parallel_degree"] == 4
     )
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_the_option_of_a_row_is_its_short_name_everywhere(row: Parallelism) -> None:
+    assert aliases().given(row.option, 2) == {f"{row.name}_parallel_degree": 2}
 
 
 def test_data_parallelism_takes_the_accelerators_that_it_leaves() -> None:
