@@ -110,12 +110,6 @@ def timed_kernels__PRECISION(measured_kernel_table):
     return serving(measured_kernel_table, "PRECISION", "WIDE")
 
 
-@records(choice="matrix_precision", value="fp8")
-def timed_kernels__fp8(timed_fp8_kernels):
-    """The measured kernels that serve products in fp8. Source: definition."""
-    return timed_fp8_kernels
-
-
 @family(SCALING=("tensors", "blocks"), FORMAT=("fp8", "fp8_block"))
 @records(choice="fp8_scaling", value="SCALING")
 def timed_fp8_kernels__SCALING(measured_kernel_table):
