@@ -12,9 +12,7 @@ from amped.cli import options
 
 
 def init(
-    model: Annotated[
-        str, Option("--model", metavar="ROW|PATH", help="Transformer (`amped list models`), or a config.json.")
-    ],
+    model: Annotated[str, Option("--model", metavar="ROW|PATH", help="Row of `amped list models`, or a config.json.")],
     system: Annotated[str, Option("--system", metavar="ROW", help="Nodes and networks (`amped list systems`).")],
     nodes: Annotated[int, Option("--nodes", min=1, metavar="N", help="Number of nodes.")] = 1,
     full: Annotated[bool, Option("--full", help="Spell out every parameter, in AMPeD's style.")] = False,

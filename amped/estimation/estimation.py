@@ -23,7 +23,7 @@ from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import Given
 from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
-from amped.estimation.gate import broken_laws, given_from_inside, pass_gate
+from amped.estimation.gate import broken_laws, formulas_of_the_user, given_from_inside, pass_gate
 from amped.estimation.laying_out import laid_out
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
@@ -130,7 +130,8 @@ class Estimation:
         """What the user should be told about the config."""
         given = given_from_inside(self.scenario, self.results)
         told = [f"{name} is given, not calculated: what it is made of need not agree with it" for name in given]
-        told += broken_laws(self.results) if given else []
+        changed = given or formulas_of_the_user(self.scenario, self.results)
+        told += broken_laws(self.results) if changed else []
         doubts = [*self.scenario.sources.doubts.values()] if self.uses_kernels else []
         unread = [f"{name} is given, and nothing here uses it" for name in self.unread]
         return list(dict.fromkeys([*self.scenario.sources.notices, *doubts, *told, *unread]))

@@ -1,7 +1,7 @@
 """The gate that every estimate passes: laws that hold for each training run, whatever its mapping.
 
-A broken law is a mistake of amped's, unless the user gave a quantity that is otherwise calculated: then it is told
-beside the result.
+A broken law is a mistake of amped's, unless the user gave a quantity that is otherwise calculated, or a formula for it:
+then it is told beside the result.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given
 from amped.engine.evaluate import Results
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
+from amped.theory.catalogue import catalogue
 
 # Sums and quotients of floating-point numbers may be off by a few rounding errors.
 ROUNDING = 1e-9
@@ -72,6 +73,15 @@ def given_from_inside(scenario: Scenario, results: Results) -> list[str]:
     return [n for n, mark in marks.items() if n in given and mark.kind == "quantity" and mark.category is None]
 
 
+def formulas_of_the_user(scenario: Scenario, results: Results) -> list[str]:
+    """The quantities of amped's that a formula of the user computes."""
+    shipped = catalogue()
+    if scenario.catalogue is shipped:
+        return []
+    chosen = results.plan.by_name.items()
+    return [n for n, own in chosen if n in shipped and own.function not in [f.function for f in shipped[n].formulas]]
+
+
 def broken_laws(results: Results) -> Iterator[str]:
     """The laws that the results break, in words, with the numbers."""
     for law in LAWS:
@@ -82,14 +92,14 @@ def broken_laws(results: Results) -> Iterator[str]:
 
 
 def pass_gate(scenario: Scenario, results: Results) -> None:
-    """Lets results pass that keep every law, and those of a user who gave a quantity from inside.
+    """Lets results pass that keep every law, and those of a user who gave a quantity from inside, or its formula.
 
     Raises:
         WrongResultError: for a broken law; with the values of the config, to be sent with a report.
     """
     broken = [*broken_laws(results)]
     own = scenario.sources.rows
-    if broken and not given_from_inside(scenario, results):
+    if broken and not (given_from_inside(scenario, results) or formulas_of_the_user(scenario, results)):
         rows = {name: own[category].name for name, category in ROW_NAMES.items() if category in own}
         origins = scenario.sources.origins.items()
         raise WrongResultError(broken, rows | {n: o.written for n, o in origins if isinstance(o, Given)})

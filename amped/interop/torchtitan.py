@@ -333,7 +333,7 @@ def write(e: Estimation, main: bool = False) -> str:
     """A recipe: a Python function that starts from a shipped one and sets what the mapping needs."""
     out, rows = fields_of(e), e.scenario.sources.rows
     model = rows.get(NETWORK)
-    module, start = table(FORM)["models"].get(model.name if model else "", ("llama3", "llama3_8b"))
+    module, start = table(FORM)["models"].get(model.name if model else "", table(FORM)["another_model"])
     fields, why = _newer_names(out) if main else (out.fields, out.why)
     nodes, each = servers(out)
     lines = [

@@ -56,7 +56,7 @@ class TestFiles:
             raise PermissionError(errno.EACCES, "Permission denied")
 
         path = config_file(tmp_path, config())
-        monkeypatch.setattr(Path, "read_text", denied)
+        monkeypatch.setattr(Path, "open", denied)
         with pytest.raises(FileError, match="cannot be read: permission denied"):
             estimate(path)
 

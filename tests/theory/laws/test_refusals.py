@@ -120,4 +120,4 @@ def test_the_same_name_on_two_pages_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, page.__name__, page)
     monkeypatch.setattr(collecting, "CHAPTERS", (*collecting.CHAPTERS, "second_thoughts"))
     with pytest.raises(WiringError, match="'layers' stands on two pages: inputs/network and second_thoughts"):
-        catalogue.__wrapped__()
+        collecting._catalogue.__wrapped__(())
