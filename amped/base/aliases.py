@@ -141,6 +141,7 @@ class Aliases:
         return {now: name for name, now in (self.words | self.former).items()}
 
 
+@lru_cache(maxsize=4096)
 def _folded(name: str) -> str:
     """A name as the table has it: without capitals, and with underscores in the place of spaces and hyphens."""
     return name.strip(" -").replace("-", "_").replace(" ", "_").casefold()
