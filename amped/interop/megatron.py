@@ -164,6 +164,8 @@ def _is_off(name: str, value: Any) -> bool:
     return bool(value) if table(FORM)["arguments"][name].get("off") else not value
 
 
+# Switches of tensor parallelism, with the quantity that each comes from.
+OF_TENSORS = {"sequence_parallel": "sequence_parallel", "tp_comm_overlap": "overlap_forward_tensor_communication"}
 # What pretrain_gpt.py trains; other values cannot be expressed.
 TRAINED = {"norm_position": "pre", "causal": True, "number_of_stacks": 1, "embedding_norm": False, "pooler": False,
            "cross_attention_layers": 0, "pipeline_schedule": "1f1b", "tensor_parallel_strategy": "1d"}  # fmt: skip
@@ -175,9 +177,19 @@ def _lose_the_rest(out: Outgoing) -> None:
     for name, usual in TRAINED.items():
         if out.get(name, usual) != usual and name not in told:
             out.lose(name, f"{out.get(name)}: pretrain_gpt.py has {usual}")
-    if out.fields.get("sequence_parallel") and out.get("tensor_parallel_degree", 1) == 1:
-        out.idle.add("sequence_parallel")
-        del out.fields["sequence_parallel"]  # Megatron-LM refuses it without tensor parallelism, where it does nothing
+    _drop_refused_switches(out)
+
+
+def _drop_refused_switches(out: Outgoing) -> None:
+    """Takes away what Megatron-LM refuses without tensor parallelism, where it does nothing, or without its companion."""
+    if out.get("tensor_parallel_degree", 1) == 1:
+        for argument, name in OF_TENSORS.items():
+            if out.fields.get(argument):
+                out.fields[argument] = False
+                out.idle.add(name)
+    elif out.fields.get("tp_comm_overlap") and not out.fields.get("sequence_parallel"):
+        out.fields["tp_comm_overlap"] = False
+        out.lose(OF_TENSORS["tp_comm_overlap"], "Megatron-LM overlaps them only with sequence parallelism")
 
 
 def write(e: Estimation) -> str:

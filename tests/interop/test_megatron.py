@@ -224,6 +224,19 @@ def test_zero_3_becomes_megatron_fsdp() -> None:
     assert "--data-parallel-sharding-strategy optim_grads_params" in text
 
 
+@pytest.mark.parametrize(("degree", "split", "overlapped"), [(1, True, False), (2, True, True), (2, False, False)])
+def test_overlapped_products_need_tensor_and_sequence_parallelism(degree: int, split: bool, overlapped: bool) -> None:
+    """Megatron-LM ends with an assertion where --tp-comm-overlap stands without --sequence-parallel."""
+    asked = {
+        "sequence_parallel": split,
+        "overlap_tensor_communication": True,
+        "overlap_forward_tensor_communication": True,
+    }
+    text = written("minimal", tensor_parallel_degree=degree, **asked)
+    assert ("--tp-comm-overlap" in text) == overlapped
+    assert ("overlaps them only with sequence parallelism" in text) == (degree > 1 and not split)
+
+
 def test_fp8_in_blocks_is_a_recipe() -> None:
     text = written("minimal", matrix_precision="fp8", fp8_scaling="blocks")
     assert "--fp8-format hybrid" in text
