@@ -77,7 +77,8 @@ def page(run: Run) -> str:
 HEAD = """# First questions
 
 What a new user asks, the first command that comes to mind, and the lines of its answer that matter. `python docs/first_questions.py`
-writes this page. Model FLOPs utilization (MFU) stands beside what was published for the same network on the same accelerator.
+writes this page. Model FLOPs utilization (MFU) stands beside a published figure for the same kind of
+accelerator. The network or the number of accelerators may differ; the line then names those of the figure.
 """
 
 

@@ -61,7 +61,8 @@ class Aliases:
             ConfigError: if amped has nothing for this value of the setting.
         """
         now = self.common.get(name) or self.common.get(_folded(name), name)
-        word = str(value).casefold() if isinstance(value, str | bool) or value in (0, 1) else ""
+        switch = isinstance(value, int | float) and value in (0, 1)
+        word = str(value).casefold() if isinstance(value, str | bool) else str(int(value)) if switch else ""
         if _folded(name) not in self.settings:
             return self.values.get(now, {}).get(word) or {now: value}
         known = self.settings[_folded(name)]

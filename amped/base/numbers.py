@@ -20,14 +20,14 @@ def digits(number: float, significant: int = 4) -> str:
 
 
 def settable(number: float) -> str:
-    """A number as a user may give it: with all its digits, or "300 G" where it has many."""
-    if number != int(number) or abs(number) < 1e6:
+    """A number as a user may give it: a whole one with all its digits ("300 G" where it has many), others with ten."""
+    if not math.isfinite(number) or number != int(number) or abs(number) < 1e6:
         plain = f"{number:.10g}"
         return plain if "e" not in plain else repr(number)
     size, prefix = next(
         (each for each in _PREFIXES if abs(number) >= each[0] and number % (each[0] / 1e3) == 0), (1.0, "")
     )
-    return f"{number / size:.10g} {prefix}".rstrip()
+    return f"{number / size:.17g} {prefix}".rstrip()
 
 
 def counted(number: float, noun: str) -> str:

@@ -26,8 +26,8 @@ def usable_cores() -> int:
 def side_by_side(work: Callable[[Part], Found], parts: Sequence[Part], processes: int) -> list[Found]:
     """What `work` gives of each part, in the order of the parts.
 
-    So many processes take one part after another, so that none waits long for the others if the longest parts come
-    first. With one process, it is this one. What a part raises is raised here.
+    Each of the processes takes the next part when it is done with one. If the longest parts come first, none waits long
+    for the others. A single process is this one. What a part raises is raised here.
     """
     with _no_garbage_collection():
         if processes < 2:

@@ -39,7 +39,10 @@ def compare(
     options.print_old_names(old_names)
     form = options.only(json=as_json, csv=as_csv) or "table"
     asking = options.Asking(options.DEFAULT_CONFIG, False, given, lookup_tables, None)
-    texts = [*(vary or ()), *_rows(asking, names or ())]
+    rows = _rows(asking, names or ())
+    if vary and names and not rows:
+        raise ConfigError("configs are not compared by --vary", f"amped explore {names[0]} --vary {vary[0]}")
+    texts = [*(vary or ()), *rows]
     if texts:
         _show_rows(asking, texts, form)
     elif form == "csv":
@@ -49,7 +52,7 @@ def compare(
 
 
 def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
-    """The sweep of some names of rows of one kind; nothing if one of them is a config."""
+    """The sweep of some names of rows of one kind, of which a name may be wrong; nothing if one of them is a config."""
     from amped.configuring.config import shipped_configs
     from amped.configuring.gathering import is_row
     from amped.tables.tables import user_tables
@@ -58,8 +61,9 @@ def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
         return []
     tables = user_tables(asking.lookup_tables)
     kinds = ("system", "accelerator", "model", "software")
-    kind = next((kind for kind in kinds if all(is_row(tables, kind, name) for name in names)), None)
-    return [f'{kind}="{name}"' for name in names] if kind else []
+    found = {kind: sum(is_row(tables, kind, name) for name in names) for kind in kinds}
+    kind = max(kinds, key=found.__getitem__)
+    return [f'{kind}="{name}"' for name in names] if found[kind] else []
 
 
 def _show_rows(asking: options.Asking, texts: Sequence[str], form: str) -> None:

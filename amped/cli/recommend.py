@@ -64,7 +64,9 @@ def _words(config: str, given: dict[str, object]) -> list[str]:
         ConfigError: for what recommend looks for itself.
     """
     if sought := SOUGHT & given.keys():
-        raise ConfigError(f"{', '.join(sought)} is what recommend looks for", "leave it out, or ask `amped explore`")
+        raise ConfigError(
+            f"{', '.join(sorted(sought))} is what recommend looks for", "leave it out, or ask `amped explore`"
+        )
     words = [] if config == options.DEFAULT_CONFIG else [config]
     rows = {name: given[name] for name in ("model", "accelerator", "software") if name in given}
     words += [word for name, row in rows.items() for word in (f"--{name}", str(row))]

@@ -47,6 +47,9 @@ class KernelTable(str):
         same = isinstance(other, KernelTable) and self.accelerator == other.accelerator
         return same and str(self) == str(other)
 
+    def __ne__(self, other: object) -> bool:  # else that of texts
+        return not self == other
+
     def __hash__(self) -> int:
         return hash((str(self), self.accelerator))
 

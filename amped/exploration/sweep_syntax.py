@@ -9,7 +9,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable
 
-from amped.base.errors import ConfigError
+from amped.base.errors import ConfigError, quoted
 
 LONGEST_SWEEP = 100_000
 _RANGE = re.compile(r"([^:]+):([^:]+):(x?)([^:]+?)(?::([A-Za-z/]+))?")
@@ -43,7 +43,7 @@ def parse_vary(texts: Iterable[str], is_row: Callable[[str, str], bool] = lambda
 
 def _listed(name: str, values: str, is_row: Callable[[str, str], bool]) -> list[object]:
     """The values between commas; a comma in quotes, or in the name of a row, separates nothing."""
-    pieces, rows = next(csv.reader([values], skipinitialspace=True)), list[str]()
+    pieces, rows = _pieces(values), list[str]()
     while pieces:
         longest = next(n for n in range(len(pieces), 0, -1) if n == 1 or is_row(name, ", ".join(pieces[:n])))
         rows.append(", ".join(pieces[:longest]).strip())
@@ -51,7 +51,15 @@ def _listed(name: str, values: str, is_row: Callable[[str, str], bool]) -> list[
     if any(is_row(name, each) for each in rows):
         return [*rows]
     values, _, unit = values.partition(":")
-    return [_number(v.strip(), unit) for v in next(csv.reader([values], skipinitialspace=True))]
+    return [_number(v.strip(), unit) for v in _pieces(values)]
+
+
+def _pieces(values: str) -> list[str]:
+    """The texts between commas; a comma in quotes separates nothing."""
+    try:
+        return next(csv.reader([values], skipinitialspace=True))
+    except csv.Error as error:
+        raise ConfigError(f"--vary cannot read {quoted(values)}: {error}", "write the values with commas") from None
 
 
 def _number(text: str, unit: str) -> object:

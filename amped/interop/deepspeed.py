@@ -29,8 +29,8 @@ def read_batch(own: Reading) -> dict[str, Any]:
             own.report.defaulted.append(Told(key, f"auto: the program says it; give --set {name}=N"))
         elif value is not None:
             found[name] = own.keys.number(key, name)
-    if "microbatch_size" in found or "batch_size" in found:
-        found.pop("number_of_microbatches_per_minibatch", None) if len(found) == 3 else None
+    if len(found) == 3:  # two of them say the third
+        del found["number_of_microbatches_per_minibatch"]
     return found
 
 

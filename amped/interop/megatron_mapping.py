@@ -11,7 +11,8 @@ from amped.interop.records import Reading, Told
 SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blockwise": "blocks"}
 BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8}
 SHARDED = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
-KINDS = {"p2p": "ring", "all_gather": "all_gather", "allgather": "all_gather", "a2a": "all_to_all"}
+# The last name of a kind is the one that is written.
+KINDS = {"p2p": "ring", "allgather": "all_gather", "all_gather": "all_gather", "a2a": "all_to_all"}
 # Modules of selective recomputation that amped has, and their names.
 MODULES = {
     "layernorm": "norm_recomputation",
@@ -125,7 +126,7 @@ def read_offload(own: Reading) -> dict[str, Any]:
     on = own.keys.get("optimizer_cpu_offload", "optimizer_offload")
     share = float(own.keys.get("optimizer_offload_fraction", "optimizer_offload", 1.0))
     layers = own.keys.number("cpu_offloading_num_layers", "activation_offload", 0) or 0
-    stage = int(own.values.get("layers", 1)) / int(own.values.get("pipeline_parallel_degree", 1))
+    stage = int(own.values.get("layers", 1)) / max(int(own.values.get("pipeline_parallel_degree", 1)), 1)
     return {
         "optimizer_offload": share if on else 0.0,
         **({"activation_offload": min(layers / stage, 1.0)} if layers else {}),

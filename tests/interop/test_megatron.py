@@ -196,7 +196,8 @@ def test_the_dataclasses_of_megatron_core_take_what_is_written() -> None:
         chunks = {"virtual_pipeline_model_parallel_size": fields.get("num_virtual_stages_per_pipeline_rank")}
         TransformerConfig(**by_home["TransformerConfig"], **by_home["ModelParallelConfig"], **chunks, pipeline_dtype=1)
         DistributedDataParallelConfig(**by_home["DistributedDataParallelConfig"])
-        OptimizerConfig(**by_home["OptimizerConfig"])
+        made = OptimizerConfig(**by_home["OptimizerConfig"])
+        assert {key: getattr(made, key) for key in by_home["OptimizerConfig"]} == by_home["OptimizerConfig"]
 
 
 def test_a_launch_line_says_why() -> None:

@@ -30,7 +30,7 @@ def quantization_operators__fp8(
 
     In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. An
     accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed. A
-    weight that is cast in few micro-batches is counted in each micro-batch with its mean time.
+    weight that is cast in few micro-batches is counted in each micro-batch with its mean bytes.
 
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433, section 2.
     """
@@ -54,7 +54,7 @@ def quantization_operators__fp4(
     In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. A cast
     reads a tensor twice: first for the largest entry, on which the scales of all blocks depend, then for the cast
     itself. It writes each tensor in two layouts, as it is and transposed. A weight that is cast in few micro-batches is
-    counted in each micro-batch with its mean time.
+    counted in each micro-batch with its mean bytes.
 
     Source: arXiv 2509.25149, section 2 (NVFP4). Differs: Hadamard transforms take no time.
     """
