@@ -98,7 +98,7 @@ def read_anchor(path: Path) -> Content:
         for name, kind in FORM.items()
         if not isinstance(content.get(name), kind)
     ]
-    wrong += wrong or [*_unmeasured(content)]
+    wrong = wrong or [*_unmeasured(content)]
     if wrong:
         raise FileError(wrong, file=str(path))
     return content
@@ -218,7 +218,8 @@ def _solved(told: Told, start: float, estimate: Callable[[Mapping[str, float]], 
     def time_at(x: float) -> float:
         return time_of(estimate({told.column: x**power}), told.is_of)
 
-    before, x = start**power, min(max(start**power / 2, low), high)
+    before = start**power
+    x = before / 2 if before / 2 >= low else low if before > low else min(2 * before, high)
     time_before, time = time_at(before), time_at(x)
     for _ in range(MOST_STEPS):
         if abs(time / told.seconds - 1) < CLOSE or time == time_before:

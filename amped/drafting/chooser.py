@@ -28,7 +28,8 @@ from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
 MACHINE, NUMBER = "DGX H100", 1024
 # The tokens of a global batch: arXiv 2005.14165, table 2.1 (GPT-3), and arXiv 2407.21783, section 3.4.1 (Llama 3).
 BATCH_TOKENS = 4_000_000
-# The tokens of a micro-batch up to which small networks, images and short sequences are tried: larger ones gain little.
+# The tokens of a micro-batch up to which small networks, images and short sequences are tried: larger ones gain little; and
+# the sequences of one, where these are long. Both are assumed.
 MICROBATCH_TOKENS, LARGEST_OF_LONG = 16_384, 4
 # Tokens for each parameter, where the row of the model does not say how many it saw: arXiv 2203.15556, table 3.
 TOKENS_PER_PARAMETER = 20

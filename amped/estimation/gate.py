@@ -87,7 +87,7 @@ def broken_laws(results: Results) -> Iterator[str]:
     for law in LAWS:
         values = [results.number(name) for name in law.reads]
         if not law.holds(*values):
-            numbers = ", ".join(f"{name} = {value:.6g}" for name, value in zip(law.reads, values, strict=True))
+            numbers = ", ".join(f"{name} = {value:.12g}" for name, value in zip(law.reads, values, strict=True))
             yield f"{law.says}: {numbers}"
 
 

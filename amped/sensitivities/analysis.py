@@ -94,7 +94,9 @@ def _checked(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> st
 
 def _problems(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> Iterator[Problem]:
     numbers = [
-        name for name, q in known.items() if q.mark.kind != "records" and q.mark.unit not in ("boolean", "choice")
+        name
+        for name, q in known.items()
+        if q.mark.kind != "records" and q.mark.unit not in ("boolean", "choice", "layout", "pattern", "kernel_table")
     ]
     name = aliases().asked(of) if isinstance(of, str) else str(of)
     if name not in known:

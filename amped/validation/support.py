@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 from amped.base.errors import AmpedError
-from amped.base.files import parse_json
+from amped.base.files import shipped_json
 from amped.configuring.values import read_value
 from amped.estimation.estimation import Estimation
 from amped.estimation.uncertainty import TIME_LAW, validated
@@ -141,8 +140,7 @@ def _is_same(e: Estimation, run: Run) -> bool:
 
 @lru_cache(maxsize=1)
 def _rows() -> list[dict[str, Any]]:
-    text = resources.files("amped.validation").joinpath("aspects.json").read_text("utf-8")
-    rows: list[dict[str, Any]] = parse_json(text, "aspects.json")["rows"]
+    rows: list[dict[str, Any]] = shipped_json("validation", "aspects.json")["rows"]
     return rows
 
 

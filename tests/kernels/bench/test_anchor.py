@@ -7,6 +7,7 @@ import pytest
 
 import amped
 from amped.base.errors import ConfigError, FileError
+from amped.calibration import anchor
 from amped.calibration.anchor import anchored, as_file, read_anchor
 from amped.estimation.estimation import STEP_PARTS
 from amped.kernels.layer_shape import Shape
@@ -209,3 +210,11 @@ def test_a_gpu_is_timed_by_its_kernels_and_its_host_by_itself(monkeypatch):
     assert found["seconds"] == {"forward": 1e-3, "backward": 2e-3, "optimizer": 3e-3}
     assert found["parts"]["backward"] == {"rest": 0.5e-3, "attention": 0.5e-3, "products": 1e-3}
     assert found["host_seconds"] == 4e-4
+
+
+def test_a_coefficient_that_starts_at_its_lowest_value_is_fitted(monkeypatch):
+    """Traffic of unfused kernels starts at 1, the least there is; kernels that take three times as long need 3."""
+    monkeypatch.setattr(anchor, "time_of", lambda factor, _: 2.0 * factor)
+    told = anchor.Told("streams", 6.0, "software_specifications", "streaming_traffic_factor", lambda _: True)
+    value, held = anchor._solved(told, 1.0, lambda values: values["streaming_traffic_factor"])
+    assert (value, held) == (pytest.approx(3.0), False)
