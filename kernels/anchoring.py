@@ -7,7 +7,7 @@ products, its fused attention and everything else take; the times themselves are
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -42,7 +42,7 @@ NO_RAMPS = {
 # Words in the names of torch's operators and of a GPU's kernels that compute attention or a product. Source: what the
 # profiler of torch 2.13 prints; cuBLAS, CUTLASS and cuDNN name their kernels so.
 NAMED = {
-    "attention": ("attention", "flash", "fmha"),
+    "attention": ("attention", "flash", "fmha", "sdpa"),
     "products": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "mkl", "_scaled_mm", "_grouped_mm", "gemm", "nvjet", "cutlass",
                  "xmma", "cublas"),
 }  # fmt: skip
@@ -107,7 +107,7 @@ def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
         "updated_parameters": sum(each.numel() for each in layer.parameters), "seconds": times,
         "spread": {name: timing.as_plain() for name, timing in timings.items()},
         "parts": {name: {kind: share * times[name] for kind, share in own.items()} for name, own in shares.items()},
-        "host_seconds": 0.0 if timer.device == "cpu" else timer.dispatched(calls[0]).min,
+        "host_seconds": 0.0 if timer.device == "cpu" else timer.dispatched(calls[0], in_a_row=1).min,
     }  # fmt: skip
 
 
@@ -139,9 +139,8 @@ def _shares(calls: tuple[Callable[[], Any], ...], place: int, device: str) -> di
             calls[place]()
             if device == "cuda":
                 torch.cuda.synchronize()
-        for event in profiled.key_averages():
-            seconds = event.self_device_time_total if device == "cuda" else event.self_cpu_time_total
-            found[event.key] = min(seconds, found.get(event.key, seconds))
+        for name, seconds in _kernels(torch, profiled, device):
+            found[name] = min(seconds, found.get(name, seconds))
         for call in calls[place + 1 :]:
             call()
     times = dict.fromkeys(("rest", *NAMED), 0.0)
@@ -150,10 +149,19 @@ def _shares(calls: tuple[Callable[[], Any], ...], place: int, device: str) -> di
     return {kind: seconds / sum(times.values()) for kind, seconds in times.items()}
 
 
+def _kernels(torch: Any, profiled: Any, device: str) -> Iterator[tuple[str, float]]:
+    """The kernels of a pass with their times; a GPU's own, because torch's operators have the same times once more."""
+    for event in profiled.key_averages():
+        if device != "cuda":
+            yield event.key, event.self_cpu_time_total
+        elif event.device_type == torch.autograd.DeviceType.CUDA:
+            yield event.key, event.self_device_time_total
+
+
 def _profiler(torch: Any, device: str) -> Any:
     """Torch's profiler; on a processor the one that counts only its operators, because the other one prints lines."""
     if device == "cuda":
-        return torch.profiler.profile()
+        return torch.profiler.profile(acc_events=True)
     return importlib.import_module("torch.autograd.profiler_legacy").profile()
 
 

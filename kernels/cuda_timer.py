@@ -68,7 +68,7 @@ class CudaTimer:
         cache = getattr(cuda.get_device_properties(cuda.current_device()), "L2_cache_size", USUAL_CACHE)
         self.scratch = self.torch.empty(2 * cache // 4, dtype=self.torch.float32, device="cuda")
         self.cycle_rate = 0.0  # no sleep while the sleep itself is timed
-        self.cycle_rate = KNOWN_CYCLES / self._warmed(lambda: cuda._sleep(KNOWN_CYCLES), False, Launches())
+        self.cycle_rate = KNOWN_CYCLES / self._warmed(lambda: cuda._sleep(KNOWN_CYCLES), False, Launches(), WARM_TIME)
         self.refused: Any = None
 
     def measure(
@@ -78,12 +78,12 @@ class CudaTimer:
 
         The shortest kernels run as a graph of twenty if the caller says that CUDA can capture them.
         """
-        launches, count = Launches(), 1
-        estimate = self._warmed(call, cold, launches)
+        launches, count, warming = Launches(), 1, min(WARM_TIME, cap)
+        estimate = self._warmed(call, cold, launches, warming)
         graph = self._captured(call) if capturable and not cold and estimate < SHORTEST else None
         if graph is not None:
             call, count, launches = graph.replay, CAPTURED, Launches()
-            estimate = self._warmed(call, cold, launches)
+            estimate = self._warmed(call, cold, launches, warming)
         wanted, found = repeated(estimate, cap), list[Lapse]()
         while sum(lapse.covered for lapse in found) < wanted and len(found) < 2 * wanted:
             found += self._row([call] * min(wanted, launches.in_a_row), cold, launches)
@@ -104,20 +104,23 @@ class CudaTimer:
                 break
         return [_timing(own, 1) for own in zip(*found, strict=True)]
 
-    def dispatched(self, call: Call) -> Timing:
-        """The seconds that the host takes to launch a kernel: many launches in a row, as fast as possible."""
+    def dispatched(self, call: Call, in_a_row: int = MOST) -> Timing:
+        """The seconds that the host takes to launch a call: several in a row, as fast as possible.
+
+        They must be fewer launches than the stream takes, or the host waits for the GPU.
+        """
         times = []
         for _ in range(FEWEST + 1):
             self.torch.cuda.synchronize()
             start = self.wall()
-            for _ in range(MOST):
+            for _ in range(in_a_row):
                 call()
-            times.append((self.wall() - start) / MOST)
+            times.append((self.wall() - start) / in_a_row)
             self.torch.cuda.synchronize()
         return Timing.of(times[1:])
 
-    def _warmed(self, call: Call, cold: bool, launches: Launches) -> float:
-        """Calls once, because that loads code; then until two means of five agree, or for a fifth of a second.
+    def _warmed(self, call: Call, cold: bool, launches: Launches, limit: float) -> float:
+        """Calls once, because that loads code; then until two means of five agree, or for `limit` seconds.
 
         The result is the last mean.
         """
@@ -127,7 +130,7 @@ class CudaTimer:
         while True:
             mean = statistics.fmean(lapse.seconds for lapse in self._row([call] * WARM_CALLS, cold, launches))
             settled = before is not None and abs(mean - before) <= WARM_AGREEMENT * before
-            if settled or self.wall() - began > WARM_TIME:
+            if settled or self.wall() - began > limit:
                 return mean
             before = mean
 

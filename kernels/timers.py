@@ -52,7 +52,7 @@ class CpuTimer:
             call()
         return self._turns(calls, cap * len(calls), 1, False)
 
-    def dispatched(self, call: Call) -> Timing:
+    def dispatched(self, call: Call, in_a_row: int = MOST) -> Timing:  # noqa: ARG002
         """The time of the call, because a processor launches nothing."""
         return self.measure(call)
 

@@ -16,6 +16,7 @@ from amped.base.errors import ConfigError
 from amped.kernels.ladder.fp8_cast import LARGEST, cast_both_ways, formats, range_of
 from amped.kernels.torch_import import torch_module
 
+# A GPU multiplies fp8 only if sides are multiples of this, and reads scales only at addresses (in bytes) that are, too.
 ALIGNED = 16
 
 
@@ -80,8 +81,14 @@ def update(states: Sequence[ScaleState]) -> None:
     scales = scale_for(amax, first.largest, first.recipe.margin, before)
     inverses, ranges = 1.0 / scales, ranges.roll(1, 1)
     ranges.select(1, 0).zero_()
-    for state, *own in zip(states, scales.unbind(), inverses.unbind(), ranges.unbind(), strict=True):
+    for state, *own in zip(states, aligned(scales), aligned(inverses), ranges.unbind(), strict=True):
         state.scale, state.inverse, state.ranges = own
+
+
+def aligned(numbers: Any) -> tuple[Any, ...]:
+    """Each of these numbers as a tensor at an address where cuBLASLt reads a scale."""
+    apart = numbers.unsqueeze(1).repeat(1, ALIGNED // numbers.element_size())
+    return apart.select(1, 0).unbind()  # type: ignore[no-any-return]
 
 
 def scale_for(amax: Any, largest: float, margin: int, before: Any) -> Any:

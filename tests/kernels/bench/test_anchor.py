@@ -200,7 +200,7 @@ def test_a_gpu_is_timed_by_its_kernels_and_its_host_by_itself(monkeypatch):
         def together(self, calls, cap):
             return [Timing.of([seconds] * 5) for seconds in (1e-3, 2e-3, 3e-3)][: len(calls)]
 
-        def dispatched(self, call):
+        def dispatched(self, call, in_a_row=1):
             return Timing.of([4e-4, 5e-4])
 
     monkeypatch.setattr(anchoring, "_parts", lambda layer: (None, None, None))

@@ -47,6 +47,21 @@ def test_warm_up_ends_after_a_fifth_of_a_second_and_a_record_that_still_drifts_i
     assert timing.flags("cuda") == ["noisy"]
 
 
+def test_a_short_share_of_a_budget_is_not_spent_on_the_warm_up():
+    gpu, made = Gpu(), timer(Gpu())
+    made = gpu.timer()
+    began = gpu.now
+    made.measure(gpu.kernel(*[1e-3 * 1.05 ** (i % 2) for i in range(500)]), cap=0.01)
+    assert gpu.now - began < 0.06
+
+
+def test_what_a_gpu_s_events_cannot_tell_apart_is_no_noise():
+    gpu = Gpu()
+    timing = timer(gpu).measure(gpu.kernel(*[4.0e-6, 5.5e-6] * 200), cap=0.01)
+    assert timing.p90 > 1.1 * timing.p10
+    assert timing.flags("cuda") == []
+
+
 def test_a_gpu_that_throttles_within_a_record_makes_it_noisy():
     gpu = Gpu()
     timing = timer(gpu).measure(gpu.kernel(*[2e-3] * 40, 2.6e-3), cap=0.2)
@@ -93,6 +108,13 @@ def test_calls_in_turns_have_their_own_times_though_each_has_a_host_of_its_own()
 def test_launches_are_timed_by_the_host():
     gpu = Gpu(launch_time=4e-6)
     assert timer(gpu).dispatched(gpu.kernel(1e-6)).median == pytest.approx(4e-6)
+
+
+def test_a_call_of_many_kernels_is_launched_alone_so_that_the_host_never_waits():
+    gpu = Gpu(launch_time=4e-6)
+    calls = []
+    timer(gpu).dispatched(lambda: calls.append(gpu.kernel(1e-6)()), in_a_row=1)
+    assert len(calls) == 1 + FEWEST
 
 
 # --- events ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from amped.kernels import dense_layer as layers  # noqa: E402
 from amped.kernels.ladder import climbing, fp8  # noqa: E402
-from amped.kernels.ladder.fp8 import Float8, Recipe  # noqa: E402
+from amped.kernels.ladder.fp8 import Float8, Recipe, ScaleState, update  # noqa: E402
 from amped.kernels.ladder.fp8_cast import cast_both_ways, quantized, range_of  # noqa: E402
 from amped.kernels.layer_shape import Shape  # noqa: E402
 
@@ -65,6 +65,16 @@ def test_casts_move_what_the_prediction_counts(recipe, each):
     looked = seen.bytes["aten::linalg_vector_norm"]
     assert seen.bytes["amped::fp8_cast"] + looked == each * entries(TOY)
     assert seen.operators < 400  # 559 while each scale was updated by itself
+
+
+def test_scales_lie_where_a_gpu_reads_them():
+    """cuBLASLt refuses a product (CUBLAS_STATUS_NOT_SUPPORTED) whose scale does not lie at a multiple of 16 bytes."""
+    states = [ScaleState(448.0, Recipe()) for _ in range(5)]
+    for number, state in enumerate(states):
+        state.seen(number + 1.0)
+    update(states)
+    assert [state.inverse.data_ptr() % 16 for state in states] == [0] * 5
+    assert [float(state.inverse) for state in states] == pytest.approx([(n + 1.0) / 448 for n in range(5)])
 
 
 def test_a_cast_gives_the_matrix_both_ways_and_its_range():
