@@ -154,7 +154,7 @@ def _kernels(torch: Any, profiled: Any, device: str) -> Iterator[tuple[str, floa
     for event in profiled.key_averages():
         if device != "cuda":
             yield event.key, event.self_cpu_time_total
-        elif event.device_type == torch.autograd.DeviceType.CUDA:
+        elif event.device_type == torch.autograd.DeviceType.CUDA and not getattr(event, "is_user_annotation", False):
             yield event.key, event.self_device_time_total
 
 

@@ -61,7 +61,10 @@ def random_table(seed: int, layer: str = "explicit", dimensions: Dimensions = SM
 def differences(
     name: str, dimensions: Dimensions, dtype: Any, device: str, keep: float, most: int | None = None
 ) -> Iterator[float]:
-    """The largest difference of a Triton kernel from the reference in each of its lean layouts, or in `most` of them."""
+    """The largest difference of a Triton kernel from the reference in each of its lean layouts, or in `most` of them.
+
+    It is relative to a tensor's largest value where that is more than 1: a rounding step of the format grows with it.
+    """
     import torch
 
     from amped.kernels.layouts import fused, triton_launch
@@ -90,6 +93,8 @@ def differences(
                 fused_call[2] = None
             kernels[name](*fused_call, choices)
             found.append({tensor: values.clone() for tensor, values in space.tensors.items()})
-        yield max(
-            float((found[0][t].float() - found[1][t].float()).abs().max()) for t in before if t not in MASKS.values()
-        )
+        yield max(_off(found[1][t].float(), found[0][t].float()) for t in before if t not in MASKS.values())
+
+
+def _off(found: Any, exact: Any) -> float:
+    return float((found - exact).abs().max() / exact.abs().max().clamp_min(1.0))

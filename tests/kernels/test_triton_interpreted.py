@@ -52,6 +52,8 @@ def found():
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMPUTE, asked], cwd=ROOT, env=environment,
                           capture_output=True, text=True, check=False)  # fmt: skip
+    if "only 0-dimensional arrays can be converted" in done.stderr:
+        pytest.skip("the interpreter of this Triton does not run loops with this numpy (Triton 3.6 with numpy 2.5)")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

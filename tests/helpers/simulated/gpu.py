@@ -13,6 +13,7 @@ from amped.kernels.cuda_timer import CudaTimer
 
 CLOCK = 1.5e9  # cycles of a sleep in a second
 EVENT_TIME = 1e-6  # the host's, for an event
+TINY = 1e-6  # a kernel on one number
 
 
 class Event:
@@ -30,7 +31,8 @@ class Event:
         """Milliseconds; negative where events are to be out of order."""
         self.gpu.read += 1
         wrong = self.gpu.read in self.gpu.out_of_order
-        return 1e3 * (self.at - end.at if wrong else end.at - self.at)
+        lapse = end.at - self.at + self.gpu.events_time
+        return 1e3 * (-lapse if wrong else lapse)
 
 
 class Graph:
@@ -47,9 +49,12 @@ class Gpu:
 
     float32 = "float32"
 
-    def __init__(self, launch_time: float = 5e-6, flush_time: float = 30e-6, captures: bool = True) -> None:
+    def __init__(
+        self, launch_time: float = 5e-6, flush_time: float = 30e-6, captures: bool = True, events_time: float = 0.0
+    ) -> None:  # fmt: skip
         self.now = self.free = 0.0
         self.launch_time, self.flush_time, self.captures = launch_time, flush_time, captures
+        self.events_time = events_time
         self.launches = self.flushes = self.replays = self.read = 0
         self.refusals = 0
         self.waits = list[tuple[str, str]]()
@@ -66,16 +71,19 @@ class Gpu:
         )  # fmt: skip
 
     def timer(self) -> CudaTimer:
-        """The timer of this GPU."""
-        return CudaTimer(self, self.wall)
+        """The timer of this GPU, which can capture what the timer itself does."""
+        self.captures, captures = True, self.captures
+        made = CudaTimer(self, self.wall)
+        self.captures, self.replays = captures, 0
+        return made
 
     def wall(self) -> float:
         return self.now
 
-    def empty(self, *_: Any, **__: Any) -> Any:
+    def empty(self, size: int, **_: Any) -> Any:
         def flush() -> None:
             self.flushes += 1
-            self.launched(self.flush_time)
+            self.launched(self.flush_time if size > 1 else TINY)
 
         return SimpleNamespace(zero_=flush)
 

@@ -20,9 +20,9 @@ torch.set_num_threads(1)
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    torch.compiler.reset()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of torch's own tracer
+        torch.compiler.reset()
         yield
 
 
