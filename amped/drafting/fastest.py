@@ -48,11 +48,15 @@ class Fastest:
         settings: its degrees, its micro-batch and its policies, by name.
         fits: whether it fits in memory; if not, no mapping of the space does, and this one lacks least.
         candidates: how many there are in the space.
+        time: seconds that it trains.
+        lacking: bytes that it lacks, if it does not fit.
     """
 
     settings: Mapping[str, Value]
     fits: bool
     candidates: int
+    time: float
+    lacking: float
 
 
 def fastest(scenario: Scenario, vary: Mapping[str, tuple[object, ...]] | None = None, space: str = "quick") -> Fastest:
@@ -73,7 +77,7 @@ def fastest(scenario: Scenario, vary: Mapping[str, tuple[object, ...]] | None = 
     for mode in modes:
         for group in groups:
             best = min(best, group.best(mode, best, modes), key=_Best.order)
-    return Fastest(best.settings, best.fits, search.candidates * len(modes))
+    return Fastest(best.settings, best.fits, search.candidates * len(modes), best.time, best.lacking)
 
 
 def _modes(scenario: Scenario, space: str) -> tuple[str, ...]:
@@ -105,7 +109,7 @@ class _Group:
         self.known, self.branch, self.names = search.catalogue, branch, (*branch.family.told, *axes)
         self.columns = _every(columns, axes)
         self.rules = (*branch.wanted.dividing, *branch.wanted.rules)
-        self.bounded = not set(OFFLOADS) & branch.family.sources.given.keys()
+        self.bounded = not set(OFFLOADS) & {*branch.family.sources.given, *self.names}
         self.open = np.ones(len(self.columns[CASE]), dtype=bool)
         self.least = dict.fromkeys(WORK_OF_MODE, np.zeros(len(self.open)))
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from amped.base.errors import plain, quoted
 from amped.configuring.scenario import Scenario, read_scenario
+from amped.drafting.open_cells import tuned
 from amped.estimation.estimation import Estimation
 from amped.tables.table_files import ACCELERATORS, SOFTWARE
 from amped.tables.tables import Tables, system_with, user_tables
 from amped.theory.catalogue import catalogue
 from amped.validation.facts import ESSENTIAL, FACTS
-from amped.validation.recipes import tuned
 from amped.validation.table import MEASURED, PACES, STEP, Row, read_table
 
 TIME, THROUGHPUT, FLOP_RATE = COMPARED = tuple(MEASURED[column][0] for column in PACES)

@@ -22,9 +22,9 @@ from amped.base.units import parse
 from amped.configuring.gathering import ROW_NAMES
 from amped.configuring.settings import setting
 from amped.configuring.values import read_value
+from amped.drafting.open_cells import OPEN
 from amped.theory.catalogue import Catalogue, Quantity
 from amped.validation.facts import FACTS
-from amped.validation.recipes import OPEN
 
 SHIPPED = "published_measurements.csv"
 # A template: the columns that most users need, and one run.

@@ -51,6 +51,21 @@ def test_as_few_layers_are_recomputed_as_will_do(read):
     assert not estimate(m, number_of_recomputed_layers=some - 1)["fits_in_memory"]
 
 
+def test_as_few_activations_are_offloaded_as_will_do(read):
+    m = read(WIDE | {"microbatch_size": 2, "open": "activation_recomputation; activation_offload"})
+    share, layer = m.settings["activation_offload"], 4 / 80
+    assert m.settings["activation_recomputation"] == "none"
+    assert 0 < share < 1
+    assert estimate(m)["fits_in_memory"]
+    assert not estimate(m, activation_offload=share - layer)["fits_in_memory"]
+
+
+def test_what_the_chooser_would_search_stays_as_the_row_has_it(read):
+    m = read(WIDE | {"microbatch_size": 2, "open": "activation_recomputation"})
+    assert set(m.settings) - set(m.row.settings) == {"activation_recomputation"}
+    assert (estimate(m)["zero_stage"], estimate(m)["microbatch_size"]) == (1, 2)
+
+
 def test_nothing_is_recomputed_where_all_fits(read):
     m = read(WIDE | {"microbatch_size": 1, "open": "activation_recomputation"})
     assert estimate(m).choices["activation_recomputation"] == "none"

@@ -1,0 +1,119 @@
+"""Chooses what the row of a table leaves open: the fastest choice that fits, found by the chooser of every estimate.
+
+Published throughputs come from tuned runs. A row of a table names what its source leaves open: the micro-batch, virtual
+stages, the overlap of data parallelism, sequence parallelism, recomputation. All else is held as the row and its
+software have it. A run that was measured did fit; if no choice is estimated to fit, the one that lacks least is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from amped.base.errors import AmpedError
+from amped.configuring.scenario import Scenario, read_scenario
+from amped.configuring.values import Value
+from amped.drafting.fastest import Fastest, fastest
+from amped.engine.evaluate import Results, run
+from amped.engine.resolve import plan
+from amped.exploration.search_space import wholes
+from amped.exploration.sweep_axes import MICROBATCHES
+from amped.theory.parallelisms import PLACED
+
+MICROBATCH, STAGES, OVERLAP = "microbatch_size", "virtual_pipeline_stages", "overlap_data_communication"
+AGAIN, SEQUENCE = "activation_recomputation", "sequence_parallel"
+LAYERS, OFFLOAD = "number_of_recomputed_layers", "activation_offload"
+# The parameters that a table may leave open.
+OPEN = (MICROBATCH, STAGES, OVERLAP, AGAIN, SEQUENCE, LAYERS, OFFLOAD)
+# What the chooser searches by itself. It is held where the row does not leave it open.
+DEGREES = wholes(tuple(kind for kind in PLACED if kind != "data"))
+HELD = (*DEGREES, "expert_parallel_degree", "expert_tensor_parallel_degree", "zero_stage", STAGES, MICROBATCH)
+ENDS = ("number_of_first_stage_layers", "number_of_last_stage_layers")
+SIZES = (1, 2, 4, 8, 16, 32)
+WHOSE = "not stated; the fastest that fits"
+RAN = "not stated; none is estimated to fit, and this one lacks least"
+Choice = dict[str, Any]
+
+
+def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: str | Path | None) -> tuple[Choice, str]:
+    """The likely values of the parameters that a row leaves open (those of the fastest estimate that fits), and why.
+
+    Args:
+        settings: what the row gives, in the form of `--set`.
+        names: which of `OPEN` the row leaves open.
+        tables: a folder of lookup tables that overrule the shipped ones.
+    """
+    try:
+        scenario = read_scenario({}, settings, tables)
+        known = _known(scenario)
+        held = {**settings, **_held(scenario, known, names), **_switches(known, names)}
+        found = list(_ways(held, _swept(scenario, known, names), names, tables))
+    except AmpedError:
+        return {}, WHOSE  # the estimate of the row will report the problem
+    best = min(found, key=lambda each: (not each.fits, each.time if each.fits else each.lacking))
+    chosen = {**_switches(known, names), **{name: _whole(v) for name, v in best.settings.items() if name in names}}
+    return chosen, WHOSE if best.fits else RAN
+
+
+def _known(scenario: Scenario) -> Results:
+    """What the row has for all that could be searched, and the sizes that bound it; nothing that cannot be known yet."""
+    named = tuple(
+        name for name in (*HELD, "batch_size", "data_parallel_degree", "layers") if name in scenario.catalogue
+    )
+    return run(plan(scenario.catalogue, (), scenario.sources, named), scenario.sources.given)
+
+
+def _held(scenario: Scenario, known: Results, names: Sequence[str]) -> Choice:
+    """The values that the row or its software has for what the chooser would search."""
+    given = scenario.question.overrides
+    counted = {MICROBATCH} if MICROBATCHES in given else set()
+    held = {n: known.number(n) for n in HELD if n in known and n not in {*given, *names, *counted}}
+    choices = {} if {AGAIN} & {*given, *names} else {AGAIN: scenario.sources.choices.get(AGAIN, "none")}
+    return {**held, **choices}
+
+
+def _switches(known: Results, names: Sequence[str]) -> Choice:
+    """The switches that a tuned run has on."""
+    on = {OVERLAP: True, SEQUENCE: _number(known, "tensor_parallel_degree") > 1}
+    return {name: True for name, is_on in on.items() if is_on and name in names}
+
+
+def _swept(scenario: Scenario, known: Results, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Micro-batches that are powers of two and divide a replica's batch; one chunk a stage or one a layer."""
+    given, stages = scenario.sources.given, int(_number(known, "pipeline_parallel_degree"))
+    share = _number(known, "batch_size") // _number(known, "data_parallel_degree")
+    ends = [int(given[end]) for end in ENDS if end in given]
+    most = min([int(known.number("layers")) // stages, *ends]) if stages > 1 else 1
+    every = {MICROBATCH: [n for n in SIZES if share % n == 0], STAGES: sorted({1, most})}
+    return {name: tuple(map(float, values)) for name, values in every.items() if name in names}
+
+
+def _ways(
+    settings: Choice, swept: Mapping[str, tuple[float, ...]], names: Sequence[str], tables: str | Path | None
+) -> Iterator[Fastest]:
+    """The fastest choice; where it computes activations again, or does not fit, also those of finer ways to keep less."""
+    scenario = read_scenario({}, settings, tables)
+    yield (first := fastest(scenario, swept))
+    if AGAIN not in names or (first.fits and first.settings[AGAIN] == "none"):
+        return
+    every = int(scenario.sources.given["layers"] // scenario.sources.given.get("pipeline_parallel_degree", 1))
+    finer: dict[str, tuple[Choice, tuple[float, ...]]] = {
+        LAYERS: ({AGAIN: "block"}, tuple(map(float, range(1, every)))),
+        OFFLOAD: ({AGAIN: "none"}, tuple(n / every for n in range(1, every))),
+    }
+    for name, (held, values) in finer.items():
+        if name in names and values:
+            found = fastest(read_scenario({}, {**settings, **held}, tables), {**swept, name: values})
+            yield replace(found, settings={**held, **found.settings})
+
+
+def _number(known: Results, name: str) -> float:
+    """A number of the row; one where it has none."""
+    return known.number(name) if name in known else 1.0
+
+
+def _whole(value: Value) -> Value:
+    """A value as a table has it: a whole number without a point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
