@@ -9,7 +9,8 @@ from typing import Any
 
 from amped.base.numbers import digits
 from amped.configuring.config import Config, read_config
-from amped.configuring.scenario import ConfigSource, formula_module, read_scenario
+from amped.configuring.scenario import ConfigSource, Scenario, formula_module
+from amped.drafting.asking import Asking
 from amped.estimation.estimation import Estimation, estimated
 from amped.estimation.explanation import Explanation, explained
 from amped.exploration.answer import Exploration, explored
@@ -42,7 +43,8 @@ class Estimate(Estimation):
         return as_html(self.__rich__())
 
     def __repr__(self) -> str:
-        return f"<Estimate of {self.scenario.label}: step {digits(self['step_time'])} s, training {digits(self['training_time'])} s>"
+        named = self.scenario.label if self.scenario.question.config.entries else self.scenario.title
+        return f"<Estimate of {named}: step {digits(self['step_time'])} s, training {digits(self['training_time'])} s>"
 
 
 def load_config(config: str | Path | Mapping[str, Any], formulas: Formulas = None) -> Config:
@@ -56,7 +58,7 @@ def load_config(config: str | Path | Mapping[str, Any], formulas: Formulas = Non
 
 
 def estimate(
-    config: ConfigSource = "default",
+    config: ConfigSource | None = None,
     *,
     lookup_tables: Place = None,
     formulas: Formulas = None,
@@ -65,7 +67,9 @@ def estimate(
     """Estimates the training time of one configuration, where it goes, and whether it fits.
 
     Args:
-        config: a file, the name of a shipped config, a mapping, or what `load_config` returned.
+        config: a file, the name of a shipped config, a mapping, or what `load_config` returned. If there is none, and a
+            model, a system or an accelerator is named, the rest is chosen as `amped estimate` does: the mapping, the
+            batch, the software. If none of these is named either, it is the config "default".
         lookup_tables: a folder of lookup tables that overrule the shipped ones.
         formulas: a module (or file) of marked functions to use in addition to amped's.
         overrides: values by name (`tensor_parallel_degree=4`, `memory_capacity="96 GB"`), and rows under `model`,
@@ -74,23 +78,28 @@ def estimate(
     Raises:
         AmpedError: with all problems, and what to do about them.
     """
-    return estimated(read_scenario(config, overrides, lookup_tables, formulas), Estimate)
+    return estimated(_asked(config, overrides, lookup_tables, formulas), Estimate)
+
+
+def _asked(config: ConfigSource | None, overrides: Mapping[str, object], tables: Place, formulas: Formulas) -> Scenario:
+    """What a call describes: as the command line has it, rows without a config leave the rest to the chooser."""
+    return Asking(config, overrides, tables, formulas).completed()
 
 
 def explain(
     name: str,
-    config: ConfigSource = "default",
+    config: ConfigSource | None = None,
     *,
     lookup_tables: Place = None,
     formulas: Formulas = None,
     **overrides: object,
 ) -> Explanation:
     """The tree of formulas that leads to one value; the arguments are those of `estimate`."""
-    return explained(read_scenario(config, overrides, lookup_tables, formulas), name)
+    return explained(_asked(config, overrides, lookup_tables, formulas), name)
 
 
 def explore(
-    config: ConfigSource = "default",
+    config: ConfigSource | None = None,
     *,
     top: int = 10,
     vary: Mapping[str, Any] | None = None,
@@ -109,7 +118,7 @@ def explore(
     """Evaluates all valid mappings and ranks them.
 
     Args:
-        config: as in `estimate`; a list as a value is a sweep.
+        config: as in `estimate`; all but the mapping is chosen. A list as a value is a sweep.
         top: how many of the best mappings to return.
         vary: further sweeps, name to list of values; rows under `model`, `system`, `accelerator` and `software`.
         space: what is searched by itself: "default", "full", "memory", or "degrees" (with the micro-batch only).
@@ -126,13 +135,13 @@ def explore(
     """
     wishes = (where,) if isinstance(where, str) else tuple(where)
     options = Options(top, space, wishes, objective, largest, pareto, tuple(each))
-    asked = read_scenario(config, overrides, lookup_tables, formulas)
+    asked, sweeps = Asking(config, overrides, lookup_tables, formulas).searched(vary or {})
     with opened(Spread(workers=workers, warm_up=load)) as engine:
-        return explored(asked, options, vary, Run(engine or ALONE.engine, Path(resume) if resume else None))
+        return explored(asked, options, sweeps, Run(engine or ALONE.engine, Path(resume) if resume else None))
 
 
 def sensitivity(
-    config: ConfigSource = "default",
+    config: ConfigSource | None = None,
     *,
     of: str = "step_time",
     kinds: Sequence[str] = HARDWARE_AND_MAPPING,
@@ -152,7 +161,7 @@ def sensitivity(
         formulas: as in `estimate`.
         overrides: as in `estimate`; the values of a list are tried.
     """
-    return analyzed(read_scenario(config, overrides, lookup_tables, formulas), of, kinds, step)
+    return analyzed(_asked(config, overrides, lookup_tables, formulas), of, kinds, step)
 
 
 def estimateTrainingTime(accelerator: str, transformer: str | None = None) -> float:  # noqa: N802 (AMPeD's name)
@@ -162,4 +171,4 @@ def estimateTrainingTime(accelerator: str, transformer: str | None = None) -> fl
         accelerator: a row of `accelerator_specifications`, such as "H100 PCIe".
         transformer: a row of `transformer_network_parameters`.
     """
-    return estimate(accelerator=accelerator, model=transformer)["training_time"]
+    return estimate("default", accelerator=accelerator, model=transformer)["training_time"]

@@ -38,7 +38,7 @@ def compare(
     """
     options.print_old_names(old_names)
     form = options.only(json=as_json, csv=as_csv) or "table"
-    asking = options.Asking(options.DEFAULT_CONFIG, False, given, lookup_tables, None)
+    asking = options.Asking(None, given, lookup_tables)
     rows = _rows(asking, names or ())
     if vary and names and not rows:
         raise ConfigError("configs are not compared by --vary", f"amped explore {names[0]} --vary {vary[0]}")

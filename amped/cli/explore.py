@@ -128,7 +128,7 @@ def _explored(
         outputs.check()
         outputs.tell_sweep(sweeping.swept(asking, sweeps, wanted, run))
         return
-    asked, wanted = sweeping.as_one(asking, sweeps), replace(wanted, top=top or DEFAULT_TOP)
+    (asked, _), wanted = asking.searched(sweeps), replace(wanted, top=top or DEFAULT_TOP)
     for notice in asked.sources.notices:
         options.tell(f"note: {notice}")
     if place.shard is not None:

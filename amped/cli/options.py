@@ -8,7 +8,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
@@ -19,6 +19,9 @@ from typer import Argument, Option
 
 from amped.base.errors import ConfigError
 from amped.cli.help import CONFIG, MAPPING, TRAINING
+from amped.drafting.asking import DEFAULT_CONFIG as DEFAULT_CONFIG
+from amped.drafting.asking import ROWS as ROWS
+from amped.drafting.asking import Asking as Asking
 from amped.theory.parallelisms import OPTIONS, WRITTEN
 
 if TYPE_CHECKING:
@@ -32,9 +35,6 @@ else:  # the verb loads the other types when it runs
 PLAIN_WIDTH = 100
 # The texts that --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
 _LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
-
-# The config where none is named, and the rows that make the mapping an open question where one of them is named.
-DEFAULT_CONFIG, ROWS = "default", {"model", "system", "accelerator"}
 
 # The folder for files if the user names none.
 DEFAULT_FOLDER = Path("output_files")
@@ -173,35 +173,6 @@ def changes(
     return values_of(settings, **rows, **short)
 
 
-class Asking(NamedTuple):
-    """What the options describe, before it is read, so that it can be asked for several values."""
-
-    config: str
-    is_named: bool
-    values: dict[str, object]
-    lookup_tables: Path | None
-    formulas: Path | None
-
-    def given(self, more: Mapping[str, object] | None = None) -> Mapping[str, object]:
-        """The values and rows, with further ones; a model that is a file is read."""
-        values = {**self.values, **(more or {})}
-        if "model" not in values:
-            return values
-        from amped.interop.models import with_model
-
-        return with_model(values, self.lookup_tables)
-
-    def as_written(self, more: Mapping[str, object] | None = None) -> Scenario:
-        """The scenario of the config and the values, with further values."""
-        from amped.configuring.scenario import read_scenario
-
-        return read_scenario(self.config, self.given(more), self.lookup_tables, self.formulas)
-
-    def leaves_open(self, swept: Iterable[str] = ()) -> bool:
-        """Whether rows and no config are named, so that the rest is chosen around them; swept rows are named, too."""
-        return not self.is_named and bool(ROWS & {*self.values, *swept})
-
-
 def asked(
     named_config: ConfigArgument = None,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -225,7 +196,7 @@ def asked(
         raise ConfigError(told, "keep one; `amped compare` takes two")
     values = changes(settings, model, accelerator, system, software, **short)
     is_named = named_config is not None or config != DEFAULT_CONFIG
-    return Asking(named_config or config, is_named, values, lookup_tables, formulas)
+    return Asking((named_config or config) if is_named else None, values, lookup_tables, formulas)
 
 
 @functools.wraps(asked)
@@ -294,12 +265,7 @@ def _written_out(parameter: inspect.Parameter) -> list[inspect.Parameter]:
 @functools.wraps(asked)
 def read_or_choose(**given: Any) -> Scenario:
     """The scenario that the options describe. Where they name rows and no config, the rest is chosen around them."""
-    asking = asked(**given)
-    if not asking.leaves_open():
-        return asking.as_written()
-    from amped.drafting.chooser import completed
-
-    return completed(asking.given(), asking.lookup_tables, asking.formulas)
+    return asked(**given).completed()
 
 
 # Gives a verb the options of `read`; the verb takes the scenario as its argument `asked`.

@@ -93,28 +93,10 @@ def canonical(sweeps: Sweeps) -> dict[str, Any]:
     return found
 
 
-def scenario_of(
-    asking: options.Asking, sweeps: Sweeps, values: Mapping[str, Any], with_mapping: bool = False
-) -> options.Scenario:
-    """The scenario of some swept values; with rows and no config named, the rest is chosen around them."""
-    own = _given(values)
-    if not asking.leaves_open(sweeps):
-        return asking.as_written(own)
-    from amped.drafting.chooser import completed, without_mapping
-
-    if with_mapping:
-        return completed(asking.given(own), asking.lookup_tables, asking.formulas)
-    return without_mapping(asking.given(own), {}, asking.lookup_tables, asking.formulas)
-
-
-def as_one(asking: options.Asking, sweeps: Sweeps) -> options.Scenario:
-    """The scenario in which all values are swept at once; the rest is chosen around the first of them."""
-    if not asking.leaves_open(sweeps):
-        return asking.as_written()
-    from amped.drafting.chooser import without_mapping
-
-    first = _given({name: values[0] for name, values in sweeps.items()})
-    return without_mapping(asking.given(), first, asking.lookup_tables, asking.formulas)
+def scenario_of(asking: options.Asking, values: Mapping[str, Any], with_mapping: bool = False) -> options.Scenario:
+    """The scenario of some swept values; where rows and no config are named, the rest is chosen around them."""
+    asked = asking._replace(values={**asking.values, **_given(values)})
+    return asked.completed() if with_mapping else asked.searched({})[0]
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +113,7 @@ def swept(asking: options.Asking, sweeps: Sweeps, wanted: Options, run: Run | No
     from amped.exploration.running import ALONE
 
     started = time.perf_counter()
-    found = lines(lambda values: scenario_of(asking, sweeps, values), sweeps, wanted, run or ALONE)
+    found = lines(lambda values: scenario_of(asking, values), sweeps, wanted, run or ALONE)
     return Swept(found, aliases().asked(wanted.objective), time.perf_counter() - started)
 
 
@@ -140,7 +122,7 @@ def chosen(asking: options.Asking, sweeps: Sweeps) -> Swept:
     from amped.drafting.each_value import chosen_lines
 
     started = time.perf_counter()
-    found = chosen_lines(lambda values: scenario_of(asking, sweeps, values, with_mapping=True), sweeps)
+    found = chosen_lines(lambda values: scenario_of(asking, values, with_mapping=True), sweeps)
     return Swept(found, "training_time", time.perf_counter() - started)
 
 

@@ -1,0 +1,81 @@
+"""A question before it is read: the command line and Python ask with the same words, and get the same scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from amped.configuring.scenario import ConfigSource, Scenario
+
+# The config where nothing is named, and the rows that leave the rest open where one of them is named and no config is.
+DEFAULT_CONFIG, ROWS = "default", frozenset(("model", "system", "accelerator"))
+
+
+class Asking(NamedTuple):
+    """What somebody asks: a config (None: no config is named), values and rows on top of it, tables and formulas."""
+
+    config: ConfigSource | None
+    values: Mapping[str, object]
+    lookup_tables: Any = None
+    formulas: Any = None
+
+    def leaves_open(self, swept: Iterable[str] = ()) -> bool:
+        """Whether rows and no config are named, so that the rest is chosen around them; swept rows are named, too."""
+        named = {name for name, value in self.values.items() if value is not None}
+        return self.config is None and bool(ROWS & {*named, *swept})
+
+    def given(self, more: Mapping[str, object] | None = None) -> Mapping[str, object]:
+        """The values and rows, with further ones; a model that is a file is read."""
+        values = {**self.values, **(more or {})}
+        if "model" not in values:
+            return values
+        from amped.interop.models import with_model
+
+        return with_model(values, self.lookup_tables)
+
+    def as_written(self, more: Mapping[str, object] | None = None) -> Scenario:
+        """The scenario of the config and the values, with further values; nothing is chosen."""
+        from amped.configuring.scenario import read_scenario
+
+        config = DEFAULT_CONFIG if self.config is None else self.config
+        return read_scenario(config, self.given(more), self.lookup_tables, self.formulas)
+
+    def completed(self, more: Mapping[str, object] | None = None) -> Scenario:
+        """The scenario, where rows and no config are named with the rest chosen around them.
+
+        Of a list of values the first one is chosen around.
+        """
+        if not self.leaves_open(more or ()):
+            return self.as_written(more)
+        from amped.configuring.scenario import asked_again
+        from amped.drafting.chooser import completed
+
+        given, lists = self._parted(self.given(more))
+        firsts = {name: values[0] for name, values in lists.items()}
+        found = completed({**given, **firsts}, self.lookup_tables, self.formulas)
+        return asked_again(found.question, lists) if lists else found
+
+    def searched(self, sweeps: Mapping[str, Any]) -> tuple[Scenario, Mapping[str, Any]]:
+        """The scenario of a search with all sweeps at once, and these sweeps.
+
+        Where rows and no config are named, all but the mapping is chosen, around the first values.
+        """
+        if not self.leaves_open(sweeps):
+            return self.as_written(), sweeps
+        from amped.drafting.chooser import without_mapping
+
+        given, lists = self._parted(self.given())
+        every = {**lists, **sweeps}
+        firsts = {name: values[0] if _is_list(values) else values for name, values in every.items()}
+        return without_mapping(given, firsts, self.lookup_tables, self.formulas), every
+
+    def _parted(self, given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, Any]]:
+        """What has one value, and the lists of values; what is None is not given."""
+        lists = {name: value for name, value in given.items() if _is_list(value)}
+        return {name: v for name, v in given.items() if name not in lists and v is not None}, lists
+
+
+def _is_list(values: object) -> bool:
+    """Whether there are several values, or one in a list."""
+    return isinstance(values, list | tuple) and bool(values)
