@@ -102,6 +102,15 @@ class Aliases:
             raise ConfigError(f"{name} is {' and '.join(names)} here", "list the values of each by itself")
         return (names or [self.canonical(name)])[0], [value for found in meant for value in found.values()]
 
+    def in_words(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Values where a word that stands for several of them, as mxfp8 does, takes their place."""
+        found = dict(given)
+        for name, words in self.values.items():
+            for word, meant in words.items():
+                if len(meant) > 1 and meant.items() <= found.items():
+                    found = {**{n: v for n, v in found.items() if n not in meant}, name: word}
+        return found
+
     def told_asked(self, names: Iterable[str]) -> list[str]:
         """What to tell the user once about short names, and words for results, in a question."""
         return [f"{name} is {self.asked(name)}" for name in dict.fromkeys(names) if self._is_word(name)]

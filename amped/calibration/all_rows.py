@@ -18,7 +18,7 @@ from amped.base import version
 from amped.base.errors import ConfigError
 from amped.calibration.calibrate import DIGITS
 from amped.calibration.coefficients import MOST_OF_ALL_ROWS
-from amped.calibration.fitting import NOISE, Told, optimizer
+from amped.calibration.fitting import NOISE, Tell, optimizer
 from amped.calibration.frozen_steps import Frozen, MeasuredStep, steps_of
 from amped.calibration.step_fit import SETTLED, cost, fitted_steps, weights
 from amped.calibration.step_numbers import Key, Number, columns_of, drawn, number
@@ -78,7 +78,7 @@ class AllRows:
         return self.groups // GROUPS_OF_A_NUMBER
 
 
-def fitted_to_all(table: Path | None, lookup_tables: Path | None = None, tell: Told = lambda _: None) -> AllRows:
+def fitted_to_all(table: Path | None, lookup_tables: Path | None = None, tell: Tell = lambda _: None) -> AllRows:
     """Fits all numbers that are fitted to steps to all rows of high and medium confidence.
 
     Raises:

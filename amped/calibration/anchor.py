@@ -36,7 +36,6 @@ FORM: Mapping[str, type] = {"date": str, "device": dict, "software": dict, "acce
 # The coefficient of the largest products in a format.
 SUSTAINED = {"fp32": "fp32_gemm_sustained_fraction", "tf32": "tf32_gemm_sustained_fraction", "fp8": "fp8_gemm_sustained_fraction",
              "fp4": "fp4_gemm_sustained_fraction"}  # fmt: skip
-NOTHING: dict[str, Any] = {"neural_network_training_parameters": {"parameters": {}}}
 # A value is found if its time is this close to the measured one; it takes two or three steps.
 CLOSE, MOST_STEPS = 1e-6, 12
 # The limits of a coefficient whose definition has none.
@@ -45,7 +44,7 @@ Content = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Told:
+class MeasuredPart:
     """A measured time, and the coefficient that it determines.
 
     Attributes:
@@ -127,7 +126,7 @@ def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
     with layered(content, lookup_tables) as folder:
 
         def estimate(values: Mapping[str, float]) -> Estimation:
-            return estimated(read_scenario(NOTHING, {**_settings(content), **values}, folder), Estimation)
+            return estimated(read_scenario({}, {**_settings(content), **values}, folder), Estimation)
 
         first = estimate({})
         told = _told(content, first)
@@ -164,7 +163,7 @@ def _settings(content: Content) -> dict[str, Any]:
     return {"accelerator": content["accelerator"], **content["settings"]}
 
 
-def _told(content: Content, e: Estimation) -> list[Told]:
+def _told(content: Content, e: Estimation) -> list[MeasuredPart]:
     """The measured times that determine a coefficient."""
     parts, kernels = content["parts"], KERNELS
     sustained = SUSTAINED.get(e.choices["matrix_precision"], "gemm_sustained_fraction")
@@ -173,13 +172,13 @@ def _told(content: Content, e: Estimation) -> list[Told]:
         return sum(float(parts[name][kind]) for name in passes or parts)
 
     every = [
-        Told("products", seconds("products"), kernels, sustained, lambda d: d.kind in CONTRACTIONS),
-        Told("attention, forward", seconds("attention", "forward"), kernels, "attention_forward_efficiency",
+        MeasuredPart("products", seconds("products"), kernels, sustained, lambda d: d.kind in CONTRACTIONS),
+        MeasuredPart("attention, forward", seconds("attention", "forward"), kernels, "attention_forward_efficiency",
              lambda d: d.kind == "fused_attention" and d.phase == "forward"),
-        Told("attention, backward", seconds("attention", "backward"), kernels, "attention_backward_efficiency",
+        MeasuredPart("attention, backward", seconds("attention", "backward"), kernels, "attention_backward_efficiency",
              lambda d: d.kind == "fused_attention" and d.phase != "forward"),
-        Told("all else of both passes", seconds("rest"), SOFTWARE, "streaming_traffic_factor", _is_rest),
-        Told("optimizer", _optimizer_time(content, e), SOFTWARE, "optimizer_traffic_factor", lambda d: d.phase == "update"),
+        MeasuredPart("all else of both passes", seconds("rest"), SOFTWARE, "streaming_traffic_factor", _is_rest),
+        MeasuredPart("optimizer", _optimizer_time(content, e), SOFTWARE, "optimizer_traffic_factor", lambda d: d.phase == "update"),
     ]  # fmt: skip
     return [each for each in every if each.seconds > 0 and time_of(e, each.is_of) > 0]
 
@@ -206,7 +205,9 @@ def _value(e: Estimation, name: str) -> float:
     return float({**chosen.defaults, **e.scenario.sources.given}[name])
 
 
-def _solved(told: Told, start: float, estimate: Callable[[Mapping[str, float]], Estimation]) -> tuple[float, bool]:
+def _solved(
+    told: MeasuredPart, start: float, estimate: Callable[[Mapping[str, float]], Estimation]
+) -> tuple[float, bool]:
     """The value with which the predicted time is the measured one, and whether a limit of the coefficient prevents it.
 
     A time grows with traffic, or with the inverse of a rate: linearly, but for kernels that something else limits. So
@@ -240,11 +241,11 @@ def _limits(name: str) -> tuple[float, float]:
 
 
 def _compared(
-    content: Content, told: list[Told], first: Estimation, last: Estimation
+    content: Content, told: list[MeasuredPart], first: Estimation, last: Estimation
 ) -> dict[str, tuple[float, float, float]]:
     """Measured seconds beside those predicted before and now: of both passes, and of the kinds of kernels."""
     passes = [
-        Told(part, float(content["seconds"][part]), "", "", partial(_is_in, PHASES[part]))
+        MeasuredPart(part, float(content["seconds"][part]), "", "", partial(_is_in, PHASES[part]))
         for part in PHASES
         if part != "optimizer"
     ]

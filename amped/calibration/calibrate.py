@@ -10,7 +10,7 @@ import numpy as np
 
 from amped.base.errors import AmpedError, ConfigError, Problem, one_line
 from amped.calibration.coefficients import FITTABLE, MOST_OF_AN_ACCELERATOR, Coefficient
-from amped.calibration.fitting import NOISE, Task, Told, fitted
+from amped.calibration.fitting import NOISE, Task, Tell, fitted
 from amped.calibration.observations import Observation, observed
 from amped.engine.evaluate import Array
 from amped.tables.table_files import ACCELERATORS, SYSTEMS
@@ -67,7 +67,7 @@ class Calibration:
 
 
 def calibrated(
-    table: Path | None, accelerator: str, lookup_tables: Path | None = None, tell: Told = lambda _: None
+    table: Path | None, accelerator: str, lookup_tables: Path | None = None, tell: Tell = lambda _: None
 ) -> Calibration:
     """Fits an accelerator's coefficients to its rows of a table of measurements.
 
@@ -84,7 +84,7 @@ def calibrated(
 
 
 def calibrated_all(
-    table: Path | None, lookup_tables: Path | None = None, tell: Told = lambda _: None
+    table: Path | None, lookup_tables: Path | None = None, tell: Tell = lambda _: None
 ) -> list[Calibration]:
     """Fits each accelerator of a table to its rows. Accelerators whose rows cannot be used are reported and left out.
 
@@ -119,7 +119,7 @@ def accelerator_of(m: Measurement, tables: Tables) -> str:
         return ""
 
 
-def _calibrated(row: Row, own: Sequence[Measurement], lookup_tables: Path | None, tell: Told) -> Calibration:
+def _calibrated(row: Row, own: Sequence[Measurement], lookup_tables: Path | None, tell: Tell) -> Calibration:
     observations, base, left_out = _observations(own, lookup_tables)
     if base is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
@@ -128,7 +128,7 @@ def _calibrated(row: Row, own: Sequence[Measurement], lookup_tables: Path | None
 
 
 def fitted_to(
-    row: Row, base: Row, observations: Sequence[Observation], left_out: Mapping[str, str], tell: Told = lambda _: None
+    row: Row, base: Row, observations: Sequence[Observation], left_out: Mapping[str, str], tell: Tell = lambda _: None
 ) -> Calibration:
     """Fits an accelerator's coefficients to observations of any origin.
 

@@ -28,7 +28,7 @@ NOISE, OUTLYING = 0.05, 2.0
 # The step of finite differences, in doubts of a coefficient; and the relative change below which a fit is finished.
 DIFFERENCE, SETTLED = 0.01, 1e-5
 MOST_STEPS = 100
-Told = Callable[[str], None]
+Tell = Callable[[str], None]
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
@@ -76,7 +76,7 @@ def optimizer() -> Any:
     return from_extra("scipy.optimize", "fit", "a fit to measurements")
 
 
-def fitted(task: Task, tell: Told = lambda _: None) -> Array:
+def fitted(task: Task, tell: Tell = lambda _: None) -> Array:
     """The coefficients of each fit: a row for each row of `weights`.
 
     Raises:

@@ -8,7 +8,7 @@ has one scale and one fixed time. One shape of five is kept out of the fit (`tab
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
-from amped.calibration.fitting import optimizer
+from amped.calibration.fitting import Tell, optimizer
 from amped.calibration.written import as_written
 from amped.configuring.scenario import read_scenario
 from amped.measured_kernels.kinds import KINDS
@@ -29,7 +29,6 @@ from amped.validation.kernel_errors import FALLBACKS, library, machine, predicte
 
 # For each coefficient: its start, and the two bounds that it must stay between.
 Bounds = Mapping[str, tuple[float, float, float]]
-Told = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def share_of_peak(name: str) -> tuple[float, float, float]:
 
 
 def fitted_to_kernels(
-    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
+    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Tell = lambda _: None
 ) -> list[KernelFit]:
     """The coefficients of each family of kernels, which some accelerators share.
 
@@ -134,7 +133,7 @@ def fitted_to_kernels(
 
 
 def fitted_each(
-    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Told = lambda _: None
+    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Tell = lambda _: None
 ) -> list[KernelFit]:
     """The coefficients of each family of kernels for each accelerator; accelerators with too few kernels are left out.
 
@@ -161,7 +160,7 @@ class _Task:
     tables: Tables
     lookup_tables: Path | None
 
-    def fitted(self, tell: Told) -> KernelFit:
+    def fitted(self, tell: Tell) -> KernelFit:
         """The most probable coefficients: robust least squares of the logarithms of predicted over measured times."""
         bounds = self.bounds
         start, low, high = np.log(np.array(list(bounds.values()))).T

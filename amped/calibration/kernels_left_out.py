@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from amped.base.errors import ConfigError
-from amped.calibration.kernel_fit import FAMILIES, KernelFamily, KernelFit, Told, fitted_each
+from amped.calibration.fitting import Tell
+from amped.calibration.kernel_fit import FAMILIES, KernelFamily, KernelFit, fitted_each
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.predictor import Predictor
 from amped.measured_kernels.table_reading import MeasuredKernels
@@ -28,7 +29,7 @@ LAW_ALONE = Library(1.0, 0.0)
 
 
 def kernels_left_out(
-    kernels: Sequence[MeasuredKernels], lookup_tables: Path | None = None, tell: Told = lambda _: None
+    kernels: Sequence[MeasuredKernels], lookup_tables: Path | None = None, tell: Tell = lambda _: None
 ) -> list[KernelErrors]:
     """The errors of the kernels of each accelerator, predicted without any of them.
 

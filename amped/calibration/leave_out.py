@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from amped.calibration.all_rows import AllRows, fitted_to_all, groups_of, overlaid
-from amped.calibration.fitting import Told
+from amped.calibration.fitting import Tell
 from amped.calibration.frozen_steps import Frozen, MeasuredStep
 from amped.calibration.step_fit import fitted_steps, weights
 from amped.engine.evaluate import Array
@@ -55,7 +55,7 @@ class LeftOut:
 
 
 def left_out(
-    table: Path | None, by: Left, lookup_tables: Path | None = None, tell: Told = lambda _: None
+    table: Path | None, by: Left, lookup_tables: Path | None = None, tell: Tell = lambda _: None
 ) -> tuple[AllRows, list[LeftOut]]:
     """The fit to all rows, and for each source, accelerator or stack what the fit without it predicts."""
     found = fitted_to_all(table, lookup_tables, tell)
@@ -65,7 +65,7 @@ def left_out(
     return found, told
 
 
-def refits(found: AllRows, by: Left, tell: Told = lambda _: None) -> tuple[list[str], Array]:
+def refits(found: AllRows, by: Left, tell: Tell = lambda _: None) -> tuple[list[str], Array]:
     """What can be left out, and the numbers of the fit without each, a row for each."""
     steps, groups = found.frozen.steps, groups_of(found.frozen)
     names = list(dict.fromkeys(name_of(step.residual, by) for step in steps))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from amped.calibration.fitting import NOISE, Told, optimizer
+from amped.calibration.fitting import NOISE, Tell, optimizer
 from amped.calibration.frozen_steps import Frozen
 from amped.calibration.step_numbers import Drawn
 from amped.engine.evaluate import Array
@@ -80,7 +80,7 @@ def linear_fit(errors: Array, slopes: Array, weight: Array, drawn: Drawn, start:
     return values
 
 
-def fitted_steps(frozen: Frozen, start: Array, weight: Array, most: int, tell: Told = lambda _: None) -> Array:
+def fitted_steps(frozen: Frozen, start: Array, weight: Array, most: int, tell: Tell = lambda _: None) -> Array:
     """The values of the numbers for each of many fits at once.
 
     Args:

@@ -26,7 +26,7 @@ SIZES = ("dimensionality", "attention_heads", "key_value_heads", "head_dimension
          "vocabulary_size", "tensor_parallel_degree")  # fmt: skip
 SWITCHES = ("gated_mlp", "causal", "flash_attention", "tied_embeddings")
 EXPERTS = ("number_of_experts", "experts_per_token", "number_of_shared_experts", "expert_feedforward_dimension")
-FORMATS = [f"{what}_precision" for what in ("weight", "activation", "gradient", "optimizer_state")]
+STORED = [f"{what}_precision" for what in ("weight", "activation", "gradient", "optimizer_state")]
 # What a layer alone does not have.
 ALONE = {"layers": 1, **dict.fromkeys([f"{kind}_parallel_degree" for kind in ("data", "pipeline", "context", "expert")], 1),
          "sequence_parallel": False, "activation_recomputation": "none", "zero_stage": 0, "gradient_clipping": False}  # fmt: skip
@@ -109,7 +109,7 @@ def _layer(asked: options.Scenario, dtype: str, plain: bool) -> tuple[Shape, dic
         told = f"--tp {shards} does not divide {e['attention_heads']:g} heads and a width of {e['feedforward_dimension']:g}"
         raise ConfigError(told, "choose one that does")
     settings = {
-        **sizes, **switches, **_experts(e), "dropout": e["dropout"], **dict.fromkeys(FORMATS, BITS[dtype]),
+        **sizes, **switches, **_experts(e), "dropout": e["dropout"], **dict.fromkeys(STORED, BITS[dtype]),
         "matrix_precision": PRECISIONS[dtype], **ALONE, "software": software,
         **dict.fromkeys(("number_of_accelerators", "number_of_accelerators_per_node"), shards),
         **dict.fromkeys(("batch_size", "samples"), sizes["microbatch_size"]),

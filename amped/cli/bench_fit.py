@@ -12,6 +12,7 @@ from typer import Option
 
 from amped.base.version import __version__
 from amped.cli import options
+from amped.tables.table_files import HERE
 
 if TYPE_CHECKING:
     from amped.tables.tables import Tables
@@ -27,7 +28,7 @@ def fit(
     file: FileArgument,
     output: Annotated[
         Path, Option("--output", "-o", metavar="DIR", help="Folder of lookup tables to write into.")
-    ] = Path("lookup_tables"),
+    ] = HERE,
     name: Annotated[str | None, Option("--name", help="Name of the row; else the accelerator's.")] = None,
     accelerator: AcceleratorOption = None,
     replace: Annotated[bool, Option("--replace", help="Replace a row of that name.")] = False,

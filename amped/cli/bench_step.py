@@ -114,8 +114,7 @@ def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str)
         "microbatch_size": small.batch_size, "samples": small.batch_size, "matrix_precision": PRECISIONS[dtype],
         "dropout": 0, "flash_attention": True, "gradient_clipping": False,
     }  # fmt: skip
-    nothing: dict[str, Any] = {"neural_network_training_parameters": {"parameters": {}}}
-    return estimate(nothing, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **how)
+    return estimate({}, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **how)
 
 
 def _show(network: dict[str, Any], found: Any, predicted: Any, name: str, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from amped.cli.fit_to_all_rows import fit_to_all_rows
 from amped.cli.fit_to_anchor import NAME as ANCHORED
 from amped.cli.fit_to_anchor import fit_to_anchor
 from amped.cli.validate import TableOption
+from amped.tables.table_files import HERE
 
 if TYPE_CHECKING:
     from amped.calibration.calibrate import Calibration
@@ -35,7 +36,7 @@ AnchorOption = Annotated[
 ]
 FileOption = Annotated[Path, Option("--output", "-o", metavar="FILE", help="New file of the rows, or its folder.")]
 NAME = "kernel_efficiencies.json"
-USUAL = Path("lookup_tables") / NAME
+USUAL = HERE / NAME
 
 
 def calibrate(

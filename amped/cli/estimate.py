@@ -83,11 +83,7 @@ def estimate(
     _write_timeline(result, timeline, as_json)
     _show_launch(result, form, as_json, compute_graph and not gemm)
     if must and not result["fits_in_memory"]:
-        raise typer.Exit(NOT_MET)
-
-
-# The exit code of an estimate that is not as --must asks.
-NOT_MET = 3
+        raise typer.Exit(options.NOT_MET)
 
 
 def _check(timeline: Path | None, must: str | None, form: str | None) -> None:

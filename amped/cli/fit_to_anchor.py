@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from amped.cli import options
+from amped.tables.table_files import HERE
 
 NAME = "anchored.json"
-# The folder that amped looks into without being told.
-HERE = Path("lookup_tables")
 
 
 def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: Path | None) -> None:

@@ -36,6 +36,9 @@ PLAIN_WIDTH = 100
 # The texts that --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
 _LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
 
+# The exit code of an answer that is not as --must asks.
+NOT_MET = 3
+
 # The folder for files if the user names none.
 DEFAULT_FOLDER = Path("output_files")
 OutputOption = Annotated[

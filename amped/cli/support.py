@@ -16,8 +16,6 @@ from amped.cli import options
 if TYPE_CHECKING:
     from amped.interop.records import Imported
 
-# The exit code where something is not modeled and --must modelled asks for it.
-NOT_MET = 3
 WISHES = ("modelled", "modeled")
 
 
@@ -108,4 +106,4 @@ def support(
 
         options.show(support_screen(asked.imported.name if asked.imported else asked.scenario.title, found))
     if must and found.not_modeled:
-        raise typer.Exit(NOT_MET)
+        raise typer.Exit(options.NOT_MET)

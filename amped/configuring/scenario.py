@@ -103,7 +103,8 @@ def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) ->
         by = f" by {sources.rows[MAPPING].name}" if MAPPING in sources.rows else ""
         told = f"{' on '.join(rows)}{by}, else as config {config.label}"
     changes = [
-        f"{n} = {settable(v)}" if isinstance(v, float) else f"{n} = {v}" for n, v in given.items() if n not in ROW_NAMES
+        f"{n} = {settable(v)}" if isinstance(v, float) else f"{n} = {v}"
+        for n, v in aliases().in_words({n: v for n, v in given.items() if n not in ROW_NAMES}).items()
     ]
     return ", ".join([told, *(["with " + ", ".join(changes)] if changes else [])])
 

@@ -18,10 +18,11 @@ from amped.configuring.sources import CHOSEN, Given
 from amped.drafting.fastest import fastest
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.exploration.search_space import MICROBATCH
+from amped.exploration.search_space import MICROBATCH, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SYSTEMS
 from amped.tables.tables import Tables, system_with, user_tables
+from amped.theory.parallelisms import OF_TOKENS, PLACED
 from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
 
 # What is taken where nobody names a machine, or how many accelerators there are.
@@ -151,7 +152,8 @@ def _training(scenario: Scenario) -> Iterator[tuple[str, object]]:
     known, sources = scenario.catalogue, scenario.sources
     found = run(plan(known, ("number_of_accelerators", "context", "number_of_parameters"), sources), sources.given)
     number, context = found.number("number_of_accelerators"), found.number("context")
-    yield "batch_size", int(number * _power_of_two(BATCH_TOKENS / context / number))
+    unit = number * _odd_part(sources.given.get(MICROBATCH, 1.0))
+    yield "batch_size", int(unit * _power_of_two(BATCH_TOKENS / context / unit))
     model = sources.rows.get(NETWORK)
     tokens = model.columns.get("training_tokens") if model else None
     yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * found.number("number_of_parameters")
@@ -162,10 +164,26 @@ def _power_of_two(number: float) -> int:
     return int(2 ** max(0, round(math.log2(number))))
 
 
+def _odd_part(number: Any) -> int:
+    """The largest odd divisor of a micro-batch: a batch that is a multiple of it divides by the micro-batch."""
+    whole = max(1, int(number))
+    return whole // (whole & -whole)
+
+
 def _mapping(scenario: Scenario) -> Iterator[tuple[str, object]]:
     """The fastest mapping that fits; where none does, the one that lacks least memory."""
     found = fastest(scenario, _microbatches(scenario), SPACE).settings
     yield from ((name, found[name]) for name in MAPPED if name in found)
+
+
+def is_tried(name: str, value: object) -> bool:
+    """Whether the chooser tries a value where nobody gives it; what it leaves out may be faster."""
+    space = space_of(SPACE)
+    if name in space.policies:
+        return value in space.policies[name]
+    if name == MICROBATCH:
+        return float(str(value)) <= space.largest_microbatch
+    return name in (*wholes(tuple(kind for kind in PLACED if kind not in OF_TOKENS)), "expert_parallel_degree")
 
 
 def _microbatches(scenario: Scenario) -> dict[str, tuple[object, ...]]:

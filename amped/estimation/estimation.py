@@ -28,7 +28,7 @@ from amped.estimation.laying_out import laid_out
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
-from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, Ground, Law, error_band
+from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, Ground, error_band
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
 from amped.theory.conditions import OFFLOADS
@@ -44,6 +44,8 @@ RESULTS = (
     "memory_per_accelerator_bytes", *MEMORY_PARTS, "allocator_reserved_bytes", "host_memory_bytes",
     "fits_in_memory", "fits_in_host_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
 )  # fmt: skip
+# What says the format of matrix products.
+FORMAT = PRECISION, _ = "matrix_precision", "fp8_scaling"
 OPTIONAL_RESULTS = ("energy", "cost", "electricity_cost", "carbon_emissions")
 # Shares of the peak by a convention that counts scores which nobody computes; with windows they may exceed 1.
 COUNTING_ALL_SCORES = tuple(name for name in RESULTS if name.endswith("_counting_all_scores"))
@@ -121,6 +123,11 @@ class Estimation:
         return aliases().former.get(str(name), name) in self.results.cells
 
     @property
+    def precision(self) -> str:
+        """The format of matrix products, by the name under which a user asks for it."""
+        return str(aliases().in_words({n: self.choices[n] for n in FORMAT if n in self.choices})[PRECISION])
+
+    @property
     def breakdown(self) -> dict[str, float]:
         """The parts of a step's time in seconds; their plain sum is `step_time`."""
         return {name: self[name] for name in STEP_PARTS}
@@ -185,7 +192,7 @@ class Estimation:
         """How far the memory of an accelerator may be off; None for the closed form."""
         return self._band(MEMORY_LAW)
 
-    def _band(self, law: Law) -> ErrorBand | None:
+    def _band(self, law: ErrorLaw) -> ErrorBand | None:
         if not self.uses_kernels:
             return None
         found, kernels = error_band(self.ground, law=law), self.scenario.sources.rows[KERNELS]

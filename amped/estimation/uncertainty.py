@@ -1,7 +1,7 @@
 """How far an estimate may be off: the errors of validated runs like it, and in which respects it is unlike all of them.
 
 The errors come from `validation_residuals.csv`, which `amped validate --residuals` writes; nothing is estimated again.
-They are those of the step's time and of memory; a record for each, a `Law`, says what its band comes from.
+They are those of the step's time and of memory; a record for each, a `ErrorLaw`, says what its band comes from.
 The band is that of split conformal prediction: of n errors in ascending order, the ceil(0.8 (n + 1))-th. It holds 80 %
 of future runs if these are like the validated ones. If a class has too few runs, the next wider class is used. The band
 is wider for an accelerator without runs, and for each property that no run has.
@@ -73,7 +73,7 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Law:
+class ErrorLaw:
     """What the error band of one quantity comes from.
 
     Attributes:
@@ -95,12 +95,14 @@ class Law:
     least_of_unknown: bool = False
 
 
-TIME_LAW = Law("step_time", NEAREST, "accelerator", "generation", "no run on {} was validated", least_of_unknown=True)
+TIME_LAW = ErrorLaw(
+    "step_time", NEAREST, "accelerator", "generation", "no run on {} was validated", least_of_unknown=True
+)
 # What is held in memory depends on what the software keeps, and hardly on the accelerator.
-MEMORY_LAW = Law(
+MEMORY_LAW = ErrorLaw(
     "memory_per_accelerator_bytes", (("software",), ()), "software", "", "no memory was read with {}", fewest=5
 )
-LAWS = (TIME_LAW, MEMORY_LAW)
+ERROR_LAWS = (TIME_LAW, MEMORY_LAW)
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def _numbers(run: Validated) -> dict[str, Any]:
     return told | {name: f"{v:.12g}" if isinstance(v, float) else v for name, v in asdict(run.ground).items()}
 
 
-def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Law = TIME_LAW) -> ErrorBand:
+def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> ErrorBand:
     """The error band of one configuration, from the runs whose inputs are known well.
 
     Less knowledge never makes the band of the step's time narrower: for an accelerator without runs it is at least as wide
@@ -190,7 +192,7 @@ def holds(band: ErrorBand, run: Validated) -> bool:
     return error_size(run) <= math.log(1 + band.error_fraction)
 
 
-def _widest_of_kin(known: Sequence[Validated], law: Law) -> float:
+def _widest_of_kin(known: Sequence[Validated], law: ErrorLaw) -> float:
     """The widest band (as a logarithm) of all kin, as accelerators, that have enough runs for a band of their own."""
     by_name: dict[str, list[float]] = {}
     for run in known:
@@ -207,7 +209,7 @@ def conformal_quantile(sizes: Sequence[float], covered: float = COVERED) -> floa
     return sorted(sizes)[place - 1] if place <= len(sizes) else None
 
 
-def _beyond(ground: Ground, known: Sequence[Validated], law: Law) -> Iterator[str]:
+def _beyond(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
     """The properties that no validated run has, among the kin (as: on the same accelerator), else the next kin, else all."""
     own = getattr(ground, law.kin)
     kin = [r.ground for r in known if getattr(r.ground, law.kin) == own]
@@ -224,7 +226,7 @@ def _beyond(ground: Ground, known: Sequence[Validated], law: Law) -> Iterator[st
             yield f"{name} {getattr(ground, name):,.0f}, validated up to {most:,.0f}"
 
 
-def _next_kin(ground: Ground, known: Sequence[Validated], law: Law) -> list[Ground]:
+def _next_kin(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> list[Ground]:
     """The runs that a configuration is held against if no run is its kin: those of the next kin, else all."""
     every = [r.ground for r in known]
     name = law.kin_of_kin

@@ -25,6 +25,7 @@ from amped.exploration.cases import CASE, Family, families
 from amped.exploration.constraints import read_wishes
 from amped.exploration.dominance import Dominance
 from amped.exploration.grouping import Cells, OfCases
+from amped.exploration.impossible import advice
 from amped.exploration.mappings import DIVIDES, Mappings, Sieve, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
@@ -178,7 +179,7 @@ class Search:
                     self._rows[chunk] += region.rows
                     found += region.rows * prod(len(axis) for axis in region.axes.values())
         if not found:
-            raise ConfigError("the space is empty: no mapping keeps the rules about degrees", self._why_empty())
+            raise ConfigError(*self._why_empty())
         return found
 
     def listed(self) -> Iterator[Part]:
@@ -211,12 +212,15 @@ class Search:
         """
         return max(1, PART_CELLS // region.rows) if set(self.request.options.each) & region.axes.keys() else PART_CELLS
 
-    def _why_empty(self) -> str:
-        """Which rules drop how many mappings, and which given values the user may change."""
+    def _why_empty(self) -> tuple[str, str]:
+        """What is told of an empty space: which given degree is impossible, else which rules drop how many mappings."""
+        told = "no mapping is possible"
+        if sentence := advice(self.scenario):
+            return f"{told}: {sentence}", ""
         dropped = sum((branch.mappings.sieve.dropped for branch in self.branches), Counter[str]())
         change = f"; give another value, or none, of {', '.join(self.sweeps.held)}" if self.sweeps.held else ""
-        rules = "; ".join(f"{name} drops {count:,} mappings" for name, count in dropped.most_common())
-        return (rules or "the batch must divide by a data-parallel degree") + change
+        rules = "; ".join(f"{name} drops {count:,} of them" for name, count in dropped.most_common())
+        return f"{told}: each breaks a rule", (rules or "the batch must divide by a data-parallel degree") + change
 
     def _regions(self, branch: int, chunk: int) -> list[_Region]:
         """The regions of a chunk: its rows, grouped by which degrees that a policy acts on are 1.

@@ -104,16 +104,16 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
         if (unit := scenario.catalogue[name].mark.unit) in ONE_RUN_EACH
     ]
     found.written = (*found.rows, *sweeps)
-    policies = {n: values for n, values in space.policies.items() if n not in sweeps and not _is_set(scenario, n)}
+    policies = {n: values for n, values in space.policies.items() if n not in sweeps and not is_set(scenario, n)}
     for name, values in (sweeps | policies).items():
         place = "choices" if scenario.catalogue[name].is_selector else PLACES.get(name, "axes")
         getattr(found, place)[name] = values
     found.policies = frozenset(found.axes.keys() & policies.keys())
-    held = {n: (own.given[n],) for n in (*SEARCHED, CHUNKS) if n not in found.listed and _is_set(scenario, n)}
+    held = {n: (own.given[n],) for n in (*SEARCHED, CHUNKS) if n not in found.listed and is_set(scenario, n)}
     found.listed |= held
     found.held = tuple(held)
     found.settled = frozenset(
-        name for name, others in SETTLES.items() if any(n in sweeps or _is_set(scenario, n) for n in others)
+        name for name, others in SETTLES.items() if any(n in sweeps or is_set(scenario, n) for n in others)
     )
     if problems:
         raise ConfigError(problems, file=scenario.label)
@@ -153,7 +153,7 @@ def _twice(scenario: Scenario, listed: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(f"'{name}' is swept and given one value", f"--vary {name}", "keep one of the two")
 
 
-def _is_set(scenario: Scenario, name: str) -> bool:
+def is_set(scenario: Scenario, name: str) -> bool:
     """Whether the caller set the value, so that it must be held."""
     origin = scenario.sources.origins.get(name)
     return isinstance(origin, Given) and origin.where.startswith("--set")

@@ -60,13 +60,13 @@ def write_precision(out: Outgoing) -> None:
         )
 
 
-FORMATS = {"fp32": 32, "bf16": 16, "fp16": 16}
+BITS_OF_FORMAT = {"fp32": 32, "bf16": 16, "fp16": 16}
 
 
 def read_gradients(own: Reading) -> dict[str, Any]:
     """The format in which gradients are added up."""
     form = own.keys.get("data_types.grad_accum_dtype", "gradient_precision")
-    return {"gradient_precision": FORMATS.get(str(form), 32)} if form else {}
+    return {"gradient_precision": BITS_OF_FORMAT.get(str(form), 32)} if form else {}
 
 
 def write_gradients(out: Outgoing) -> None:

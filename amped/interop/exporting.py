@@ -10,7 +10,6 @@ from amped.estimation.estimation import Estimation
 from amped.interop import automodel, bridge, deepspeed, megatron, slurm, torchtitan
 from amped.interop.fields import fields
 from amped.interop.outgoing import Outgoing
-from amped.interop.records import Told
 
 
 class Target(NamedTuple):
@@ -32,23 +31,19 @@ class Target(NamedTuple):
     fields: Callable[[Estimation], Outgoing]
     says_the_machine: bool = True
 
-    def lost(self, e: Estimation) -> list[Told]:
-        """What the format cannot express of a configuration."""
-        return self.fields(e).lost
-
     def needed(self, e: Estimation) -> dict[str, object]:
         """What the format leaves to its model and its launcher, by amped's names: quantities without a field in it."""
         out = self.fields(e)
         missing = [
             name
-            for name in NEEDED
+            for name in OF_EVERY_ESTIMATE
             if name not in fields(self.table) or not (self.says_the_machine or name not in MACHINE)
         ]
         return {name: value for name in missing if (value := out.values.get(name)) is not None}
 
 
 # What every estimate needs of a network and a training, whatever a format says.
-NEEDED = (
+OF_EVERY_ESTIMATE = (
     "layers", "dimensionality", "attention_heads", "key_value_heads", "head_dimension", "feedforward_dimension", "gated_mlp",
     "vocabulary_size", "context", "batch_size", "number_of_accelerators", "number_of_accelerators_per_node",
 )  # fmt: skip

@@ -13,7 +13,7 @@ from amped.base.errors import ConfigError, Problem, quoted
 from amped.interop.patterns import runs
 from amped.interop.records import Keys, Reading, Told
 
-Rule = Callable[[Reading], dict[str, Any]]
+Reader = Callable[[Reading], dict[str, Any]]
 LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length", "model_max_length")
 # The tokens of a sequence in training where a file says only the longest one.
 SEQUENCE = 4096
@@ -265,6 +265,6 @@ def _refuse_list(name: str, value: Any) -> None:
         raise ConfigError(Problem(f"{quoted(value)} is not a whole number", name, "it is a number of tokens"))
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Reader, ...] = (
     two_stacks, norms_behind, heads, latent_attention, value_heads, feedforward, positions, windows, mixture, ties, parallel_blocks, biases_off, plain_width,
 )  # fmt: skip

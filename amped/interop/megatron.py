@@ -21,7 +21,7 @@ VERSION = "Megatron-LM core_v0.16.1"
 RULES = megatron_model.RULES | megatron_mapping.RULES
 # A log has a line for each of some hundred arguments.
 FEWEST_OF_A_LOG = 10
-NEEDED = ("layers", "dimensionality", "attention_heads")
+LEAST_SIZES = ("layers", "dimensionality", "attention_heads")
 
 
 @lru_cache(maxsize=1)
@@ -108,7 +108,7 @@ def imported(
     told: dict[str, str] = {}
     for name, key, value in plain_values(FORM, keys):
         values[name], told[name] = value, flag_of(key)
-    lacking = [name for name in NEEDED if name not in values]
+    lacking = [name for name in LEAST_SIZES if name not in values]
     if lacking:
         raise FileError(
             Problem(f"has no {', '.join(flag_of(fields(FORM)[name].keys[0]) for name in lacking)}", "line 1"), file=file
@@ -194,7 +194,11 @@ def _drop_refused_switches(out: Outgoing) -> None:
 
 def write(e: Estimation) -> str:
     """A launch script: the flags with their reasons, what cannot be expressed first; no paths of data."""
-    out = fields_of(e)
+    return script(e, fields_of(e))
+
+
+def script(e: Estimation, out: Outgoing) -> str:
+    """The launch script of a configuration whose arguments are known."""
     lines = [f"# {VERSION}, written by amped: {e.scenario.title}", *lost_lines(out)]
     flags = [(_written_flag(name, value), out.why[name]) for name, value in out.fields.items() if name not in LAUNCHED]
     width = max(len(flag) for flag, _ in flags)

@@ -18,7 +18,7 @@ def write(e: Estimation) -> str:
     out = megatron.fields_of(e)
     nodes, each = servers(out)
     hours = math.ceil(e["training_time"] * SPARE / SECONDS_OF_AN_HOUR)
-    title, *body = megatron.write(e).splitlines()
+    title, *body = megatron.script(e, out).splitlines()
     start = body.pop().replace("torchrun", "srun torchrun", 1)
     join = '--rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d --rdzv-endpoint "$HEAD:29500" pretrain_gpt.py'
     return "\n".join([

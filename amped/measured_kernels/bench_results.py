@@ -17,7 +17,7 @@ ENDING, SCHEMA = ".json", "kernel-bench/1"
 VENDOR = "NVIDIA "
 Record = Mapping[str, Any]
 # The precisions of the tables by torch's names of formats, where these differ.
-FORMATS = {"float8_e4m3fn": "fp8"}
+PRECISION_OF_DTYPE = {"float8_e4m3fn": "fp8"}
 # The names of columns by those of a benchmark's dimensions.
 PRODUCT = {"m": "m", "n": "n", "k": "k"}
 GROUPED = {"ng": "batch", "M": "m", "N": "n", "K": "k"}
@@ -73,7 +73,7 @@ def _kernels(key: tuple[str, str, str], records: Sequence[Record], content: Mapp
     """Records of one kernel, pass and format in the columns of their table."""
     kernel, direction, dtype = key
     name, columns, same = TABLES[kernel, direction]
-    precision = FORMATS.get(dtype, dtype)
+    precision = PRECISION_OF_DTYPE.get(dtype, dtype)
     times = np.array([float(r["time_s"]["min" if content["device"]["kind"] == "cpu" else "median"]) for r in records])
     cells: dict[str, Any] = {c: np.array([_size(r["params"], p) for r in records]) for c, p in columns.items()}
     cells |= {c: np.full(len(records), value) for c, value in {**same, "precision": precision}.items()}

@@ -31,7 +31,7 @@ from amped.measured_kernels.table_reading import ENDINGS, WINDOW, MeasuredKernel
 from amped.theory.records import Operator, TimedKernels
 
 # The precisions of the tables by amped's names of them.
-FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "nvfp4": "fp4"}
+PRECISION_OF_FILE = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "nvfp4": "fp4"}
 FORWARD, INPUT, WEIGHTS = "forward", "input_gradient", "weight_gradient"
 # A product of these sides serves in all passes; a layout and a stage tell their pass.
 LAYOUTS = {"TN": FORWARD, "NN": INPUT, "NT": WEIGHTS}
@@ -141,7 +141,7 @@ def _record(
         quantizing_time(own.columns, cores, frequency) if "software" in own.columns and "m" in own.columns else 0.0
     )
     spent = np.broadcast_to(np.asarray(converting, dtype=np.float64), count)[place]
-    precision = FORMATS.get(own.precision, own.precision)
+    precision = PRECISION_OF_FILE.get(own.precision, own.precision)
     moved = prepared_bytes(own.columns, PRECISIONS[own.precision][0]) if own.kind is KINDS["attention_forward"] else 0.0
     prepared = np.broadcast_to(np.asarray(moved, dtype=np.float64), count)
     share = CAUSAL_SHARE if made.kind == "fused_attention" else 1.0

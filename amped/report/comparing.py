@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from amped.estimation.comparison import Difference, inputs_that_differ, results, step_parts
-from amped.estimation.estimation import Estimation
+from amped.estimation.estimation import FORMAT, PRECISION, Estimation
 from amped.report import human
 from amped.report.screen import heading
 from amped.report.tables import table
@@ -53,19 +53,20 @@ def comparison(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
 def changed(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
     """What a change does, in a dozen lines: the results that everybody asks for, and the parts of a step that move."""
     yield from heading(one)
-    inputs = [d for d in inputs_that_differ(one, other) if d.name in other.scenario.question.overrides]
-    told = ", ".join(f"{d.name} {' -> '.join(_both(d))}" for d in inputs)
-    yield Text(f"{told or 'the change is what it was'}\n", style="bold")
+    yield Text(f"{', '.join(_inputs_in_words(one, other)) or 'the change is what it was'}\n", style="bold")
     asked = {d.name: d for d in results(one, other)}
     rows = [asked[name] for name in ASKED if name in asked]
     rows += [d for d in step_parts(one, other) if d.change][: MOST_ROWS - len(rows)]
-    yield _table(("result", "now", "then", "then / now"), ((_words(d), *_both(d), _ratio(d)) for d in rows))
+    yield _table(("result", "now", "then", "then / now"), ((human.label(d.name), *_both(d), _ratio(d)) for d in rows))
 
 
-def _words(difference: Difference) -> str:
-    """The name of a result in words."""
-    name = difference.name
-    return human.label(name) if name == "weight_update_time" else name.replace("_", " ").removesuffix(" bytes")
+def _inputs_in_words(one: Estimation, other: Estimation) -> Iterator[str]:
+    """What was changed, from what to what; formats of products by the names under which users ask for them."""
+    inputs = [d for d in inputs_that_differ(one, other) if d.name in other.scenario.question.overrides]
+    if one.precision != other.precision:
+        yield f"{human.label(PRECISION)} {one.precision} -> {other.precision}"
+        inputs = [d for d in inputs if d.name not in FORMAT]
+    yield from (f"{human.label(d.name)} {' -> '.join(_both(d))}" for d in inputs)
 
 
 def _pace(one: float, other: float) -> str:

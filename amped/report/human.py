@@ -78,8 +78,11 @@ def percent(fraction: float, places: int = 1) -> str:
     return f"{fraction * 100:.{places}f} %"
 
 
-# What AMPeD's names say to people who do not know its code: its "weight update" computes the gradients of weights.
-_SAID = {"weight_update_time": "weight gradients"}
+# What names are called where people read them. AMPeD's "weight update" computes the gradients of weights.
+_SAID = {
+    "weight_update_time": "weight gradients", "matrix_precision": "precision",
+    "model_flops_utilization": "MFU", "hardware_flops_utilization": "HFU",
+}  # fmt: skip
 
 
 def label(name: str) -> str:

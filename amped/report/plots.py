@@ -12,7 +12,7 @@ from amped.estimation.parts import STEP_PARTS
 from amped.report import human
 from amped.report.screen import mapping_in_words
 from amped.report.summary import kind_of
-from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.parallelisms import OPTIONS, PARALLELISMS
 
 # Hues and marks for sources, families or systems: as many as a reader can tell apart.
 # ERRORS: the errors for which a line is drawn, and how it is dashed.
@@ -84,14 +84,14 @@ def titled(figure: Any, text: str, width: float) -> None:
 def short_degrees(row: Mapping[str, Any] | Estimation) -> str:
     """How the machine is divided, by the names of options: the degrees that are not 1, such as "dp 8 tp 4 ep 8"."""
     told = [
-        f"{kind[0]}p\N{NO-BREAK SPACE}{row[f'{kind}_parallel_degree']:g}"
+        f"{OPTIONS[kind]}\N{NO-BREAK SPACE}{row[f'{kind}_parallel_degree']:g}"
         for kind in PARALLELISMS
         if row[f"{kind}_parallel_degree"] != 1
     ]
     return " ".join(told) or "one"
 
 
-SHORT_DEGREES = ", ".join(f"{kind[0]}p {kind}" for kind in PARALLELISMS)
+SHORT_DEGREES = ", ".join(f"{OPTIONS[kind]} {kind}" for kind in PARALLELISMS)
 
 
 def pie_charts(e: Estimation, suffix: str) -> bytes:

@@ -58,9 +58,11 @@ def _none(each: Recommendation) -> str:
 
 
 def _tried(each: Recommendation) -> str:
-    """Which sizes were tried, in a sentence."""
-    return (f"{len(each.sizes)} sizes up to this one were tried, in whole nodes: the largest of each doubling, from the smallest that could "
-            "do it at its peak rate, then 16 to 32 of the first doubling that does it")  # fmt: skip
+    """Which sizes were tried, in sentences."""
+    if len(each.sizes) == 1:
+        return "One size was tried, in whole nodes: the smallest that could be fast enough at its peak rate."
+    return (f"{len(each.sizes)} sizes were tried, from {each.sizes[0]:,} accelerators to this one, in whole nodes. No smaller size that was tried "
+            "is enough.")  # fmt: skip
 
 
 def _settings(each: Recommendation, words: Sequence[str]) -> str:

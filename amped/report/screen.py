@@ -63,21 +63,16 @@ def heading(e: Estimation) -> Iterator[Text]:
 def _what(e: Estimation) -> str:
     """The network, the accelerators and the precision."""
     rows, number = e.scenario.sources.rows, e["number_of_accelerators"]
-    if not _is_chosen(e) or not {NETWORK, ACCELERATOR} <= rows.keys():
-        return f"{e.scenario.title}, {_precision(e)}"
+    if not is_chosen(e) or not {NETWORK, ACCELERATOR} <= rows.keys():
+        named = e.scenario.title.endswith(f" = {e.precision}")
+        return e.scenario.title if named else f"{e.scenario.title}, {e.precision}"
     machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if SYSTEM in rows else ""
-    return f"{rows[NETWORK].name} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {_precision(e)}"
-
-
-def _precision(e: Estimation) -> str:
-    """The format of matrix products, by the name under which a user asks for it."""
-    of = e.choices["matrix_precision"]
-    return "mxfp8" if of == "fp8" and e.choices.get("fp8_scaling") == "blocks" else of
+    return f"{rows[NETWORK].name} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {e.precision}"
 
 
 def _how(e: Estimation) -> str:
     """The mapping, and whether amped chose it."""
-    return f"{mapping_in_words(e)} of {human.digits(e['batch_size'])}{' (chosen)' if _is_chosen(e) else ''}"
+    return f"{mapping_in_words(e)} of {human.digits(e['batch_size'])}{' (chosen)' if is_chosen(e) else ''}"
 
 
 def mapping_in_words(e: Estimation) -> str:
@@ -90,7 +85,7 @@ def mapping_in_words(e: Estimation) -> str:
     return f"{shown}{zero}{again}, micro-batch {e['microbatch_size']:g}"
 
 
-def _is_chosen(e: Estimation) -> bool:
+def is_chosen(e: Estimation) -> bool:
     """Whether amped chose what nobody gave."""
     origins = e.scenario.sources.origins.values()
     return any(isinstance(origin, Given) and origin.where == CHOSEN for origin in origins)
@@ -202,7 +197,7 @@ def _notes(e: Estimation) -> Iterator[Text]:
 
 def _unsearched(e: Estimation) -> Iterator[str]:
     """What the chooser leaves out and might gain here; `amped explore` tries it."""
-    if not _is_chosen(e):
+    if not is_chosen(e):
         return
     named = [
         *(["virtual stages"] if e["pipeline_bubble_time"] > WORTH_A_SEARCH * e["step_time"] else []),

@@ -83,7 +83,7 @@ def heading(e: Estimation) -> Iterator[RenderableType]:
     idle = f"{used:g} of {places:g} places of the fast domain used\n" if used < places else ""
     yield Text(
         f"{human.counted(e['number_of_accelerators'], 'accelerator')}: {' x '.join(shown)}\n{idle}{_layout(e)}"
-        f"batch {human.digits(e['batch_size'])}, micro-batch {e['microbatch_size']:g}, {e.choices['matrix_precision']}, "
+        f"batch {human.digits(e['batch_size'])}, micro-batch {e['microbatch_size']:g}, {e.precision}, "
         f"recomputation {e.choices['activation_recomputation']}\n",
         style="dim",
     )

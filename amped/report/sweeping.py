@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import RenderableType, group
 from rich.text import Text
 
+from amped.base.aliases import aliases
 from amped.configuring.sources import LookedUp
 from amped.drafting.each_value import Line
 from amped.estimation.estimation import Estimation
@@ -21,7 +22,7 @@ from amped.tables.table_files import COMPANIONS
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
-PRICE = "accelerator_price"
+PRICE, SIZE = "accelerator_price", "number_of_accelerators"
 # The columns that hold names, which may be wrapped; and the least width of the column of mappings.
 TEXTS = ("model", "system", "accelerator", "software")
 LEAST_MAPPING = 17
@@ -34,14 +35,14 @@ BESIDE: dict[str, tuple[Callable[[Estimation], str], str]] = {
     "model": (lambda e: _row(e, NETWORK), "{}"),
     "system": (lambda e: _row(e, SYSTEM), "{}"),
     "GPUs": (lambda e: human.digits(e["number_of_accelerators"]), "{} accelerators"),
-    "precision": (lambda e: e.choices["matrix_precision"], "{}"),
+    "precision": (lambda e: e.precision, "{}"),
     "software": (lambda e: _row(e, MAPPING), "{}"),
     "batch": (lambda e: human.digits(e["batch_size"]), "batch of {}"),
     "tokens": (lambda e: human.count(e["tokens_to_train"]), "{} tokens"),
 }
-# The names under which a swept name is already one of these.
-ALSO = {"matrix_precision": "precision", "number_of_accelerators": "GPUs", "gpus": "GPUs", "batch_size": "batch", "gbs": "batch",
-        "tokens_to_train": "tokens", "nodes": "GPUs", "number_of_nodes": "GPUs"}  # fmt: skip
+# Which of these a swept quantity is, or settles.
+ALSO = {"matrix_precision": "precision", "number_of_accelerators": "GPUs", "number_of_nodes": "GPUs", "batch_size": "batch",
+        "tokens_to_train": "tokens"}  # fmt: skip
 
 
 @group()
@@ -112,7 +113,8 @@ def _column(name: str, values: Sequence[float | None]) -> tuple[str, list[str]]:
 
 
 def _head(name: str) -> str:
-    return {"gpus": "GPUs"}.get(name, human.label(name))
+    """The head of a swept name: how the user calls it, but for accelerators."""
+    return "GPUs" if aliases().canonical(name) == SIZE else human.label(name)
 
 
 def _value(name: str, value: object) -> str:
@@ -124,7 +126,7 @@ def _value(name: str, value: object) -> str:
 def _beside(found: Sequence[Line], names: Sequence[str]) -> tuple[list[str], list[str]]:
     """What differs between the lines and is not swept, and in words what is alike."""
     known = [line.estimation for line in found if line.estimation]
-    swept = {ALSO.get(name, name) for name in names}
+    swept = {ALSO.get(aliases().canonical(name), name) for name in names}
     told = {head: {tell(e) for e in known} for head, (tell, _) in BESIDE.items() if head not in swept}
     alike = [BESIDE[head][1].format(*values) for head, values in told.items() if len(values) == 1 and values != {""}]
     follows = {"system"} if "accelerator" in swept else set[str]()

@@ -36,7 +36,7 @@ UNITS = {
     THROUGHPUT: ((1.0, "tokens/s"),), FLOP_RATE: ((1e12, "TFLOP/s"), (1e9, "GFLOP/s")),
 }  # fmt: skip
 # The heads and the lines of a table.
-Told = tuple[list[str], list[list[str]]]
+HeadsAndRows = tuple[list[str], list[list[str]]]
 # The names of groups of rows, short enough for a narrow table.
 SHOWN = {
     TRUSTED: "high and medium", LOW: "low confidence", FITTED: "fitted to", SEEN: "source seen",
@@ -134,7 +134,7 @@ def short_errors(found: Accuracy) -> list[str]:
     return [groups_told, *sizes]
 
 
-def overall(rows: Sequence[Residual]) -> Told:
+def overall(rows: Sequence[Residual]) -> HeadsAndRows:
     """The errors of the step's time, by confidence and by what a fit has seen, and of memory; no empty groups."""
     found = {
         f"{what}, {SHOWN[name]}": accuracy(select(some))
@@ -155,7 +155,7 @@ def memory_verdicts(rows: Sequence[Residual]) -> Iterator[str]:
     yield f"{told['of_these_predicted_not_to_fit']} of {told['ran']} runs that ran are predicted not to fit in memory"
 
 
-def grouped(rows: Sequence[Residual], by: By) -> Told:
+def grouped(rows: Sequence[Residual], by: By) -> HeadsAndRows:
     """For each group: its name, its rows, its misses, its errors of time and its mean error of memory."""
     lines = []
     for name, confidence, some in groups(rows, by):

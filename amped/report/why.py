@@ -8,18 +8,20 @@ from rich.console import RenderableType, group
 from rich.table import Table
 from rich.text import Text
 
+from amped.drafting.chooser import is_tried
 from amped.drafting.improvements import Improvement, Value
 from amped.estimation.estimation import Estimation
 from amped.report import human
-from amped.report.screen import LEAST_SHARE, fit, heading, shares
+from amped.report.screen import LEAST_SHARE, fit, heading, is_chosen, shares
 
 # What a part of the step is, in a sentence.
 SAID = {
     "recomputed": "computing activations again", "optimizer": "the optimizer", "bubble": "waiting in the pipeline's bubble",
     "offload": "copies to the host and back",
 }  # fmt: skip
-# What changes more than time and memory.
+# What changes more than time and memory; and what the chooser does not try, so that its mapping lacks it.
 CAREFUL = {"matrix_precision": "(other numerics)"}
+LEFT_OUT = "(only if asked)"
 MORE = "`amped explore` changes several parameters at once."
 
 
@@ -41,9 +43,15 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     for each in changes:
         table.add_row(f"  --set {each.name}={_written(each.value)}", f"{human.duration(each.step_time)} a step",
                       f"{human.percent(each.gain)} less", f"{each.bytes / human.GIGA:.1f} GB",
-                      CAREFUL.get(each.name, ""))  # fmt: skip
+                      _remark(e, each))  # fmt: skip
     yield table
     yield Text(f"\nEach is an option of the same command; `amped whatif` shows one in full. {MORE}")
+
+
+def _remark(e: Estimation, change: Improvement) -> str:
+    """What else a change does; or that the chooser left it out, where it chose the mapping."""
+    left_out = is_chosen(e) and not is_tried(change.name, change.value)
+    return CAREFUL.get(change.name) or (LEFT_OUT if left_out else "")
 
 
 def _at_the_peak(e: Estimation) -> str:

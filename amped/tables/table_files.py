@@ -47,6 +47,8 @@ COLUMN_ALIASES = {
     "host_memory": "host_memory_capacity",
 }
 
+# The folder of tables that amped looks into without being told.
+HERE = Path("lookup_tables")
 Rows = Mapping[str, Mapping[str, Any]]
 
 
@@ -64,9 +66,8 @@ def shipped(table: str) -> Rows:
 
 def user_folders(extra: Path | None = None) -> tuple[Path, ...]:
     """The folders to put over the shipped tables: `./lookup_tables/` if it is another folder, then `extra`."""
-    here = Path("lookup_tables")
     own = Path(str(resources.files("amped.lookup_tables")))
-    layered = [here] if here.is_dir() and here.resolve() != own.resolve() and any(here.glob("*.json")) else []
+    layered = [HERE] if HERE.is_dir() and HERE.resolve() != own.resolve() and any(HERE.glob("*.json")) else []
     return (*layered, *([extra] if extra else []))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from amped.estimation.uncertainty import DENSE, LAWS, MIXTURE, Validated, error_band, holds, validated
+from amped.estimation.uncertainty import DENSE, ERROR_LAWS, MIXTURE, Validated, error_band, holds, validated
 from amped.validation.measurements import MEMORY, TIME
 from amped.validation.residuals import FITS, Residual, validated_runs
 
@@ -137,7 +137,7 @@ def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
         source: [run for run in validated() if source_of.get(run.id) != source] for source in {*source_of.values()}
     }
     told = {}
-    for law in LAWS:
+    for law in ERROR_LAWS:
         judged = [run for run in validated_runs(rows) if run.confidence != "low" and run.quantity == law.quantity]
         inside = sum(holds(error_band(run.ground, others[source_of[run.id]], law), run) for run in judged)
         told[law.quantity] = (inside, len(judged))

@@ -14,7 +14,6 @@ from typing import Any
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
 
-NOTHING: dict[str, Any] = {"neural_network_training_parameters": {"parameters": {}}}
 DEGREES = dict.fromkeys([f"{kind}_parallel_degree" for kind in ("data", "tensor", "pipeline", "context", "expert")], 1)
 ALONE = {
     **DEGREES,
@@ -71,7 +70,7 @@ SQUAD = {**ALONE, "model": "BERT large", "software": "PyTorch", "context": 384, 
          "output_head_activation_bytes": 0, "logits_gradient_bytes": 0, "dropout": 0.1, "packed_mask_precision": "1 B"}  # fmt: skip
 # Sequences of a batch that does not limit a micro-batch.
 ROOM = 256
-FORMATS = {"fp32": (32, 2), "fp16": (16, 3)}
+BITS_AND_COPIES = {"fp32": (32, 2), "fp16": (16, 3)}
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def layer_time(accelerator: str, rung: str, lookup_tables: Path | None = None, *
 def _estimated(accelerator: str, lookup_tables: Path | None, settings: Mapping[str, Any]) -> Estimation:
     size = settings["microbatch_size"]
     own = {"accelerator": accelerator, "batch_size": size, "samples": size, **settings}
-    return estimated(read_scenario(NOTHING, own, lookup_tables), Estimation)
+    return estimated(read_scenario({}, own, lookup_tables), Estimation)
 
 
 def figures(lookup_tables: Path | None = None) -> Iterator[Figure]:
@@ -128,7 +127,7 @@ def _of_tempo(
     board: str, precision: str, plain: float, saving: float, gain: float, lookup_tables: Path | None
 ) -> Iterator[Figure]:
     """The largest batches without and with Tempo's modules, and the gain of throughput from one to the other."""
-    bits, states = FORMATS[precision]
+    bits, states = BITS_AND_COPIES[precision]
     sizes = dict.fromkeys(("weight_precision", "activation_precision", "gradient_precision"), bits)
     run = {**SQUAD, **sizes, "optimizer_states_per_parameter": states, "matrix_precision": precision}
     rates = []

@@ -135,7 +135,12 @@ class TestMappings:
             explain("step_tme")
 
     def test_an_exploration_without_a_valid_mapping_says_what_drops_all(self):
-        with pytest.raises(ConfigError, match=r"(?s)the space is empty.*the_batch_divides_by_the_data_degree drops"):
+        told = r"(?s)no mapping is possible: each breaks a rule.*layers_divide_by_stages_and_chunks drops"
+        with pytest.raises(ConfigError, match=told):
+            explore(virtual_pipeline_stages=7, pipeline_parallel_degree=8)
+
+    def test_an_exploration_where_no_batch_divides_says_so(self):
+        with pytest.raises(ConfigError, match="7 replicas do not divide a batch of 1536: take --gbs 1533 or 1540"):
             explore(number_of_accelerators=7, pipeline_parallel_degree=1)
 
     @pytest.mark.parametrize("values", [[], [256, 256], ["x"], [0], [2.5], [True], [[256]]])

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_what_is_given_is_kept_and_what_is_chosen_is_told():
 
 
 def test_what_cannot_be_is_refused_and_not_chosen_around():
-    with pytest.raises(AmpedError, match="tensor_parallel_degree"):
+    with pytest.raises(AmpedError, match="--tp 5 does not divide 8 accelerators"):
         estimated(
             completed({"model": "Llama 3 8B", "number_of_accelerators": 8, "tensor_parallel_degree": 5}), Estimation
         )
@@ -124,6 +125,25 @@ def test_every_improvement_is_faster_and_fits_as_an_estimate_of_it_says():
     assert "DOES NOT FIT" not in told
 
 
+def test_why_marks_a_change_that_the_chooser_does_not_try():
+    told = printed("why", "--model", "Llama 3.1 405B", "--system", "DGX H100", "--gpus", "1024").splitlines()
+    (chunks,) = (line for line in told if "virtual_pipeline_stages" in line)
+    assert chunks.endswith("(only if asked)")
+    assert not any("if asked" in line for line in printed("why", "--model", "Llama 3 8B", "--gpus", "8").splitlines())
+
+
+def test_a_format_has_its_name_wherever_it_is_told():
+    asked = ("--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", "8")
+    told = [printed("estimate", *asked, "--precision", "mxfp8", "--full"), printed("why", *asked, "--precision", "mxfp8"),
+            printed("why", "default", "--precision", "mxfp8", "--accelerator", "H100 SXM"),
+            printed("compare", *asked[:4], "--precision", "mxfp8", "--vary", "gpus=8,16"),
+            printed("compare", *asked, "--vary", "precision=mxfp8,bf16"),
+            printed("whatif", *asked, "--set", "precision=mxfp8")]  # fmt: skip
+    for screen in told:
+        assert screen.count("mxfp8") == 1 + screen.count("mxfp8 (bf16")
+        assert not re.search(r"(?<!mx)fp8", screen)
+
+
 def test_why_says_first_that_a_configuration_does_not_fit():
     told = " ".join(printed("why", "--model", "Llama 3 8B", "--system", "DGX A100", "--gpus", "1").split())
     assert told.index("DOES NOT FIT") < told.index("A step takes")
@@ -133,6 +153,9 @@ def test_what_if_shows_one_change_in_a_dozen_lines_and_keeps_what_was_chosen():
     asked = ("--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", "8")
     lines = printed("whatif", *asked, "--set", "activation_recomputation=full").splitlines()
     assert len(lines) <= 18
+    assert "activation recomputation none -> full" in lines
+    assert [line.split("  ")[0] for line in lines[4:9]] == ["step", "training", "cost", "MFU", "memory per accelerator"]
+    assert "_" not in "".join(lines)
     told = json.loads(printed("whatif", *asked, "--set", "activation_recomputation=full", "--json"))
     by_name = {each["name"]: each for each in told["inputs"]}
     assert by_name["activation_recomputation"]["other"] == "full"

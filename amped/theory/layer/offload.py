@@ -95,7 +95,7 @@ def offloaded_STATE_bytes_per_layer(
 # The host's memory moves a gradient three times to add it up: it reads the gradient and the sum, and writes the sum.
 ADDING = 3
 # The parallelisms with messages in a layer whose use of the link to the host is counted together.
-OTHERS = tuple(kind for kind in IN_LAYERS if kind != "tensor")
+BUT_TENSOR = tuple(kind for kind in IN_LAYERS if kind != "tensor")
 
 
 def copy_time(up, down, link, memory, beside=0.0):
@@ -158,7 +158,7 @@ def backward_offload_time_per_layer(
     )
 
 
-@family(PASS=("forward", "backward"), OTHER=(OTHERS, OTHERS))
+@family(PASS=("forward", "backward"), OTHER=(BUT_TENSOR, BUT_TENSOR))
 @quantity("s")
 def PASS_host_link_message_time_per_layer(
     tensor_PASS_communication_time_per_layer,

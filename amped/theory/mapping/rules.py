@@ -11,7 +11,7 @@ from amped.theory.quantity import each_of, family, quantity
 from amped.theory.records import product
 
 # The placed parallelisms without data parallelism, which takes what the others leave.
-OTHERS = tuple(kind for kind in PLACED if kind != "data")
+BUT_DATA = tuple(kind for kind in PLACED if kind != "data")
 
 
 @family(KIND=PARALLELISMS)
@@ -23,7 +23,7 @@ def KIND_degree_is_the_product_of_its_parts(
     return KIND_parallel_degree == intra_node_KIND_parallel_degree * inter_node_KIND_parallel_degree
 
 
-@family(OTHER=(OTHERS,), NAMES=(in_words(OTHERS),))
+@family(OTHER=(BUT_DATA,), NAMES=(in_words(BUT_DATA),))
 @quantity("boolean", constrains="tensor_parallel_degree")
 def the_accelerators_divide_by_the_other_degrees(number_of_accelerators, OTHER_parallel_degree):
     """The accelerators divided by the NAMES degrees are a whole data-parallel degree.

@@ -215,6 +215,6 @@ def test_a_gpu_is_timed_by_its_kernels_and_its_host_by_itself(monkeypatch):
 def test_a_coefficient_that_starts_at_its_lowest_value_is_fitted(monkeypatch):
     """Traffic of unfused kernels starts at 1, the least there is; kernels that take three times as long need 3."""
     monkeypatch.setattr(anchor, "time_of", lambda factor, _: 2.0 * factor)
-    told = anchor.Told("streams", 6.0, "software_specifications", "streaming_traffic_factor", lambda _: True)
+    told = anchor.MeasuredPart("streams", 6.0, "software_specifications", "streaming_traffic_factor", lambda _: True)
     value, held = anchor._solved(told, 1.0, lambda values: values["streaming_traffic_factor"])
     assert (value, held) == (pytest.approx(3.0), False)

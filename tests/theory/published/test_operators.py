@@ -97,12 +97,12 @@ BATCHES = [("RTX 2080 Ti", "fp32", 4, 6), ("RTX 2080 Ti", "fp16", 8, 11), ("V100
 SQUAD = {"context": 384, "batch_size": 64, "microbatch_size": 1, "number_of_accelerators": 1,
          "flash_attention": False, "output_head_activation_bytes": 0, "logits_gradient_bytes": 0, "dropout": 0.1,
          "packed_mask_precision": "1 B"}  # fmt: skip
-FORMATS = {"fp32": ("4 B", 2), "fp16": ("2 B", 3)}
+BYTES_AND_COPIES = {"fp32": ("4 B", 2), "fp16": ("2 B", 3)}
 
 
 @pytest.mark.parametrize(("accelerator", "matrix_precision", "plain", "saving"), BATCHES)
 def test_published_batches_of_tempo(accelerator, matrix_precision, plain, saving):
-    size, states = FORMATS[matrix_precision]
+    size, states = BYTES_AND_COPIES[matrix_precision]
     sizes = dict.fromkeys(("weight_precision", "activation_precision", "gradient_precision"), size)
     rows = {NETWORK: "BERT large", SYSTEM: "Selene", ACCELERATOR: accelerator}
     run = {**SQUAD, **sizes, "optimizer_states_per_parameter": states, "matrix_precision": matrix_precision}

@@ -1,0 +1,160 @@
+"""Why a space of mappings is empty, in one sentence: which given degree does not divide what, and the nearest that do.
+
+The formulas of the rules decide, with each degree that is not given at 1. A space is not empty where they hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from amped.base.aliases import aliases
+from amped.base.errors import AmpedError
+from amped.configuring.scenario import Scenario
+from amped.engine.evaluate import Array, Mask, run
+from amped.engine.resolve import plan
+from amped.exploration.search_space import MICROBATCH, wholes
+from amped.exploration.sweep_axes import is_set
+from amped.theory.parallelisms import PLACED
+
+# The rules that say what a degree divides: what each divides, in words, by the names of the degrees.
+SPLITS = {
+    "attention_heads_divide_by_the_tensor_degree": ("attention_heads", "attention heads", "tensor_parallel_degree"),
+    "key_heads_match_the_tensor_degree": ("key_value_heads", "key heads", "tensor_parallel_degree"),
+    "the_feedforward_network_divides_by_the_tensor_degree":
+        ("feedforward_dimension", "hidden units", "tensor_parallel_degree"),
+    "the_context_divides_by_the_context_degree": ("context", "tokens of a sequence", "context_parallel_degree"),
+    "experts_divide_by_the_expert_degree": ("number_of_experts", "experts", "expert_parallel_degree"),
+    "experts_divide_by_the_expert_tensor_degree":
+        ("expert_feedforward_dimension", "hidden units of an expert", "expert_tensor_parallel_degree"),
+}  # fmt: skip
+SIZE, BATCH = "number_of_accelerators", "batch_size"
+# The largest degree that is tried, and what makes the rest of the machine one accelerator.
+LARGEST = 8192
+SINGLE = (*wholes(tuple(kind for kind in PLACED if kind != "data")), "expert_parallel_degree",
+          "expert_tensor_parallel_degree", MICROBATCH)  # fmt: skip
+# The degrees that divide the accelerators.
+OF_MACHINE = (*wholes(), "expert_parallel_degree")
+Degrees = Mapping[str, float]
+
+
+def advice(scenario: Scenario) -> str:
+    """One sentence on each degree that the user set and that does not divide what it must; empty if all of them do."""
+    own = scenario.sources
+    given = {name: own.given.get(name) for name in dict.fromkeys((*wholes(), *SINGLE)) if is_set(scenario, name)}
+    degrees = {name: value for name, value in given.items() if isinstance(value, float)}
+    try:
+        return _Machine(scenario, degrees).told()
+    except AmpedError:
+        return ""
+
+
+class _Machine:
+    """What is split, and the given degrees that split it."""
+
+    def __init__(self, scenario: Scenario, degrees: Degrees) -> None:
+        self.degrees, self.known = degrees, scenario.catalogue
+        alone = {name: 1.0 for name in SINGLE if name in self.known}
+        kept = {n: v for n, v in scenario.sources.given.items() if n not in wholes()}
+        self.sources = replace(scenario.sources, given={**kept, **alone})
+        sizes = {SIZE, BATCH, *(total for total, _, _ in SPLITS.values())}
+        found = run(plan(self.known, (), self.sources, tuple(sorted(sizes))), self.sources.given)
+        self.sizes = {name: found.number(name) for name in sizes if name in found}
+        self.size_is_given = is_set(scenario, SIZE)
+
+    def told(self) -> str:
+        """A sentence for each degree that is impossible alone; else one on their product."""
+        each = [sentence for name, value in self.degrees.items() if (sentence := self._of(name, value))]
+        return ". ".join(each) or self._of_all()
+
+    def _of(self, name: str, value: float) -> str:
+        """What a degree does not divide, and the nearest that divide it all."""
+        undivided = self._undivided(name, value)
+        if not undivided:
+            return ""
+        near = self._near(name, value)
+        take = f"take --{_option(name)} {near}" if near else f"leave out --{_option(name)}"
+        if undivided == [_size(self.sizes[SIZE])] and self.size_is_given:
+            take += f", or --gpus {_or(_multiples(self.sizes[SIZE], value))}"
+        return f"--{_option(name)} {value:g} does not divide {_and(undivided)}: {take}"
+
+    def _of_all(self) -> str:
+        """That the product of the given degrees does not divide the accelerators, or what a batch divides by the batch."""
+        placed = {name: value for name, value in self.degrees.items() if name in wholes()}
+        product, size = math.prod(placed.values()), self.sizes[SIZE]
+        if not size % product:
+            return self._of_batch()
+        by = " x ".join(f"--{_option(name)} {value:g}" for name, value in placed.items())
+        return f"{by} = {product:g} does not divide {_size(size)}: take --gpus {_or(_multiples(size, product))}"
+
+    def _of_batch(self) -> str:
+        """That a given batch does not divide by its replicas and the micro-batch, where these are given."""
+        others = [v for n, v in self.degrees.items() if n in wholes() and n != "data_parallel_degree"]
+        replicas = self.degrees.get("data_parallel_degree", self.sizes[SIZE] / math.prod(others))
+        shares, batch = replicas * self.degrees.get(MICROBATCH, 1.0), self.sizes.get(BATCH, 0.0)
+        if not batch % shares:
+            return ""
+        by = f" x --mbs {self.degrees[MICROBATCH]:g} = {shares:g}" if MICROBATCH in self.degrees else ""
+        told = f"{_many(replicas, 'replicas')}{by} do not divide a batch of {batch:g}"
+        return f"{told}: take --gbs {_or(_multiples(batch, shares))}"
+
+    def _undivided(self, name: str, value: float) -> list[str]:
+        """What a degree does not divide, with its number."""
+        size = self.sizes[SIZE]
+        machine = [_size(size)] if name in OF_MACHINE and size % value else []
+        broken = [rule for rule in self._rules(name) if not self._holding([rule], name, np.array([value]))[0]]
+        return machine + [_many(self.sizes[SPLITS[rule][0]], SPLITS[rule][1]) for rule in broken]
+
+    def _near(self, name: str, value: float) -> str:
+        """The nearest degrees below and above that divide the machine, with the other given degrees, and all else."""
+        placed = {n: v for n, v in self.degrees.items() if n in wholes() and n != name and name in wholes()}
+        others = math.prod(placed.values())
+        whole = np.arange(1.0, LARGEST)
+        holds = self._holding(self._rules(name), name, whole)
+        if name in OF_MACHINE:
+            alone = self.sizes[SIZE] % whole == 0
+            together = alone & (self.sizes[SIZE] % (whole * others) == 0)
+            holds = holds & (together if (holds & together).any() else alone)
+        keeps = whole[holds]
+        return _or([*keeps[keeps < value][-1:], *keeps[keeps > value][:1]])
+
+    def _rules(self, name: str) -> list[str]:
+        return [rule for rule, (total, _, degree) in SPLITS.items() if degree == name and total in self.sizes]
+
+    def _holding(self, rules: Sequence[str], name: str, values: Array) -> Mask:
+        """For which values of a degree some rules hold."""
+        chosen = plan(self.known, (), self.sources, tuple(rules))
+        found = run(chosen, self.sources.given, axes={name: values}, keep=frozenset(rules))
+        held = [np.broadcast_to(found.whole(rule).reshape(-1) > 0, values.shape) for rule in rules if rule in found]
+        every: Mask = np.logical_and.reduce([np.ones(len(values), dtype=bool), *held])
+        return every
+
+
+def _option(name: str) -> str:
+    """The short name of a parameter."""
+    return next((short for short, long in aliases().common.items() if long == name), name)
+
+
+def _size(number: float) -> str:
+    return _many(number, "accelerators")
+
+
+def _many(number: float, things: str) -> str:
+    """A number of things: "1 expert", "1,024 accelerators"."""
+    return f"{number:,.0f} {things.removesuffix('s') if number == 1 else things}"
+
+
+def _multiples(number: float, of: float) -> list[float]:
+    """The nearest multiples below and above a number."""
+    return [each for each in (number // of * of, (number // of + 1) * of) if each]
+
+
+def _and(things: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(things[:-1]), things[-1])))
+
+
+def _or(numbers: Sequence[float]) -> str:
+    return " or ".join(f"{number:g}" for number in numbers)
