@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from amped.base.errors import ConfigError, quoted
 from amped.base.files import shipped_json
+from amped.base.record import dataclass
 
 # For each value of a name, in small letters: amped's names with their values.
 Spelled = dict[str, dict[str, Any]]

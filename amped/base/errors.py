@@ -20,7 +20,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from amped.base.record import dataclass
 
 LONGEST_QUOTE = 60
 

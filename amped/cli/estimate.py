@@ -100,10 +100,14 @@ def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:
         options.show_json(_plain(result))
         options.tell_notices(result.notices)
         return
-    from amped.report.screen import screen
-    from amped.report.summary import assumptions, summary
+    if why or full:
+        from amped.report.summary import assumptions, summary
 
-    options.show(assumptions(result) if why else summary(result) if full else screen(result))
+        options.show(assumptions(result) if why else summary(result))
+        return
+    from amped.report.screen import screen
+
+    options.show(screen(result))
 
 
 def _show_launch(result: Estimation, form: str | None, as_json: bool, graph_alone: bool) -> None:

@@ -175,7 +175,7 @@ def _whole(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], 
 
 def _share(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run) -> None:
     """Explores one share. Its result is a file of findings, not a ranking."""
-    from amped.exploration.answer import searched
+    from amped.exploration.asked_space import searched
     from amped.exploration.running import found_in
 
     found = found_in(searched(asked, wanted, sweeps), run)

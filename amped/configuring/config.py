@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import read_json, shipped_json
+from amped.base.record import dataclass
 from amped.configuring.config_schema import structure_problems
 from amped.configuring.values import read_value
 from amped.tables.table_files import KERNELS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -15,6 +14,7 @@ from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, FileError, Problem, quoted
 from amped.base.files import read_text
 from amped.base.numbers import settable
+from amped.base.record import dataclass
 from amped.configuring.config import Config, read_config
 from amped.configuring.gathering import ROW_NAMES, build_sources
 from amped.configuring.sources import Sources

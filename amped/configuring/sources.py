@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from amped.base.record import dataclass
 from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.layouts import Layout
 from amped.configuring.values import Value

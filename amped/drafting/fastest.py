@@ -9,18 +9,19 @@ Source: definition; `tests/drafting/test_fastest.py` compares with explorations 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.aliases import aliases
+from amped.base.record import dataclass
 from amped.configuring.scenario import Scenario
 from amped.configuring.values import Value
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, run
 from amped.engine.resolve import plan
-from amped.exploration.answer import searched
+from amped.exploration.asked_space import searched
 from amped.exploration.best_of_block import AVAILABLE, MEMORY
 from amped.exploration.cases import CASE
 from amped.exploration.mappings import of_rows
@@ -38,6 +39,8 @@ WORK_OF_MODE = {
 WAITS = ("exposed_data_communication_time", "exposed_pipeline_communication_time")
 BOUNDING = ("step_time", "bottleneck_stage_layer_passes", *WAITS, *filter(None, WORK_OF_MODE.values()))
 Places = NDArray[np.intp]
+# Up to so many candidates have their time computed with their memory: to plan twice takes longer.
+FEW = 4096
 
 
 @dataclass(frozen=True)
@@ -118,13 +121,16 @@ class _Group:
         rest = self._rest(mode, known.time if known.fits else np.inf)
         if not len(rest):
             return _Best()
-        found = self._asked(mode, rest, (MEMORY, AVAILABLE, FITS, *self.rules))
+        is_first = mode == modes[0] and len(modes) > 1
+        timed = is_first and len(rest) <= FEW
+        names = (MEMORY, AVAILABLE, FITS, *self.rules)
+        found = self._asked(mode, rest, (*names, TIME), BOUNDING) if timed else self._asked(mode, rest, names)
         holds = np.logical_and.reduce([found[name] > 0 for name in self.rules if name in found], initial=True)
         fits = holds & (found[FITS] > 0)
         self.open[rest] = holds & ~fits
         known_times = None
-        if mode == modes[0] and len(modes) > 1 and fits.any():
-            bounding = self._asked(mode, rest, (TIME,), BOUNDING)
+        if is_first and fits.any():
+            bounding = found if timed else self._asked(mode, rest, (TIME,), BOUNDING)
             self._bound(bounding)
             known_times = bounding[TIME]
         lacking = np.where(holds, np.maximum(found[MEMORY] - found[AVAILABLE], 0), np.inf)

@@ -8,7 +8,6 @@ with the same values gives the same bits, so that a run takes over exactly what 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from hashlib import blake2b
 from itertools import count
 from typing import Any
 
@@ -93,4 +92,6 @@ def source_of(
 
 def digest(values: NDArray[np.float64]) -> bytes:
     """A short text that two arrays share only if their bytes are equal."""
+    from hashlib import blake2b  # takes long to load, and not every run has equal rows to look for
+
     return blake2b(np.ascontiguousarray(values).tobytes(), digest_size=DIGEST_BYTES).digest()

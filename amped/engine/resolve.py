@@ -7,12 +7,13 @@ a joint axis of many and any number of open axes, with the same formulas.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 
 from amped.base.errors import Problem, ResolveError, did_you_mean
+from amped.base.record import dataclass
 from amped.configuring.sources import Sources
 from amped.engine.kinds import Kinds
 from amped.theory.catalogue import Catalogue, Formula, Quantity

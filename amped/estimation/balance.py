@@ -8,10 +8,12 @@ more alike. A layout with a stage that does not fit in memory is taken only if t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
+
+from amped.base.record import dataclass
 
 # Whether a stage, given by its place, has room for some ranges of layers (from a layer to before another one).
 Room = Callable[[int, Sequence[tuple[int, int]]], bool]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from amped.base.errors import (
     did_you_mean,
     quoted,
 )
+from amped.base.record import dataclass
 from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import Given
 from amped.engine.evaluate import Results, check_finite, run, run_each

@@ -7,10 +7,10 @@ then it is told beside the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from amped.base.errors import WrongResultError
+from amped.base.record import dataclass
 from amped.configuring.gathering import ROW_NAMES
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given

@@ -8,12 +8,13 @@ needs no layout if its layers are all alike and divide.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
 from amped.base.errors import MappingError, Problem, ResolveError
+from amped.base.record import dataclass
 from amped.configuring.layouts import LAYER, PREDICTION, Layout, Pattern, counted, written_layout
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import run

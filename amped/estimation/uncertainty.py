@@ -15,12 +15,13 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
 
 from amped.base.files import shipped_text
+from amped.base.record import dataclass
 
 FILE = "validation_residuals.csv"
 COVERED = 0.8

@@ -6,13 +6,14 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from amped.base.errors import AmpedError, ConfigError
+from amped.base.errors import AmpedError
+from amped.base.record import dataclass
 from amped.configuring.scenario import Scenario, asked_again
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import run
@@ -20,18 +21,17 @@ from amped.engine.resolve import plan
 from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS, Estimation, estimated
 from amped.estimation.remedies import smallest_change
 from amped.exploration.all_candidates import FEASIBLE, FITS
+from amped.exploration.asked_space import searched
 from amped.exploration.cases import CASE
 from amped.exploration.constraints import Wish
 from amped.exploration.histogram import bins
-from amped.exploration.request import Options, Request
+from amped.exploration.request import Options
 from amped.exploration.results import ALL, NEARLY, Found, Ranked, Row
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Branch, Search
 from amped.exploration.search_space import WHERE_NOTHING_FITS, wholes_of
 
 GIGABYTE = 1e9
-# Above this number of candidates, an exploration needs --yes.
-MOST = 20_000_000_000
 
 
 @dataclass(frozen=True)
@@ -144,18 +144,6 @@ def explored(
     return answer(search, found, started)
 
 
-def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None) -> Search:
-    """The space to explore; the arguments are those of `explored`.
-
-    Raises:
-        ConfigError: for an impossible sweep, for an empty space, or for a very large one without `yes`.
-    """
-    search = Search(Request(scenario.question, _as_tuples(vary or {}), options))
-    if search.candidates > MOST and not options.yes:
-        raise ConfigError(_too_many(search), "--yes explores them all the same; fewer values or --set make it smaller")
-    return search
-
-
 def kinds_of_every(search: Search) -> dict[str, type]:
     """The columns that a search writes for every candidate: swept values, results, whether it fits and is feasible."""
     outer = {name: value for branch in search.branches for name, value in branch.family.cases[0].outer.items()}
@@ -163,18 +151,6 @@ def kinds_of_every(search: Search) -> dict[str, type]:
     kinds |= dict.fromkeys(wholes_of(kinds), float)
     kinds |= {name: float for branch in search.branches for name in branch.wanted.told if name not in kinds}
     return kinds | {FITS: bool, FEASIBLE: bool}
-
-
-def _too_many(search: Search) -> str:
-    """The size of a space, and the time that it would take, estimated from its first part."""
-    started, part = time.perf_counter(), next(search.listed())
-    search.evaluate(part)
-    hours = search.candidates / part.candidates * (time.perf_counter() - started) / 3600
-    return f"the space has {search.candidates:,} candidates, which take about {hours:,.1f} hours on one core"
-
-
-def _as_tuples(vary: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(values) if isinstance(values, list) else values for name, values in vary.items()}
 
 
 def answer(search: Search, found: Found, started: float) -> Exploration:

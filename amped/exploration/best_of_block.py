@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
 import numpy as np
 
 from amped.base.errors import EvaluationError
+from amped.base.record import dataclass
 from amped.engine.evaluate import Array, Mask, Results
 from amped.exploration.all_candidates import FEASIBLE, FITS, Column, Keep
 from amped.exploration.constraints import Wish

@@ -6,12 +6,13 @@ Cases of one structure are run together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
 from amped.base.errors import ConfigError
+from amped.base.record import dataclass
 from amped.configuring.gathering import NODE
 from amped.configuring.scenario import Scenario, asked_again
 from amped.configuring.sources import Sources

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, Problem, collected, did_you_mean
+from amped.base.record import dataclass
 from amped.base.units import parse
 from amped.engine.evaluate import Mask
 from amped.theory.catalogue import Catalogue

@@ -14,12 +14,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from amped.base.errors import ConfigError
 from amped.base.extras import from_extra
+from amped.base.record import dataclass
 
 # Numeric libraries read these variables when they are loaded. Several workers with several threads each would compete.
 THREADS = dict.fromkeys(

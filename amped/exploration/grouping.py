@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import ConfigError
+from amped.base.record import dataclass
 from amped.engine.axes import distinct
 from amped.engine.evaluate import Array, Columns
 from amped.exploration.all_candidates import Column

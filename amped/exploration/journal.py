@@ -15,13 +15,14 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from amped.base.errors import FileError, Problem
 from amped.base.files import refusals_told
+from amped.base.record import dataclass
 from amped.exploration.identity import differences, identity, plain, told
 from amped.exploration.request import Request
 from amped.exploration.results import Found

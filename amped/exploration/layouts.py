@@ -8,10 +8,11 @@ have it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
 from amped.base.errors import MappingError
+from amped.base.record import dataclass
 from amped.configuring.sources import Sources
 from amped.configuring.values import Value
 from amped.estimation.laying_out import ENDS, LAYOUT, PATTERN, laid_out

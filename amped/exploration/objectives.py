@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, did_you_mean
+from amped.base.record import dataclass
 from amped.theory.catalogue import Catalogue
 
 # The endings of names (before any `_per_`) of which more is better.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from amped.base.aliases import aliases
+from amped.base.record import dataclass
 from amped.configuring.scenario import Question
 
 

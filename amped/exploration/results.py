@@ -6,9 +6,11 @@ Merging is associative and commutative: the answer does not depend on who evalua
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from typing import Any, NamedTuple
+
+from amped.base.record import dataclass
 
 # A row of a candidate: its numbers, booleans, table rows and choices by name.
 Row = dict[str, Any]

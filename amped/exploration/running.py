@@ -9,11 +9,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
 from amped.base.errors import ConfigError, EvaluationError
+from amped.base.record import dataclass
 from amped.exploration.all_candidates import Keep, Spool, spool, written
 from amped.exploration.executors import Engine, Serial
 from amped.exploration.identity import fingerprint, portable

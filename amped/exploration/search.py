@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, product
 from math import prod
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from amped.base.errors import ConfigError
+from amped.base.record import dataclass
 from amped.configuring.scenario import asked_again
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Columns, run_in_blocks
@@ -25,7 +25,6 @@ from amped.exploration.cases import CASE, Family, families
 from amped.exploration.constraints import read_wishes
 from amped.exploration.dominance import Dominance
 from amped.exploration.grouping import Cells, OfCases
-from amped.exploration.impossible import advice
 from amped.exploration.mappings import DIVIDES, Mappings, Sieve, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
@@ -214,6 +213,8 @@ class Search:
 
     def _why_empty(self) -> tuple[str, str]:
         """What is told of an empty space: which given degree is impossible, else which rules drop how many mappings."""
+        from amped.exploration.impossible import advice  # only where it is asked
+
         told = "no mapping is possible"
         if sentence := advice(self.scenario):
             return f"{told}: {sentence}", ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from amped.base.errors import ConfigError, did_you_mean
+from amped.base.record import dataclass
 from amped.theory.parallelisms import OF_TOKENS, PLACED
 from amped.theory.shardings import SHARDINGS
 

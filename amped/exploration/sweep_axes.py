@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, Problem, collected, did_you_mean, quoted
+from amped.base.record import dataclass
 from amped.configuring.gathering import ROW_NAMES
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given

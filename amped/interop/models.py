@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amped.base.errors import FileError
-from amped.interop.records import CONFIG, Imported
+from amped.interop import CONFIG
 from amped.tables.table_files import MODELS
 from amped.tables.tables import user_tables
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import NETWORK
+
+if TYPE_CHECKING:  # the readers are loaded for a file only
+    from amped.interop.records import Imported
 
 STARTS = ("./", "../", "/", "~", ".\\", "..\\")
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import parse_json, read_text
-from amped.interop import automodel, bridge, deepspeed, huggingface, megatron, peers, torchtitan
-from amped.interop.records import CONFIG, Imported
+from amped.interop import CONFIG, automodel, bridge, deepspeed, huggingface, megatron, peers, torchtitan
+from amped.interop.records import Imported
 from amped.theory.quantity import CATEGORIES
 
 # A config that a person or a framework wrote is far smaller; a log may be cut to the block of its arguments.

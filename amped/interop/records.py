@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
+from amped.base.record import dataclass
 from amped.theory.catalogue import catalogue
 
-# The file of a network in a folder of Hugging Face's.
-CONFIG = "config.json"
 # No count of a training is larger, and no network has more layers.
 LARGEST, MOST_LAYERS = 10**15, 100_000
 

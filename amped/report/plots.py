@@ -11,7 +11,7 @@ from amped.estimation.estimation import Estimation
 from amped.estimation.parts import STEP_PARTS
 from amped.report import human
 from amped.report.screen import mapping_in_words
-from amped.report.summary import kind_of
+from amped.report.verdicts import kind_of
 from amped.theory.parallelisms import OPTIONS, PARALLELISMS
 
 # Hues and marks for sources, families or systems: as many as a reader can tell apart.

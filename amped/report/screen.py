@@ -13,7 +13,7 @@ from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
 from amped.estimation.remedies import smallest_change
 from amped.report import human
-from amped.report.summary import CLOSE, COLORS, kind_of, memory_margin
+from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.tables.table_files import KERNELS
 from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM

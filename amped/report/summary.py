@@ -16,13 +16,11 @@ from amped.estimation.estimation import Estimation
 from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.estimation.remedies import smallest_change
 from amped.report import human
+from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.tables.table_files import KERNELS
 from amped.theory.parallelisms import WRITTEN
 
 LONGEST_NOTICE = 240
-CLOSE = ", but it is close"
-# One color for each kind of time; all tables and plots use it.
-COLORS = {"compute": "blue", "recomputation": "cyan", "communication": "yellow", "bubble": "red", "memory": "green"}
 
 
 class Bar:
@@ -42,15 +40,6 @@ class Bar:
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         """Takes all the width that there is."""
         return Measurement(8, options.max_width)
-
-
-def kind_of(part: str) -> str:
-    """The kind of time that a part of the step is."""
-    if "communication" in part:
-        return "communication"
-    if "bubble" in part:
-        return "bubble"
-    return "recomputation" if part.startswith("recomputation") else "compute"
 
 
 @group()
@@ -171,15 +160,6 @@ def _verdict(e: Estimation) -> str:
     told, (margin, is_close) = "fits" if need <= room else "DOES NOT FIT", memory_margin(e)
     held = f"{human.digits(need / human.GIGA)}{margin} of {human.digits(room / human.GIGA)} GB"
     return f"{told}{CLOSE if is_close else ''} ({held}; {human.value(e['memory_capacity'] - room, 'byte')} more is reserved)"
-
-
-def memory_margin(e: Estimation) -> tuple[str, bool]:
-    """How far memory may be off, in GB, and whether that is enough to change the verdict; nothing for the closed form."""
-    if e.memory_band is None:
-        return "", False
-    need, error = e["memory_per_accelerator_bytes"], e.memory_band.error_fraction
-    is_close = need / (1 + error) <= e["available_memory_bytes"] < need * (1 + error)
-    return f" ± {human.digits(need * error / human.GIGA, 2)}", is_close
 
 
 def _host(e: Estimation) -> str:

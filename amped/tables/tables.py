@@ -8,11 +8,12 @@ A row may derive from another: `{"extends": "H100 SXM", "memory_capacity": "96 G
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
+from amped.base.record import dataclass
 from amped.tables.table_files import (
     ABOUT,
     ACCELERATORS,

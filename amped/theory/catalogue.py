@@ -6,7 +6,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from types import ModuleType
@@ -14,6 +14,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import Problem, WiringError, did_you_mean
+from amped.base.record import dataclass
 from amped.theory.parameter_tables import rows_of
 from amped.theory.quantity import Mark, mark_of, members_of
 
@@ -146,6 +147,7 @@ class Catalogue(Mapping[str, Quantity]):
         self._quantities = {name: Quantity(name, tuple(group)) for name, group in by_name.items()}
         self.selectors = tuple(name for name, q in self._quantities.items() if q.is_selector)
         self.constraints = tuple(name for name, q in self._quantities.items() if q.mark.constrains)
+        self._plain = self._quantities.keys() - {*self.selectors}
         problems = [p for q in self._quantities.values() for p in self._problems(q)]
         if problems:
             raise WiringError(problems)
@@ -178,16 +180,18 @@ class Catalogue(Mapping[str, Quantity]):
     def _problems(self, quantity: Quantity) -> Iterator[Problem]:
         if len({f.mark.unit for f in quantity.formulas}) > 1:
             yield Problem(f"the alternatives of '{quantity.name}' have different units", advice="declare one unit")
-        for formula in quantity.formulas:
-            for argument in (name.partition("__")[0] for name in formula.arguments):
-                if argument not in self:
-                    hint = did_you_mean(argument, self)
-                    yield Problem(f"'{_title(formula)}' needs '{argument}', which nothing gives", advice=hint)
-                elif self[argument].is_selector:
-                    yield Problem(
-                        f"'{_title(formula)}' takes the selector '{argument}' as an argument",
-                        advice="make an alternative for each choice",
-                    )
+        needed = (
+            (f, name.partition("__")[0]) for f in quantity.formulas for name in f.arguments if name not in self._plain
+        )
+        for formula, argument in needed:
+            if argument not in self:
+                hint = did_you_mean(argument, self)
+                yield Problem(f"'{_title(formula)}' needs '{argument}', which nothing gives", advice=hint)
+            elif argument not in self._plain:
+                yield Problem(
+                    f"'{_title(formula)}' takes the selector '{argument}' as an argument",
+                    advice="make an alternative for each choice",
+                )
         for one, other in combinations(quantity.formulas, 2):
             if _tie(quantity, one, other):
                 yield Problem(

@@ -6,11 +6,11 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, TypeVar
 
+from amped.base.record import dataclass
 from amped.theory.records import WEIGHTED, Gemm, Operator, Record
 
 

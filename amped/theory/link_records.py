@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from amped.base.record import dataclass
 from amped.theory.records import Collective, Duration, Record, fastest
 
 # A function that computes the time of a collective on a network.

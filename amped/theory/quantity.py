@@ -14,11 +14,13 @@ A mark only describes the function. It changes nothing and collects nothing; `ca
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, wraps
 from itertools import combinations
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
+
+from amped.base.record import dataclass
 
 NETWORK = "neural_network_training_parameters"
 MAPPING = "mapping_parameters"

@@ -7,13 +7,15 @@ and tuples of arrays; `mapped` applies a function to the arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import reduce
 from operator import add, mul
 from types import FunctionType
 from typing import Any, Self
 
 import numpy as np
+
+from amped.base.record import dataclass
 
 # The types of fields that are no arrays: texts, switches, tables and equations.
 STRUCTURE = (str, bool, Mapping, FunctionType)

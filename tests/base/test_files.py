@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from amped.base import files
 from amped.base.errors import FileError
 from amped.base.files import parse_json, read_json, read_text
+from tests.helpers.places import ROOT
 
 
 def refused(text):
@@ -187,3 +188,15 @@ class TestReading:
             stream.truncate(3_000_000_000)  # sparse: takes no space
         with pytest.raises(FileError, match="is larger than 64 MB"):
             read_json(path)
+
+
+def test_files_that_come_with_amped_are_strict_json():
+    rooms = ("amped/schema", "configs", "lookup_tables", "amped/calibration", "amped/validation", "amped/interop")
+    for path in (path for room in rooms for path in (ROOT / room).glob("*.json")):
+        text = path.read_text("utf-8")
+        assert parse_json(text, path.name) == parse_json(text, path.name, is_ours=True)
+
+
+def test_a_key_that_stands_twice_is_refused_in_amped_s_own_files_too():
+    with pytest.raises(FileError, match="the key 'a' stands twice"):
+        parse_json('{"a": 1, "a": 2}', is_ours=True)

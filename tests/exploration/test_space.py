@@ -13,7 +13,7 @@ import amped
 from amped.base.errors import AmpedError, ConfigError
 from amped.configuring.config import Config
 from amped.configuring.scenario import read_scenario
-from amped.exploration import answer
+from amped.exploration import answer, asked_space
 from amped.exploration.answer import Exploration
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.request import Options, Request
@@ -299,7 +299,7 @@ def test_the_nearest_that_would_win_lacks_least_memory() -> None:
 
 
 def test_a_space_of_very_many_candidates_is_told_before_it_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer, "MOST", 100)
+    monkeypatch.setattr(asked_space, "MOST", 100)
     with pytest.raises(AmpedError, match=r"(?s)candidates, which take about .* hours.*--yes"):
         explore(SMALL)
     assert answer.explored(read_scenario(SMALL), Options(1, "degrees", yes=True)).candidates > 100
