@@ -40,6 +40,8 @@ COMMON = {
     "dollar/J": {"USD/kWh": 1 / 3.6e6},
     "gram/J": {"g/kWh": 1 / 3.6e6},
 }
+# What people write behind a large count.
+LARGE_COUNTS = {"B": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 # Units that are plain numbers for pint: those of counts, flags and ratios.
 DIMENSIONLESS = ("count", "boolean", "1")
 LONGEST_TEXT = 80
@@ -114,6 +116,8 @@ def _parsed(value: str | float, canonical: str, bare: str | None) -> float:
         raise UnitError(f"{quoted(value)} is not a finite number", advice=expected(canonical))
     if unit in PREFIXES:  # "8 G": a prefix alone scales the bare unit
         number, unit = number * Decimal(repr(PREFIXES[unit])), ""
+    elif canonical == "count" and unit in LARGE_COUNTS:
+        number, unit = number * Decimal(repr(LARGE_COUNTS[unit])), ""
     scale = factor(unit or bare or "", canonical) if unit or bare else 1.0
     result = float(number * Decimal(repr(scale)))  # decimal, so that "5 us" is 5e-6 and not its neighbor
     if not math.isfinite(result):

@@ -82,6 +82,8 @@ VERB_GROUPS = {
 # The verbs that measure or fit. For all others numpy need not start threads for products of matrices, which takes as long as
 # half of its import.
 MEASURING = {*VERB_GROUPS["Measure"], "calibrate"}
+# What is listed without the word `list`, too.
+LISTED = ("models", "systems", "accelerators", "configs", "measurements", "links", "topologies")
 ONE_THREAD = "OPENBLAS_NUM_THREADS", "1"
 VERBS = {name: verb for verbs in VERB_GROUPS.values() for name, verb in verbs.items()}
 
@@ -159,6 +161,13 @@ def built(*verbs: str) -> typer.Typer:
     return made
 
 
+def _as_meant(words: list[str]) -> list[str]:
+    """The words of a newcomer: `amped help why` is `amped why --help`, and `amped models` is `amped list models`."""
+    if words[0] == "help":
+        return [*words[1:2], "--help"]
+    return ["list", *words] if words[0] in LISTED else words
+
+
 def _needed(words: list[str]) -> Iterable[str]:
     """The verbs to load: the one that is called; any two where help is all that is asked; else all, to find what was meant."""
     if words[0] in VERBS:
@@ -182,6 +191,7 @@ def main(*first: str) -> None:
     if not words:
         questions()
         return
+    words = _as_meant(words)
     try:
         built(*_needed(words))(words)
     except AmpedError as error:

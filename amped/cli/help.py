@@ -35,6 +35,14 @@ class Page(typer.core.TyperCommand):
         """The options and arguments; they read plain values by themselves."""
         return read_plainly(super().get_params(ctx))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the words; an option that is no option but the name of a parameter is one of --set."""
+        known = {
+            option for parameter in self.get_params(ctx) for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        rest: list[str] = super().parse_args(ctx, _set_by_name(args, known) if "--set" in known else args)
+        return rest
+
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Writes what the verb does; an example on lines of its own, so that it can be copied."""
         del ctx
@@ -60,6 +68,27 @@ class Page(typer.core.TyperCommand):
             if records:
                 with formatter.section(name):
                     formatter.write_dl(records)
+
+
+def _set_by_name(words: Sequence[str], known: set[str]) -> list[str]:
+    """The words, where `--context 8192` (of no option, but of a parameter's name) is `--set context=8192`."""
+    found: list[str] = []
+    waiting = iter(words)
+    for word in waiting:
+        option, is_joined, value = word.partition("=")
+        if not option.startswith("--") or option in (*known, "--") or not _is_parameter(option):
+            found.append(word)
+            continue
+        found += ["--set", f"{option[2:].replace('-', '_')}={value if is_joined else next(waiting, '')}"]
+    return found
+
+
+def _is_parameter(option: str) -> bool:
+    """Whether an unknown option is the name of a parameter, or another name of one."""
+    from amped.base.aliases import aliases
+    from amped.theory.catalogue import catalogue
+
+    return aliases().canonical(option[2:].replace("-", "_")) in catalogue()
 
 
 def _record(option: Any, ctx: Any) -> tuple[str, str] | None:

@@ -8,13 +8,17 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
+from amped.base.errors import ConfigError
 from amped.cli import options
 
 
 def init(
     model: Annotated[str, Option("--model", metavar="ROW|PATH", help="Row of `amped list models`, or a config.json.")],
-    system: Annotated[str, Option("--system", metavar="ROW", help="Nodes and networks (`amped list systems`).")],
-    nodes: Annotated[int, Option("--nodes", min=1, metavar="N", help="Number of nodes.")] = 1,
+    system: Annotated[
+        str | None, Option("--system", metavar="ROW", help="Nodes and networks (`amped list systems`).")
+    ] = None,
+    nodes: Annotated[int | None, Option("--nodes", min=1, metavar="N", help="Number of nodes; else one.")] = None,
+    gpus: Annotated[int | None, Option("--gpus", min=1, metavar="N", help="Number of accelerators.")] = None,
     full: Annotated[bool, Option("--full", help="Spell out every parameter, in AMPeD's style.")] = False,
     lookup_tables: options.TablesOption = None,
     output: Annotated[
@@ -33,7 +37,10 @@ def init(
 
     options.refuse_existing(output, "--output")
     row: Any = with_model({"model": model}, lookup_tables)["model"]
-    config = draft(row, system, nodes, lookup_tables)
+    if gpus is not None and nodes is not None:
+        raise ConfigError("--gpus and --nodes both say how large the machine is", "keep one")
+    size = {"number_of_nodes": nodes or 1} if gpus is None else {"number_of_accelerators": gpus}
+    config = draft(row, system, size, lookup_tables)
     text = as_json(filled(config, catalogue(), lookup_tables) if full else config)
     if output is None:
         typer.echo(text, nl=False)

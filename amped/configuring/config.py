@@ -15,7 +15,8 @@ from amped.base.files import read_json, shipped_json
 from amped.base.record import dataclass
 from amped.configuring.config_schema import structure_problems
 from amped.configuring.values import read_value
-from amped.tables.table_files import KERNELS
+from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS
+from amped.tables.tables import user_tables
 from amped.theory.catalogue import Catalogue
 from amped.theory.quantity import CATEGORIES
 
@@ -109,9 +110,19 @@ def _raw(source: object) -> tuple[Any, str]:
     if name in shipped_configs() and not is_file:
         return shipped_json("configs", f"{name}.json"), name
     if not exists:
+        if kind := row_kind(name):
+            raise FileError(
+                f"is no config, but one of `amped list {kind}s`", f"amped … --{kind} {quoted(name)}", str(source)
+            )
         hint = did_you_mean(path.stem, shipped_configs()) or f"shipped are {', '.join(shipped_configs())}"
         raise FileError("no such file, and no shipped config of that name", hint, str(source))
     return read_json(path), str(source)
+
+
+def row_kind(name: str) -> str | None:
+    """What a text names if it is no config: a model, a system or an accelerator."""
+    kinds = {"model": MODELS, "system": SYSTEMS, "accelerator": ACCELERATORS}
+    return next((kind for kind, table in kinds.items() if user_tables().has(table, name)), None)
 
 
 def _plain(source: Mapping[str, Any]) -> Any:

@@ -21,9 +21,12 @@ class Asking(NamedTuple):
     formulas: Any = None
 
     def leaves_open(self, swept: Iterable[str] = ()) -> bool:
-        """Whether rows and no config are named, so that the rest is chosen around them; swept rows are named, too."""
-        named = {name for name, value in self.values.items() if value is not None}
-        return self.config is None and bool(ROWS & {*named, *swept})
+        """Whether rows or the sizes of a network, and no config, are named, so that the rest is chosen around them; swept rows are named, too."""
+        from amped.base.aliases import aliases
+        from amped.theory.quantity import GIVEN_NETWORK
+
+        named = {aliases().canonical(name) for name, value in self.values.items() if value is not None}
+        return self.config is None and (bool(ROWS & {*named, *swept}) or named >= GIVEN_NETWORK)
 
     def given(self, more: Mapping[str, object] | None = None) -> Mapping[str, object]:
         """The values and rows, with further ones; a model that is a file is read."""

@@ -23,7 +23,7 @@ from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SYSTEMS
 from amped.tables.tables import Tables, system_with, user_tables
 from amped.theory.parallelisms import OF_TOKENS, PLACED
-from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.theory.quantity import ACCELERATOR, GIVEN_NETWORK, NETWORK, SYSTEM
 
 # What is taken where nobody names a machine, or how many accelerators there are.
 MACHINE, NUMBER = "DGX H100", 1024
@@ -50,8 +50,6 @@ MAPPED = (
 )  # fmt: skip
 # The space of mappings to choose from.
 SPACE = "quick"
-# What says a network without a row.
-GIVEN_NETWORK = frozenset(("layers", "dimensionality"))
 Values = Mapping[str, object]
 # What chooses some values around a scenario.
 Step = Callable[[Scenario], Iterator[tuple[str, object]]]

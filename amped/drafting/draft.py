@@ -42,17 +42,24 @@ MEANINGS = {
 }
 
 
-def draft(model: str | Mapping[str, Any], system: str, nodes: int, folder: Path | None = None) -> dict[str, Any]:
+def draft(
+    model: str | Mapping[str, Any], system: str | None, size: Mapping[str, int], folder: Path | None = None
+) -> dict[str, Any]:
     """A minimal config: the rows, and all that the chooser chooses around them.
 
-    The model is the name of a row, or a row of its own, whose values the config then has.
+    Args:
+        model: the name of a row, or a row of its own, whose values the config then has.
+        system: the name of a row; None: the chooser's.
+        size: the number of nodes or of accelerators, by name.
+        folder: a folder of lookup tables to layer over the shipped ones.
 
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits.
     """
-    scenario = completed({"model": model, "system": system, "number_of_nodes": nodes}, folder)
-    rows = scenario.sources.rows
-    if not estimated(scenario, Estimation)["fits_in_memory"]:
+    scenario = completed({"model": model, **({"system": system} if system else {}), **size}, folder)
+    rows, e = scenario.sources.rows, estimated(scenario, Estimation)
+    nodes = f"{e['number_of_nodes']:g}"
+    if not e["fits_in_memory"]:
         told = f"no mapping fits {rows[NETWORK].name} on {nodes} nodes of {rows[SYSTEM].name}"
         raise MappingError(told, "take more --nodes; `amped explore` of the same words tries offload, too")
     config: dict[str, Any] = {

@@ -123,6 +123,8 @@ def _in_time(largest_first: Iterator[_Size], deadline: float) -> bool:
 
 def _system(asked: Scenario) -> str:
     row = asked.sources.rows.get(SYSTEM)
+    if row is None and _is_open(asked):
+        row = _with(asked, ALONE).sources.rows.get(SYSTEM)
     return row.name if row else asked.label
 
 

@@ -28,7 +28,8 @@ def recommendation(
     asked = [f"in {human.duration(limits.deadline)}"] if limits.deadline else []
     asked += [f"for {human.value(limits.budget, 'dollar')}"] if limits.budget else []
     yield Text(f"{title}: the fewest accelerators that train it {' and '.join(asked)}\n", style="bold")
-    yield table(HEADS, [_line(each) for each in found if each.row], ("mapping",))
+    if any(each.row for each in found):
+        yield table(HEADS, [_line(each) for each in found if each.row], ("mapping",))
     for each in found:
         if each.row is None:
             yield Text(f"{each.system}: {_none(each)}", style="bold red")

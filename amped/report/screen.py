@@ -63,11 +63,12 @@ def heading(e: Estimation) -> Iterator[Text]:
 def _what(e: Estimation) -> str:
     """The network, the accelerators and the precision."""
     rows, number = e.scenario.sources.rows, e["number_of_accelerators"]
-    if not is_chosen(e) or not {NETWORK, ACCELERATOR} <= rows.keys():
+    if not is_chosen(e) or ACCELERATOR not in rows:
         named = e.scenario.title.endswith(f" = {e.precision}")
         return e.scenario.title if named else f"{e.scenario.title}, {e.precision}"
     machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if SYSTEM in rows else ""
-    return f"{rows[NETWORK].name} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {e.precision}"
+    network = rows[NETWORK].name if NETWORK in rows else f"{human.count(e['number_of_parameters'])} parameters"
+    return f"{network} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {e.precision}"
 
 
 def _how(e: Estimation) -> str:

@@ -26,6 +26,8 @@ NETWORK = "neural_network_training_parameters"
 MAPPING = "mapping_parameters"
 SYSTEM = "system_architecture_parameters"
 ACCELERATOR = "accelerator_architecture_parameters"
+# What says a network without a row: it leaves the rest open as the name of a model does.
+GIVEN_NETWORK = frozenset(("layers", "dimensionality"))
 CATEGORIES = (NETWORK, MAPPING, SYSTEM, ACCELERATOR)
 
 Function = TypeVar("Function", bound=Callable[..., Any])

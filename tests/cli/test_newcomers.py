@@ -1,0 +1,75 @@
+"""What a newcomer types first is understood, or the answer says what to type instead."""
+
+import json
+
+import pytest
+
+from tests.helpers.cli import amped as command
+from tests.helpers.cli import printed, refused
+
+MODEL = ("--model", "Llama 3 8B", "--gpus", "8")
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("Llama 3 8B", "one of `amped list models`\n    amped … --model 'Llama 3 8B'"),
+        ("DGX H100", "one of `amped list systems`\n    amped … --system 'DGX H100'"),
+        ("H100 SXM", "one of `amped list accelerators`\n    amped … --accelerator 'H100 SXM'"),
+    ],
+)
+def test_a_row_that_stands_for_a_config_is_told(typed, told):
+    code, error = refused("estimate", typed)[0], command("estimate", typed, folder=".").stderr
+    assert code == 2
+    assert told in error
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (("--batch", "256"), "batch_size", 256),
+        (("--global-batch-size=256",), "batch_size", 256),
+        (("--context", "4096"), "context", 4096),
+        (("--tokens", "100B"), "tokens_to_train", 1e11),
+        (("--set", "tokens_to_train=1.5 trillion"), "tokens_to_train", 1.5e12),
+        (("--tensor-model-parallel-size", "2"), "tensor_parallel_degree", 2),
+    ],
+)
+def test_a_parameter_by_any_name_is_an_option(words, name, value):
+    assert json.loads(printed("estimate", *MODEL, *words, "--json"))[name] == value
+
+
+def test_an_option_that_is_no_parameter_is_refused():
+    assert refused("estimate", *MODEL, "--nonsense", "2")[0] == 2
+    assert refused("list", "models", "--context", "2")[0] == 2
+
+
+def test_help_and_lists_are_found_by_their_plain_words(tmp_path):
+    assert command("help", folder=tmp_path).stdout == command("--help", folder=tmp_path).stdout
+    assert command("help", "why", folder=tmp_path).stdout == command("why", "--help", folder=tmp_path).stdout
+    assert command("models", "--filter", "qwen", folder=tmp_path).stdout.count("Qwen3 8B") == 1
+
+
+def test_a_network_of_ones_own_has_its_mapping_chosen():
+    sizes = ("layers=24", "hidden_size=2048", "num_heads=16", "vocab_size=50257", "seq_len=2048")
+    told = printed("estimate", *(word for size in sizes for word in ("--set", size)), "--gpus", "8")
+    assert "1.311 billion parameters on 8 H100 SXM (1 x DGX H100), bf16" in told
+    assert "(chosen)" in told
+
+
+def test_a_config_is_begun_for_some_accelerators_alone(tmp_path):
+    made = command("init", "--model", "Llama 3 8B", "--gpus", "8", folder=tmp_path).stdout
+    assert json.loads(made)["mapping_parameters"]["parameters"]["microbatch_size"]
+    assert "Llama 3 8B on 1 x DGX H100" in made
+    both = command("init", "--model", "Llama 3 8B", "--gpus", "8", "--nodes", "1", folder=tmp_path)
+    assert (both.returncode, "keep one" in both.stderr) == (2, True)
+
+
+def test_the_machine_that_was_taken_is_named():
+    told = printed("recommend", "--model", "Llama 3 8B", "--budget", "1000 USD")
+    assert "DGX H100: even at its peak it costs more than the budget" in told
+    assert "mapping" not in told
+
+
+def test_a_deadline_may_be_in_weeks():
+    assert "in 14 days" in printed("recommend", "--model", "Llama 3 8B", "--deadline", "2 weeks")
