@@ -21,7 +21,9 @@ def read_twice(**given: Any) -> Both:
 
     change = options.overrides(given["settings"] or [])
     if not change:
-        raise ConfigError("there is no change", "say one with --set NAME=VALUE")
+        raise ConfigError(
+            "there is no change", "say one with --set NAME=VALUE; options such as --tp are of the configuration itself"
+        )
     base = options.read_or_choose(**given | {"settings": None})
     return base, asked_again(base.question, change)
 

@@ -72,3 +72,46 @@ def test_slots_and_own_methods_are_kept():
     assert (repr(Open()), Open(1) == Open(1)) == ("mine", True)
     with pytest.raises(TypeError, match="unhashable"):
         hash(Open())
+
+
+@dataclass(frozen=True)
+class Base:
+    """A record that others extend, with a check of its own."""
+
+    value: int
+    made: list = field(default_factory=list)
+    double: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "double", 2 * self.value)
+
+
+@dataclass(frozen=True)
+class Longer(Base):
+    """A record with a further field."""
+
+    more: int = 1
+
+
+class Plain(Base):
+    """A class on top of a record, which may have attributes of its own."""
+
+
+def test_factories_checks_and_what_builds_on_a_record_work():
+    assert (Base(2).double, Base(2).made, Base(2).made is Base(2).made) == (4, [], False)
+    assert (Longer(1, more=3).more, Longer(1).double, Longer(1) == Base(1)) == (3, 2, False)
+    own = Plain(3)
+    own.note = "mine"
+    assert (own.note, own.double) == ("mine", 6)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        own.value = 4
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del Base(1).value
+    with pytest.raises(TypeError, match="unexpected keyword argument 'values'"):
+        Base(values=1)
+
+
+def test_slotted_records_are_pickled_and_frozen():
+    assert pickle.loads(pickle.dumps(Slotted(3))) == Slotted(3)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Slotted(1).only = 2
