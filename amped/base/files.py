@@ -13,6 +13,7 @@ import re
 import select
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any
@@ -81,6 +82,12 @@ def _opened_pipe(path: Path) -> IO[bytes]:
     return os.fdopen(handle, "rb")
 
 
+class _Refused(float):
+    """What stands for a number that JSON does not have; `problem` is the place of its problem in the list of them."""
+
+    problem: int
+
+
 class _Strict:
     """Hooks for `json.loads` that note what JSON allows and a config must not contain."""
 
@@ -101,24 +108,27 @@ class _Strict:
                 self.problems.append(Problem(told, advice="take it away"))
             if key in seen:
                 self.problems.append(Problem(f"the key {quoted(key)} stands twice in one object", advice="keep one"))
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, _Refused):
+                    self.problems[each.problem] = replace(self.problems[each.problem], where=key)
             seen[key] = value
         return seen
 
     def refused(self, word: str) -> float:
         """Notes NaN and infinities."""
         self.problems.append(Problem(f"{word} is not a JSON number", advice="write a finite number"))
-        return 0.0
+        found = _Refused(0.0)
+        found.problem = len(self.problems) - 1
+        return found
 
     def finite(self, written: str) -> float:
         """A number with a point or an exponent."""
         number = float(written)
         return self.refused(written[:20]) if number in (float("inf"), float("-inf")) else number
 
-    def whole(self, written: str) -> int:
+    def whole(self, written: str) -> float:
         """A number without a point and an exponent."""
-        return (
-            int(written) if len(written) <= MOST_DIGITS else int(self.refused(f"an integer of {len(written)} digits"))
-        )
+        return int(written) if len(written) <= MOST_DIGITS else self.refused(f"an integer of {len(written)} digits")
 
 
 def parse_json(text: str, file: str = "", is_ours: bool = False) -> Any:

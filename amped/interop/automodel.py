@@ -17,13 +17,10 @@ D = "distributed."
 
 def read_sharding(own: Reading) -> dict[str, Any]:
     """FSDP2 over all replicas, or over those of one copy."""
-    replicas, copies = (
-        own.keys.number(f"{D}dp_size", "number_of_accelerators"),
-        own.keys.number(f"{D}dp_replicate_size", "sharding_degree", 1) or 1,
-    )
-    strategy = str(
-        own.keys.get(f"{D}strategy", "zero_stage", own.keys.get(f"{D}_target_", "zero_stage", "fsdp2"))
-    ).lower()
+    replicas = own.keys.number(f"{D}dp_size", "number_of_accelerators", least=1)
+    copies = own.keys.number(f"{D}dp_replicate_size", "sharding_degree", 1, least=1)
+    target = own.keys.word(f"{D}_target_", "zero_stage", "fsdp2")
+    strategy = own.keys.word(f"{D}strategy", "zero_stage", target).lower()
     stage = 0 if "ddp" in strategy.rpartition(".")[2] else 3
     if not replicas:
         own.report.defaulted.append(Told(f"{D}dp_size", "all accelerators that the other degrees leave; give --gpus"))
@@ -56,8 +53,8 @@ def write_sharding(out: Outgoing) -> None:
 
 def read_precision(own: Reading) -> dict[str, Any]:
     """bf16 unless the file says another format."""
-    fp8 = own.keys.get("fp8.enabled", "matrix_precision")
-    form = str(own.keys.get("model.torch_dtype", "matrix_precision", "bf16"))
+    fp8 = own.keys.flag("fp8.enabled", "matrix_precision")
+    form = own.keys.word("model.torch_dtype", "matrix_precision", "bf16")
     return {"matrix_precision": "fp8" if fp8 else "fp32" if "32" in form else "bf16"}
 
 
@@ -73,11 +70,8 @@ def write_precision(out: Outgoing) -> None:
 
 def read_recomputation(own: Reading) -> dict[str, Any]:
     """Whole blocks, or nothing."""
-    return {
-        "activation_recomputation": "full"
-        if own.keys.get(f"{D}activation_checkpointing", "activation_recomputation")
-        else "none"
-    }
+    on = own.keys.flag(f"{D}activation_checkpointing", "activation_recomputation")
+    return {"activation_recomputation": "full" if on else "none"}
 
 
 def write_recomputation(out: Outgoing) -> None:

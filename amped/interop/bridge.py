@@ -11,7 +11,7 @@ from amped.estimation.estimation import Estimation
 from amped.interop import megatron
 from amped.interop.fields import table
 from amped.interop.outgoing import Outgoing
-from amped.interop.records import Imported, Report, Told
+from amped.interop.records import Imported, Keys, Report, Told
 from amped.interop.sections import as_yaml, flat, parse_yaml
 
 FORM, SOFTWARE, VERSION = "bridge", "Megatron-Bridge", "Megatron-Bridge 26.08 (v0.6.0)"
@@ -64,11 +64,13 @@ def read(text: str, file: str) -> Imported:
         )
     back = {place.lstrip("-"): (name, place.startswith("-")) for name, place in places().items()}
     found: dict[str, Any] = {}
+    found_at: dict[str, str] = {}
     rest: list[str] = []
     for key, value in given.items():
         name, opposite = back.get(key, ("", False))
         if name and value is not None:
-            found[name] = not value if opposite else _plain(value)
+            found[name] = not value if opposite and isinstance(value, bool) else _plain(value)
+            found_at[name] = key
         elif (
             key.split(".")[0] in ("model", "ddp", "optimizer", "comm_overlap")
             and value is not None
@@ -84,7 +86,9 @@ def read(text: str, file: str) -> Imported:
         found["group_query_attention"] = True
     if rest:
         report.ignored.append(Told(", ".join(rest), "data, logs, checkpoints, the learning rate, or not set"))
-    return megatron.imported(found, file, report, "a default of the dataclass in a saved config", SOFTWARE, FORM)
+    return megatron.imported(
+        Keys(found, found_at), file, report, "a default of the dataclass in a saved config", SOFTWARE, FORM
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from amped.base.errors import ConfigError, quoted
+
 
 class Conversion(NamedTuple):
     """How a value is read from another format, and written in it."""
@@ -18,19 +20,35 @@ def same(value: Any) -> Any:
     return value
 
 
-def negated(value: Any) -> Any:
+def truth(value: Any) -> bool:
+    """A flag.
+
+    Raises:
+        ConfigError: for another value, without its place.
+    """
+    if not isinstance(value, bool):
+        raise ConfigError(f"{quoted(value)} is neither true nor false")
+    return value
+
+
+def negated(value: Any) -> bool:
     """A flag that says the opposite."""
-    return not value
+    return not truth(value)
 
 
 def switched(value: Any) -> float:
     """A flag for what amped has as a share: all or nothing."""
-    return 1.0 if value else 0.0
+    return float(truth(value))
 
 
-def zero_for_none(value: Any) -> Any:
-    """A number that another format leaves out, or writes as null, where amped has 0."""
-    return value or 0
+def is_zero(value: Any) -> bool:
+    """Whether a value is the number 0, and not false."""
+    return value == 0 and not isinstance(value, bool)
+
+
+def unless_zero(value: Any) -> Any:
+    """A number that is 0 in another format where amped has none; 0 is not taken."""
+    return None if is_zero(value) else value
 
 
 def none_for_zero(value: Any) -> Any:
@@ -40,7 +58,7 @@ def none_for_zero(value: Any) -> Any:
 
 def at_least_one(value: Any) -> Any:
     """A degree that another format has as 0 where there is none."""
-    return max(value, 1)
+    return 1 if is_zero(value) else value
 
 
 def zero_for_one(value: Any) -> Any:
@@ -53,5 +71,6 @@ CONVERSIONS = {
     "same": Conversion(same, same),
     "negated": Conversion(negated, negated),
     "switch": Conversion(switched, bool),
-    "optional": Conversion(zero_for_none, none_for_zero),
+    "optional": Conversion(same, none_for_zero),
+    "unless_zero": Conversion(unless_zero, same),
 }

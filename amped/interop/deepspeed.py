@@ -24,6 +24,7 @@ def read_batch(own: Reading) -> dict[str, Any]:
         ("train_micro_batch_size_per_gpu", "microbatch_size"),
         ("gradient_accumulation_steps", "number_of_microbatches_per_minibatch"),
     ):
+        own.keys.refuse_section((key,))
         value = own.keys.get(key, name)
         if value == AUTO:
             own.report.defaulted.append(Told(key, f"auto: the program says it; give --set {name}=N"))
@@ -44,7 +45,13 @@ def write_batch(out: Outgoing) -> None:
 def read_precision(own: Reading) -> dict[str, Any]:
     """bf16, fp16 or fp32."""
     for form in ("bf16", "fp16"):
-        if own.keys.get(f"{form}.enabled", "matrix_precision"):
+        key = f"{form}.enabled"
+        if own.keys.raw.get(key) == AUTO:
+            own.report.defaulted.append(
+                Told(key, f"auto: the program says it; {own.keys.get(key, form) and form} is taken")
+            )
+            return {"matrix_precision": form}
+        if own.keys.flag(key, "matrix_precision"):
             return {"matrix_precision": form}
     return {"matrix_precision": "fp32"}
 
@@ -65,8 +72,11 @@ BITS_OF_FORMAT = {"fp32": 32, "bf16": 16, "fp16": 16}
 
 def read_gradients(own: Reading) -> dict[str, Any]:
     """The format in which gradients are added up."""
-    form = own.keys.get("data_types.grad_accum_dtype", "gradient_precision")
-    return {"gradient_precision": BITS_OF_FORMAT.get(str(form), 32)} if form else {}
+    key = "data_types.grad_accum_dtype"
+    form = own.keys.word(key, "gradient_precision")
+    if form is not None and form not in BITS_OF_FORMAT:
+        own.report.unsupported.append(Told(key, f"{form}, read as fp32"))
+    return {"gradient_precision": BITS_OF_FORMAT.get(form, 32)} if form else {}
 
 
 def write_gradients(out: Outgoing) -> None:
@@ -78,10 +88,10 @@ def write_gradients(out: Outgoing) -> None:
 
 def read_optimizer(own: Reading) -> dict[str, Any]:
     """Adam and its kin, or SGD."""
-    kind = own.keys.get("optimizer.type", "optimizer")
-    if kind is not None and str(kind).lower() not in ("adam", "adamw", "fusedadam", "sgd"):
+    kind = own.keys.word("optimizer.type", "optimizer")
+    if kind is not None and kind.lower() not in ("adam", "adamw", "fusedadam", "sgd"):
         own.report.unsupported.append(Told("optimizer.type", f"{kind}, read as adam"))
-    return {"optimizer": "sgd" if str(kind).lower() == "sgd" else "adam"} if kind else {}
+    return {"optimizer": "sgd" if kind.lower() == "sgd" else "adam"} if kind else {}
 
 
 def write_optimizer(out: Outgoing) -> None:
@@ -96,10 +106,10 @@ def read_offload(own: Reading) -> dict[str, Any]:
     """What the host keeps."""
     found = {}
     for key, name in (("offload_optimizer", "optimizer_offload"), ("offload_param", "weight_offload")):
-        device, share = own.keys.get(f"{Z}{key}.device", name), own.keys.get(f"{Z}{key}.ratio", name, 1.0)
-        if device == "nvme":
-            own.report.unsupported.append(Told(f"{Z}{key}.device", "nvme, read as the memory of the host"))
-        found[name] = float(share) if device in ("cpu", "nvme") else 0.0
+        device, share = own.keys.word(f"{Z}{key}.device", name, "none"), own.keys.share(f"{Z}{key}.ratio", name, 1.0)
+        if device not in ("none", "cpu"):
+            own.report.unsupported.append(Told(f"{Z}{key}.device", f"{device}, read as the memory of the host"))
+        found[name] = share if device != "none" else 0.0
     return found
 
 
@@ -119,7 +129,7 @@ def write_offload(out: Outgoing) -> None:
 
 def read_sequence(own: Reading) -> dict[str, Any]:
     """Ulysses: an all-to-all turns shares of the sequence into shares of the heads."""
-    degree = own.keys.number("sequence_parallel_size", "context_parallel_degree", 1) or 1
+    degree = own.keys.number("sequence_parallel_size", "context_parallel_degree", 1, least=1)
     return {"context_parallel_degree": degree, "context_parallel_kind": "all_to_all"} if degree > 1 else {}
 
 
@@ -138,8 +148,8 @@ def write_sequence(out: Outgoing) -> None:
 
 def read_experts(own: Reading) -> dict[str, Any]:
     """Shares of the experts."""
-    on = own.keys.get("expert_parallel.enabled", "expert_parallel_degree")
-    degree = own.keys.number("expert_parallel.autoep_size", "expert_parallel_degree", 1) or 1
+    on = own.keys.flag("expert_parallel.enabled", "expert_parallel_degree")
+    degree = own.keys.number("expert_parallel.autoep_size", "expert_parallel_degree", 1, least=1)
     return {"expert_parallel_degree": degree, "expert_tensor_parallel_degree": 1} if on and degree > 1 else {}
 
 

@@ -7,9 +7,10 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
 
+from amped.base.errors import ConfigError
 from amped.base.files import parse_json
 from amped.interop.conversions import CONVERSIONS, Conversion
-from amped.interop.records import Keys, checked
+from amped.interop.records import Keys
 
 
 class Field(NamedTuple):
@@ -52,7 +53,22 @@ def _field(quantity: str, entry: Any, why: str) -> Field:
 def plain_values(form: str, keys: Keys, other: dict[str, list[str]] | None = None) -> Iterator[tuple[str, str, Any]]:
     """The quantities that a key gives by itself: quantity, key, value. `other` has other keys for some quantities."""
     for quantity, field in fields(form).items():
-        found = keys.first((other or {}).get(quantity, field.keys), quantity)
+        names = (other or {}).get(quantity, field.keys)
+        keys.refuse_section(() if field.rule else names)
+        found = keys.first(names, quantity)
         if found is not None and field.rule is None:
-            key, value = found
-            yield quantity, key, checked(quantity, field.by.read(value), key)
+            key, value = found[0], _converted(field.by, found[1], keys.place(found[0]))
+            if value is not None:
+                yield quantity, key, keys.checked(quantity, value, key)
+
+
+def _converted(by: Conversion, value: Any, place: str) -> Any:
+    """A value of another format in amped's form.
+
+    Raises:
+        ConfigError: with the place, for a value that the conversion does not take.
+    """
+    try:
+        return by.read(value)
+    except ConfigError as error:
+        raise ConfigError(error.at(place)) from None

@@ -44,6 +44,7 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
         values |= found
         told |= {name: "a rule" for name in found if name not in told}
     values = {name: value for name, value in values.items() if value is not None}
+    keys.refuse_wrong(values, told)
     tell_rest("keys", keys.rest(), report, implied.get("ignored"))
     report.used += [Told(key, into) for key, into in keys.taken.items()]
     return Imported(FORM, file, _title(raw, own, file), values, told, report)
@@ -91,7 +92,7 @@ def _refuse_without_layers(values: Mapping[str, Any], file: str, kind: str) -> N
     lacking = [name for name in ("layers", "dimensionality", "attention_heads") if name not in values]
     if lacking:
         what = f"has no {', '.join(lacking)}" + (f" (model_type {kind!r})" if kind else ", and no model_type")
-        raise FileError(what, f"a config.json has {', '.join(fields(FORM)[lacking[0]].keys[:2])} …", file)
+        raise FileError(what, f"a config.json has {' or '.join(fields(FORM)[lacking[0]].keys)}", file)
 
 
 def _title(raw: Mapping[str, Any], own: Mapping[str, Any], file: str) -> str:

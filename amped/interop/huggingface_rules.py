@@ -11,10 +11,12 @@ from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.interop.patterns import runs
-from amped.interop.records import Keys, Reading, Told
+from amped.interop.records import Keys, Reading, Told, whole
 
 Reader = Callable[[Reading], dict[str, Any]]
 LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length", "model_max_length")
+# Keys of the tokens that a windowed layer attends to.
+WIDTHS = ("sliding_window", "attention_chunk_size", "window_size")
 # The tokens of a sequence in training where a file says only the longest one.
 SEQUENCE = 4096
 FULL, WINDOWED = (
@@ -28,9 +30,9 @@ def heads(own: Reading) -> dict[str, Any]:
     count, found = own.values["attention_heads"], dict[str, Any]()
     if "head_dimension" not in own.values:
         found["head_dimension"] = own.values["dimensionality"] // count
-    if own.keys.get("new_decoder_architecture", "key_value_heads"):
+    if own.keys.flag("new_decoder_architecture", "key_value_heads"):
         found["key_value_heads"] = own.keys.number("num_kv_heads", "key_value_heads", count)
-    elif own.keys.get("multi_query", "key_value_heads"):
+    elif own.keys.flag("multi_query", "key_value_heads"):
         found["key_value_heads"] = 1
     elif "key_value_heads" not in own.values:
         found["key_value_heads"] = count
@@ -41,9 +43,9 @@ def latent_attention(own: Reading) -> dict[str, Any]:
     """The widths of multi-head latent attention, which config.json gives without and with the rotary part apart."""
     if own.values.get("key_value_latent_dimension") is None:
         return {"attention_kind": None, "query_latent_dimension": None}
-    rotary = own.keys.number("qk_rope_head_dim", "rotary_head_dimension", 0) or 0
-    plain = own.keys.number("qk_nope_head_dim", "head_dimension", 0) or 0
-    own.keys.get("head_dim", "head_dimension")
+    rotary = own.keys.needed("qk_rope_head_dim", "rotary_head_dimension")
+    plain = own.keys.needed("qk_nope_head_dim", "head_dimension")
+    own.keys.number("head_dim", "head_dimension")
     return {
         "attention_kind": "multi_latent", "rotary_head_dimension": rotary, "head_dimension": plain + rotary,
         "value_head_dimension": own.keys.number("v_head_dim", "value_head_dimension", plain),
@@ -54,13 +56,12 @@ def latent_attention(own: Reading) -> dict[str, Any]:
 
 def value_heads(own: Reading) -> dict[str, Any]:
     """A width of values of its own without latent attention, which amped cannot express."""
-    width = own.keys.raw.get("v_head_dim")
+    width = own.keys.number("v_head_dim", "value_head_dimension")
     if own.values.get("attention_kind") == "multi_latent" or width in (None, own.values["head_dimension"]):
         return {}
     own.report.unsupported.append(
         Told("v_head_dim", f"values of {width} beside keys of {own.values['head_dimension']} without latent attention")
     )
-    own.keys.get("v_head_dim", "nothing")
     return {}
 
 
@@ -68,22 +69,22 @@ def feedforward(own: Reading) -> dict[str, Any]:
     """The width of the dense feed-forward network where it is not given: four times the residual stream."""
     if "feedforward_dimension" in own.values:
         return {}
-    ratio = own.keys.get("expansion_ratio", "feedforward_dimension", 4)
+    ratio = own.keys.number("expansion_ratio", "feedforward_dimension", 4, least=1)
     if not own.values.get("expert_feedforward_dimension"):
         own.report.defaulted.append(
             Told("feedforward_dimension", f"{ratio} times hidden size, as the model class has it")
         )
-    return {"feedforward_dimension": int(ratio * own.values["dimensionality"])}
+    return {"feedforward_dimension": ratio * own.values["dimensionality"]}
 
 
 def positions(own: Reading) -> dict[str, Any]:
     """The table of learned positions, and the tokens of a sequence in training."""
     given = own.keys.first(LONGEST, "context")
-    longest = int(given[1]) if given and isinstance(given[1], int) else SEQUENCE
+    longest = own.keys.number(given[0], "context", SEQUENCE, least=1) if given else SEQUENCE
     patches = _patches(own.keys)
     context = patches.pop("context", min(longest, SEQUENCE))
     found = {"context": context, **patches}
-    if own.keys.get("learned_pos_emb", "positions") is False or own.keys.get("alibi", "positions"):
+    if not own.keys.flag("learned_pos_emb", "positions", True) or own.keys.flag("alibi", "positions"):
         found["positions"] = "alibi"
     if own.values.get("positions") == "learned" and "position_table" not in own.values and not patches:
         found["position_table"] = longest + int(own.family.get("position_offset", 0))
@@ -114,17 +115,12 @@ def windows(own: Reading) -> dict[str, Any]:
         Told("layer_types", f"{number} of {layers} layers are {kind}, read as layers with full attention")
         for kind, number in strange.items()
     ]
-    width = next(
-        (
-            own.keys.get(name, "attention_window")
-            for name in ("sliding_window", "attention_chunk_size", "window_size")
-            if own.keys.raw.get(name)
-        ),
-        None,
-    )
-    if not width or own.keys.get("use_sliding_window", "attention_window", True) is False:
+    widths = [
+        own.keys.number(name, "attention_window") for name in WIDTHS if own.keys.raw.get(name) not in (None, False)
+    ]
+    width = next((width for width in widths if width), None)
+    if not width or not own.keys.flag("use_sliding_window", "attention_window", True):
         return {}
-    _refuse_list("sliding_window", width)
     chunked = kinds.count("chunked_attention")
     if chunked and own.values["context"] > width:
         own.report.unsupported.append(
@@ -137,12 +133,29 @@ def windows(own: Reading) -> dict[str, Any]:
 def _kinds_of_attention(keys: Keys, layers: int) -> list[str]:
     """The kind of attention of each layer, if the file lists them."""
     for name in ("layer_types", "attention_layers", "layers_block_type"):
-        listed = keys.get(name, "number_of_windowed_layers")
-        if isinstance(listed, list):
+        listed = keys.words(name, "number_of_windowed_layers") if name in keys.raw else None
+        if listed:
             keys.get("attention_types", "number_of_windowed_layers")
-            return [str(kind) for kind in listed[:layers]]
-    runs = keys.get("attention_types", "number_of_windowed_layers")
-    return [kind for group, times in runs for _ in range(times) for kind in group] if isinstance(runs, list) else []
+            return listed[:layers]
+    return _repeated(keys, layers)
+
+
+def _repeated(keys: Keys, layers: int) -> list[str]:
+    """The kind of attention of each layer as groups of kinds, with how often each group comes: [[["global", "local"], 12]].
+
+    Raises:
+        ConfigError: for another value.
+    """
+    name, found = "attention_types", list[str]()
+    groups = keys.get(name, "number_of_windowed_layers")
+    for group in groups if isinstance(groups, list) else [] if groups is None else [groups]:
+        try:
+            kinds, times = group
+            found += [str(kind) for kind in kinds] * min(whole(times, keys.place(name)), layers)
+        except (TypeError, ValueError):
+            what = f"{quoted(group)} is no list of kinds with how often it comes"
+            raise ConfigError(Problem(what, keys.place(name), 'like [["global", "local"], 12]')) from None
+    return found[:layers]
 
 
 def _windowed(keys: Keys, layers: int) -> int:
@@ -184,16 +197,16 @@ EXPERTS = (
 def _mixture_layers(keys: Keys, layers: int) -> list[bool]:
     """For each layer whether it is a mixture of experts."""
     into = "number_of_MoE_layers"
-    listed, indices = keys.get("mlp_layer_types", into), keys.get("moe_layers", into)
+    kinds, indices = keys.words("mlp_layer_types", into), keys.counts("moe_layers", into)
     dense = keys.number("first_k_dense_replace", into) or keys.number("num_dense_layers", into) or 0
-    if isinstance(listed, list):
-        return [kind == "sparse" for kind in listed[:layers]]
-    if isinstance(indices, list):
-        keys.get("interleave_moe_layer_step", into)
+    if kinds:
+        return [kind == "sparse" for kind in kinds[:layers]]
+    if indices:
+        keys.number("interleave_moe_layer_step", into)
         return [layer in indices for layer in range(layers)]
-    frequency = keys.get("moe_layer_freq", into, 1)
-    if isinstance(frequency, list):
-        return [bool(mark) for mark in frequency[:layers]]
+    if isinstance(keys.raw.get("moe_layer_freq"), list):
+        return [bool(mark) for mark in keys.counts("moe_layer_freq", into)[:layers]]
+    frequency = keys.number("moe_layer_freq", into, 1, least=1)
     every = (
         keys.number("decoder_sparse_step", into)
         or keys.number("moe_layer_interval", into)
@@ -201,13 +214,13 @@ def _mixture_layers(keys: Keys, layers: int) -> list[bool]:
         or 1
     )
     start, end = keys.number("moe_layer_start_index", into, 0) or 0, keys.number("moe_layer_end_index", into)
-    only_dense = keys.get("mlp_only_layers", into, [])
+    only_dense = keys.counts("mlp_only_layers", into)
     last = layers - 1 if end is None else end
     return [
         layer >= max(dense, start)
         and layer <= last
         and layer not in only_dense
-        and layer % int(frequency) == 0
+        and layer % frequency == 0
         and (layer + 1) % every == 0
         for layer in range(layers)
     ]
@@ -223,23 +236,23 @@ def ties(own: Reading) -> dict[str, Any]:
 
 def parallel_blocks(own: Reading) -> dict[str, Any]:
     """Attention and feed-forward network beside one another (Falcon, GPT-J) share a norm."""
-    if own.keys.get("new_decoder_architecture", "norms_per_layer"):
+    if own.keys.flag("new_decoder_architecture", "norms_per_layer"):
         return {"norms_per_layer": own.keys.number("num_ln_in_parallel_attn", "norms_per_layer", 2)}
-    return {"norms_per_layer": 1} if own.keys.get("parallel_attn", "norms_per_layer") else {}
+    return {"norms_per_layer": 1} if own.keys.flag("parallel_attn", "norms_per_layer") else {}
 
 
 def biases_off(own: Reading) -> dict[str, Any]:
     """MPT says biases by their absence."""
-    if own.keys.get("no_bias", "mlp_bias") is False:
+    if not own.keys.flag("no_bias", "mlp_bias", True):
         return {"query_key_value_bias": True, "attention_output_bias": True, "mlp_bias": True, "norm_vectors": 2}
     return {}
 
 
 def norms_behind(own: Reading) -> dict[str, Any]:
     """Norms behind the blocks, and none behind the last layer (OPT 350M)."""
-    if own.keys.get("do_layer_norm_before", "norm_position") is False:
+    if not own.keys.flag("do_layer_norm_before", "norm_position", True):
         return {"norm_position": "post", "final_norm": False}
-    return {"final_norm": False} if own.keys.get("_remove_final_layer_norm", "final_norm") else {}
+    return {"final_norm": False} if own.keys.flag("_remove_final_layer_norm", "final_norm") else {}
 
 
 def two_stacks(own: Reading) -> dict[str, Any]:
@@ -247,10 +260,9 @@ def two_stacks(own: Reading) -> dict[str, Any]:
     if own.values.get("number_of_stacks") != 2:
         return {}
     decoder = own.keys.number("num_decoder_layers", "cross_attention_layers") or int(own.values["layers"])
-    gated = own.keys.get("is_gated_act", "gated_mlp") or str(
-        own.keys.get("feed_forward_proj", "gated_mlp", "")
-    ).startswith("gated")
-    return {"layers": int(own.values["layers"]) + decoder, "cross_attention_layers": decoder, "gated_mlp": bool(gated)}
+    kind = own.keys.word("feed_forward_proj", "gated_mlp", "")
+    gated = own.keys.flag("is_gated_act", "gated_mlp") or kind.startswith("gated")
+    return {"layers": int(own.values["layers"]) + decoder, "cross_attention_layers": decoder, "gated_mlp": gated}
 
 
 def plain_width(own: Reading) -> dict[str, Any]:
@@ -258,11 +270,6 @@ def plain_width(own: Reading) -> dict[str, Any]:
     return (
         {"embedding_dimension": None} if own.values.get("embedding_dimension") == own.values["dimensionality"] else {}
     )
-
-
-def _refuse_list(name: str, value: Any) -> None:
-    if not isinstance(value, int):
-        raise ConfigError(Problem(f"{quoted(value)} is not a whole number", name, "it is a number of tokens"))
 
 
 RULES: tuple[Reader, ...] = (

@@ -49,13 +49,10 @@ def read(text: str, file: str) -> Imported:
     """
     report = Report()
     if is_log(text):
-        given = {flag.name: _from_log(flag) for flag in arguments_of_log(text)}
-        return imported(
-            {name: value for name, value in given.items() if value is not None},
-            file,
-            report,
-            "an argument of its default in a log",
-        )
+        flags = {flag.name: flag for flag in arguments_of_log(text)}
+        given = {name: value for name, flag in flags.items() if (value := _from_log(flag)) is not None}
+        places = {name: f"line {flag.line}: {name}" for name, flag in flags.items()}
+        return imported(Keys(given, places), file, report, "an argument of its default in a log")
     script = script_of(text, file, LAUNCH)
     if not script.flags:
         raise FileError(
@@ -72,8 +69,8 @@ def _from_log(flag: Flag) -> Any:
     return None if word in ("None", "") else setting(word)
 
 
-def _arguments(script: Script, file: str) -> dict[str, Any]:
-    """The arguments of a script by name; a flag that stands twice must say the same."""
+def _arguments(script: Script, file: str) -> Keys:
+    """The arguments of a script by name, with their lines; a flag that stands twice must say the same."""
     found: dict[str, Any] = {}
     lines: dict[str, int] = {}
     for flag in (*script.launcher, *script.flags):
@@ -83,7 +80,7 @@ def _arguments(script: Script, file: str) -> dict[str, Any]:
             told = f"{flag.name} is {value!r}, and {found[name]!r} in line {lines[name]}"
             raise FileError(Problem(told, f"line {flag.line}", "keep one"), file=file)
         found[name], lines[name] = value, flag.line
-    return found
+    return Keys(found, {name: f"line {line}: {flag_of(name)}" for name, line in lines.items()})
 
 
 def _value(flag: Flag, name: str, on: bool, file: str) -> Any:
@@ -96,7 +93,7 @@ def _value(flag: Flag, name: str, on: bool, file: str) -> Any:
 
 
 def imported(
-    given: Mapping[str, Any],
+    keys: Keys,
     file: str,
     report: Report,
     unknown: str | None = None,
@@ -104,8 +101,7 @@ def imported(
     source: str = FORM,
 ) -> Imported:
     """The training of Megatron-LM's arguments by name."""
-    keys, values = Keys(given), dict[str, Any]()
-    told: dict[str, str] = {}
+    values, told = dict[str, Any](), dict[str, str]()
     for name, key, value in plain_values(FORM, keys):
         values[name], told[name] = value, flag_of(key)
     lacking = [name for name in LEAST_SIZES if name not in values]
@@ -118,6 +114,7 @@ def imported(
         values |= found
         told |= dict.fromkeys(found, f"arguments about {name}")
     values = {name: value for name, value in values.items() if value is not None}
+    keys.refuse_wrong(values, told)
     tell_rest(FORM, keys.rest(), report, unknown=unknown)
     report.used += [Told(flag_of(key), into) for key, into in keys.taken.items()]
     return Imported(source, file, file, values, told, report, software)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layouts import Layout
 from amped.interop.outgoing import Outgoing, Rule
 from amped.interop.records import Reading, Told
@@ -23,16 +24,15 @@ MODULES = {
 
 def read_precision(own: Reading) -> dict[str, Any]:
     """The format of matrix products."""
-    half = next((name for name in ("bf16", "fp16") if own.keys.get(name, "matrix_precision")), "fp32")
-    if own.keys.get("fp4", "matrix_precision"):
-        own.keys.get("fp4_recipe", "matrix_precision")
+    half = next((name for name in ("bf16", "fp16") if own.keys.flag(name, "matrix_precision")), "fp32")
+    recipe = own.keys.word("fp8_recipe", "fp8_scaling", "delayed")
+    if own.keys.word("fp4", "matrix_precision"):
+        own.keys.word("fp4_recipe", "matrix_precision")
         return {"matrix_precision": "fp4"}
-    if own.keys.get("fp8", "matrix_precision"):
-        recipe = str(own.keys.get("fp8_recipe", "fp8_scaling", "delayed"))
+    if own.keys.word("fp8", "matrix_precision"):
         if recipe not in SCALED:
             own.report.unsupported.append(Told("--fp8-recipe", f"{recipe}, read as scales of tensors"))
         return {"matrix_precision": "fp8", "fp8_scaling": SCALED.get(recipe, "tensors")}
-    own.keys.get("fp8_recipe", "fp8_scaling")
     return {"matrix_precision": half}
 
 
@@ -56,13 +56,10 @@ def write_precision(out: Outgoing) -> None:
 
 def read_gradients(own: Reading) -> dict[str, Any]:
     """Gradients in fp32 unless bf16 is asked for: megatron/training/arguments.py accumulates those of bf16 in fp32."""
-    narrow = own.keys.get("grad_reduce_in_bf16", "gradient_precision") or own.keys.get(
-        "main_grads_dtype", "gradient_precision"
-    ) in ("bf16", "fp16")
-    wide = (
-        own.keys.get("accumulate_allreduce_grads_in_fp32", "gradient_precision")
-        or own.values.get("matrix_precision") != "fp16"
-    )
+    into = "gradient_precision"
+    narrow = own.keys.flag("grad_reduce_in_bf16", into) or own.keys.word("main_grads_dtype", into) in ("bf16", "fp16")
+    half = own.values.get("matrix_precision") == "fp16"
+    wide = own.keys.flag("accumulate_allreduce_grads_in_fp32", into) or not half
     return {"gradient_precision": 16 if narrow or not wide else 32}
 
 
@@ -76,11 +73,10 @@ def write_gradients(out: Outgoing) -> None:
 
 def read_states(own: Reading) -> dict[str, Any]:
     """The format of the optimizer's two states."""
-    precise = own.keys.get("use_precision_aware_optimizer", "optimizer_state_precision")
-    mean, square = (
-        str(own.keys.get(name, "optimizer_state_precision", "fp32")) for name in ("exp_avg_dtype", "exp_avg_sq_dtype")
-    )
-    weights = str(own.keys.get("main_params_dtype", "optimizer_state_precision", "fp32"))
+    into = "optimizer_state_precision"
+    precise = own.keys.flag("use_precision_aware_optimizer", into)
+    formats = ("exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype")
+    mean, square, weights = (own.keys.word(name, into, "fp32").removeprefix("torch.") for name in formats)
     if not precise:
         return {"optimizer_state_precision": 32}
     if mean != square or weights != "fp32":
@@ -90,7 +86,7 @@ def read_states(own: Reading) -> dict[str, Any]:
                 f"states in {mean} and {square} with weights in {weights}: amped has one format of states",
             )
         )
-    return {"optimizer_state_precision": BITS.get(mean.replace("torch.", ""), 32)}
+    return {"optimizer_state_precision": BITS.get(mean, 32)}
 
 
 def write_states(out: Outgoing) -> None:
@@ -107,7 +103,7 @@ def write_states(out: Outgoing) -> None:
 
 def read_optimizer(own: Reading) -> dict[str, Any]:
     """Adam or SGD; another optimizer is read as Adam and told."""
-    kind = str(own.keys.get("optimizer", "optimizer", "adam"))
+    kind = own.keys.word("optimizer", "optimizer", "adam")
     if kind not in ("adam", "sgd"):
         own.report.unsupported.append(Told("--optimizer", f"{kind}, read as adam"))
     return {"optimizer": kind if kind == "sgd" else "adam"}
@@ -123,10 +119,10 @@ def write_optimizer(out: Outgoing) -> None:
 
 def read_offload(own: Reading) -> dict[str, Any]:
     """What the host keeps."""
-    on = own.keys.get("optimizer_cpu_offload", "optimizer_offload")
-    share = float(own.keys.get("optimizer_offload_fraction", "optimizer_offload", 1.0))
-    layers = own.keys.number("cpu_offloading_num_layers", "activation_offload", 0) or 0
-    stage = int(own.values.get("layers", 1)) / max(int(own.values.get("pipeline_parallel_degree", 1)), 1)
+    on = own.keys.flag("optimizer_cpu_offload", "optimizer_offload")
+    share = own.keys.share("optimizer_offload_fraction", "optimizer_offload", 1.0)
+    layers = own.keys.number("cpu_offloading_num_layers", "activation_offload", 0)
+    stage = int(own.values.get("layers", 1)) / int(own.values.get("pipeline_parallel_degree", 1))
     return {
         "optimizer_offload": share if on else 0.0,
         **({"activation_offload": min(layers / stage, 1.0)} if layers else {}),
@@ -189,9 +185,9 @@ def read_stages(own: Reading) -> dict[str, Any]:
     """How the layers lie on the stages."""
     stages, layers = int(own.values.get("pipeline_parallel_degree", 1)), int(own.values.get("layers", 1))
     found: dict[str, Any] = {}
-    layout = own.keys.get("pipeline_model_parallel_layout", "pipeline_layout")
+    layout = own.keys.word("pipeline_model_parallel_layout", "pipeline_layout")
     if layout:
-        found["pipeline_layout"] = str(layout)
+        found["pipeline_layout"] = layout
     chunks = own.keys.number("num_virtual_stages_per_pipeline_rank", "virtual_pipeline_stages") or own.keys.number(
         "virtual_pipeline_model_parallel_size", "virtual_pipeline_stages"
     )
@@ -235,10 +231,11 @@ def _letters(layout: Layout, modules: int) -> str:
 
 def read_context(own: Reading) -> dict[str, Any]:
     """How keys and values travel."""
-    kind = str(own.keys.get("cp_comm_type", "context_parallel_kind", "p2p")).strip("[]'\" ")
-    if kind not in KINDS:
-        own.report.unsupported.append(Told("--cp-comm-type", f"{kind}, read as a ring"))
-    return {"context_parallel_kind": KINDS.get(kind, "ring")}
+    kinds = own.keys.words("cp_comm_type", "context_parallel_kind", "p2p")
+    if len(set(kinds)) != 1 or kinds[0] not in KINDS:
+        own.report.unsupported.append(Told("--cp-comm-type", f"{' '.join(kinds)}, read as a ring"))
+        return {"context_parallel_kind": "ring"}
+    return {"context_parallel_kind": KINDS[kinds[0]]}
 
 
 def write_context(out: Outgoing) -> None:
@@ -252,8 +249,8 @@ def write_context(out: Outgoing) -> None:
 
 def read_sharding(own: Reading) -> dict[str, Any]:
     """What replicas share out."""
-    distributed = own.keys.get("use_distributed_optimizer", "zero_stage")
-    instances = own.keys.number("num_distributed_optimizer_instances", "zero_stage", 1) or 1
+    distributed = own.keys.flag("use_distributed_optimizer", "zero_stage")
+    instances = own.keys.number("num_distributed_optimizer_instances", "zero_stage", 1, least=1)
     if instances > 1:
         own.report.unsupported.append(
             Told(
@@ -261,14 +258,13 @@ def read_sharding(own: Reading) -> dict[str, Any]:
                 f"{instances}: give --set sharding_degree=N, the replicas of one instance",
             )
         )
-    if own.keys.get("use_megatron_fsdp", "zero_stage"):
-        return {
-            "zero_stage": SHARDED[
-                str(own.keys.get("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params"))
-            ]
-        }
-    own.keys.get("data_parallel_sharding_strategy", "zero_stage")
-    return {"zero_stage": int(bool(distributed))}
+    strategy = own.keys.word("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params")
+    if own.keys.flag("use_megatron_fsdp", "zero_stage"):
+        if strategy not in SHARDED:
+            place = own.keys.place("data_parallel_sharding_strategy")
+            raise ConfigError(Problem(f"{quoted(strategy)} is no strategy", place, f"one of {', '.join(SHARDED)}"))
+        return {"zero_stage": SHARDED[strategy]}
+    return {"zero_stage": int(distributed)}
 
 
 def write_sharding(out: Outgoing) -> None:
@@ -287,14 +283,11 @@ def write_sharding(out: Outgoing) -> None:
 def read_recomputation(own: Reading) -> dict[str, Any]:
     """What the backward pass computes again."""
     into = "activation_recomputation"
-    method, number = (
-        own.keys.get("recompute_method", into),
-        own.keys.number("recompute_num_layers", "number_of_recomputed_layers"),
-    )
-    granularity = own.keys.get("recompute_granularity", into) or (
-        "selective" if own.keys.get("recompute_activations", into) else None
-    )
-    modules = _words(own.keys.get("recompute_modules", into, "core_attn"))
+    method = own.keys.word("recompute_method", into)
+    number = own.keys.number("recompute_num_layers", "number_of_recomputed_layers")
+    short = "selective" if own.keys.flag("recompute_activations", into) else None
+    granularity = own.keys.word("recompute_granularity", into) or short
+    modules = own.keys.words("recompute_modules", into, "core_attn")
     if granularity == "full":
         return {into: "block", "number_of_recomputed_layers": number or 1} if method == "block" else {into: "full"}
     if granularity != "selective":
@@ -306,15 +299,6 @@ def read_recomputation(own: Reading) -> dict[str, Any]:
         )
     found = {MODULES[name]: True for name in modules if name in MODULES}
     return {into: "selective" if "core_attn" in modules else "none", **found}
-
-
-def _words(written: Any) -> list[str]:
-    """The names in a list, or in a text."""
-    return (
-        [str(name) for name in written]
-        if isinstance(written, list)
-        else str(written).strip("[]").replace("'", "").replace(",", " ").split()
-    )
 
 
 def write_recomputation(out: Outgoing) -> None:
@@ -348,16 +332,15 @@ def write_recomputation(out: Outgoing) -> None:
 def read_overlap(own: Reading) -> dict[str, Any]:
     """What travels beside computation."""
     reduce, gather = (
-        bool(own.keys.get(name, "overlap_data_communication"))
-        for name in ("overlap_grad_reduce", "overlap_param_gather")
+        own.keys.flag(name, "overlap_data_communication") for name in ("overlap_grad_reduce", "overlap_param_gather")
     )
     if reduce and not gather and own.values.get("zero_stage"):
         own.report.unsupported.append(
             Told("--overlap-grad-reduce", "gradients alone travel beside computation; amped overlaps weights too")
         )
     chunks = own.values.get("virtual_pipeline_stages", 1) > 1 or own.values.get("pipeline_layout")
-    return {"overlap_data_communication": reduce,
-            "overlap_pipeline_communication": bool(own.keys.get("overlap_p2p_comm", "overlap_pipeline_communication", True) and chunks)}  # fmt: skip
+    over = own.keys.flag("overlap_p2p_comm", "overlap_pipeline_communication", True)
+    return {"overlap_data_communication": reduce, "overlap_pipeline_communication": bool(over and chunks)}
 
 
 def write_overlap(out: Outgoing) -> None:
@@ -380,8 +363,8 @@ def write_overlap(out: Outgoing) -> None:
 
 def read_attention(own: Reading) -> dict[str, Any]:
     """Whether attention is one fused kernel."""
-    backend = str(own.keys.get("attention_backend", "flash_attention", "auto")).rpartition(".")[2]
-    own.keys.get("use_flash_attn", "flash_attention")
+    backend = own.keys.word("attention_backend", "flash_attention", "auto").rpartition(".")[2]
+    own.keys.flag("use_flash_attn", "flash_attention")
     return {"flash_attention": backend not in ("unfused", "local")}
 
 

@@ -18,9 +18,9 @@ DIVISIBLE_BY = 128
 def read_heads(own: Reading) -> dict[str, Any]:
     """Key heads, the width of a head, and latent attention."""
     count = int(own.values.get("attention_heads", 1))
-    if own.keys.get("multi_latent_attention", "attention_kind"):
-        rotary = own.keys.number("qk_pos_emb_head_dim", "rotary_head_dimension", 64) or 0
-        plain = own.keys.number("qk_head_dim", "head_dimension", 128) or 0
+    if own.keys.flag("multi_latent_attention", "attention_kind"):
+        rotary = own.keys.number("qk_pos_emb_head_dim", "rotary_head_dimension", 64)
+        plain = own.keys.number("qk_head_dim", "head_dimension", 128)
         return {
             "attention_kind": "multi_latent", "key_value_heads": count, "head_dimension": plain + rotary, "rotary_head_dimension": rotary,
             "value_head_dimension": own.keys.number("v_head_dim", "value_head_dimension", 128),
@@ -28,7 +28,7 @@ def read_heads(own: Reading) -> dict[str, Any]:
             "key_value_latent_dimension": own.keys.number("kv_lora_rank", "key_value_latent_dimension", 512),
         }  # fmt: skip
     groups = own.keys.number("num_query_groups", "key_value_heads")
-    grouped = own.keys.get("group_query_attention", "key_value_heads")
+    grouped = own.keys.flag("group_query_attention", "key_value_heads")
     width = own.keys.number("kv_channels", "head_dimension")
     return {
         **({"key_value_heads": groups} if grouped and groups else {}),
@@ -92,9 +92,9 @@ def write_vocabulary(out: Outgoing) -> None:
 
 def read_biases(own: Reading) -> dict[str, Any]:
     """Biases of all products, or those of queries, keys and values alone."""
-    every = own.keys.get("add_bias_linear", "mlp_bias", True)
-    own = own.keys.get("add_qkv_bias", "query_key_value_bias", False)
-    return {"mlp_bias": bool(every), "attention_output_bias": bool(every), "query_key_value_bias": bool(every or own)}
+    every = own.keys.flag("add_bias_linear", "mlp_bias", True)
+    some = own.keys.flag("add_qkv_bias", "query_key_value_bias")
+    return {"mlp_bias": every, "attention_output_bias": every, "query_key_value_bias": every or some}
 
 
 def write_biases(out: Outgoing) -> None:
@@ -113,7 +113,7 @@ def write_biases(out: Outgoing) -> None:
 
 def read_norm(own: Reading) -> dict[str, Any]:
     """The weight vectors of a norm."""
-    return {"norm_vectors": 1 if own.keys.get("normalization", "norm_vectors", "LayerNorm") == "RMSNorm" else 2}
+    return {"norm_vectors": 1 if own.keys.word("normalization", "norm_vectors", "LayerNorm") == "RMSNorm" else 2}
 
 
 def write_norm(out: Outgoing) -> None:
@@ -128,7 +128,7 @@ ROTATED = ("rope", "yarn", "mrope")
 
 def read_positions(own: Reading) -> dict[str, Any]:
     """How positions are told, and the table of learned ones."""
-    kind = str(own.keys.get("position_embedding_type", "positions", "learned_absolute"))
+    kind = own.keys.word("position_embedding_type", "positions", "learned_absolute")
     longest = own.keys.number("max_position_embeddings", "position_table")
     if kind in ROTATED:
         return {"positions": "rope", "position_table": 0}
@@ -155,7 +155,7 @@ def write_positions(out: Outgoing) -> None:
 
 def read_dropout(own: Reading) -> dict[str, Any]:
     """One rate of dropout; Megatron-LM has one behind blocks and one in attention."""
-    hidden, attention = (float(own.keys.get(f"{place}_dropout", "dropout", 0.1)) for place in ("hidden", "attention"))
+    hidden, attention = (own.keys.share(f"{place}_dropout", "dropout", 0.1) for place in ("hidden", "attention"))
     if hidden != attention:
         own.report.unsupported.append(
             Told(
@@ -173,16 +173,30 @@ def write_dropout(out: Outgoing) -> None:
 
 def read_windows(own: Reading) -> dict[str, Any]:
     """The window, and how many layers have it: every layer but each N-th, or those of a list."""
-    window = own.keys.get("window_size", "attention_window")
-    if not window:
+    window, into = own.keys.get("window_size", "attention_window"), "number_of_windowed_layers"
+    layers, number = int(own.values["layers"]), int(own.values["layers"])
+    skipped, place = own.keys.get("window_attn_skip_freq", into), own.keys.place("window_attn_skip_freq")
+    if skipped:
+        marks = listed(skipped, place)
+        number = sum(marks[:layers]) if isinstance(marks, list) else layers - layers // whole(marks, place, least=1)
+    if window in (None, 0, ""):
         return {}
-    left = whole(int(str(window).strip("()[] ").replace(",", " ").split()[0]), "--window-size")
-    layers, skipped = int(own.values["layers"]), own.keys.get("window_attn_skip_freq", "number_of_windowed_layers")
-    marks = listed(skipped, "--window-attn-skip-freq") if skipped is not None else layers
-    number = (
-        sum(marks[:layers]) if isinstance(marks, list) else layers - layers // marks if marks and skipped else layers
-    )
-    return {"attention_window": left + 1, "number_of_windowed_layers": number}
+    left = _left(window, own.keys.place("window_size"))
+    return {"attention_window": left + 1, into: number} if left is not None else {}
+
+
+def _left(window: Any, place: str) -> int | None:
+    """The tokens before a token that it attends to, of a pair like 4095,0 or (4095, 0); None where -1 says all.
+
+    Raises:
+        ConfigError: for another value.
+    """
+    words = window if isinstance(window, list) else str(window).strip("()[] ").replace(",", " ").split()
+    try:
+        left, _ = (int(str(word)) for word in words)
+    except ValueError:
+        raise ConfigError(Problem(f"{quoted(window)} is no pair of tokens", place, "like 4095,0")) from None
+    return None if left == -1 else whole(left, place)
 
 
 def write_windows(out: Outgoing) -> None:
@@ -207,7 +221,7 @@ def write_windows(out: Outgoing) -> None:
 
 def read_sinks(own: Reading) -> dict[str, Any]:
     """Learned sinks."""
-    return {"attention_sinks": own.keys.get("softmax_type", "attention_sinks", "vanilla") == "learnable"}
+    return {"attention_sinks": own.keys.word("softmax_type", "attention_sinks", "vanilla") == "learnable"}
 
 
 def write_sinks(out: Outgoing) -> None:
@@ -218,28 +232,41 @@ def write_sinks(out: Outgoing) -> None:
 
 def read_experts(own: Reading) -> dict[str, Any]:
     """Mixtures of experts, and which layers have them."""
-    experts = own.keys.number("num_experts", "number_of_experts", 0) or 0
+    experts = own.keys.number("num_experts", "number_of_experts", 0)
     if experts <= 1:
         return {}
     layers = int(own.values["layers"])
-    marks = _mixture_layers(own.keys.get("moe_layer_freq", "number_of_MoE_layers", 1), layers)
+    written, place = own.keys.get("moe_layer_freq", "number_of_MoE_layers", 1), own.keys.place("moe_layer_freq")
+    marks = _mixture_layers(written, place, layers)
     found: dict[str, Any] = {
         "number_of_experts": experts, "experts_per_token": own.keys.number("moe_router_topk", "experts_per_token", 2),
         "expert_feedforward_dimension": own.keys.number("moe_ffn_hidden_size", "expert_feedforward_dimension") or own.values.get("feedforward_dimension"),
-        "number_of_MoE_layers": sum(marks), "router_bias": bool(own.keys.get("moe_router_enable_expert_bias", "router_bias")),
-        "expert_capacity_factor": own.keys.get("moe_expert_capacity_factor", "expert_capacity_factor", 0),
-        "deduplicated_dispatch": bool(own.keys.get("moe_enable_deepep", "deduplicated_dispatch") or own.keys.get("moe_token_dispatcher_type", "deduplicated_dispatch") == "flex"),
+        "number_of_MoE_layers": sum(marks), "router_bias": own.keys.flag("moe_router_enable_expert_bias", "router_bias"),
+        "expert_capacity_factor": _capacity(own),
+        "deduplicated_dispatch": own.keys.flag("moe_enable_deepep", "deduplicated_dispatch") or own.keys.word("moe_token_dispatcher_type", "deduplicated_dispatch") == "flex",
     }  # fmt: skip
-    own.keys.get("moe_flex_dispatcher_backend", "deduplicated_dispatch")
+    own.keys.word("moe_flex_dispatcher_backend", "deduplicated_dispatch")
     shared = own.keys.number("moe_shared_expert_intermediate_size", "shared_experts_feedforward_dimension")
     found |= {"shared_experts_feedforward_dimension": shared} if shared else {}
     return found | ({"mixture_layer_pattern": runs(marks)} if 0 < sum(marks) < layers else {})
 
 
-def _mixture_layers(written: Any, layers: int) -> list[int]:
+def _capacity(own: Reading) -> float:
+    """The places of an expert as a multiple of its mean load; 0 where each token finds one, which a negative number says, too."""
+    name = "expert_capacity_factor"
+    written = own.keys.get(f"moe_{name}", name, 0)
+    return (
+        0.0
+        if isinstance(written, int | float) and written < 0
+        else float(own.keys.checked(name, written, f"moe_{name}"))
+    )
+
+
+def _mixture_layers(written: Any, place: str, layers: int) -> list[int]:
     """For each layer 1 if it is a mixture: every N-th from the first, or those of a list."""
-    found = listed(written, "--moe-layer-freq")
-    return found[:layers] if isinstance(found, list) else [int(layer % max(found, 1) == 0) for layer in range(layers)]
+    found = listed(written, place)
+    each = 1 if isinstance(found, list) else whole(found, place, least=1)
+    return found[:layers] if isinstance(found, list) else [int(layer % each == 0) for layer in range(layers)]
 
 
 def write_experts(out: Outgoing) -> None:
@@ -290,18 +317,19 @@ def _marks(out: Outgoing) -> list[int]:
     return [0] * (layers - number) + [1] * number if known is None else [int(mark) for mark in known]
 
 
-def listed(written: Any, flag: str) -> int | list[int]:
-    """A number, or a list like ([0]*3+[1]*58), which is read and not evaluated.
+def listed(written: Any, place: str) -> int | list[int]:
+    """A number, or a list of zeros and ones like ([0]*3+[1]*58), which is read and not evaluated.
 
     Raises:
         ConfigError: for another text.
     """
     try:
         found: int | list[int] = _value(ast.parse(str(written), mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ConfigError(
-            Problem(f"{quoted(written)} is neither a number nor a list", flag, "like 2 or ([0]*3+[1]*58)")
-        ) from None
+        if isinstance(found, list) and not set(found) <= {0, 1}:
+            raise ValueError(found)
+    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
+        told = f"{quoted(written)} is neither a number nor a list of 0 and 1"
+        raise ConfigError(Problem(told, place, "like 2 or ([0]*3+[1]*58)")) from None
     return found
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from amped.base.errors import ConfigError, Problem
 from amped.interop.outgoing import Rule
 from amped.interop.patterns import runs
-from amped.interop.records import Imported, Reading, Report, Told
+from amped.interop.records import Imported, Reading, Told
 from amped.interop.sections import flat, read_sections
 
 # --- SimuMax ---------------------------------------------------------------------------------------------------------
@@ -22,10 +23,11 @@ def simumax_heads(own: Reading) -> dict[str, Any]:
         return {}
     latent = own.keys.number("kv_lora_rank", "key_value_latent_dimension", 0)
     width = own.keys.number("head_size", "head_dimension")
-    own.keys.get("attention_type", "attention_kind")
+    own.keys.word("attention_type", "attention_kind")
     if not latent:
         return {**LIKE_LLAMA, "head_dimension": width}
-    plain, rotary = (own.keys.number(key, "head_dimension", 0) or 0 for key in ("qk_head_dim", "qk_pos_emb_head_dim"))
+    plain = own.keys.needed("qk_head_dim", "head_dimension")
+    rotary = own.keys.needed("qk_pos_emb_head_dim", "rotary_head_dimension")
     return {
         **LIKE_LLAMA, "attention_kind": "multi_latent", "head_dimension": plain + rotary, "rotary_head_dimension": rotary,
         "value_head_dimension": own.keys.number("v_head_dim", "value_head_dimension"), "key_value_latent_dimension": latent,
@@ -37,9 +39,11 @@ def simumax_experts(own: Reading) -> dict[str, Any]:
     """Mixtures of experts behind some dense layers."""
     experts = own.keys.number("expert_num", "number_of_experts", 1) or 1
     dense = own.keys.number("dense_layers", "number_of_MoE_layers", 0) or 0
-    if experts <= 1:
+    if experts <= 1 or "layers" not in own.values:
         return {}
     layers = int(own.values["layers"])
+    if dense > layers:
+        raise ConfigError(Problem(f"{dense} dense layers are more than all {layers}", own.keys.place("dense_layers")))
     found: dict[str, Any] = {
         "number_of_experts": experts, "experts_per_token": own.keys.number("topk", "experts_per_token", 1), "number_of_MoE_layers": layers - dense,
         "expert_feedforward_dimension": own.keys.number("moe_ffn_hidden_size", "expert_feedforward_dimension") or own.values.get("feedforward_dimension"),
@@ -61,22 +65,22 @@ def simumax_batch(own: Reading) -> dict[str, Any]:
 
 def simumax_precision(own: Reading) -> dict[str, Any]:
     """The formats of products and of gradients."""
-    form = own.keys.get("dtype", "matrix_precision")
-    fp8 = own.keys.get("fp8", "matrix_precision")
-    wide = own.keys.get("use_fp32_accum_grad", "gradient_precision")
+    form = own.keys.word("dtype", "matrix_precision")
+    fp8 = own.keys.flag("fp8", "matrix_precision")
     found: dict[str, Any] = {"matrix_precision": "fp8" if fp8 else form} if form else {}
-    return found | ({"gradient_precision": 32 if wide else 16} if wide is not None else {})
+    wide = own.keys.flag("use_fp32_accum_grad", "gradient_precision")
+    return found | ({"gradient_precision": 32 if wide else 16} if "use_fp32_accum_grad" in own.keys.taken else {})
 
 
 def simumax_recomputation(own: Reading) -> dict[str, Any]:
     """Whole layers, attention, or norms."""
     into = "activation_recomputation"
-    on, kind = own.keys.get("enable_recompute", into), str(own.keys.get("recompute_granularity", into, ""))
+    on, kind = own.keys.flag("enable_recompute", into), own.keys.word("recompute_granularity", into, "")
     layers, parts = own.keys.number("recompute_layer_num", "number_of_recomputed_layers", 0), {}
     for name in ("attn_recompute", "mla_rms_recompute", "mlp_recompute", "mlp_rms_recompute"):
-        parts[name] = bool(own.keys.get(name, into, False))
+        parts[name] = own.keys.flag(name, into)
     if not on:
-        return {into: "none"} if on is not None else {}
+        return {into: "none"} if "enable_recompute" in own.keys.taken else {}
     if "full" in kind:
         return {into: "block", "number_of_recomputed_layers": layers} if layers else {into: "full"}
     if parts["mlp_recompute"]:
@@ -89,9 +93,9 @@ def simumax_recomputation(own: Reading) -> dict[str, Any]:
 
 def simumax_switches(own: Reading) -> dict[str, Any]:
     """Fused attention, and dropout."""
-    flash, dropout = own.keys.get("use_flash_sdp", "flash_attention"), own.keys.get("enable_dropout", "dropout")
-    found: dict[str, Any] = {"flash_attention": bool(flash)} if flash is not None else {}
-    return found | ({"dropout": 0.1 if dropout else 0} if dropout is not None else {})
+    flash, dropout = own.keys.flag("use_flash_sdp", "flash_attention"), own.keys.flag("enable_dropout", "dropout")
+    found: dict[str, Any] = {"flash_attention": flash} if "use_flash_sdp" in own.keys.taken else {}
+    return found | ({"dropout": 0.1 if dropout else 0} if "enable_dropout" in own.keys.taken else {})
 
 
 def simumax_ends(own: Reading) -> dict[str, Any]:
@@ -128,33 +132,39 @@ def calculon_network(own: Reading) -> dict[str, Any]:
 
 def calculon_precision(own: Reading) -> dict[str, Any]:
     """The format of products."""
-    form = own.keys.get("datatype", "matrix_precision")
     known = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8": "fp8"}
-    return {"matrix_precision": known.get(str(form), "fp16")} if form else {}
+    form = _known(own, "datatype", "matrix_precision", known, "float16")
+    return {"matrix_precision": form} if form else {}
 
 
 def calculon_recomputation(own: Reading) -> dict[str, Any]:
     """Nothing, attention alone, or all."""
-    kind = own.keys.get("activation_recompute", "activation_recomputation")
     known = {"none": "none", "attn_only": "selective", "full": "full"}
-    return {"activation_recomputation": known.get(str(kind), "none")} if kind else {}
+    kind = _known(own, "activation_recompute", "activation_recomputation", known, "none")
+    return {"activation_recomputation": kind} if kind else {}
+
+
+def _known(own: Reading, key: str, into: str, known: Mapping[str, str], otherwise: str) -> str | None:
+    """What a word of a key is in amped's words; an unknown one is told and read as another one."""
+    word = own.keys.word(key, into)
+    if word is not None and word not in known:
+        own.report.unsupported.append(Told(key, f"{word}, read as {otherwise}"))
+    return None if word is None else known.get(word, known[otherwise])
 
 
 def calculon_sharding(own: Reading) -> dict[str, Any]:
     """Sharded optimizer states are ZeRO 1."""
-    on = own.keys.get("optimizer_sharding", "zero_stage")
-    own.keys.get("data_par", "number_of_accelerators")
-    return {"zero_stage": int(bool(on))} if on is not None else {}
+    on = own.keys.flag("optimizer_sharding", "zero_stage")
+    own.keys.number("data_par", "number_of_accelerators", least=1)
+    return {"zero_stage": int(on)} if "optimizer_sharding" in own.keys.taken else {}
 
 
 def calculon_tensor(own: Reading) -> dict[str, Any]:
     """Messages of tensor parallelism: all-reduces, or gathers and scatters; beside products or not."""
-    kind, over = (
-        own.keys.get("tensor_par_comm_type", "sequence_parallel"),
-        own.keys.get("tensor_par_overlap", "overlap_forward_tensor_communication"),
-    )
-    found: dict[str, Any] = {"sequence_parallel": "rs_ag" in str(kind)} if kind else {}
-    return found | ({"overlap_forward_tensor_communication": str(over) != "none"} if over else {})
+    kind = own.keys.word("tensor_par_comm_type", "sequence_parallel")
+    over = own.keys.word("tensor_par_overlap", "overlap_forward_tensor_communication")
+    found: dict[str, Any] = {"sequence_parallel": "rs_ag" in kind} if kind else {}
+    return found | ({"overlap_forward_tensor_communication": over != "none"} if over else {})
 
 
 CALCULON = {
@@ -180,16 +190,15 @@ LLM_ANALYSIS = {"network": Rule(llm_analysis_network)}
 
 def read_simumax(raw: Mapping[str, Any], file: str) -> Imported:
     """A network or a strategy of SimuMax."""
-    return read_sections(
-        "simumax", flat(raw, file), file, SIMUMAX, "Megatron-Core" if "world_size" in raw else None, Report()
-    )
+    software = "Megatron-Core" if "world_size" in raw else None
+    return read_sections("simumax", flat(raw, file), file, SIMUMAX, software)
 
 
 def read_calculon(raw: Mapping[str, Any], file: str) -> Imported:
     """An application or an execution of Calculon."""
-    return read_sections("calculon", flat(raw, file), file, CALCULON, None, Report())
+    return read_sections("calculon", flat(raw, file), file, CALCULON, None)
 
 
 def read_llm_analysis(raw: Mapping[str, Any], file: str) -> Imported:
     """A network of llm-analysis."""
-    return read_sections("llm_analysis", flat(raw, file), file, LLM_ANALYSIS, None, Report())
+    return read_sections("llm_analysis", flat(raw, file), file, LLM_ANALYSIS, None)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amped.base.errors import FileError, Problem, quoted
+from amped.base.errors import AmpedError, FileError, Problem, quoted
 from amped.base.files import parse_json, read_text
 from amped.interop import CONFIG, automodel, bridge, deepspeed, huggingface, megatron, peers, torchtitan
 from amped.interop.records import Imported
@@ -89,6 +89,14 @@ def read_file(path: Path, form: str | None = None) -> Imported:
         ConfigError: for wrong values.
     """
     path = path / CONFIG if path.is_dir() else path
+    try:
+        return _read(path, form)
+    except AmpedError as error:
+        raise type(error)(error.problems, file=error.file or str(path)) from None
+
+
+def _read(path: Path, form: str | None) -> Imported:
+    """The same; a wrong value is told without the file."""
     text = _text(path)
     if form is not None and form not in FORMATS:
         raise FileError(f"--from {quoted(form)} is no format", f"there are {', '.join(FORMATS)}")

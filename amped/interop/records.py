@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeGuard, overload
 
-from amped.base.errors import ConfigError, Problem, quoted
+from amped.base.errors import AmpedError, ConfigError, Problem, collected, quoted
 from amped.base.record import dataclass
+from amped.configuring.values import read_value
 from amped.theory.catalogue import catalogue
 
 # No count of a training is larger, and no network has more layers.
@@ -87,11 +90,21 @@ class Imported:
 
 
 class Keys:
-    """The keys of a file while they are read: what was asked for is noted, so that nothing is dropped in silence."""
+    """The keys of a file while they are read: what was asked for is noted, so that nothing is dropped in silence.
 
-    def __init__(self, raw: Mapping[str, Any]) -> None:
+    A method that reads a kind of value refuses every other kind with the place of the key. What is null or missing is the default.
+    """
+
+    def __init__(self, raw: Mapping[str, Any], places: Mapping[str, str] | None = None) -> None:
+        """Takes the values, and where a key stands if not under its name: a line, or the name that the file has for it."""
         self.raw = dict(raw)
+        self.places = dict(places or {})
+        self.sections = {name[:dot] for name in raw for dot, letter in enumerate(name) if letter == "."}
         self.taken: dict[str, str] = {}
+
+    def place(self, name: str) -> str:
+        """Where a key stands, for messages."""
+        return self.places.get(name, name)
 
     def first(self, names: Iterable[str], into: str) -> tuple[str, Any] | None:
         """The first of some keys that has a value, and the value; noted as used for `into`."""
@@ -103,51 +116,177 @@ class Keys:
         return None
 
     def get(self, name: str, into: str, default: Any = None) -> Any:
-        """The value of a key, noted as used; else the default."""
+        """The value of a key, whatever it is, noted as used; else the default."""
         found = self.first((name,), into)
         return default if found is None else found[1]
 
-    def number(self, name: str, into: str, default: int | None = None) -> int | None:
-        """The whole number of a key.
+    def refuse_section(self, names: Iterable[str]) -> None:
+        """Refuses a section under a name that has one value.
+
+        Raises:
+            ConfigError: if there is one.
+        """
+        for name in names:
+            if name in self.sections:
+                raise ConfigError(Problem("is a section, not a value", self.place(name)))
+
+    @overload
+    def number(self, name: str, into: str, default: int, least: int = 0) -> int: ...
+    @overload
+    def number(self, name: str, into: str, default: None = None, least: int = 0) -> int | None: ...
+    def number(self, name: str, into: str, default: int | None = None, least: int = 0) -> int | None:
+        """The whole number of a key, at least `least`.
 
         Raises:
             ConfigError: for another value.
         """
+        self.refuse_section((name,))
         found = self.get(name, into)
-        return default if found is None else whole(found, name)
+        return default if found is None else whole(found, self.place(name), least)
+
+    def needed(self, name: str, into: str) -> int:
+        """The count of a key that must be there, at least 1.
+
+        Raises:
+            ConfigError: for another value, or none.
+        """
+        found = self.number(name, into, least=1)
+        if found is None:
+            raise ConfigError(Problem("has no value", self.place(name), f"amped needs it as {into}"))
+        return found
+
+    def share(self, name: str, into: str, default: float) -> float:
+        """The number of a key that is a part of a whole: from 0 to 1.
+
+        Raises:
+            ConfigError: for another value.
+        """
+        self.refuse_section((name,))
+        found = self.get(name, into, default)
+        if not _is_number(found) or not 0 <= found <= 1:
+            raise ConfigError(Problem(f"{quoted(found)} is no number from 0 to 1", self.place(name), _reads(into)))
+        return float(found)
+
+    def flag(self, name: str, into: str, default: bool = False) -> bool:
+        """Whether a switch is on.
+
+        Raises:
+            ConfigError: for another value than true or false.
+        """
+        self.refuse_section((name,))
+        found = self.get(name, into, default)
+        if not isinstance(found, bool):
+            raise ConfigError(Problem(f"{quoted(found)} is neither true nor false", self.place(name), _reads(into)))
+        return found
+
+    @overload
+    def word(self, name: str, into: str, default: str) -> str: ...
+    @overload
+    def word(self, name: str, into: str, default: None = None) -> str | None: ...
+    def word(self, name: str, into: str, default: str | None = None) -> str | None:
+        """The word of a key.
+
+        Raises:
+            ConfigError: for a number, a list or an object.
+        """
+        found = self.get(name, into, default)
+        if found is not None and not isinstance(found, str):
+            raise ConfigError(Problem(f"{quoted(found)} is no word", self.place(name), _reads(into)))
+        return found
+
+    def counts(self, name: str, into: str) -> list[int]:
+        """The whole numbers of a key that is a list of them; without the key an empty list.
+
+        Raises:
+            ConfigError: for another value.
+        """
+        found = self.get(name, into, [])
+        if not isinstance(found, list):
+            raise ConfigError(Problem(f"{quoted(found)} is no list of numbers", self.place(name), _reads(into)))
+        return [whole(each, self.place(name)) for each in found]
+
+    def words(self, name: str, into: str, default: str = "") -> list[str]:
+        """The words of a key: a list of them, or a text with blanks or commas between them.
+
+        Raises:
+            ConfigError: for a number or an object, or a list of other things.
+        """
+        found = self.get(name, into, default)
+        listed = found if isinstance(found, list) else [found]
+        if not all(isinstance(word, str) for word in listed):
+            raise ConfigError(Problem(f"{quoted(found)} is no list of words", self.place(name), _reads(into)))
+        return [part for word in listed for part in SEPARATORS.sub(" ", word).split()]
 
     def rest(self) -> dict[str, Any]:
         """The keys that nobody asked for."""
         return {name: value for name, value in self.raw.items() if name not in self.taken}
 
+    def checked(self, quantity: str, value: Any, name: str) -> Any:
+        """A value of the kind that a quantity has, within its bounds; its key is named where it is not.
 
-def whole(value: Any, name: str) -> int:
-    """A whole number that is not negative.
+        Raises:
+            ConfigError: for another value.
+        """
+        return checked(quantity, value, self.place(name))
+
+    def refuse_wrong(self, values: Mapping[str, Any], told: Mapping[str, str]) -> None:
+        """Refuses values that no quantity of amped takes, with the keys that they come from.
+
+        Raises:
+            ConfigError: with all such values.
+        """
+        problems: list[Problem] = []
+        for quantity, value in values.items():
+            own = [self.place(name) for name, into in self.taken.items() if quantity in into.split(", ")]
+            with collected(problems, ", ".join(own) or told.get(quantity, "")):
+                read_value(catalogue()[quantity], value)
+        if problems:
+            raise ConfigError(problems)
+
+
+# What stands between words in one text: brackets, quotes and commas, as Python prints lists.
+SEPARATORS = re.compile(r"[\[\]()'\",]")
+
+
+def _reads(into: str) -> str:
+    return f"amped reads it as {into}"
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value is a number that is finite."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def whole(value: Any, name: str, least: int = 0) -> int:
+    """A whole number that is not below `least`.
 
     Raises:
         ConfigError: for another value.
     """
-    number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    if number is None or not 0 <= number <= LARGEST or number != int(number):
-        raise ConfigError(Problem(f"{quoted(value)} is not a whole number", name, "it is a count"))
-    return int(number)
+    if not _is_number(value) or not least <= value <= LARGEST or value != int(value):
+        advice = "it is a count" if least == 0 else f"it is a count of at least {least}"
+        raise ConfigError(Problem(f"{quoted(value)} is not a whole number", name, advice))
+    return int(value)
 
 
 def checked(quantity: str, value: Any, key: str) -> Any:
-    """A value of the kind that a quantity has: a whole number, a number, or true or false.
+    """A value of the kind that a quantity has: a whole number, a number, or true or false; within its bounds.
 
     Raises:
         ConfigError: for another value, with the key.
     """
     unit = catalogue()[quantity].mark.unit
-    if unit == "count":
-        if whole(value, key) > MOST_LAYERS and quantity == "layers":
-            raise ConfigError(Problem(f"{quoted(value)} layers are too many", key, f"at most {MOST_LAYERS:,}"))
-        return whole(value, key)
+    value = whole(value, key) if unit == "count" else value
+    if quantity == "layers" and value > MOST_LAYERS:
+        raise ConfigError(Problem(f"{quoted(value)} layers are too many", key, f"at most {MOST_LAYERS:,}"))
     if unit == "boolean" and not isinstance(value, bool):
-        raise ConfigError(Problem(f"{quoted(value)} is neither true nor false", key, f"amped reads it as {quantity}"))
-    if unit == "1" and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ConfigError(Problem(f"{quoted(value)} is no number", key, f"amped reads it as {quantity}"))
+        raise ConfigError(Problem(f"{quoted(value)} is neither true nor false", key, _reads(quantity)))
+    if unit == "1" and not _is_number(value):
+        raise ConfigError(Problem(f"{quoted(value)} is no number", key, _reads(quantity)))
+    try:
+        read_value(catalogue()[quantity], value)
+    except AmpedError as error:
+        raise ConfigError(error.at(key)) from None
     return value
 
 

@@ -94,11 +94,11 @@ def read_sections(
     file: str,
     rules: Mapping[str, Rule],
     software: str | None,
-    report: Report | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> Imported:
-    """The training that dotted keys say."""
-    report = report or Report()
-    keys, values, told = Keys(given), dict[str, Any](), dict[str, str]()
+    """The training that dotted keys say; `places` has the names in the file, where they differ."""
+    report, keys = Report(), Keys(given, places)
+    values, told = dict[str, Any](), dict[str, str]()
     for name, key, value in plain_values(form, keys):
         values[name], told[name] = value, key
     for name, rule in rules.items():
@@ -106,6 +106,7 @@ def read_sections(
         values |= found
         told |= dict.fromkeys(found, f"keys about {name}")
     values = {name: value for name, value in values.items() if value is not None}
+    keys.refuse_wrong(values, told)
     if "layers" not in values:
         report.defaulted.append(Told("", "the file does not say the sizes of the network: give --model NAME or PATH"))
     tell_rest(form, keys.rest(), report)

@@ -11,7 +11,7 @@ from amped.interop.fields import table
 from amped.interop.megatron import lost_lines
 from amped.interop.megatron_mapping import servers
 from amped.interop.outgoing import Outgoing, Rule, written
-from amped.interop.records import Imported, Reading, Told, whole
+from amped.interop.records import Imported, Keys, Reading, Told
 from amped.interop.sections import flat, parse_toml, read_sections
 from amped.theory.quantity import MAPPING, NETWORK
 
@@ -20,19 +20,15 @@ VERSION, MAIN = "torchtitan 0.3.0", "torchtitan main of August 2026"
 P, T = "parallelism.", "training."
 SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "zero_bubble_v": "ZBVZeroBubble"}
 INTERLEAVED, DEFAULT_CHUNKS = "Interleaved1F1B", 2
-
-
-def _number(own: Reading, key: str, into: str, default: int) -> int:
-    return int(own.keys.get(key, into, default))
+# What stands for the rest of the machine, and for a batch of all replicas at once.
+REST = -1
 
 
 def read_sharding(own: Reading) -> dict[str, Any]:
     """FSDP2 over the shard degree, copies over the replicate degree; -1 takes what the machine leaves."""
-    copies, shard = (
-        _number(own, f"{P}data_parallel_replicate_degree", "sharding_degree", 1),
-        _number(own, f"{P}data_parallel_shard_degree", "zero_stage", -1),
-    )
-    again = str(own.keys.get(f"{P}fsdp_reshard_after_forward", "zero_stage", "default"))
+    copies = own.keys.number(f"{P}data_parallel_replicate_degree", "sharding_degree", 1, least=1)
+    shard = _or_rest(own.keys, f"{P}data_parallel_shard_degree", "zero_stage")
+    again = own.keys.word(f"{P}fsdp_reshard_after_forward", "zero_stage", "default")
     staged = int(own.values.get("pipeline_parallel_degree", 1)) > 1
     # Weights are freed after the forward pass (ZeRO 3) unless told not to; by default not in a pipeline (ZeRO 2).
     stage = 0 if shard == 1 else 2 if again == "never" or (again == "default" and staged) else 3
@@ -68,7 +64,7 @@ def write_sharding(out: Outgoing) -> None:
 
 def read_sequence_parallel(own: Reading) -> dict[str, Any]:
     """On by default."""
-    return {"sequence_parallel": bool(own.keys.get(f"{P}enable_sequence_parallel", "sequence_parallel", True))}
+    return {"sequence_parallel": own.keys.flag(f"{P}enable_sequence_parallel", "sequence_parallel", True)}
 
 
 def write_sequence_parallel(out: Outgoing) -> None:
@@ -81,11 +77,9 @@ def write_sequence_parallel(out: Outgoing) -> None:
 def read_batch(own: Reading) -> dict[str, Any]:
     """A replica's sequences of one run of the schedule, and of a step."""
     seq = int(own.values.get("context", 2048))
-    local = _number(own, f"{T}local_batch_size", "microbatch_size", 8)
-    whole, micro = (
-        _number(own, f"{T}global_batch_size", "batch_size", -1),
-        _number(own, f"{P}pipeline_parallel_microbatch_size", "microbatch_size", 1),
-    )
+    local = own.keys.number(f"{T}local_batch_size", "microbatch_size", 8, least=1)
+    whole = _or_rest(own.keys, f"{T}global_batch_size", "batch_size")
+    micro = own.keys.number(f"{P}pipeline_parallel_microbatch_size", "microbatch_size", 1, least=1)
     staged = int(own.values.get("pipeline_parallel_degree", 1)) > 1
     found: dict[str, Any] = {"microbatch_size": micro if staged else local, "context": seq}
     if whole > 0:
@@ -113,8 +107,7 @@ def write_batch(out: Outgoing) -> None:
 
 def read_precision(own: Reading) -> dict[str, Any]:
     """bf16 by FSDP2's mixed precision; fp8 by a converter."""
-    converters = own.keys.get("model.converters", "matrix_precision") or []
-    text = " ".join(map(str, converters if isinstance(converters, list) else [converters])).lower()
+    text = " ".join(own.keys.words("model.converters", "matrix_precision")).lower()
     for key in (
         "quantize.linear.float8.recipe_name",
         "quantize.linear.float8.enable_fsdp_float8_all_gather",
@@ -125,7 +118,7 @@ def read_precision(own: Reading) -> dict[str, Any]:
         return {"matrix_precision": "fp4"}
     if "float8" in text or "mx" in text:
         return {"matrix_precision": "fp8", "fp8_scaling": "blocks" if "mx" in text else "tensors"}
-    half = own.keys.get(f"{T}mixed_precision_param", "matrix_precision", "bfloat16")
+    half = own.keys.word(f"{T}mixed_precision_param", "matrix_precision", "bfloat16")
     return {"matrix_precision": "bf16" if half == "bfloat16" else "fp32"}
 
 
@@ -146,7 +139,7 @@ def write_precision(out: Outgoing) -> None:
 
 def read_gradients(own: Reading) -> dict[str, Any]:
     """Gradients are reduced in fp32, the only choice."""
-    own.keys.get(f"{T}mixed_precision_reduce", "gradient_precision")
+    own.keys.word(f"{T}mixed_precision_reduce", "gradient_precision")
     return {"gradient_precision": 32}
 
 
@@ -159,7 +152,7 @@ def write_gradients(out: Outgoing) -> None:
 
 def read_offload(own: Reading) -> dict[str, Any]:
     """Weights and states on the host together."""
-    share = 1.0 if own.keys.get(f"{T}enable_cpu_offload", "optimizer_offload") else 0.0
+    share = float(own.keys.flag(f"{T}enable_cpu_offload", "optimizer_offload"))
     return {"optimizer_offload": share, "weight_offload": share}
 
 
@@ -187,14 +180,10 @@ def write_overlap(out: Outgoing) -> None:
 
 def read_recomputation(own: Reading) -> dict[str, Any]:
     """None, every second product (selective, op), or whole layers."""
-    mode = str(
-        own.keys.get(
-            "activation_checkpoint.mode",
-            "activation_recomputation",
-            own.keys.get("activation_checkpoint", "activation_recomputation", "selective"),
-        )
-    ).lower()
-    option = str(own.keys.get("activation_checkpoint.selective_ac_option", "activation_recomputation", "op"))
+    into = "activation_recomputation"
+    section = own.keys.word("activation_checkpoint", into, "selective")
+    mode = own.keys.word("activation_checkpoint.mode", into, section).lower()
+    option = str(own.keys.get("activation_checkpoint.selective_ac_option", into, "op"))
     if "selective" in mode and option not in ("op", "2"):
         own.report.unsupported.append(
             Told("activation_checkpoint.selective_ac_option", f"{option}: read as every second product")
@@ -221,12 +210,11 @@ def write_recomputation(out: Outgoing) -> None:
 
 def read_stages(own: Reading) -> dict[str, Any]:
     """The schedule, and its chunks."""
-    name = str(own.keys.get(f"{P}pipeline_parallel_schedule", "pipeline_schedule", "1F1B"))
-    each = own.keys.get(f"{P}pipeline_parallel_layers_per_stage", "virtual_pipeline_stages")
-    stages, layers = int(own.values.get("pipeline_parallel_degree", 1)), own.values.get("layers")
-    chunks = int(layers) // (stages * int(each)) if each and layers else DEFAULT_CHUNKS
+    name = own.keys.word(f"{P}pipeline_parallel_schedule", "pipeline_schedule", "1F1B")
+    own.keys.number(f"{P}pipeline_parallel_layers_per_stage", "virtual_pipeline_stages", least=1)
+    stages = int(own.values.get("pipeline_parallel_degree", 1))
     ends = [
-        own.keys.get(f"{P}pipeline_parallel_{end}_stage_less_layers", "pipeline_schedule", 1)
+        own.keys.number(f"{P}pipeline_parallel_{end}_stage_less_layers", "pipeline_schedule", 1)
         for end in ("first", "last")
     ]
     known = {theirs.lower(): amped for amped, theirs in SCHEDULES.items()}
@@ -240,7 +228,7 @@ def read_stages(own: Reading) -> dict[str, Any]:
             )
         )
     if name.lower() == INTERLEAVED.lower():
-        return {"pipeline_schedule": "1f1b", "virtual_pipeline_stages": chunks}
+        return {"pipeline_schedule": "1f1b", "virtual_pipeline_stages": DEFAULT_CHUNKS}
     if name.lower() not in known:
         own.report.unsupported.append(Told(f"{P}pipeline_parallel_schedule", f"{name}, read as 1F1B"))
     return {"pipeline_schedule": known.get(name.lower(), "1f1b")}
@@ -287,32 +275,49 @@ def read_toml(text: str, file: str) -> Imported:
 
 def read(raw: Mapping[str, Any], file: str) -> Imported:
     """The training of a saved config, with the names of 0.3.0 or of main."""
-    given = _older_names(flat(raw, file))
-    software = COMPILED if given.get("compile.enable") else SOFTWARE
-    return read_sections(FORM, given, file, RULES, software)
+    keys = _older_names(Keys(flat(raw, file)))
+    software = COMPILED if keys.flag("compile.enable", "software") else SOFTWARE
+    return read_sections(FORM, keys.raw, file, RULES, software, keys.places)
 
 
-def _older_names(given: dict[str, Any]) -> dict[str, Any]:
+def _older_names(own: Keys) -> Keys:
     """Keys of main, which count tokens, by the names of 0.3.0, which count sequences."""
-    context = given.pop("training.max_context_length", given.get("training.seq_len"))
-    found = given | ({"training.seq_len": context} if context is not None else {})
-    for theirs, (ours, in_tokens) in TOKENS.items():
-        if found.get(theirs, -1) == -1:
+    found, places = dict(own.raw), dict[str, str]()
+    own.refuse_section((CONTEXT, *TOKENS.values()))
+    if found.get(LONGEST) is not None:
+        found[CONTEXT], places[CONTEXT] = found.pop(LONGEST), LONGEST
+    context = Keys(found, places).number(CONTEXT, "context", least=1)
+    for theirs, ours in TOKENS.items():
+        tokens = _or_rest(own, theirs, "batch_size")
+        if tokens == REST:
             found.pop(theirs, None)  # the framework's own default
-        elif isinstance(context, int) and context > 0:
-            value = whole(found.pop(theirs), theirs)
-            found[ours] = max(value // context, 1) if in_tokens else value
-    runs, local = found.pop(f"{P}num_pp_microbatches", None), found.get(f"{T}local_batch_size")
-    if runs and local is not None:
-        each = whole(local, f"{T}local_batch_size") // whole(runs, f"{P}num_pp_microbatches")
-        found[f"{P}pipeline_parallel_microbatch_size"] = max(each, 1)
-    return found
+        elif context is not None:
+            found[ours], places[ours] = max(tokens // context, 1), theirs
+            del found[theirs]
+    runs = own.number(RUNS, "microbatch_size", least=1)
+    if runs is not None:
+        local = Keys(found, places).number(f"{T}local_batch_size", "microbatch_size", 1, least=1)
+        found[f"{P}pipeline_parallel_microbatch_size"] = max(local // runs, 1)
+    found.pop(RUNS, None)
+    return Keys(found, places)
 
 
-# Names of main and of 0.3.0, and whether main counts tokens.
+def _or_rest(keys: Keys, name: str, into: str) -> int:
+    """A count of at least 1, or `REST`, which is also the default.
+
+    Raises:
+        ConfigError: for another value.
+    """
+    keys.refuse_section((name,))
+    return REST if keys.raw.get(name, REST) == REST else keys.number(name, into, REST, least=1)
+
+
+# The tokens of a sequence in main and in 0.3.0, and the micro-batches of one run of the pipeline in main.
+LONGEST, CONTEXT, RUNS = f"{T}max_context_length", f"{T}seq_len", f"{P}num_pp_microbatches"
+# Numbers of tokens in main, and of sequences in 0.3.0.
 TOKENS = {
-    "training.num_tokens_per_microbatch_per_dp_rank": ("training.local_batch_size", True),
-    "training.num_tokens_per_train_step": ("training.global_batch_size", True),
+    f"{T}num_tokens_per_microbatch_per_dp_rank": f"{T}local_batch_size",
+    f"{T}num_tokens_per_train_step": f"{T}global_batch_size",
 }
 
 
@@ -362,7 +367,7 @@ write_main = partial(write, main=True)
 
 def _newer_names(out: Outgoing) -> tuple[dict[str, Any], dict[str, str]]:
     """Fields by the names of main, which count tokens."""
-    older = {ours: theirs for theirs, (ours, _) in TOKENS.items()}
+    older = {ours: theirs for theirs, ours in TOKENS.items()}
     context = out.fields["training.seq_len"]
     local, micro = out.fields[f"{T}local_batch_size"], f"{P}pipeline_parallel_microbatch_size"
     fields, why = dict[str, Any](), dict[str, str]()

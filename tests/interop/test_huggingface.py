@@ -142,7 +142,8 @@ def test_what_the_file_does_not_say_is_told_as_taken() -> None:
         ({"num_attention_heads": True}, "num_attention_heads"),
         ({"hidden_size": [1, 2]}, "hidden_size"),
         ({"sliding_window": "all"}, "sliding_window"),
-        ({"num_local_experts": 8, "mlp_layer_types": 5, "first_k_dense_replace": -1}, "first_k_dense_replace"),
+        ({"num_local_experts": 8, "mlp_layer_types": 5}, "mlp_layer_types: 5 is no list of words"),
+        ({"num_local_experts": 8, "first_k_dense_replace": -1}, "first_k_dense_replace"),
     ],
 )
 def test_a_wrong_value_is_told_with_its_key(change: dict[str, Any], told: str) -> None:

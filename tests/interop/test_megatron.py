@@ -111,7 +111,8 @@ def test_the_arguments_of_a_log_are_read() -> None:
             "line 18: --num-layers is 40, and 32 in line 18",
         ),
         (('"${MODEL_ARGS[@]}"', '"${MODEL_ARGS[@]}'), "line 18: a quote or a bracket is opened and not closed"),
-        (("--num-layers 32", "--num-layers many"), "num_layers"),
+        (("--num-layers 32", "--num-layers many"), "line 18: --num-layers: 'many' is not a whole number"),
+        (("TP=${TP:-4}", "TP=0"), "line 18: --tensor-model-parallel-size: 0 is below 1"),
         (("--hidden-size 4096", ""), "has no --hidden-size"),
         (
             ("--group-query-attention", "--num-experts 8 --moe-layer-freq __import__('os')"),

@@ -36,6 +36,10 @@ EXECUTION = {
     "tensor_par_comm_type": "rs_ag", "tensor_par_overlap": "none", "data_par_overlap": False, "weight_offload": False, "optimizer_offload": True,
     "training": True,
 }  # fmt: skip
+LLM_ANALYSIS = {
+    "name": "x", "num_layers": 32, "n_head": 32, "hidden_dim": 4096, "vocab_size": 32000, "max_seq_len": 4096,
+    "num_key_value_heads": 8, "ffn_embed_dim": 14336, "mlp_gated_linear_units": True, "model_type": "llama",
+}  # fmt: skip
 
 
 def found(folder: Path, content: dict[str, Any]) -> Imported:
@@ -79,8 +83,6 @@ def test_an_execution_and_an_application_of_calculon_together(tmp_path: Path) ->
 
 
 def test_a_network_of_llm_analysis(tmp_path: Path) -> None:
-    config = {"name": "x", "num_layers": 32, "n_head": 32, "hidden_dim": 4096, "vocab_size": 32000, "max_seq_len": 4096,
-              "num_key_value_heads": 8, "ffn_embed_dim": 14336, "mlp_gated_linear_units": True, "model_type": "llama"}  # fmt: skip
-    read = found(tmp_path, config)
+    read = found(tmp_path, LLM_ANALYSIS)
     assert (read.source, read.values["layers"], read.values["key_value_heads"]) == ("llm_analysis", 32, 8)
     assert read.report.unsupported == []
