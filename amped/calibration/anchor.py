@@ -36,6 +36,9 @@ FORM: Mapping[str, type] = {"date": str, "device": dict, "software": dict, "acce
 # The coefficient of the largest products in a format.
 SUSTAINED = {"fp32": "fp32_gemm_sustained_fraction", "tf32": "tf32_gemm_sustained_fraction", "fp8": "fp8_gemm_sustained_fraction",
              "fp4": "fp4_gemm_sustained_fraction"}  # fmt: skip
+# The coefficient of a GPU's products and attention: its table has their rates at full clock, and under load the clock is
+# what differs from machine to machine.
+CLOCK = "training_clock_fraction"
 # A value is found if its time is this close to the measured one; it takes two or three steps.
 CLOSE, MOST_STEPS = 1e-6, 12
 # The limits of a coefficient whose definition has none.
@@ -118,7 +121,7 @@ def _unmeasured(content: Content) -> Iterator[Problem]:
 
 
 def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
-    """Fits each coefficient that the anchor determines: on its own, because no two times depend on the same one.
+    """Fits each coefficient that the anchor determines, one after the other: attention runs at the clock of the products.
 
     Raises:
         AmpedError: if the layer cannot be estimated.
@@ -130,7 +133,10 @@ def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
 
         first = estimate({})
         told = _told(content, first)
-        found = {each: _solved(each, _value(first, each.column), estimate) for each in told}
+        found: dict[MeasuredPart, tuple[float, bool]] = {}
+        for each in told:
+            known = {other.column: value for other, (value, _) in found.items()}
+            found[each] = _solved(each, _value(first, each.column), partial(_with, estimate, known))
         last = estimate({each.column: value for each, (value, _) in found.items()})
     rows = {KERNELS: first.scenario.sources.rows[KERNELS].name, SOFTWARE: first.scenario.sources.rows[MAPPING].name}
     values = {
@@ -142,6 +148,12 @@ def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
     before = {name: _value(first, name) for columns in values.values() for name in columns}
     held = tuple(each.column for each, (_, at_limit) in found.items() if at_limit)
     return Anchored(content, rows, values, before, _compared(content, told, first, last), held)
+
+
+def _with(
+    estimate: Callable[[Mapping[str, float]], Estimation], known: Mapping[str, float], values: Mapping[str, float]
+) -> Estimation:
+    return estimate({**known, **values})
 
 
 @contextmanager
@@ -167,6 +179,8 @@ def _told(content: Content, e: Estimation) -> list[MeasuredPart]:
     """The measured times that determine a coefficient."""
     parts, kernels = content["parts"], KERNELS
     sustained = SUSTAINED.get(e.choices["matrix_precision"], "gemm_sustained_fraction")
+    if content["device"].get("kind") == "cuda":
+        sustained = CLOCK
 
     def seconds(kind: str, *passes: str) -> float:
         return sum(float(parts[name][kind]) for name in passes or parts)

@@ -152,7 +152,7 @@ def test_products_that_take_twice_as_long_have_half_the_rate():
     once = anchored(made())
     parts = {name: {**kinds, "products": 2 * kinds["products"]} for name, kinds in made()["parts"].items()}
     twice = anchored(made(parts=parts))
-    rate = "gemm_sustained_fraction"
+    rate = "training_clock_fraction"
     own, slower = (found.values["kernel_efficiencies"][rate] for found in (once, twice))
     assert 0.3 < own < 1
     assert slower == pytest.approx(own / 2, rel=0.06)  # less what stores and launches take, which no rate changes
@@ -174,8 +174,8 @@ def test_four_layers_take_four_times_the_layer(tmp_path):
 def test_a_rate_above_the_peak_is_held_and_told():
     parts = {name: {**kinds, "products": kinds["products"] / 4} for name, kinds in made()["parts"].items()}
     found = anchored(made(parts=parts))
-    assert found.held == ("gemm_sustained_fraction",)
-    assert found.values["kernel_efficiencies"]["gemm_sustained_fraction"] == pytest.approx(1.05)
+    assert found.held == ("training_clock_fraction",)
+    assert found.values["kernel_efficiencies"]["training_clock_fraction"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("changes", "told"), [
