@@ -11,6 +11,7 @@ import json
 import os
 import re
 import select
+import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
@@ -199,6 +200,39 @@ def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) 
     return file.path
 
 
+def temporary_name() -> str:
+    """A new name for what is removed at the end; it tells the process that uses it, and its machine."""
+    return f".amped-{_machine()}-{os.getpid()}-{os.urandom(8).hex()}"
+
+
+def without_leftovers(folder: Path) -> None:
+    """Removes what processes of this machine left in a folder when they were killed at once (kill -9, a lost battery)."""
+    for left in folder.glob(f".amped-{_machine()}-*-*"):
+        process = left.name.split("-")[2]
+        if process.isdigit() and not _runs(int(process)):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
+
+def _machine() -> str:
+    """The name of this machine without what separates the parts of a temporary name."""
+    return re.sub(r"\W", "_", os.uname().nodename if hasattr(os, "uname") else "") or "here"
+
+
+def _runs(process: int) -> bool:
+    if not hasattr(os, "uname"):  # on Windows, the question would end the process
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
+
+
 class AtomicFile:
     """A file that is written piece by piece. It appears when all is written; after an error nothing is left behind.
 
@@ -213,7 +247,8 @@ class AtomicFile:
         path = self.path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self.temporary = path.parent / f".amped-{os.urandom(8).hex()}.part"
+            without_leftovers(path.parent)
+            self.temporary = path.parent / f"{temporary_name()}.part"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             self.stream = os.fdopen(os.open(self.temporary, flags, 0o666), "wb")  # the user's umask applies
         except FileExistsError:

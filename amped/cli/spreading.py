@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -88,7 +90,7 @@ class Place:
 def running(asked: Place, output: Path | None, output_dir: Path | None) -> Iterator[Run | None]:
     """The run that the options describe, with a bar; None in a process that does not lead.
 
-    Ctrl-C ends with code 130.
+    Ctrl-C ends with code 130, and SIGTERM, which cleans up as Ctrl-C does, with 143.
     """
     from amped.exploration.executors import Spread, opened
     from amped.exploration.merging import read_shard
@@ -100,16 +102,35 @@ def running(asked: Place, output: Path | None, output_dir: Path | None) -> Itera
         findings = shard_file(share, asked.resume, output, output_dir)
     spread = Spread(asked.executor or "", asked.workers, asked.scheduler or "", load)
     try:
-        with opened(spread) as engine:
+        with _ended_by_sigterm(), opened(spread) as engine:
             if engine is None:
                 yield None
             else:
                 with _watched() as watch:
                     yield Run(engine, findings, share, watch)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as how:
         kept = f"what is finished is in {findings}: --resume goes on from it" if findings else "--resume FILE keeps it"
         options.tell(f"amped: interrupted; {kept}")
-        raise typer.Exit(130) from None
+        raise typer.Exit(143 if isinstance(how, Terminated) else 130) from None
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what Ctrl-C cleans up is cleaned up."""
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Turns SIGTERM into an interrupt while the block runs; processes that are started meanwhile end by it, as before."""
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end) if current_thread() is main_thread() else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 def shard_file(share: tuple[int, int], resume: Path | None, output: Path | None, output_dir: Path | None) -> Path:

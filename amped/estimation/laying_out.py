@@ -39,6 +39,8 @@ BYTES = (
     "available_memory_bytes", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
 )  # fmt: skip
 Counts = list[list[list[int]]]
+# The most chunks for each layer and end of a network for which a layout is sought.
+MOST_CHUNKS = 4
 
 
 def laid_out(known: Catalogue, sources: Sources) -> Sources:
@@ -55,6 +57,8 @@ def laid_out(known: Catalogue, sources: Sources) -> Sources:
     numbers = _numbers(known, sources)
     if numbers is None or not (_is_unlike(sources, choices, numbers) or _is_uneven(sources, numbers)):
         return sources
+    if LAYOUT not in sources.given and numbers[STAGES] * numbers[CHUNKS] > MOST_CHUNKS * (numbers["layers"] + 2):
+        return sources  # a rule reports it: to balance thousands of empty chunks takes minutes
     return _Pipeline(known, _patterned(sources, numbers), choices, numbers).laid_out()
 
 

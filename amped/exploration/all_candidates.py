@@ -16,7 +16,7 @@ from typing import IO, Any, Protocol
 
 from numpy.typing import NDArray
 
-from amped.base.files import refusals_told
+from amped.base.files import refusals_told, temporary_name, without_leftovers
 
 Column = NDArray[Any]
 FEASIBLE, FITS = "feasible", "fits_in_memory"
@@ -90,7 +90,8 @@ def spool(beside: Path | None, keep: Keep, parts: Iterable[int]) -> Iterator[Spo
     with refusals_told("written", beside or Path(tempfile.gettempdir()), "choose another --output"):
         if beside is not None:
             beside.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(prefix=".explore-", dir=beside)
+        without_leftovers(beside or Path(tempfile.gettempdir()))
+        folder = tempfile.TemporaryDirectory(prefix=temporary_name(), dir=beside)
     with folder as name:
         yield Spool(str(Path(name).resolve()), keep, parts)
 

@@ -4,6 +4,8 @@ import contextlib
 import errno
 import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from amped.base import files
 from amped.base.errors import FileError
-from amped.base.files import parse_json, read_json, read_text
+from amped.base.files import AtomicFile, parse_json, read_json, read_text, temporary_name
 from tests.helpers.places import ROOT
 
 
@@ -200,3 +202,23 @@ def test_files_that_come_with_amped_are_strict_json():
 def test_a_key_that_stands_twice_is_refused_in_amped_s_own_files_too():
     with pytest.raises(FileError, match="the key 'a' stands twice"):
         parse_json('{"a": 1, "a": 2}', is_ours=True)
+
+
+# --- what a killed process leaves ---
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_else(tmp_path):
+    """Its files and folders; those of processes that run, of other machines and of the user stay."""
+    child = subprocess.run(
+        [sys.executable, "-c", "from amped.base.files import temporary_name; print(temporary_name())"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    dead, own = child.stdout.strip(), temporary_name()
+    (tmp_path / dead).mkdir()
+    (tmp_path / dead / "part-1").write_text("half")
+    kept = [f"{own}.part", ".amped-of_another_machine-1-0.part", ".amped-mine", "amped.json"]
+    for name in (f"{dead}.part", *kept):
+        (tmp_path / name).write_text("half")
+    with AtomicFile(tmp_path / "whole.txt") as file:
+        file.stream.write(b"whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "whole.txt"])

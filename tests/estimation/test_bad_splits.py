@@ -4,6 +4,7 @@ import pytest
 
 import amped
 from amped.base.errors import MappingError
+from amped.estimation import laying_out
 
 LATENT = {"attention_kind": "multi_latent", "key_value_latent_dimension": 512, "rotary_head_dimension": 64, "query_latent_dimension": 1536,
           "head_dimension": 192, "value_head_dimension": 128}  # fmt: skip
@@ -108,3 +109,10 @@ def test_the_nearest_that_is_named_is_taken(split):
     name, _, values = nearest.removeprefix("nearest ").partition(": ")
     taken = amped.estimate(config, **overrides | {name: float(values.split(" or ")[0])})
     assert taken["step_time"] > 0
+
+
+def test_thousands_of_stages_are_refused_and_not_laid_out_first(monkeypatch):
+    """To balance 16,384 chunks takes minutes."""
+    monkeypatch.setattr(laying_out, "balanced", lambda *_: pytest.fail("laid out"))
+    with pytest.raises(MappingError, match="the_accelerators_divide_by_the_other_degrees"):
+        amped.estimate("megatron-145.6B", pipeline_parallel_degree=8192, virtual_pipeline_stages=2)

@@ -85,7 +85,10 @@ def test_killed_and_resumed_the_answer_is_the_same_and_no_finished_part_is_done_
     assert exactly(found) == exactly(alone(folder))
 
 
-def test_ctrl_c_ends_with_130_and_a_bar_was_on_the_terminal(folder: Path, kept: Path) -> None:
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupt_ends_with_its_code_and_a_bar_was_on_the_terminal(
+    folder: Path, kept: Path, how: signal.Signals, code: int
+) -> None:
     terminal, its_end = pty.openpty()
     run = started(
         folder,
@@ -102,10 +105,10 @@ def test_ctrl_c_ends_with_130_and_a_bar_was_on_the_terminal(folder: Path, kept: 
     )
     os.close(its_end)
     wait_until(lambda: len(numbers(kept)) >= 3)  # the rate is told from the second on
-    run.send_signal(signal.SIGINT)
+    run.send_signal(how)
     out, _ = run.communicate(timeout=20)
     told = everything(terminal)
-    assert run.returncode == 130
+    assert run.returncode == code
     assert out == ""
     assert "million/s" in told
     assert f"interrupted; what is finished is in {kept}" in told.replace("\r\n", "")

@@ -53,7 +53,7 @@ def test_the_command_does_the_same(tmp_path: Path) -> None:
     one, two = ((tmp_path / f"{name}.csv").read_bytes() for name in ("one", "two"))
     assert one == two
     assert one.count(b"\n") == search(tmp_path).candidates + 1
-    assert not list(tmp_path.glob(".explore-*"))
+    assert not list(tmp_path.glob(".amped-*"))
 
 
 def test_parts_wait_for_those_before_them(tmp_path: Path) -> None:
