@@ -168,19 +168,40 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Err
     Less knowledge never makes the band of the step's time narrower: for an accelerator without runs it is at least as wide
     as for any other. Each property that no validated run has widens a band.
     """
-    every = validated() if runs is None else runs
-    known = [run for run in every if run.confidence != "low" and run.quantity == law.quantity]
+    known = _known(runs, law)
     beyond = tuple(_beyond(ground, known, law))
+    names, like = alike(ground, runs, law)
+    size = _size_of_class(like, law)
+    if size is None:
+        return ErrorBand(math.nan, 0, "no validated run", beyond)
+    told = ", ".join(getattr(ground, n) for n in names if getattr(ground, n)) or "all of them"
+    least = _widest_of_kin(known, law) if law.least_of_unknown and law.kin not in names else 0.0
+    return ErrorBand(math.expm1(max(size, least) * WIDENED ** len(beyond)), len(like), told, beyond)
+
+
+def alike(
+    ground: Ground, runs: Sequence[Validated] | None = None, law: Law = TIME_LAW
+) -> tuple[tuple[str, ...], list[Validated]]:
+    """The nearest class of runs that has enough of them for an error band: what they share, and the runs; else no runs."""
+    known = _known(runs, law)
     for names in law.classes:
         properties = attrgetter(*names) if names else lambda _: None
         own = properties(ground)
         like = [run for run in known if properties(run.ground) == own]
-        size = conformal_quantile([error_size(run) for run in like]) if len(like) >= law.fewest else None
-        if size is not None:
-            alike = ", ".join(getattr(ground, n) for n in names if getattr(ground, n)) or "all of them"
-            least = _widest_of_kin(known, law) if law.least_of_unknown and law.kin not in names else 0.0
-            return ErrorBand(math.expm1(max(size, least) * WIDENED ** len(beyond)), len(like), alike, beyond)
-    return ErrorBand(math.nan, 0, "no validated run", beyond)
+        if _size_of_class(like, law) is not None:
+            return names, like
+    return (), []
+
+
+def _known(runs: Sequence[Validated] | None, law: Law) -> list[Validated]:
+    """The runs whose inputs are known well."""
+    every = validated() if runs is None else runs
+    return [run for run in every if run.confidence != "low" and run.quantity == law.quantity]
+
+
+def _size_of_class(like: Sequence[Validated], law: Law) -> float | None:
+    """The size of error that most runs of a class keep; None if they are too few."""
+    return conformal_quantile([error_size(run) for run in like]) if len(like) >= law.fewest else None
 
 
 def error_size(run: Validated) -> float:

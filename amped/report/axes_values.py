@@ -37,10 +37,15 @@ def axis_label(name: str) -> str:
 
 def scale(name: str, values: Iterable[float]) -> tuple[float, str]:
     """The number to divide values by, so that the largest is easy to read; and the label of the axis."""
-    sizes, largest = _TOLD.get(unit_of(name), ()), max(map(abs, values), default=0.0)
-    least = 2.0 if unit_of(name) == "s" else 1.0  # so that 30 hours are not shown as 1.2 days
-    size, unit = next((each for each in sizes if largest >= least * each[0]), sizes[-1] if sizes else (1.0, ""))
+    size, unit = size_for(unit_of(name), values)
     return size, f"{axis_label(name)} ({unit})" if unit else axis_label(name)
+
+
+def size_for(unit: str, values: Iterable[float]) -> tuple[float, str]:
+    """The number to divide values of a canonical unit by, so that the largest is easy to read; and the unit then shown."""
+    sizes, largest = _TOLD.get(unit, ()), max(map(abs, values), default=0.0)
+    least = 2.0 if unit == "s" else 1.0  # so that 30 hours are not shown as 1.2 days
+    return next((each for each in sizes if largest >= least * each[0]), sizes[-1] if sizes else (1.0, ""))
 
 
 def told(name: str, value: Any) -> str:

@@ -34,7 +34,7 @@ LEAST_SHARE, WORTH_A_LINE, WORTH_A_SEARCH = 0.005, 0.05, 0.02
 def screen(e: Estimation) -> Iterator[RenderableType]:
     """What a person wants to know first; `--full` and `--why` tell the rest."""
     yield from heading(e)
-    for word, text, style in _answers(e):
+    for word, text, style in answers(e):
         yield from _lines(word, text, style)
     yield _where(e)
     yield from _slow_by(e)
@@ -52,7 +52,7 @@ def _lines(word: str, text: str, style: str) -> Iterator[Text]:
 
 def heading(e: Estimation) -> Iterator[Text]:
     """What is trained on what, and how the work is divided; in one line where both have room."""
-    what, how = _what(e), _how(e)
+    what, how = what_is_trained(e), how_it_is_divided(e)
     if len(what) + len(how) + 2 <= WIDTH:
         yield Text.assemble((what, "bold"), " " * (WIDTH - len(what) - len(how)), (how, "dim"))
     else:
@@ -60,7 +60,7 @@ def heading(e: Estimation) -> Iterator[Text]:
         yield from (Text(line, style="dim") for line in wrap(how, WIDTH))
 
 
-def _what(e: Estimation) -> str:
+def what_is_trained(e: Estimation) -> str:
     """The network, the accelerators and the precision."""
     rows, number = e.scenario.sources.rows, e["number_of_accelerators"]
     if not is_chosen(e) or ACCELERATOR not in rows:
@@ -71,7 +71,7 @@ def _what(e: Estimation) -> str:
     return f"{network} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {e.precision}"
 
 
-def _how(e: Estimation) -> str:
+def how_it_is_divided(e: Estimation) -> str:
     """The mapping, and whether amped chose it."""
     return f"{mapping_in_words(e)} of {human.digits(e['batch_size'])}{' (chosen)' if is_chosen(e) else ''}"
 
@@ -95,7 +95,7 @@ def is_chosen(e: Estimation) -> bool:
 # --- what is answered -------------------------------------------------------------------------------------------------
 
 
-def _answers(e: Estimation) -> Iterator[tuple[str, str, str]]:
+def answers(e: Estimation) -> Iterator[tuple[str, str, str]]:
     """The word that a line begins with, what it says, and its style; whether it fits comes first."""
     yield fit(e)
     band = f" ± {human.percent(e.error_band.error_fraction, 0)}" if e.error_band else ""
@@ -159,10 +159,17 @@ def _where(e: Estimation) -> Text:
 
 def _slow_by(e: Estimation) -> Iterator[Text]:
     """The longest wait of a step, if it is worth a line."""
+    told = longest_wait(e)
+    if told:
+        yield Text.assemble((f"{'SLOW BY':<{WORD}}", "bold"), f"{told}; `amped why` says what helps")
+
+
+def longest_wait(e: Estimation) -> str:
+    """In words: the longest part of a step beside computation; empty if it is short."""
     longest = max(PARTS, key=e.__getitem__)
-    if e[longest] > WORTH_A_LINE * e["step_time"]:
-        told = f"{human.duration(e[longest])} of {human.label(longest)} in a step; `amped why` says what helps"
-        yield Text.assemble((f"{'SLOW BY':<{WORD}}", "bold"), told)
+    if e[longest] <= WORTH_A_LINE * e["step_time"]:
+        return ""
+    return f"{human.duration(e[longest])} of {human.label(longest)} in a step"
 
 
 # --- what it stands on ------------------------------------------------------------------------------------------------
@@ -170,16 +177,30 @@ def _slow_by(e: Estimation) -> Iterator[Text]:
 
 def _notes(e: Estimation) -> Iterator[Text]:
     """What the numbers stand on, and what the user should be told, a line each."""
-    assumed = [f"{len(e.defaults)} defaults"]
+    yield from _lines("ASSUMED", f"{assumed(e)}: --why lists them", "")
+    if e.anchored_on:
+        yield from _lines("", f"anchored on {e.anchored_on}", "")
+    told = notes(e)
+    for notice in told[:MOST_NOTES]:
+        yield Text(shorten(notice, WIDTH, placeholder=" …"), style="bold" if notice.startswith("warning") else "dim")
+    if len(told) > MOST_NOTES:
+        yield Text(f"{len(told) - MOST_NOTES} further notes: --full", style="dim")
+
+
+def assumed(e: Estimation) -> str:
+    """In words: how much of an estimate stands on what nobody gave."""
+    told = [f"{len(e.defaults)} defaults"]
     if e.uses_kernels:
         row = e.scenario.sources.rows[KERNELS]
         doubtful = sum(column in e.scenario.catalogue for column in row.unverified)
-        assumed.insert(0, f"{doubtful} coefficients of {row.name}")
+        told.insert(0, f"{doubtful} coefficients of {row.name}")
     if MAPPING in e.scenario.sources.rows:
-        assumed.append(f"software {e.scenario.sources.rows[MAPPING].name}")
-    yield from _lines("ASSUMED", f"{', '.join(assumed)}: --why lists them", "")
-    if e.anchored_on:
-        yield from _lines("", f"anchored on {e.anchored_on}", "")
+        told.append(f"software {e.scenario.sources.rows[MAPPING].name}")
+    return ", ".join(told)
+
+
+def notes(e: Estimation) -> list[str]:
+    """What the user should be told of an estimate, in sentences that begin with "note" or "warning"."""
     used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
     layout = e.choices.get("pipeline_layout") if e["pipeline_parallel_degree"] > 1 else None
     idle = [f"layers by stage {layout}"] if layout else []
@@ -188,12 +209,7 @@ def _notes(e: Estimation) -> Iterator[Text]:
     beyond = e.error_band.beyond if e.error_band else ()
     unknown = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
     told = [*idle, *unknown, *_unsearched(e), *e.notices]
-    for notice in told[:MOST_NOTES]:
-        warning = notice.startswith("warning")
-        word = "" if warning else "note: "
-        yield Text(shorten(f"{word}{notice}", WIDTH, placeholder=" …"), style="bold" if warning else "dim")
-    if len(told) > MOST_NOTES:
-        yield Text(f"{len(told) - MOST_NOTES} further notes: --full", style="dim")
+    return [notice if notice.startswith("warning") else f"note: {notice}" for notice in told]
 
 
 def _unsearched(e: Estimation) -> Iterator[str]:

@@ -107,7 +107,7 @@ def _headline(e: Estimation) -> Table:
     return table
 
 
-def _validated(e: Estimation) -> Iterator[str]:
+def validated(e: Estimation) -> Iterator[str]:
     """The runs that the error band comes from, and where the configuration is outside of what was validated."""
     band, memory = e.error_band, e.memory_band
     if band is not None and memory is not None:
@@ -185,7 +185,7 @@ def _advice(e: Estimation) -> Iterator[RenderableType]:
     if not e["fits_in_memory"]:
         yield Text(f"smallest change that makes it fit: {smallest_change(e)}", style="bold")
     anchored = [f"anchored on {e.anchored_on}"] if e.anchored_on else []
-    for notice in (*anchored, *_validated(e), *e.notices):
+    for notice in (*anchored, *validated(e), *e.notices):
         told = notice if notice.startswith("warning") else f"note: {notice}"
         yield Text(shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), style="dim")
     if e.defaults:

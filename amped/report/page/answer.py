@@ -1,0 +1,41 @@
+"""The answer in words, and all results by name."""
+
+from __future__ import annotations
+
+from amped.estimation.estimation import Estimation
+from amped.report import human, screen
+from amped.report.page.content import EXACT, Column, Section, table
+from amped.report.page.numbers import headline, numbers
+
+
+def heading(e: Estimation) -> tuple[str, str]:
+    """What is trained on what, and how the work is divided."""
+    return screen.what_is_trained(e), screen.how_it_is_divided(e)
+
+
+def answer(e: Estimation) -> Section:
+    """What a person wants to know first, as `amped estimate` says it."""
+    lines = [(word, text) for word, text, _ in screen.answers(e)]
+    lines.append(("WHERE", where(e)))
+    wait = screen.longest_wait(e)
+    lines += [("SLOW BY", f"{wait}; `amped why` says what helps")] if wait else []
+    lines += [("ASSUMED", screen.assumed(e))]
+    lines += [("ANCHORED", e.anchored_on)] if e.anchored_on else []
+    lines += [("", note) for note in screen.notes(e)]
+    return Section("answer", "The answer", lines, headline(numbers(e)))
+
+
+def where(e: Estimation) -> str:
+    """In words: the shares of the parts of a step, without those below half a percent."""
+    parts = (
+        f"{said} {human.percent(share, 0)}" for said, share in screen.shares(e).items() if share >= screen.LEAST_SHARE
+    )
+    return ", ".join(parts)
+
+
+def all_numbers(e: Estimation) -> Section:
+    """Every result under its name in `amped estimate --json`, with all digits."""
+    columns = (Column("name", "name"), Column("told", "in words"), Column("value", "exactly, in SI units", EXACT))
+    rows = [(number.name, number.told, number) for number in numbers(e).values()]
+    line = "Numbers are in SI units (s, byte, flop/s, J), money in USD; fractions are of 1."
+    return Section("numbers", "All results", [("", line)], tables=[table("All results", columns, rows)])

@@ -1,0 +1,198 @@
+"""What a page is made of: numbers by name, tables, pictures as data, and sections of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from amped.report import human
+from amped.report.axes_values import size_for
+
+# What a cell holds: a number, a boolean, a text, or nothing.
+Plain = float | bool | str | None
+SHARE, EXACT = "share", "exact"
+PERCENT = 0.01
+
+
+@dataclass(frozen=True)
+class Number:
+    """One value of `amped estimate --json`, under its name there, and as people read it.
+
+    Attributes:
+        config: the place of its configuration on a page of several; None for that of the section.
+    """
+
+    name: str
+    value: float | bool | str
+    told: str
+    config: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The name in words."""
+        return self.name.replace("_", " ")
+
+    @property
+    def exact(self) -> str:
+        """The value with all its digits, as JSON."""
+        return json.dumps(self.value)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: the canonical name of what stands in it.
+        head: its name in words.
+        unit: the canonical unit of its numbers; empty for texts and counts. "share" is a fraction that is shown as a
+            percentage, and "exact" a number that is shown with all its digits.
+    """
+
+    name: str
+    head: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell as it is shown: its text, its exact value as JSON, and its name if it is a value of `--json`."""
+
+    told: str
+    exact: str
+    name: str = ""
+    config: int | None = None
+    is_number: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of values; a `Number` among them also has its name.
+
+    Attributes:
+        rows: the values in canonical units. What is shown is in the unit that fits the largest of a column.
+    """
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Plain | Number]]
+
+    def column(self, name: str) -> list[Plain]:
+        """The plain values of a column."""
+        place = [column.name for column in self.columns].index(name)
+        return [plain(row[place]) for row in self.rows]
+
+    def scale(self, column: Column) -> tuple[float, str]:
+        """The number to divide the values of a column by, and the unit in which they are then shown.
+
+        All columns of one unit share it, so that they can be compared.
+        """
+        if column.unit == SHARE:
+            return PERCENT, "%"
+        alike = [c.name for c in self.columns if c.unit == column.unit]
+        numbers = [value for name in alike for value in self.column(name) if isinstance(value, float | int)]
+        return size_for(column.unit, numbers) if column.unit and numbers else (1.0, "")
+
+    @property
+    def heads(self) -> list[str]:
+        """The heads of the columns, with units."""
+        units = [self.scale(column)[1] for column in self.columns]
+        return [f"{c.head} ({unit})" if unit else c.head for c, unit in zip(self.columns, units, strict=True)]
+
+    @property
+    def cells(self) -> list[list[Cell]]:
+        """The cells of each row as they are shown."""
+        sizes = [0.0 if column.unit == EXACT else self.scale(column)[0] for column in self.columns]
+        return [[_cell(value, size) for value, size in zip(row, sizes, strict=True)] for row in self.rows]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The table as JSON: its columns with their scales, and the plain values of its rows."""
+        scales = [self.scale(column) for column in self.columns]
+        heads = zip(self.columns, scales, strict=True)
+        return {
+            "columns": [{"name": c.name, "head": c.head, "size": size, "unit": unit} for c, (size, unit) in heads],
+            "rows": [[plain(value) for value in row] for row in self.rows],
+        }
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart: the values that it shows, how they are drawn, and the same in words.
+
+    Attributes:
+        id: its name on the page.
+        kind: how it is drawn: bars, stacked, spans or points (`pictures.js`).
+        sentence: what it shows, for who does not see it.
+        table: the values as text beside it.
+        how: which column is drawn along which axis, and further lines.
+        drawn: the values that are drawn, where they are not those of `table`.
+    """
+
+    id: str
+    title: str
+    kind: str
+    sentence: str
+    table: Table
+    how: Mapping[str, Any]
+    drawn: Table | None = None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """All that the drawing needs, as JSON."""
+        shown = {"id": self.id, "title": self.title, "kind": self.kind, "sentence": self.sentence, **self.how}
+        return {**shown, **(self.drawn or self.table).data}
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a page says on one topic, of one configuration.
+
+    Attributes:
+        id: its name on the page.
+        lines: sentences; each may have a word before it.
+        blocks: texts that keep their lines, each under its title.
+    """
+
+    id: str
+    title: str
+    lines: Sequence[tuple[str, str]] = ()
+    numbers: Sequence[Number] = ()
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+    blocks: Mapping[str, str] = field(default_factory=dict)
+
+
+def plain(value: Plain | Number) -> Plain:
+    """The value of a cell without its name."""
+    return value.value if isinstance(value, Number) else value
+
+
+def said(*sentences: str) -> list[tuple[str, str]]:
+    """Sentences without a word before them."""
+    return [("", sentence) for sentence in sentences if sentence]
+
+
+def table(caption: str, columns: Iterable[Column], rows: Iterable[Sequence[Plain | Number]]) -> Table:
+    """A table of some rows."""
+    return Table(caption, tuple(columns), [tuple(row) for row in rows])
+
+
+def _cell(value: Plain | Number, size: float) -> Cell:
+    """A value as it is shown: in units of a size, or exactly for the size 0."""
+    name, config = (value.name, value.config) if isinstance(value, Number) else ("", None)
+    bare = plain(value)
+    exact = json.dumps(bare)
+    is_number = isinstance(bare, float | int) and not isinstance(bare, bool)
+    return Cell(_told(bare, size) if size or not is_number else exact, exact, name, config, is_number)
+
+
+def _told(bare: Plain, size: float) -> str:
+    """A value as people read it; a number in units of a size."""
+    if bare is None:
+        return "-"
+    if isinstance(bare, bool | str):
+        return human.value(bare, "boolean") if isinstance(bare, bool) else bare
+    return f"{bare / size:.1f}" if size == PERCENT else human.digits(bare / size)

@@ -1,0 +1,91 @@
+"""What an estimate stands on: what is assumed, the rows of tables with their sources, and measured runs like it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from amped.configuring.sources import CHOSEN, Given
+from amped.estimation.estimation import Estimation
+from amped.estimation.uncertainty import TIME_LAW, Ground, Validated, alike
+from amped.report import human
+from amped.report.page.content import SHARE, Column, Section, Table, said, table
+from amped.report.page.numbers import numbers
+from amped.report.summary import validated
+from amped.tables.table_files import KERNELS
+
+# The most measured runs that are shown.
+NEAREST_SHOWN = 8
+
+
+def assumed(e: Estimation) -> Section:
+    """Values that nobody gave with their sources, the coefficients of kernels, and the rows that were looked up."""
+    told = ["Values that nobody gave are amped's defaults. Change one with --set NAME=VALUE."]
+    tables = [_rows(e), _defaults(e)]
+    chosen = [name for name, o in e.scenario.sources.origins.items() if isinstance(o, Given) and o.where == CHOSEN]
+    told += [f"amped chose: {', '.join(chosen)}."] if chosen else []
+    return Section("assumed", "What is assumed", said(*told), tables=[each for each in tables if each.rows])
+
+
+def _defaults(e: Estimation) -> Table:
+    """The parameters that have their default value."""
+    columns = (Column("name", "name"), Column("value", "value"), Column("source", "source"))
+    rows = [(name, human.value(e[name], f.mark.unit), f.text["source"]) for name, f in e.defaults.items()]
+    return table("Defaults", columns, rows)
+
+
+def _rows(e: Estimation) -> Table:
+    """The rows of lookup tables, how much of each is not verified, and their sources."""
+    columns = (Column("table", "table"), Column("row", "row"), Column("unverified", "not verified"), Column("sources", "sources"))
+    known = e.scenario.catalogue
+    rows = [
+        (row.table.replace("_", " "), row.name, ", ".join(name for name in row.unverified if name in known) or "-",
+         "; ".join(map(str, row.sources)) or "-")
+        for name, row in e.scenario.sources.rows.items() if name != KERNELS or e.uses_kernels
+    ]  # fmt: skip
+    return table("Rows of lookup tables", columns, rows)
+
+
+def accuracy(e: Estimation) -> Section:
+    """How far the estimate may be off, and the measured runs that are most like it."""
+    title, every = "How good it is", numbers(e)
+    if e.error_band is None:
+        return Section("accuracy", title, said("The closed form is not validated, so that its error is unknown."))
+    shown = [every[name] for name in (
+        "step_time_error_fraction", "shortest_step_time", "longest_step_time", "number_of_validated_runs",
+        "memory_error_fraction", "number_of_memory_readings",
+    )]  # fmt: skip
+    near = nearest(e)
+    told = [f"{line}." for line in validated(e)]
+    return Section("accuracy", title, said(*told), shown, tables=[_runs(near)] if near else [])
+
+
+def nearest(e: Estimation) -> list[Validated]:
+    """The validated runs of the class that the error band comes from, the nearest in size first."""
+    _, runs = alike(e.ground, law=TIME_LAW)
+    return sorted(runs, key=lambda run: _distance(run.ground, e.ground))[:NEAREST_SHOWN]
+
+
+def _distance(one: Ground, other: Ground) -> float:
+    """How far two configurations are apart in size: the sum of the logarithms of the ratios of their sizes."""
+    return sum(_sizes(one, other))
+
+
+def _sizes(one: Ground, other: Ground) -> Iterator[float]:
+    for name in ("number_of_accelerators", "number_of_parameters", "context"):
+        yield abs(math.log(getattr(one, name) / getattr(other, name)))
+
+
+def _runs(runs: list[Validated]) -> Table:
+    """Measured runs with the error of what amped predicts for them."""
+    columns = (
+        Column("id", "run"), Column("error_fraction", "predicted / measured - 1", SHARE), Column("accelerator", "accelerator"),
+        Column("software", "software"), Column("number_of_accelerators", "accelerators"),
+        Column("number_of_parameters", "parameters (G)"), Column("context", "tokens of a sequence"),
+    )  # fmt: skip
+    rows = [
+        (run.id, run.error_fraction, run.ground.accelerator, run.ground.software, run.ground.number_of_accelerators,
+         run.ground.number_of_parameters / human.GIGA, run.ground.context)
+        for run in runs
+    ]  # fmt: skip
+    return table("The nearest validated runs", columns, rows)

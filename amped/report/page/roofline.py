@@ -1,0 +1,56 @@
+"""The operators of a layer below the roofline of the accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amped.estimation.breakdown import OperatorLine, layer_lines
+from amped.estimation.estimation import Estimation
+from amped.report import human
+from amped.report.page.content import SHARE, Column, Picture, Section, Table, said, table
+
+COLUMNS = (
+    Column("name", "operator"), Column("phase", "pass"), Column("bound", "bound by"),
+    Column("intensity", "flop per byte"), Column("rate", "rate", "flop/s"), Column("time", "time", "s"),
+    Column("share", "share of the layer", SHARE), Column("peak_fraction", "of the peak", SHARE),
+    Column("time_by", "time from"),
+)  # fmt: skip
+
+
+def roofline(e: Estimation) -> Section:
+    """Each product of a layer by its flops per byte and its rate; operators without flops stand in the table alone."""
+    lines = layer_lines(e)
+    told = _in_words(e, lines)
+    working = [line for line in lines if line.flops and line.time]
+    picture = Picture("roofline", "Roofline of one layer", "points", told, operators(e, lines), _axes(e), operators(e, working))
+    notes = "Both axes are logarithmic. Operators without floating-point operations stand in the table alone."
+    return Section("roofline", "Roofline of the operators", said(told, notes), pictures=[picture])
+
+
+def operators(e: Estimation, lines: Sequence[OperatorLine]) -> Table:
+    """The operators of a layer in all passes, in the order of the forward pass."""
+    peak = e["matrix_peak_flop_rate"]
+    rows = [
+        (o.name.replace("_", " "), o.phase.replace("_", " "), o.bound, o.intensity, o.peak_fraction * peak, o.time,
+         o.share, o.peak_fraction, o.time_by)
+        for o in lines
+    ]  # fmt: skip
+    return table("Operators of one layer for one micro-batch", COLUMNS, rows)
+
+
+def _axes(e: Estimation) -> dict[str, object]:
+    """The axes, and the roof: what the bandwidth allows up to the ridge, and the peak beyond it."""
+    peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
+    roof = {"head": "roof", "bandwidth": bandwidth, "peak": peak}
+    return {"x": "intensity", "y": "rate", "name": "name", "group": "bound", "logarithmic": ["x", "y"], "roof": roof}
+
+
+def _in_words(e: Estimation, lines: Sequence[OperatorLine]) -> str:
+    """What bounds the operators, by their share of the time of a layer."""
+    shares: dict[str, float] = {}
+    for line in lines:
+        shares[line.bound] = shares.get(line.bound, 0.0) + line.share
+    bounds = ", ".join(f"{human.percent(share, 0)} by {bound}" for bound, share in sorted(shares.items(), key=lambda i: -i[1]))
+    peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
+    return (f"Of the time of a layer's operators, {bounds} bound. The roof is {human.value(bandwidth, 'byte/s')} up to "
+            f"{human.digits(peak / bandwidth)} flop per byte, then {human.value(peak, 'flop/s')}.")  # fmt: skip

@@ -1,0 +1,149 @@
+"""What a quick search finds: the best mapping on fewer and on more accelerators, and what is best in time, cost and energy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from amped.base.errors import AmpedError, one_line
+from amped.configuring.scenario import Scenario
+from amped.drafting.each_value import Line, lines
+from amped.estimation.estimation import Estimation
+from amped.exploration.answer import explored
+from amped.exploration.request import Options
+from amped.exploration.results import Row
+from amped.report import human
+from amped.report.page.content import SHARE, Column, Picture, Plain, Section, Table, said, table
+from amped.report.screen import mapping_in_words
+from amped.theory.parallelisms import PARALLELISMS
+
+SIZE, SPACE = "number_of_accelerators", "quick"
+# The sizes that are tried, as multiples of that of the estimate.
+MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
+RESULTS = ("training_time", "cost", "energy")
+UNITS = {"training_time": "s", "cost": "dollar", "energy": "J"}
+# Gives the scenario of some values, with its mapping left to a search.
+Asks = Callable[[Mapping[str, object]], Scenario]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a quick search found around an estimate.
+
+    Attributes:
+        lines: the best mapping of each size.
+        fronts: for cost and for energy, the candidates of all sizes that no other beats in both training time and it.
+        problem: why there is nothing, in words.
+    """
+
+    lines: Sequence[Line] = ()
+    fronts: Mapping[str, Sequence[Row]] | None = None
+    problem: str = ""
+
+
+def searched(e: Estimation, asks: Asks) -> Search:
+    """Searches around an estimate: each size by itself, and all sizes together for what is best in two results."""
+    sizes = [float(int(size)) for size in (m * e[SIZE] for m in MULTIPLES) if size >= 1 and size == int(size)]
+    try:
+        found = lines(asks, {SIZE: sizes}, Options(top=1, space=SPACE))
+        held = [line.values[SIZE] for line in found if line.feasible]
+        fronts = {
+            other: explored(asks({}), Options(top=1, space=SPACE, pareto=("training_time", other)), {SIZE: held}).front
+            for other in ("cost", "energy") if held and not e.plan.lacking.get(other)
+        }  # fmt: skip
+    except AmpedError as error:
+        return Search(problem=one_line(error))
+    return Search(found, fronts)
+
+
+def scaling(e: Estimation, found: Search) -> Section:
+    """The best mapping of each size: time, cost, energy, utilization and memory."""
+    title = "Scaling over accelerators"
+    if found.problem:
+        return Section("scaling", title, said(f"There is no search here: {found.problem}"))
+    told = _scaling_in_words(found.lines)
+    how = {"x": SIZE, "y": "training_time", "name": "mapping", "line": True, "logarithmic": ["x", "y"]}
+    rows = _by_size(found.lines)
+    kept = table(rows.caption, rows.columns, [row for row in rows.rows if row[1] is not None])
+    picture = Picture("scaling", title, "points", told, rows, how, kept)
+    given = f"This estimate has {human.digits(e[SIZE])} accelerators. Every size has the best mapping of a quick search."
+    lacks = [f"{human.digits(_size(line))} accelerators: {line.lacks}." for line in found.lines if line.lacks]
+    return Section("scaling", title, said(told, given, *lacks), pictures=[picture])
+
+
+def _size(line: Line) -> float:
+    return float(str(line.values[SIZE]))
+
+
+def _by_size(found: Sequence[Line]) -> Table:
+    """A row for each size; one that has no mapping keeps its place."""
+    names = (*RESULTS, "model_flops_utilization", "memory_per_accelerator_bytes")
+    columns = (
+        Column(SIZE, "accelerators"), *(Column(name, name.replace("_", " "), UNITS[name]) for name in RESULTS),
+        Column("model_flops_utilization", "MFU", SHARE), Column("memory_per_accelerator_bytes", "memory", "byte"),
+        Column("mapping", "mapping"),
+    )  # fmt: skip
+    rows: list[list[Plain]] = []
+    for line in found:
+        e = line.estimation if line.feasible else None
+        values = [e[name] if e is not None and name in e else None for name in names]
+        rows.append([_size(line), *values, mapping_in_words(e) if e is not None else line.lacks])
+    return table("The best mapping of each size", columns, rows)
+
+
+def _scaling_in_words(found: Sequence[Line]) -> str:
+    """How much shorter the training is on the largest machine than on the smallest one that holds it."""
+    held = [(line, line.estimation) for line in found if line.feasible and line.estimation is not None]
+    if len(held) < 2:
+        return "No more than one of the sizes has a mapping that fits."
+    (small, one), (large, other) = held[0], held[-1]
+    more, faster = _size(large) / _size(small), one["training_time"] / other["training_time"]
+    return (f"From {human.digits(_size(small))} to {human.digits(_size(large))} accelerators, {human.digits(more)} times as many, "
+            f"training takes {human.duration(other['training_time'])} instead of {human.duration(one['training_time'])}: "
+            f"{human.digits(faster, 3)} times as fast.")  # fmt: skip
+
+
+def pareto(found: Search) -> Section:
+    """What is best in time and cost, and in time and energy: nothing else is better in both."""
+    title = "Best in time, cost and energy"
+    if not found.fronts:
+        told = found.problem or "neither the cost nor the energy of this machine is known, or nothing fits"
+        return Section("pareto", title, said(f"There is no Pareto front here: {told}."))
+    pictures = [_front(other, rows) for other, rows in found.fronts.items()]
+    told = "Each point is a mapping that no other of a quick search over all sizes beats in both results."
+    return Section("pareto", title, said(told), pictures=pictures)
+
+
+def _front(other: str, rows: Sequence[Row]) -> Picture:
+    """The Pareto front of training time and another result."""
+    every = _points(other, rows)
+    ends = [f"{human.duration(row['training_time'])} for {human.value(row[other], UNITS[other])}" for row in (rows[0], rows[-1])]
+    told = f"Training time against {other}: from {ends[0]} to {ends[1]}, {len(rows)} mappings."
+    how = {"x": "training_time", "y": other, "name": "mapping", "group": SIZE, "logarithmic": []}
+    return Picture(f"pareto-{other}", f"Training time and {other}", "points", told, every, how)
+
+
+def _points(other: str, rows: Sequence[Row]) -> Table:
+    """A row for each mapping of a front."""
+    names = ["training_time", other, *(name for name in RESULTS if name not in ("training_time", other))]
+    columns = (
+        Column(SIZE, "accelerators"), *(Column(name, name.replace("_", " "), UNITS[name]) for name in names),
+        Column("memory_per_accelerator_bytes", "memory", "byte"), Column("mapping", "mapping"),
+    )  # fmt: skip
+    told = [[row[SIZE], *(row.get(name) for name in names), row["memory_per_accelerator_bytes"], _mapping(row)] for row in rows]
+    return table(f"Pareto front of training time and {other}", columns, told)
+
+
+def _mapping(row: Row) -> str:
+    """How the work is divided in a row of a search."""
+    return ", ".join(_degrees(row)) or "one accelerator"
+
+
+def _degrees(row: Row) -> Iterator[str]:
+    for kind in PARALLELISMS:
+        if row[f"{kind}_parallel_degree"] != 1:
+            yield f"{kind} {row[f'{kind}_parallel_degree']:g}"
+    yield f"micro-batch {row['microbatch_size']:g}"
+    yield from ([f"ZeRO {row['zero_stage']:g}"] if row.get("zero_stage") else [])
+    mode = row.get("activation_recomputation", "none")
+    yield from ([] if mode == "none" else [f"{mode} recomputation"])

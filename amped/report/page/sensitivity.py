@@ -1,0 +1,57 @@
+"""What the time of a step depends on: elasticities, and the change with the next other values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amped.report import human
+from amped.report.page.content import SHARE, Column, Picture, Plain, Section, Table, said, table
+from amped.sensitivities.effects import Effect, Sensitivity
+
+# The most parameters of each kind that are shown.
+TOP = 12
+
+
+def sensitivity(found: Sensitivity) -> Section:
+    """The largest elasticities as bars, and the largest changes as a table."""
+    title, of = "Sensitivity", found.of.replace("_", " ")
+    if not found.elasticities:
+        return Section("sensitivity", title, said(f"No parameter that was varied changes the {of} smoothly."))
+    first = found.elasticities[0]
+    told = (f"One percent more of {first.name.replace('_', ' ')} changes the {of} by {first.elasticity:+.2f} %, which is the "
+            "largest effect of all continuous parameters of the mapping, the system and the accelerator.")  # fmt: skip
+    how = {"along": "parameter", "values": ["elasticity"], "kind_of": "kind"}
+    picture = Picture("sensitivity", f"Elasticity of the {of}", "bars", told, _elasticities(found), how)
+    return Section("sensitivity", title, said(told), pictures=[picture], tables=[_changes(found)] if found.changes else [])
+
+
+def _elasticities(found: Sensitivity) -> Table:
+    """Percent more of the result for one percent more of each parameter."""
+    columns = (Column("parameter", "parameter"), Column("kind", "kind"), Column("told", "value"),
+               Column("elasticity", "elasticity"))  # fmt: skip
+    rows = [(_words(e), e.kind, human.value(e.value, e.unit), e.elasticity) for e in found.elasticities[:TOP]]
+    return table(f"Percent more of {_of(found)} for one percent more of a parameter", columns, rows)
+
+
+def _changes(found: Sensitivity) -> Table:
+    """The change of the result with the next other values of counts, degrees and switches."""
+    columns = (Column("parameter", "parameter"), Column("kind", "kind"), Column("told", "value"), Column("tried", "tried"),
+               Column("change", "change", SHARE if found.value else ""), Column("note", "note"))  # fmt: skip
+    rows = [row for effect in found.changes[:TOP] for row in _trials(effect)]
+    return table(f"Change of {_of(found)} with other values of counts, degrees and switches", columns, rows)
+
+
+def _trials(effect: Effect) -> Iterator[tuple[Plain, ...]]:
+    """A row for each other value that has a result."""
+    for trial in effect.told:
+        note = "" if trial.fits_in_memory else "does not fit in memory"
+        told = (human.value(each, effect.unit) for each in (effect.value, trial.value))
+        yield _words(effect), effect.kind, *told, effect.change(trial), note
+
+
+def _of(found: Sensitivity) -> str:
+    return found.of.replace("_", " ")
+
+
+def _words(effect: Effect) -> str:
+    return effect.name.replace("_", " ")

@@ -1,0 +1,110 @@
+"""Where the time of a step goes: its parts, and its passes on each stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from amped.base.errors import MappingError
+from amped.estimation.estimation import Estimation
+from amped.estimation.execution import ExecutedStep, executed_step
+from amped.estimation.parts import STEP_PARTS
+from amped.report import human
+from amped.report.page.answer import where
+from amped.report.page.content import SHARE, Column, Number, Picture, Plain, Section, Table, said, table
+from amped.report.page.numbers import numbers
+from amped.report.plots import KINDS
+from amped.report.summary import kind_of
+from amped.theory.schedules.timeline import COMPUTE
+
+# The most spans that are drawn; of a longer step, the first and the last micro-batches.
+MOST_SPANS = 3000
+LEFT_OUT = "left out"
+PASSES = {"forward": "forward", "backward": "backward", "input_gradient": "input gradients", "weight_gradient": "weight gradients"}  # fmt: skip
+SPAN = (Column("stage", "stage"), Column("kind", "pass"), Column("microbatch", "micro-batch"), Column("chunk", "chunk"),
+        Column("start", "start", "s"), Column("end", "end", "s"))  # fmt: skip
+
+
+def parts(e: Estimation) -> Section:
+    """The parts of a step, as bars."""
+    told = f"Of a step of {human.duration(e['step_time'])}: {where(e)}."
+    bars = Picture(
+        "parts", "Time of one step by part", "bars", told, parts_table([e]),
+        {"along": "part", "values": ["time"], "kind_of": "kind"},
+    )  # fmt: skip
+    return Section("parts", "Time by part", said(told), pictures=[bars])
+
+
+def parts_table(estimations: Sequence[Estimation], names: Sequence[str] = ("time",)) -> Table:
+    """The parts of a step that any of some configurations has, with the time in each of them."""
+    every = [numbers(e) for e in estimations]
+    several = len(every) > 1
+    columns = [Column("part", "part"), Column("kind", "kind"), *(Column(name, name, "s") for name in names)]
+    rows: list[list[Plain | Number]] = []
+    for name in STEP_PARTS:
+        if any(e[name] > 0 for e in estimations):
+            shares = [] if several else [estimations[0][name] / estimations[0]["step_time"]]
+            rows.append([human.label(name), KINDS[kind_of(name)], *(found[name] for found in every), *shares])
+    share = [] if several else [Column("share", "share of the step", SHARE)]
+    return table("Parts of one step", [*columns, *share], rows)
+
+
+def timeline(e: Estimation) -> Section:
+    """The passes of a step on each stage, executed in the order of the schedule."""
+    title = "Timeline of one step"
+    try:
+        step = executed_step(e)
+    except MappingError as error:
+        return Section("timeline", title, said(error.problems[0].what))
+    drawn, left_out = _drawn(step)
+    picture = Picture(
+        "timeline", title, "spans", _in_words(e, step), _by_stage(step), {"rows": "stage"},
+        table("Passes", SPAN, drawn),
+    )  # fmt: skip
+    notes = [f"The picture shows one of {step.flushes} times that the pipeline is emptied."] if step.flushes > 1 else []
+    notes += [f"The picture leaves {left_out} micro-batches out of its middle."] if left_out else []
+    return Section("timeline", title, said(picture.sentence, *notes), pictures=[picture])
+
+
+def _in_words(e: Estimation, step: ExecutedStep) -> str:
+    """How the step is executed, and how long it takes by that and by the equations."""
+    pipe = step.timeline.pipe
+    stages = human.counted(pipe.stages, "stage")
+    return (f"Executed pass by pass on {stages} with {human.digits(pipe.microbatches)} micro-batches "
+            f"in the schedule {e.choices['pipeline_schedule']}, a step takes {human.duration(step.step_time)}; by the equations "
+            f"{human.duration(step.estimated_time)} ({-step.deviation / (1 + step.deviation):+.2%}).")  # fmt: skip
+
+
+def _by_stage(step: ExecutedStep) -> Table:
+    """For each stage: how long its passes take, and how long it waits until the pipeline is empty."""
+    line = step.timeline
+    columns = (Column("stage", "stage"), Column("passes", "passes"), Column("busy_time", "in passes", "s"),
+               Column("idle_time", "waits", "s"), Column("end", "last pass ends", "s"))  # fmt: skip
+    rows = []
+    for stage in range(line.pipe.stages):
+        spans = line.of_stage(stage, COMPUTE)
+        busy = sum(span.end - span.start for span in spans)
+        rows.append((float(stage), float(len(spans)), busy, line.makespan - busy, spans[-1].end))
+    return table("Passes of each stage", columns, rows)
+
+
+def _drawn(step: ExecutedStep) -> tuple[list[tuple[Plain, ...]], int]:
+    """The spans that are drawn, and how many micro-batches are left out of their middle."""
+    line = step.timeline
+    pipe = line.pipe
+    spans = [span for stage in range(pipe.stages) for span in line.of_stage(stage, COMPUTE)]
+    each = max(MOST_SPANS * pipe.microbatches // len(spans) // 2, 1) if len(spans) > MOST_SPANS else pipe.microbatches
+    late = max(pipe.microbatches - each, 0)
+    kept = [s for s in spans if s.microbatch < each or s.microbatch >= late]
+    rows: list[tuple[Plain, ...]] = [
+        (float(s.stage), PASSES[s.kind], float(s.microbatch), float(s.chunk), s.start, s.end) for s in kept
+    ]
+    return [*rows, *_after(step)], max(late - each, 0)
+
+
+def _after(step: ExecutedStep) -> Iterator[tuple[Plain, ...]]:
+    """What follows on every stage after the last pass."""
+    start = step.timeline.makespan
+    for kind, seconds in (("gradients and weights", step.reduction_time), ("optimizer", step.optimizer_time)):
+        if seconds > 0:
+            yield from ((float(s), kind, None, None, start, start + seconds) for s in range(step.timeline.pipe.stages))
+            start += seconds
