@@ -46,6 +46,7 @@ VERB_GROUPS = {
         "explain": Verb("amped.cli.explain:explain", "Where a number comes from."),
         "compare": Verb("amped.cli.compare:compare", "Configs, systems or values side by side."),
         "sensitivity": Verb("amped.cli.sensitivity:sensitivity", "What a result depends on."),
+        "report": Verb("amped.cli.report:report", "A page with charts, to open and to send."),
         "scenario-summary": Verb("amped.cli.scenario_summary:scenario_summary", "Charts of one or more configs."),
     },
     "Search": {

@@ -57,7 +57,7 @@ def timeline(e: Estimation) -> Section:
         return Section("timeline", title, said(error.problems[0].what))
     drawn, left_out = _drawn(step)
     picture = Picture(
-        "timeline", title, "spans", _in_words(e, step), _by_stage(step), {"rows": "stage"},
+        "timeline", title, "spans", _in_words(e, step), _by_stage(step), {"rows_of": "stage"},
         table("Passes", SPAN, drawn),
     )  # fmt: skip
     notes = [f"The picture shows one of {step.flushes} times that the pipeline is emptied."] if step.flushes > 1 else []

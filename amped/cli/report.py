@@ -1,0 +1,47 @@
+"""`amped report`: an estimate as a page that can be sent."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from amped.base.errors import ConfigError
+from amped.cli import options
+
+# The most configs of one page, and the largest page in bytes.
+MOST, LARGEST = 6, 2_000_000
+NAME = Path("report.html")
+
+
+@options.bundled(given=options.changes)
+def report(
+    given: dict[str, object],
+    names: Annotated[list[str] | None, Argument(metavar="CONFIG...", help="Configs; none: what the options name.")] = None,
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="The page to write.")] = NAME,
+    lookup_tables: options.TablesOption = None,
+) -> None:
+    """Write the answer as one HTML file with charts, which opens in a browser without a network.
+
+    It has what `amped estimate` says, the time by part, the memory by stage, the timeline, the roofline, a quick search
+    over sizes, the sensitivity, what is assumed, how good it is, and the config. Several configs stand side by side;
+    options change each of them.
+
+    Example: amped report --model "Llama 3 70B" --system "DGX H100" --gpus 64 -o llama.html
+    """
+    from amped.base.files import write_atomically
+    from amped.report.page.topics import asked_of, headings, topics
+    from amped.report.page.writing import as_html
+
+    options.refuse_existing(output, "--output")
+    options.refuse_unwritable(output, "--output")
+    if names and len(names) > MOST:
+        raise ConfigError(f"{len(names)} configs are too many for one page", f"name at most {MOST}")
+    asked = [asked_of(options.Asking(name, given, lookup_tables)) for name in names or [None]]
+    page = as_html(headings(asked), topics(asked, options.tell), shlex.join(["amped", *sys.argv[1:]]))
+    if len(page.encode()) > LARGEST:
+        raise ConfigError(f"the page would have {len(page.encode()) / 1e6:.1f} MB", "name fewer configs")
+    options.tell(f"written to {write_atomically(output, page)} ({len(page.encode()) / 1e6:.1f} MB)")

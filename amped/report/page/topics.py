@@ -1,0 +1,91 @@
+"""All sections of a report: for each topic, that of each configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from amped.base.aliases import aliases
+from amped.configuring.scenario import Scenario
+from amped.drafting.asking import Asking
+from amped.estimation.estimation import Estimation, estimated
+from amped.report.page import again, answer, grounds, memory, roofline, searched, sensitivity, step
+from amped.report.page.beside import LETTERS, beside
+from amped.report.page.content import Section
+from amped.sensitivities.analysis import analyzed
+
+# The names that say how large the machine is.
+SIZES = ("number_of_accelerators", "number_of_nodes")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A configuration of a report: its estimate, and what gives its scenario with other values for a search."""
+
+    estimation: Estimation
+    asks: searched.Asks
+
+
+def asked_of(asking: Asking) -> Asked:
+    """The configuration that somebody asks for, with what nobody gave chosen.
+
+    Raises:
+        AmpedError: with all that is wrong with it.
+    """
+    e = estimated(asking.completed(), Estimation)
+    sizes = {name for name in asking.values if aliases().canonical(name) in SIZES}
+    without = asking._replace(values={n: value for n, value in asking.values.items() if n not in sizes})
+
+    def asks(values: Mapping[str, object]) -> Scenario:
+        if values or not without.leaves_open():
+            return without._replace(values={**without.values, **values}).searched({})[0]
+        return without.searched({SIZES[0]: (e[SIZES[0]],)})[0]
+
+    return Asked(e, asks)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of a page, with the section of each configuration by its place."""
+
+    id: str
+    title: str
+    sections: Sequence[tuple[int, Section]]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A configuration in the head of a page."""
+
+    letter: str
+    what: str
+    how: str
+
+
+def headings(asked: Sequence[Asked]) -> list[Heading]:
+    """What each configuration is."""
+    return [Heading(letter, *answer.heading(each.estimation)) for letter, each in zip(LETTERS, asked, strict=False)]
+
+
+def topics(asked: Sequence[Asked], tell: Callable[[str], None] = lambda _: None) -> list[Topic]:
+    """All topics, in the order of a page; `tell` is told what is being worked on."""
+    every = []
+    for place, each in enumerate(asked):
+        tell(f"{each.estimation.scenario.title}: search and sensitivity ({place + 1} of {len(asked)})")
+        every.append(sections(each))
+    found = [Topic(of[0].id, of[0].title, [*enumerate(of)]) for of in zip(*every, strict=True)]
+    if len(asked) == 1:
+        return found
+    together = beside([each.estimation for each in asked])
+    return [Topic(together.id, together.title, [(0, together)]), *found]
+
+
+def sections(asked: Asked) -> list[Section]:
+    """The sections of one configuration."""
+    e = asked.estimation
+    found = searched.searched(e, asked.asks)
+    return [
+        answer.answer(e), step.parts(e), memory.memory(e), step.timeline(e), roofline.roofline(e),
+        searched.scaling(e, found), searched.pareto(found), sensitivity.sensitivity(analyzed(e.scenario)),
+        grounds.assumed(e), grounds.accuracy(e), again.again(e), answer.all_numbers(e),
+    ]  # fmt: skip
