@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import typer
 from typer import Argument, Option
 
 from amped.base.errors import ConfigError
@@ -20,7 +21,9 @@ NAME = Path("report.html")
 @options.bundled(given=options.changes)
 def report(
     given: dict[str, object],
-    names: Annotated[list[str] | None, Argument(metavar="CONFIG...", help="Configs; none: what the options name.")] = None,
+    names: Annotated[
+        list[str] | None, Argument(metavar="CONFIG...", help="Configs; none: what the options name.")
+    ] = None,
     output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="The page to write.")] = NAME,
     lookup_tables: options.TablesOption = None,
 ) -> None:
@@ -40,8 +43,9 @@ def report(
     options.refuse_unwritable(output, "--output")
     if names and len(names) > MOST:
         raise ConfigError(f"{len(names)} configs are too many for one page", f"name at most {MOST}")
-    asked = [asked_of(options.Asking(name, given, lookup_tables)) for name in names or [None]]
+    every: list[str | None] = [*names] if names else [None]
+    asked = [asked_of(options.Asking(name, given, lookup_tables)) for name in every]
     page = as_html(headings(asked), topics(asked, options.tell), shlex.join(["amped", *sys.argv[1:]]))
     if len(page.encode()) > LARGEST:
         raise ConfigError(f"the page would have {len(page.encode()) / 1e6:.1f} MB", "name fewer configs")
-    options.tell(f"written to {write_atomically(output, page)} ({len(page.encode()) / 1e6:.1f} MB)")
+    typer.echo(f"written to {write_atomically(output, page)} ({len(page.encode()) / 1e6:.1f} MB)")

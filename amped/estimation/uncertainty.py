@@ -180,7 +180,7 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Err
 
 
 def alike(
-    ground: Ground, runs: Sequence[Validated] | None = None, law: Law = TIME_LAW
+    ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW
 ) -> tuple[tuple[str, ...], list[Validated]]:
     """The nearest class of runs that has enough of them for an error band: what they share, and the runs; else no runs."""
     known = _known(runs, law)
@@ -193,13 +193,13 @@ def alike(
     return (), []
 
 
-def _known(runs: Sequence[Validated] | None, law: Law) -> list[Validated]:
+def _known(runs: Sequence[Validated] | None, law: ErrorLaw) -> list[Validated]:
     """The runs whose inputs are known well."""
     every = validated() if runs is None else runs
     return [run for run in every if run.confidence != "low" and run.quantity == law.quantity]
 
 
-def _size_of_class(like: Sequence[Validated], law: Law) -> float | None:
+def _size_of_class(like: Sequence[Validated], law: ErrorLaw) -> float | None:
     """The size of error that most runs of a class keep; None if they are too few."""
     return conformal_quantile([error_size(run) for run in like]) if len(like) >= law.fewest else None
 

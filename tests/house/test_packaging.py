@@ -74,7 +74,7 @@ def test_the_wheel_carries_its_data_under_one_name(wheel):
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"amped"}
     for data in ("py.typed", "base/units.txt", "configs/default.json", "schema/config.schema.json",
                  "lookup_tables/accelerator_specifications.json", "lookup_tables/published_measurements.csv",
-                 "kernels/__init__.py"):  # fmt: skip
+                 "kernels/__init__.py", "report/page/page.html", "report/page/echarts/echarts.min.js"):  # fmt: skip
         assert f"amped/{data}" in names
 
 

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amped.base.version import __version__
 from amped.configuring.config_writing import as_json
+from amped.configuring.sources import Given
 from amped.estimation.estimation import Estimation
 from amped.exploration.candidate_config import saved_config
+from amped.exploration.sweep_axes import SEARCHED
 from amped.report.page.content import Section, said
 
 
 def again(e: Estimation) -> Section:
     """The complete config: `amped estimate` gives the numbers of this page for it."""
-    config = saved_config(e.scenario, {}, (), e.scenario.title)
-    del config["$schema"]  # the place of a file on this machine
+    config = whole_config(e)
     told = (f"amped {__version__}. Save the text below as config.json; then `amped estimate config.json` gives "
             "these numbers, as long as the lookup tables are the same.")  # fmt: skip
     return Section("again", "The config", said(told), blocks={"config.json": as_json(config)})
+
+
+def whole_config(e: Estimation) -> dict[str, Any]:
+    """The config of an estimate with its mapping, whoever gave or chose it."""
+    origins = e.scenario.sources.origins
+    mapping = {name: o.written for name, o in origins.items() if isinstance(o, Given) and name in SEARCHED}
+    config = saved_config(e.scenario, mapping, tuple(mapping), e.scenario.title)
+    del config["$schema"]  # the place of a file on this machine
+    return config

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from amped.estimation.estimation import Estimation
 from amped.report import human, screen
 from amped.report.page.content import EXACT, Column, Section, table
@@ -15,7 +17,7 @@ def heading(e: Estimation) -> tuple[str, str]:
 
 def answer(e: Estimation) -> Section:
     """What a person wants to know first, as `amped estimate` says it."""
-    lines = [(word, text) for word, text, _ in screen.answers(e)]
+    lines = [(word, re.sub(r" {2,}", "; ", text)) for word, text, _ in screen.answers(e)]
     lines.append(("WHERE", where(e)))
     wait = screen.longest_wait(e)
     lines += [("SLOW BY", f"{wait}; `amped why` says what helps")] if wait else []

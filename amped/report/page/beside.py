@@ -25,9 +25,11 @@ def beside(estimations: Sequence[Estimation]) -> Section:
     rows = [(letter, *parts.column(letter)) for letter in letters]
     picture = Picture(
         "beside", "Time of one step by part", "stacked", told, parts,
-        {"along": "config", "values": names, "kinds": kinds, "lying": True}, table("Steps", columns, rows),
+        {"along": "config", "values": names, "kinds": kinds, "lying": True, "head": "time of one step"}, table("Steps", columns, rows),
     )  # fmt: skip
-    return Section("beside", "Side by side", said(told), pictures=[picture], tables=[_results(estimations), _inputs(estimations)])
+    return Section(
+        "beside", "Side by side", said(told), pictures=[picture], tables=[_results(estimations), _inputs(estimations)]
+    )
 
 
 def _in_words(estimations: Sequence[Estimation]) -> str:
@@ -36,7 +38,9 @@ def _in_words(estimations: Sequence[Estimation]) -> str:
     told = []
     for letter, e in zip(LETTERS, estimations, strict=False):
         more = e["step_time"] / least - 1
-        told.append(f"{letter} {human.duration(e['step_time'])}" + (f" ({human.percent(more, 0)} more)" if more else ""))
+        told.append(
+            f"{letter} {human.duration(e['step_time'])}" + (f" ({human.percent(more, 0)} more)" if more else "")
+        )
     return f"A step takes: {', '.join(told)}."
 
 

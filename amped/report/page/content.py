@@ -32,7 +32,7 @@ class Number:
     @property
     def label(self) -> str:
         """The name in words."""
-        return self.name.replace("_", " ")
+        return self.name.removesuffix("_bytes").replace("_", " ")
 
     @property
     def exact(self) -> str:
@@ -47,8 +47,8 @@ class Column:
     Attributes:
         name: the canonical name of what stands in it.
         head: its name in words.
-        unit: the canonical unit of its numbers; empty for texts and counts. "share" is a fraction that is shown as a
-            percentage, and "exact" a number that is shown with all its digits.
+        unit: the canonical unit of its numbers; empty for texts, counts, and values by name that bring their unit.
+            "share" is a fraction that is shown as a percentage, and "exact" a number that is shown with all its digits.
     """
 
     name: str
@@ -104,8 +104,8 @@ class Table:
     @property
     def cells(self) -> list[list[Cell]]:
         """The cells of each row as they are shown."""
-        sizes = [0.0 if column.unit == EXACT else self.scale(column)[0] for column in self.columns]
-        return [[_cell(value, size) for value, size in zip(row, sizes, strict=True)] for row in self.rows]
+        scales = [(column.unit, self.scale(column)[0]) for column in self.columns]
+        return [[_cell(value, *scale) for value, scale in zip(row, scales, strict=True)] for row in self.rows]
 
     @property
     def data(self) -> dict[str, Any]:
@@ -180,13 +180,19 @@ def table(caption: str, columns: Iterable[Column], rows: Iterable[Sequence[Plain
     return Table(caption, tuple(columns), [tuple(row) for row in rows])
 
 
-def _cell(value: Plain | Number, size: float) -> Cell:
-    """A value as it is shown: in units of a size, or exactly for the size 0."""
+def _cell(value: Plain | Number, unit: str, size: float) -> Cell:
+    """A value as it is shown in a column of a unit, whose values are shown in units of a size."""
     name, config = (value.name, value.config) if isinstance(value, Number) else ("", None)
     bare = plain(value)
     exact = json.dumps(bare)
     is_number = isinstance(bare, float | int) and not isinstance(bare, bool)
-    return Cell(_told(bare, size) if size or not is_number else exact, exact, name, config, is_number)
+    if unit == EXACT and is_number:
+        told = exact
+    elif isinstance(value, Number) and not unit:
+        told = value.told
+    else:
+        told = _told(bare, size)
+    return Cell(told, exact, name, config, is_number)
 
 
 def _told(bare: Plain, size: float) -> str:

@@ -36,7 +36,12 @@ def _defaults(e: Estimation) -> Table:
 
 def _rows(e: Estimation) -> Table:
     """The rows of lookup tables, how much of each is not verified, and their sources."""
-    columns = (Column("table", "table"), Column("row", "row"), Column("unverified", "not verified"), Column("sources", "sources"))
+    columns = (
+        Column("table", "table"),
+        Column("row", "row"),
+        Column("unverified", "not verified"),
+        Column("sources", "sources"),
+    )
     known = e.scenario.catalogue
     rows = [
         (row.table.replace("_", " "), row.name, ", ".join(name for name in row.unverified if name in known) or "-",

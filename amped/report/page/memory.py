@@ -21,7 +21,7 @@ def memory(e: Estimation) -> Section:
     room = e["available_memory_bytes"]
     picture = Picture(
         "memory", "Memory of an accelerator by stage", "stacked", f"{told}. {fullest}".strip(), by_stage(lines),
-        {"along": "stage", "values": list(HEADS),
+        {"along": "stage", "values": list(HEADS), "head": "memory",
          "limit": {"value": room, "head": f"available: {human.value(room, 'byte')}"}},
     )  # fmt: skip
     every = numbers(e)

@@ -45,14 +45,19 @@
     box.style.whiteSpace = "normal";
     return box;
   }
-  function shared(data) {
+  /* How many lines a legend takes in a width; its words are about seven pixels a letter. */
+  function lines(series, width) {
+    const wide = series.reduce((sum, each) => sum + 45 + 7 * String(each.name).length, 0);
+    return Math.max(1, Math.ceil(1.15 * wide / width));
+  }
+  function shared(data, below) {
     const text = { color: color("ink") };
     return {
       animation: false,
-      textStyle: { fontFamily: "inherit" },
+      textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
       aria: { enabled: true, label: { description: data.title + ". " + data.sentence }, decal: { show: data.kind !== "points" } },
-      legend: { type: "scroll", bottom: 0, textStyle: text, pageTextStyle: text, pageIconColor: color("ink") },
-      grid: { left: 8, right: 24, top: 24, bottom: 44, containLabel: true },
+      legend: { bottom: 0, textStyle: text },
+      grid: { left: 8, right: 16, top: 24, bottom: 18 + 22 * below, outerBoundsMode: "same", outerBoundsContain: "all" },
       tooltip: {
         trigger: "item", confine: true, backgroundColor: color("paper"), borderColor: color("line"), textStyle: text,
         formatter: (point) => (point.data && point.data.row ? told(data, point.data.row) : document.createTextNode("")),
@@ -73,7 +78,7 @@
   }
   function categories(names, more) {
     const width = Math.min(200, Math.max(90, window.innerWidth / 4));
-    return axis(Object.assign({ type: "category", data: names, axisLabel: { width, overflow: "truncate" } }, more));
+    return axis(Object.assign({ type: "category", data: names, axisLabel: { width, overflow: "break", lineHeight: 13 } }, more));
   }
 
   /* Horizontal bars, one for each row, with a color for each kind. */
@@ -112,12 +117,12 @@
     if (data.limit) {
       series[0].markLine = {
         silent: true, symbol: "none", lineStyle: { color: color("ink"), type: "dashed", width: 2 },
-        label: { formatter: data.limit.head, position: "insideEndTop", color: color("ink") },
+        label: { formatter: data.limit.head, position: "insideEndBottom", color: color("ink") },
         data: [{ yAxis: data.limit.value / size }],
       };
     }
     const top = Math.max(most, data.limit ? data.limit.value / size : 0) * 1.1;
-    const values = numbers(unit, { max: top, nameGap: 44, axisLabel: { formatter: digits, showMaxLabel: false } });
+    const values = numbers(data.head + " (" + unit + ")", { max: top, nameGap: 44, axisLabel: { formatter: digits, showMaxLabel: false } });
     return data.lying
       ? { series, yAxis: categories(names, { inverse: true }), xAxis: Object.assign(values, { nameGap: 28 }) }
       : { series, xAxis: categories(names, { name: data.columns[along.place].head, nameGap: 28 }), yAxis: values };
@@ -154,7 +159,7 @@
     const group = data.group ? columnOf(data, data.group) : null;
     const groups = group ? [...new Set(data.rows.map(group.of))] : [null];
     const series = groups.map((name, place) => ({
-      name: name === null ? y.head : String(name), type: data.line ? "line" : "scatter",
+      name: name === null ? y.head : typeof name === "number" ? digits(name) + " " + group.head : name, type: data.line ? "line" : "scatter",
       symbol: SYMBOLS[place % SYMBOLS.length], symbolSize: 11,
       lineStyle: { color: color("hue-0"), width: 2 }, itemStyle: { color: color("hue-" + (place % 6)), borderColor: color("ink") },
       data: data.rows.filter((row) => !group || group.of(row) === name)
@@ -167,14 +172,17 @@
     const free = { scale: true };
     return {
       series,
-      xAxis: numbers(x.head, Object.assign({ type: kind("x") }, free, kind("x") === "log" ? bounds(data, series, 0) : {})),
-      yAxis: numbers(y.head, Object.assign({ type: kind("y"), nameGap: 52 }, free, kind("y") === "log" ? bounds(data, series, 1) : {})),
+      xAxis: numbers(x.head, Object.assign({ type: kind("x") }, free, kind("x") === "log" ? bounds(series, 0) : {})),
+      yAxis: numbers(y.head, Object.assign({ type: kind("y"), nameGap: 52 }, free, kind("y") === "log" ? bounds(series, 1) : {})),
     };
   }
   /* Room around the points of a logarithmic axis. */
-  function bounds(data, series, place) {
+  const NARROW = 100;
+  function bounds(series, place) {
     const values = series.flatMap((each) => each.data.map((point) => point.value[place]));
-    return { min: Math.min(...values) / 1.5, max: Math.max(...values) * 1.5, axisLabel: { formatter: digits, showMinLabel: false, showMaxLabel: false } };
+    const low = Math.min(...values), high = Math.max(...values);
+    const axisLabel = { formatter: digits, showMinLabel: false, showMaxLabel: false, hideOverlap: true };
+    return { min: low / 1.5, max: high * 1.5, logBase: high / low < NARROW ? 2 : 10, axisLabel };
   }
   /* What the bandwidth allows, and the peak beyond the ridge. */
   function roof(data, x, y) {
@@ -196,10 +204,11 @@
     const few = data.rows.length <= MANY;
     const lying = data.kind === "bars" || data.kind === "spans" || data.lying;
     const rows = data.kind === "spans" ? new Set(data.rows.map(columnOf(data, data.rows_of).of)).size : data.rows.length;
-    if (lying) element.style.height = Math.max(150, 96 + 28 * Math.min(rows, 40)) + "px";
+    const drawn = DRAWN[data.kind](data), below = lines(drawn.series, element.clientWidth || 600);
+    if (lying) element.style.height = 100 + 22 * below + 30 * Math.min(rows, 40) + "px";
     const old = charts.get(element);
     const chart = old ? old.chart : echarts.init(element, null, { renderer: few ? "svg" : "canvas" });
-    chart.setOption(Object.assign(shared(data), DRAWN[data.kind](data)), true);
+    chart.setOption(Object.assign(shared(data, below), drawn), true);
     chart.resize();
     element.setAttribute("aria-label", data.title + ". " + data.sentence);
     charts.set(element, { chart, data });

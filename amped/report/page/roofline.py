@@ -22,7 +22,9 @@ def roofline(e: Estimation) -> Section:
     lines = layer_lines(e)
     told = _in_words(e, lines)
     working = [line for line in lines if line.flops and line.time]
-    picture = Picture("roofline", "Roofline of one layer", "points", told, operators(e, lines), _axes(e), operators(e, working))
+    picture = Picture(
+        "roofline", "Roofline of one layer", "points", told, operators(e, lines), _axes(e), operators(e, working)
+    )
     notes = "Both axes are logarithmic. Operators without floating-point operations stand in the table alone."
     return Section("roofline", "Roofline of the operators", said(told, notes), pictures=[picture])
 
@@ -50,7 +52,9 @@ def _in_words(e: Estimation, lines: Sequence[OperatorLine]) -> str:
     shares: dict[str, float] = {}
     for line in lines:
         shares[line.bound] = shares.get(line.bound, 0.0) + line.share
-    bounds = ", ".join(f"{human.percent(share, 0)} by {bound}" for bound, share in sorted(shares.items(), key=lambda i: -i[1]))
+    bounds = ", ".join(
+        f"{human.percent(share, 0)} is bound by {bound}" for bound, share in sorted(shares.items(), key=lambda i: -i[1])
+    )
     peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
-    return (f"Of the time of a layer's operators, {bounds} bound. The roof is {human.value(bandwidth, 'byte/s')} up to "
+    return (f"Of the time of a layer's operators, {bounds}. The roof is {human.value(bandwidth, 'byte/s')} up to "
             f"{human.digits(peak / bandwidth)} flop per byte, then {human.value(peak, 'flop/s')}.")  # fmt: skip

@@ -66,7 +66,9 @@ def scaling(e: Estimation, found: Search) -> Section:
     rows = _by_size(found.lines)
     kept = table(rows.caption, rows.columns, [row for row in rows.rows if row[1] is not None])
     picture = Picture("scaling", title, "points", told, rows, how, kept)
-    given = f"This estimate has {human.digits(e[SIZE])} accelerators. Every size has the best mapping of a quick search."
+    given = (
+        f"This estimate has {human.digits(e[SIZE])} accelerators. Every size has the best mapping of a quick search."
+    )
     lacks = [f"{human.digits(_size(line))} accelerators: {line.lacks}." for line in found.lines if line.lacks]
     return Section("scaling", title, said(told, given, *lacks), pictures=[picture])
 
@@ -117,7 +119,10 @@ def pareto(found: Search) -> Section:
 def _front(other: str, rows: Sequence[Row]) -> Picture:
     """The Pareto front of training time and another result."""
     every = _points(other, rows)
-    ends = [f"{human.duration(row['training_time'])} for {human.value(row[other], UNITS[other])}" for row in (rows[0], rows[-1])]
+    ends = [
+        f"{human.duration(row['training_time'])} for {human.value(row[other], UNITS[other])}"
+        for row in (rows[0], rows[-1])
+    ]
     told = f"Training time against {other}: from {ends[0]} to {ends[1]}, {len(rows)} mappings."
     how = {"x": "training_time", "y": other, "name": "mapping", "group": SIZE, "logarithmic": []}
     return Picture(f"pareto-{other}", f"Training time and {other}", "points", told, every, how)
@@ -130,7 +135,10 @@ def _points(other: str, rows: Sequence[Row]) -> Table:
         Column(SIZE, "accelerators"), *(Column(name, name.replace("_", " "), UNITS[name]) for name in names),
         Column("memory_per_accelerator_bytes", "memory", "byte"), Column("mapping", "mapping"),
     )  # fmt: skip
-    told = [[row[SIZE], *(row.get(name) for name in names), row["memory_per_accelerator_bytes"], _mapping(row)] for row in rows]
+    told = [
+        [row[SIZE], *(row.get(name) for name in names), row["memory_per_accelerator_bytes"], _mapping(row)]
+        for row in rows
+    ]
     return table(f"Pareto front of training time and {other}", columns, told)
 
 

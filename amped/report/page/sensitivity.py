@@ -22,7 +22,9 @@ def sensitivity(found: Sensitivity) -> Section:
             "largest effect of all continuous parameters of the mapping, the system and the accelerator.")  # fmt: skip
     how = {"along": "parameter", "values": ["elasticity"], "kind_of": "kind"}
     picture = Picture("sensitivity", f"Elasticity of the {of}", "bars", told, _elasticities(found), how)
-    return Section("sensitivity", title, said(told), pictures=[picture], tables=[_changes(found)] if found.changes else [])
+    return Section(
+        "sensitivity", title, said(told), pictures=[picture], tables=[_changes(found)] if found.changes else []
+    )
 
 
 def _elasticities(found: Sensitivity) -> Table:

@@ -13,7 +13,7 @@ from amped.report.page.answer import where
 from amped.report.page.content import SHARE, Column, Number, Picture, Plain, Section, Table, said, table
 from amped.report.page.numbers import numbers
 from amped.report.plots import KINDS
-from amped.report.summary import kind_of
+from amped.report.verdicts import kind_of
 from amped.theory.schedules.timeline import COMPUTE
 
 # The most spans that are drawn; of a longer step, the first and the last micro-batches.
@@ -36,8 +36,8 @@ def parts(e: Estimation) -> Section:
 
 def parts_table(estimations: Sequence[Estimation], names: Sequence[str] = ("time",)) -> Table:
     """The parts of a step that any of some configurations has, with the time in each of them."""
-    every = [numbers(e) for e in estimations]
-    several = len(every) > 1
+    several = len(estimations) > 1
+    every = [numbers(e, place if several else None) for place, e in enumerate(estimations)]
     columns = [Column("part", "part"), Column("kind", "kind"), *(Column(name, name, "s") for name in names)]
     rows: list[list[Plain | Number]] = []
     for name in STEP_PARTS:
