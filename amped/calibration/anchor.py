@@ -126,18 +126,18 @@ def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
     Raises:
         AmpedError: if the layer cannot be estimated.
     """
+    found: dict[MeasuredPart, tuple[float, bool]] = {}
     with layered(content, lookup_tables) as folder:
 
         def estimate(values: Mapping[str, float]) -> Estimation:
-            return estimated(read_scenario({}, {**_settings(content), **values}, folder), Estimation)
+            fitted = {each.column: value for each, (value, _) in found.items()}
+            return estimated(read_scenario({}, {**_settings(content), **fitted, **values}, folder), Estimation)
 
         first = estimate({})
         told = _told(content, first)
-        found: dict[MeasuredPart, tuple[float, bool]] = {}
         for each in told:
-            known = {other.column: value for other, (value, _) in found.items()}
-            found[each] = _solved(each, _value(first, each.column), partial(_with, estimate, known))
-        last = estimate({each.column: value for each, (value, _) in found.items()})
+            found[each] = _solved(each, _value(first, each.column), estimate)
+        last = estimate({})
     rows = {KERNELS: first.scenario.sources.rows[KERNELS].name, SOFTWARE: first.scenario.sources.rows[MAPPING].name}
     values = {
         table: {each.column: value for each, (value, _) in found.items() if each.table == table} for table in rows
@@ -148,12 +148,6 @@ def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
     before = {name: _value(first, name) for columns in values.values() for name in columns}
     held = tuple(each.column for each, (_, at_limit) in found.items() if at_limit)
     return Anchored(content, rows, values, before, _compared(content, told, first, last), held)
-
-
-def _with(
-    estimate: Callable[[Mapping[str, float]], Estimation], known: Mapping[str, float], values: Mapping[str, float]
-) -> Estimation:
-    return estimate({**known, **values})
 
 
 @contextmanager

@@ -83,9 +83,9 @@ VERB_GROUPS = {
 # The verbs that measure or fit. For all others numpy need not start threads for products of matrices, which takes as long as
 # half of its import.
 MEASURING = {*VERB_GROUPS["Measure"], "calibrate"}
+ONE_THREAD = "OPENBLAS_NUM_THREADS", "1"
 # What is listed without the word `list`, too.
 LISTED = ("models", "systems", "accelerators", "configs", "measurements", "links", "topologies")
-ONE_THREAD = "OPENBLAS_NUM_THREADS", "1"
 VERBS = {name: verb for verbs in VERB_GROUPS.values() for name, verb in verbs.items()}
 
 

@@ -13,8 +13,8 @@ from typer import Argument, Option
 from amped.base.errors import ConfigError
 from amped.cli import options
 
-# The most configs of one page, and the largest page in bytes.
-MOST, LARGEST = 6, 2_000_000
+# The largest page in bytes.
+LARGEST = 2_000_000
 NAME = Path("report.html")
 
 
@@ -36,16 +36,18 @@ def report(
     Example: amped report --model "Llama 3 70B" --system "DGX H100" --gpus 64 -o llama.html
     """
     from amped.base.files import write_atomically
+    from amped.report.page.beside import LETTERS
     from amped.report.page.topics import asked_of, headings, topics
     from amped.report.page.writing import as_html
 
     options.refuse_existing(output, "--output")
     options.refuse_unwritable(output, "--output")
-    if names and len(names) > MOST:
-        raise ConfigError(f"{len(names)} configs are too many for one page", f"name at most {MOST}")
+    if names and len(names) > len(LETTERS):
+        raise ConfigError(f"{len(names)} configs are too many for one page", f"name at most {len(LETTERS)}")
     every: list[str | None] = [*names] if names else [None]
     asked = [asked_of(options.Asking(name, given, lookup_tables)) for name in every]
     page = as_html(headings(asked), topics(asked, options.tell), shlex.join(["amped", *sys.argv[1:]]))
-    if len(page.encode()) > LARGEST:
-        raise ConfigError(f"the page would have {len(page.encode()) / 1e6:.1f} MB", "name fewer configs")
-    typer.echo(f"written to {write_atomically(output, page)} ({len(page.encode()) / 1e6:.1f} MB)")
+    size = len(page.encode())
+    if size > LARGEST:
+        raise ConfigError(f"the page would have {size / 1e6:.1f} MB", "name fewer configs")
+    typer.echo(f"written to {write_atomically(output, page)} ({size / 1e6:.1f} MB)")

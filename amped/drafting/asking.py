@@ -21,7 +21,7 @@ class Asking(NamedTuple):
     formulas: Any = None
 
     def leaves_open(self, swept: Iterable[str] = ()) -> bool:
-        """Whether rows or the sizes of a network, and no config, are named, so that the rest is chosen around them; swept rows are named, too."""
+        """Whether the rest is chosen: a row or the sizes of a network are named, and no config is. Swept rows count as named."""
         from amped.base.aliases import aliases
         from amped.theory.quantity import GIVEN_NETWORK
 
@@ -54,7 +54,7 @@ class Asking(NamedTuple):
         from amped.configuring.scenario import asked_again
         from amped.drafting.chooser import completed
 
-        given, lists = self._parted(self.given(more))
+        given, lists = _parted(self.given(more))
         firsts = {name: values[0] for name, values in lists.items()}
         found = completed({**given, **firsts}, self.lookup_tables, self.formulas)
         return asked_again(found.question, lists) if lists else found
@@ -68,15 +68,16 @@ class Asking(NamedTuple):
             return self.as_written(), sweeps
         from amped.drafting.chooser import without_mapping
 
-        given, lists = self._parted(self.given())
+        given, lists = _parted(self.given())
         every = {**lists, **sweeps}
         firsts = {name: values[0] if _is_list(values) else values for name, values in every.items()}
         return without_mapping(given, firsts, self.lookup_tables, self.formulas), every
 
-    def _parted(self, given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, Any]]:
-        """What has one value, and the lists of values; what is None is not given."""
-        lists = {name: value for name, value in given.items() if _is_list(value)}
-        return {name: v for name, v in given.items() if name not in lists and v is not None}, lists
+
+def _parted(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, Any]]:
+    """What has one value, and the lists of values; what is None is not given."""
+    lists = {name: value for name, value in given.items() if _is_list(value)}
+    return {name: v for name, v in given.items() if name not in lists and v is not None}, lists
 
 
 def _is_list(values: object) -> bool:

@@ -18,19 +18,19 @@ from amped.configuring.values import Value
 from amped.drafting.fastest import Fastest, fastest
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import plan
-from amped.exploration.search_space import wholes
+from amped.estimation.laying_out import ENDS
+from amped.exploration.search_space import CHUNKS, MICROBATCH, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.theory.parallelisms import PLACED
 
-MICROBATCH, STAGES, OVERLAP = "microbatch_size", "virtual_pipeline_stages", "overlap_data_communication"
+OVERLAP = "overlap_data_communication"
 AGAIN, SEQUENCE = "activation_recomputation", "sequence_parallel"
 LAYERS, OFFLOAD = "number_of_recomputed_layers", "activation_offload"
 # The parameters that a table may leave open.
-OPEN = (MICROBATCH, STAGES, OVERLAP, AGAIN, SEQUENCE, LAYERS, OFFLOAD)
+OPEN = (MICROBATCH, CHUNKS, OVERLAP, AGAIN, SEQUENCE, LAYERS, OFFLOAD)
 # What the chooser searches by itself. It is held where the row does not leave it open.
 DEGREES = wholes(tuple(kind for kind in PLACED if kind != "data"))
-HELD = (*DEGREES, "expert_parallel_degree", "expert_tensor_parallel_degree", "zero_stage", STAGES, MICROBATCH)
-ENDS = ("number_of_first_stage_layers", "number_of_last_stage_layers")
+HELD = (*DEGREES, "expert_parallel_degree", "expert_tensor_parallel_degree", "zero_stage", CHUNKS, MICROBATCH)
 SIZES = (1, 2, 4, 8, 16, 32)
 WHOSE = "not stated; the fastest that fits"
 RAN = "not stated; none is estimated to fit, and this one lacks least"
@@ -86,7 +86,7 @@ def _swept(scenario: Scenario, known: Results, names: Sequence[str]) -> dict[str
     share = _number(known, "batch_size") // _number(known, "data_parallel_degree")
     ends = [int(given[end]) for end in ENDS if end in given]
     most = min([int(known.number("layers")) // stages, *ends]) if stages > 1 else 1
-    every = {MICROBATCH: [n for n in SIZES if share % n == 0], STAGES: sorted({1, most})}
+    every = {MICROBATCH: [n for n in SIZES if share % n == 0], CHUNKS: sorted({1, most})}
     return {name: tuple(map(float, values)) for name, values in every.items() if name in names}
 
 

@@ -1,7 +1,7 @@
 """How far an estimate may be off: the errors of validated runs like it, and in which respects it is unlike all of them.
 
 The errors come from `validation_residuals.csv`, which `amped validate --residuals` writes; nothing is estimated again.
-They are those of the step's time and of memory; a record for each, a `ErrorLaw`, says what its band comes from.
+They are those of the step's time and of memory; a record for each, an `ErrorLaw`, says what its band comes from.
 The band is that of split conformal prediction: of n errors in ascending order, the ceil(0.8 (n + 1))-th. It holds 80 %
 of future runs if these are like the validated ones. If a class has too few runs, the next wider class is used. The band
 is wider for an accelerator without runs, and for each property that no run has.

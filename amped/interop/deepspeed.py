@@ -47,9 +47,8 @@ def read_precision(own: Reading) -> dict[str, Any]:
     for form in ("bf16", "fp16"):
         key = f"{form}.enabled"
         if own.keys.raw.get(key) == AUTO:
-            own.report.defaulted.append(
-                Told(key, f"auto: the program says it; {own.keys.get(key, form) and form} is taken")
-            )
+            own.keys.get(key, "matrix_precision")
+            own.report.defaulted.append(Told(key, f"auto: the program says it; {form} is taken"))
             return {"matrix_precision": form}
         if own.keys.flag(key, "matrix_precision"):
             return {"matrix_precision": form}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from textwrap import shorten, wrap
+from typing import Any
 
 from rich.console import RenderableType, group
 from rich.text import Text
@@ -76,14 +77,14 @@ def how_it_is_divided(e: Estimation) -> str:
     return f"{mapping_in_words(e)} of {human.digits(e['batch_size'])}{' (chosen)' if is_chosen(e) else ''}"
 
 
-def mapping_in_words(e: Estimation) -> str:
-    """How the work is divided: degrees, sharding, recomputation and micro-batch."""
-    degrees = [f"{kind} {e[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
+def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
+    """How the work of an estimate, or of a row of a search, is divided: degrees, sharding, recomputation and micro-batch."""
+    degrees = [f"{kind} {of[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
     shown = " x ".join(each for each in degrees if not each.endswith(" 1")) or "one accelerator"
-    zero = f", ZeRO {e['zero_stage']:g}" if e["zero_stage"] else ""
-    mode = e.choices["activation_recomputation"]
+    zero = f", ZeRO {of['zero_stage']:g}" if of.get("zero_stage") else ""
+    mode = (of.choices if isinstance(of, Estimation) else of).get("activation_recomputation", "none")
     again = "" if mode == "none" else f", {mode} recomputation"
-    return f"{shown}{zero}{again}, micro-batch {e['microbatch_size']:g}"
+    return f"{shown}{zero}{again}, micro-batch {of['microbatch_size']:g}"
 
 
 def is_chosen(e: Estimation) -> bool:

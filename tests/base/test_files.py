@@ -222,3 +222,20 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_else(tmp_
     with AtomicFile(tmp_path / "whole.txt") as file:
         file.stream.write(b"whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "whole.txt"])
+
+
+def test_what_another_user_left_hinders_nobody(tmp_path, monkeypatch):
+    """It may not be removed, in a folder such as /tmp."""
+    (left := tmp_path / f"{temporary_name()}.part").write_text("half")
+    monkeypatch.setattr(files, "_runs", lambda process: False)
+    unlink = Path.unlink
+
+    def refused_for_it(path, missing_ok=False):
+        if path == left:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refused_for_it)
+    with AtomicFile(tmp_path / "whole.txt") as file:
+        file.stream.write(b"whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([left.name, "whole.txt"])

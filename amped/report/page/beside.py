@@ -11,6 +11,7 @@ from amped.report.page.content import Column, Picture, Plain, Section, Table, pl
 from amped.report.page.numbers import HEADLINE, numbers
 from amped.report.page.step import parts_table
 
+# The names of the configurations of a page, which are the most that it has.
 LETTERS = "ABCDEF"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amped.report import human
-from amped.report.axes_values import size_for
+from amped.report.axes_values import axis_label, size_for
 
 # What a cell holds: a number, a boolean, a text, or nothing.
 Plain = float | bool | str | None
@@ -32,7 +32,7 @@ class Number:
     @property
     def label(self) -> str:
         """The name in words."""
-        return self.name.removesuffix("_bytes").replace("_", " ")
+        return axis_label(self.name)
 
     @property
     def exact(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
@@ -73,12 +72,8 @@ def nearest(e: Estimation) -> list[Validated]:
 
 def _distance(one: Ground, other: Ground) -> float:
     """How far two configurations are apart in size: the sum of the logarithms of the ratios of their sizes."""
-    return sum(_sizes(one, other))
-
-
-def _sizes(one: Ground, other: Ground) -> Iterator[float]:
-    for name in ("number_of_accelerators", "number_of_parameters", "context"):
-        yield abs(math.log(getattr(one, name) / getattr(other, name)))
+    sizes = ("number_of_accelerators", "number_of_parameters", "context")
+    return sum(abs(math.log(getattr(one, name) / getattr(other, name))) for name in sizes)
 
 
 def _runs(runs: list[Validated]) -> Table:

@@ -7,7 +7,7 @@ from amped.report import human
 from amped.report.page.content import Number
 
 # The units of results that no formula has.
-BESIDE = {
+OTHER_UNITS = {
     "shortest_step_time": "s", "longest_step_time": "s", "number_of_validated_runs": "count",
     "number_of_memory_readings": "count",
 }  # fmt: skip
@@ -27,15 +27,15 @@ def told(e: Estimation, name: str, value: float | bool | str) -> str:
     """A result as people read it, with its unit."""
     if isinstance(value, bool | str):
         return human.value(value, "boolean") if isinstance(value, bool) else value or "none"
-    unit = unit_of(e, name)
+    unit = unit_of_result(e, name)
     is_share = unit == "1" and ("_utilization" in name or name.endswith("_fraction"))
     return human.percent(value) if is_share else human.value(value, unit)
 
 
-def unit_of(e: Estimation, name: str) -> str:
+def unit_of_result(e: Estimation, name: str) -> str:
     """The canonical unit of a result; an error is a share."""
     known = e.scenario.catalogue
-    return known[name].mark.unit if name in known else BESIDE.get(name, "1")
+    return known[name].mark.unit if name in known else OTHER_UNITS.get(name, "1")
 
 
 def headline(every: dict[str, Number]) -> list[Number]:

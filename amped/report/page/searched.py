@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from amped.base.errors import AmpedError, one_line
@@ -13,21 +13,20 @@ from amped.exploration.answer import explored
 from amped.exploration.request import Options
 from amped.exploration.results import Row
 from amped.report import human
+from amped.report.axes_values import axis_label, unit_of
 from amped.report.page.content import SHARE, Column, Picture, Plain, Section, Table, said, table
 from amped.report.screen import mapping_in_words
-from amped.theory.parallelisms import PARALLELISMS
 
 SIZE, SPACE = "number_of_accelerators", "quick"
 # The sizes that are tried, as multiples of that of the estimate.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
-RESULTS = ("training_time", "cost", "energy")
-UNITS = {"training_time": "s", "cost": "dollar", "energy": "J"}
+COMPARED = ("training_time", "cost", "energy")
 # Gives the scenario of some values, with its mapping left to a search.
 Asks = Callable[[Mapping[str, object]], Scenario]
 
 
 @dataclass(frozen=True)
-class Search:
+class QuickSearch:
     """What a quick search found around an estimate.
 
     Attributes:
@@ -41,7 +40,7 @@ class Search:
     problem: str = ""
 
 
-def searched(e: Estimation, asks: Asks) -> Search:
+def quick_search(e: Estimation, asks: Asks) -> QuickSearch:
     """Searches around an estimate: each size by itself, and all sizes together for what is best in two results."""
     sizes = [float(int(size)) for size in (m * e[SIZE] for m in MULTIPLES) if size >= 1 and size == int(size)]
     try:
@@ -52,11 +51,11 @@ def searched(e: Estimation, asks: Asks) -> Search:
             for other in ("cost", "energy") if held and not e.plan.lacking.get(other)
         }  # fmt: skip
     except AmpedError as error:
-        return Search(problem=one_line(error))
-    return Search(found, fronts)
+        return QuickSearch(problem=one_line(error))
+    return QuickSearch(found, fronts)
 
 
-def scaling(e: Estimation, found: Search) -> Section:
+def scaling(e: Estimation, found: QuickSearch) -> Section:
     """The best mapping of each size: time, cost, energy, utilization and memory."""
     title = "Scaling over accelerators"
     if found.problem:
@@ -79,9 +78,9 @@ def _size(line: Line) -> float:
 
 def _by_size(found: Sequence[Line]) -> Table:
     """A row for each size; one that has no mapping keeps its place."""
-    names = (*RESULTS, "model_flops_utilization", "memory_per_accelerator_bytes")
+    names = (*COMPARED, "model_flops_utilization", "memory_per_accelerator_bytes")
     columns = (
-        Column(SIZE, "accelerators"), *(Column(name, name.replace("_", " "), UNITS[name]) for name in RESULTS),
+        Column(SIZE, "accelerators"), *(Column(name, axis_label(name), unit_of(name)) for name in COMPARED),
         Column("model_flops_utilization", "MFU", SHARE), Column("memory_per_accelerator_bytes", "memory", "byte"),
         Column("mapping", "mapping"),
     )  # fmt: skip
@@ -105,7 +104,7 @@ def _scaling_in_words(found: Sequence[Line]) -> str:
             f"{human.digits(faster, 3)} times as fast.")  # fmt: skip
 
 
-def pareto(found: Search) -> Section:
+def pareto(found: QuickSearch) -> Section:
     """What is best in time and cost, and in time and energy: nothing else is better in both."""
     title = "Best in time, cost and energy"
     if not found.fronts:
@@ -120,7 +119,7 @@ def _front(other: str, rows: Sequence[Row]) -> Picture:
     """The Pareto front of training time and another result."""
     every = _points(other, rows)
     ends = [
-        f"{human.duration(row['training_time'])} for {human.value(row[other], UNITS[other])}"
+        f"{human.duration(row['training_time'])} for {human.value(row[other], unit_of(other))}"
         for row in (rows[0], rows[-1])
     ]
     told = f"Training time against {other}: from {ends[0]} to {ends[1]}, {len(rows)} mappings."
@@ -130,28 +129,13 @@ def _front(other: str, rows: Sequence[Row]) -> Picture:
 
 def _points(other: str, rows: Sequence[Row]) -> Table:
     """A row for each mapping of a front."""
-    names = ["training_time", other, *(name for name in RESULTS if name not in ("training_time", other))]
+    names = ["training_time", other, *(name for name in COMPARED if name not in ("training_time", other))]
     columns = (
-        Column(SIZE, "accelerators"), *(Column(name, name.replace("_", " "), UNITS[name]) for name in names),
+        Column(SIZE, "accelerators"), *(Column(name, axis_label(name), unit_of(name)) for name in names),
         Column("memory_per_accelerator_bytes", "memory", "byte"), Column("mapping", "mapping"),
     )  # fmt: skip
     told = [
-        [row[SIZE], *(row.get(name) for name in names), row["memory_per_accelerator_bytes"], _mapping(row)]
+        [row[SIZE], *(row.get(name) for name in names), row["memory_per_accelerator_bytes"], mapping_in_words(row)]
         for row in rows
     ]
     return table(f"Pareto front of training time and {other}", columns, told)
-
-
-def _mapping(row: Row) -> str:
-    """How the work is divided in a row of a search."""
-    return ", ".join(_degrees(row)) or "one accelerator"
-
-
-def _degrees(row: Row) -> Iterator[str]:
-    for kind in PARALLELISMS:
-        if row[f"{kind}_parallel_degree"] != 1:
-            yield f"{kind} {row[f'{kind}_parallel_degree']:g}"
-    yield f"micro-batch {row['microbatch_size']:g}"
-    yield from ([f"ZeRO {row['zero_stage']:g}"] if row.get("zero_stage") else [])
-    mode = row.get("activation_recomputation", "none")
-    yield from ([] if mode == "none" else [f"{mode} recomputation"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amped.report import human
+from amped.report.axes_values import axis_label
 from amped.report.page.content import SHARE, Column, Picture, Plain, Section, Table, said, table
 from amped.sensitivities.effects import Effect, Sensitivity
 
@@ -14,11 +15,11 @@ TOP = 12
 
 def sensitivity(found: Sensitivity) -> Section:
     """The largest elasticities as bars, and the largest changes as a table."""
-    title, of = "Sensitivity", found.of.replace("_", " ")
+    title, of = "Sensitivity", axis_label(found.of)
     if not found.elasticities:
         return Section("sensitivity", title, said(f"No parameter that was varied changes the {of} smoothly."))
     first = found.elasticities[0]
-    told = (f"One percent more of {first.name.replace('_', ' ')} changes the {of} by {first.elasticity:+.2f} %, which is the "
+    told = (f"One percent more of {axis_label(first.name)} changes the {of} by {first.elasticity:+.2f} %, which is the "
             "largest effect of all continuous parameters of the mapping, the system and the accelerator.")  # fmt: skip
     how = {"along": "parameter", "values": ["elasticity"], "kind_of": "kind"}
     picture = Picture("sensitivity", f"Elasticity of the {of}", "bars", told, _elasticities(found), how)
@@ -31,8 +32,8 @@ def _elasticities(found: Sensitivity) -> Table:
     """Percent more of the result for one percent more of each parameter."""
     columns = (Column("parameter", "parameter"), Column("kind", "kind"), Column("told", "value"),
                Column("elasticity", "elasticity"))  # fmt: skip
-    rows = [(_words(e), e.kind, human.value(e.value, e.unit), e.elasticity) for e in found.elasticities[:TOP]]
-    return table(f"Percent more of {_of(found)} for one percent more of a parameter", columns, rows)
+    rows = [(axis_label(e.name), e.kind, human.value(e.value, e.unit), e.elasticity) for e in found.elasticities[:TOP]]
+    return table(f"Percent more of {axis_label(found.of)} for one percent more of a parameter", columns, rows)
 
 
 def _changes(found: Sensitivity) -> Table:
@@ -40,7 +41,7 @@ def _changes(found: Sensitivity) -> Table:
     columns = (Column("parameter", "parameter"), Column("kind", "kind"), Column("told", "value"), Column("tried", "tried"),
                Column("change", "change", SHARE if found.value else ""), Column("note", "note"))  # fmt: skip
     rows = [row for effect in found.changes[:TOP] for row in _trials(effect)]
-    return table(f"Change of {_of(found)} with other values of counts, degrees and switches", columns, rows)
+    return table(f"Change of {axis_label(found.of)} with other values of counts, degrees and switches", columns, rows)
 
 
 def _trials(effect: Effect) -> Iterator[tuple[Plain, ...]]:
@@ -48,12 +49,4 @@ def _trials(effect: Effect) -> Iterator[tuple[Plain, ...]]:
     for trial in effect.told:
         note = "" if trial.fits_in_memory else "does not fit in memory"
         told = (human.value(each, effect.unit) for each in (effect.value, trial.value))
-        yield _words(effect), effect.kind, *told, effect.change(trial), note
-
-
-def _of(found: Sensitivity) -> str:
-    return found.of.replace("_", " ")
-
-
-def _words(effect: Effect) -> str:
-    return effect.name.replace("_", " ")
+        yield axis_label(effect.name), effect.kind, *told, effect.change(trial), note

@@ -83,7 +83,7 @@ def topics(asked: Sequence[Asked], tell: Callable[[str], None] = lambda _: None)
 def sections(asked: Asked) -> list[Section]:
     """The sections of one configuration."""
     e = asked.estimation
-    found = searched.searched(e, asked.asks)
+    found = searched.quick_search(e, asked.asks)
     return [
         answer.answer(e), step.parts(e), memory.memory(e), step.timeline(e), roofline.roofline(e),
         searched.scaling(e, found), searched.pareto(found), sensitivity.sensitivity(analyzed(e.scenario)),

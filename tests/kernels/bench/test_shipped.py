@@ -31,13 +31,14 @@ def test_it_says_what_was_measured_where_when_and_with_what(path):
 
 
 def shipped(name):
+    """The file of a result."""
     (path,) = [path for path in SHIPPED if path.stem == name]
-    return read_result(path)
+    return path
 
 
 def test_kernels_of_a_gpu_are_predicted_as_the_documentation_says():
     """By the row of the H200, which was there before they were measured."""
-    (path,) = [path for path in SHIPPED if path.name == "h200.json"]
+    path = shipped("h200")
     assert read_result(path)["skipped"] == []
     families = json.loads(printed("bench", "compare", path, "--json"))["families"]
     errors = {(each["family"], each["name"]): each["mape"] for each in families}
@@ -47,8 +48,7 @@ def test_kernels_of_a_gpu_are_predicted_as_the_documentation_says():
 
 
 def test_its_products_are_fitted_as_well_as_the_documentation_says():
-    (path,) = [p for p in SHIPPED if p.name == "xeon_2.5ghz_1thread.json"]
-    found = read_result(path)
+    found = read_result(shipped("xeon_2.5ghz_1thread"))
     told = calibrated(found, machine_of(found, Tables()), DEFAULTS)
     errors = {s.name: s for s in told.strata if s.family == "products float32"}
     assert errors["all"].train < 0.06
@@ -58,8 +58,7 @@ def test_its_products_are_fitted_as_well_as_the_documentation_says():
 
 
 def test_kernels_of_a_processor_that_work_row_by_row_are_fitted_as_well_as_the_documentation_says():
-    (path,) = [p for p in SHIPPED if p.name == "xeon_2.5ghz_1thread.json"]
-    found = read_result(path)
+    found = read_result(shipped("xeon_2.5ghz_1thread"))
     told = calibrated(found, machine_of(found, Tables()), DEFAULTS)
     errors = {s.name: s for s in told.strata if s.family == "row by row"}
     assert errors["all"].train < 0.11
