@@ -81,7 +81,7 @@ def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
     """How the work of an estimate, or of a row of a search, is divided: degrees, sharding, recomputation and micro-batch."""
     degrees = [f"{kind} {of[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
     shown = " x ".join(each for each in degrees if not each.endswith(" 1")) or "one accelerator"
-    zero = f", ZeRO {of['zero_stage']:g}" if of.get("zero_stage") else ""
+    zero = f", ZeRO {of['zero_stage']:g}" if of["zero_stage"] else ""
     mode = (of.choices if isinstance(of, Estimation) else of).get("activation_recomputation", "none")
     again = "" if mode == "none" else f", {mode} recomputation"
     return f"{shown}{zero}{again}, micro-batch {of['microbatch_size']:g}"
