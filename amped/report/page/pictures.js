@@ -197,6 +197,8 @@
 
   const DRAWN = { bars, stacked, spans, points };
   const MANY = 800;
+  /* The pixels of a lying row: on a narrow window, names of three lines stand there. */
+  const ROW = 30, TALL_ROW = 44, NARROW_WINDOW = 600;
   const charts = new Map();
 
   /* Draws a picture into an element, again if one is there. */
@@ -205,7 +207,7 @@
     const lying = data.kind === "bars" || data.kind === "spans" || data.lying;
     const rows = data.kind === "spans" ? new Set(data.rows.map(columnOf(data, data.rows_of).of)).size : data.rows.length;
     const drawn = DRAWN[data.kind](data), below = lines(drawn.series, element.clientWidth || 600);
-    if (lying) element.style.height = 100 + 22 * below + 30 * Math.min(rows, 40) + "px";
+    if (lying) element.style.height = 100 + 22 * below + (window.innerWidth < NARROW_WINDOW ? TALL_ROW : ROW) * Math.min(rows, 40) + "px";
     const old = charts.get(element);
     const chart = old ? old.chart : echarts.init(element, null, { renderer: few ? "svg" : "canvas" });
     chart.setOption(Object.assign(shared(data, below), drawn), true);
