@@ -1,8 +1,8 @@
 """How long a call takes: warmed up and repeated within a cap of time; minimum, median and spread.
 
 On a CPU, other programs can only add time, so that the statistic is the minimum (of one thread's own time). On a GPU,
-clocks and power change, and the statistic is the median. Source: Chen and Revels, arXiv 1608.04295 (minima as estimates
-of time in the presence of noise).
+clocks and power change, and the statistic is the median. Source: Python's timeit, the note of
+Timer.repeat (the minimum, because what is above it comes from other programs).
 """
 
 from __future__ import annotations

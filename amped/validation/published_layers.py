@@ -1,7 +1,7 @@
 """Published times of one layer, and published largest micro-batches, each beside an estimate of the same layer.
 
-Sources: Transformer Engine's quickstart (a layer from plain torch to fp8), Substation (README of spcl/substation, arXiv
-2007.00072), Tempo (README of UofT-EcoSystem/Tempo, arXiv 2210.10246). No coefficient was fitted to the ladder or to Tempo.
+Sources: Transformer Engine's quickstart (a layer from plain torch to fp8), Substation (README of
+spcl/substation) and Tempo (README of UofT-EcoSystem/Tempo). No coefficient was fitted to the ladder or to Tempo.
 """
 
 from __future__ import annotations

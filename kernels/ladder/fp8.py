@@ -1,7 +1,9 @@
 """Products in fp8: E4M3 forward, E5M2 for gradients; scales come from the tensor itself or from a history of ranges.
 
 `torch._scaled_mm` does the products. Its emulation on CPUs allows layouts that GPUs refuse, so that layouts are checked
-here. What is cast is read once (with scales of its own range twice) and written in rows and in columns. Source: arXiv 2209.05433; NVIDIA Transformer Engine, delayed scaling.
+here. What is cast is read once (with scales of its own range twice) and written in rows and in columns.
+
+Source: arXiv 2209.05433, section 3; NVIDIA Transformer Engine, delayed scaling.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A tensor in fp8, in rows and in columns, and its range: one pass over it, because Hopper multiplies only rows by columns.
 
-Source: NVIDIA Transformer Engine, cast_transpose; arXiv 2209.05433 (the formats).
+Source: NVIDIA Transformer Engine, cast_transpose; arXiv 2209.05433, section 3 (the formats).
 """
 
 from __future__ import annotations

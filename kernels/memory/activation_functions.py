@@ -1,4 +1,6 @@
-"""Activation functions with one minimum, and their slope computed from their output (arXiv 2210.10246, corrected).
+"""Activation functions with one minimum, and their slope computed from their output.
+
+Source: arXiv 2210.10246, section on in-place GELU, corrected.
 
 Let (x*, y*) be the minimum, and σ = ±1 the side of it on which the input was. The slope is an analytic function of the
 signed square root t = σ·√(y − y*). It has no singularity at the minimum, but the slope as a function of y has one.

@@ -1,8 +1,8 @@
-"""Products that compute their input again, after an activation function or after a norm (arXiv 1604.06174).
+"""Products that compute their input again, after an activation function or after a norm.
 
 They are exact and need no mask, but one more pass over the activations. The product keeps what the function before it
 keeps anyway. Under autocast, the product has the format that torch would give it, and so has its backward pass, which autocast
-does not reach: it casts what it reads.
+does not reach: it casts what it reads. Source: arXiv 1604.06174, section 4.2.
 """
 
 from __future__ import annotations

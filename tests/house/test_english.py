@@ -1,6 +1,7 @@
 """Sentences that readers could not understand stay away, and the theory's docstrings can be read without each other."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -43,9 +44,8 @@ TEXTS = {
 # Words that point to a sentence in another docstring.
 ELSEWHERE = re.compile(r"\bamong it\b|^The same\b|(?:^|[.;:] )[Tt]he same[,;.]")
 CITATION = re.compile(r"arXiv[: ]\d{4}\.\d{4,5}")
-PLACE = re.compile(
-    r"\b(abstract|sections?|equations?|eqs?\.|tables?|figures?|algorithms?|appendix|appendices)(?=\W)", re.I
-)
+# An abstract is no place: it promises what a section, an equation, a table or a figure shows.
+PLACE = re.compile(r"\b(sections?|equations?|eqs?\.|tables?|figures?|algorithms?|appendix|appendices)(?=\W)", re.I)
 
 
 def docstrings(file: Path) -> dict[str, str]:
@@ -59,6 +59,30 @@ def docstrings(file: Path) -> dict[str, str]:
 
 THEORY = {
     place: text for file in sorted((ROOT / "amped/theory").rglob("*.py")) for place, text in docstrings(file).items()
+}
+
+
+def strings(value: object) -> list[str]:
+    """The strings in the values of a JSON file; a text that is a list of lines counts as one string."""
+    if isinstance(value, dict):
+        return [text for part in value.values() for text in strings(part)]
+    if isinstance(value, list):
+        lines = [part for part in value if isinstance(part, str)]
+        return [" ".join(lines)] + [text for part in value if not isinstance(part, str) for text in strings(part)]
+    return [value] if isinstance(value, str) else []
+
+
+# All that the package says of its sources: docstrings, and the strings of JSON files.
+SAID = THEORY | {
+    place: text
+    for folder in ("amped", "kernels")
+    for file in sorted((ROOT / folder).rglob("*.py"))
+    for place, text in docstrings(file).items()
+}
+SAID |= {
+    f"{file.relative_to(ROOT)}:{number}": text
+    for file in sorted((ROOT / "amped").rglob("*.json"))
+    for number, text in enumerate(strings(json.loads(file.read_text("utf-8"))))
 }
 
 
@@ -88,8 +112,8 @@ def test_the_docstrings_of_the_theory_begin_with_a_sentence() -> None:
     assert [f"{place}: {text}" for place, text in paragraphs.items() if not re.search(r"\.(\s|$)", text)] == []
 
 
-def test_citations_in_the_theory_name_a_place_in_the_paper() -> None:
-    found = {place: without_a_place(text) for place, text in THEORY.items()}
+def test_citations_name_a_place_in_the_paper() -> None:
+    found = {place: without_a_place(text) for place, text in SAID.items()}
     assert {place: papers for place, papers in found.items() if papers} == {}
 
 
@@ -99,6 +123,7 @@ def test_citations_in_the_theory_name_a_place_in_the_paper() -> None:
         ("Source: arXiv 2104.04473, section 2.2.", []),
         ("Source: section 3.1 of arXiv 1910.02054.", []),
         ("Source: arXiv 1910.02054.", ["arXiv 1910.02054"]),
+        ("Source: arXiv 1910.02054, abstract.", ["arXiv 1910.02054"]),
         ("Source: arXiv 1910.02054; arXiv 2104.04473, eq. 3.", ["arXiv 1910.02054"]),
     ],
 )

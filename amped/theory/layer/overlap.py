@@ -71,7 +71,7 @@ def overlapped_chunk_fraction(tensor_parallel_rows, tensor_chunk_overlap_fractio
 
     The message is cut into as many chunks as the tensor-parallel grid has rows. All chunks but one can overlap.
 
-    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942, abstract (fused computation and collectives).
+    Source: NVIDIA Transformer Engine 2, comm_gemm_overlap.cpp (split_overlap_ag, split_overlap_rs).
     """
     return (1 - 1 / tensor_parallel_rows) * tensor_chunk_overlap_fraction
 
@@ -89,7 +89,7 @@ def kernel_overlapped_tensor_PASS_time_per_layer(
 
     A repeated pass is a forward pass that runs again for recomputation.
 
-    Source: NVIDIA Transformer Engine, user buffers; arXiv 2305.06942, abstract.
+    Source: NVIDIA Transformer Engine 2, comm_gemm_overlap.cpp (split_overlap_ag, split_overlap_rs).
     """
     chunks = (tensor_gather_time_per_layer + tensor_scatter_time_per_layer) * overlapped_chunk_fraction
     return beside(chunks, PASS_product_kernel_time_per_layer, overlap_forward_tensor_communication)

@@ -35,7 +35,7 @@ def round_time(volume, partners, net):
     `setting` is the time for which the round waits for its circuits, and `ramp` the bytes by which a message counts as
     longer than it is.
 
-    Source: Hockney, 1994 (α–β); arXiv 2211.15226, abstract (reconfiguration).
+    Source: Hockney, 1994 (α–β); SWOT (overlap4ocs at 03bb9d3), docs/math_model.md, equations 2, 4, 5.
     """
     return net.setting + net.wavelength.latency + (volume + net.wavelength.ramp) / bandwidth_of(partners, net)
 
@@ -50,8 +50,9 @@ def rounds_time(size, volume, partners, net):
     / k^r⌉ partners. No part is sent twice. A reduce-scatter runs the rounds in reverse order. `setting` is the time for
     which a round waits for its circuits, and `ramp` the bytes by which a message counts as longer than it is.
 
-    Source: Bruck et al., IEEE TPDS 8(11), 1997; Träff, arXiv 2410.14234, abstract. Differs: for sizes that are not a
-    power of two Rabenseifner first folds the rest into a power of two, which sends the payload twice more.
+    Source: Bruck et al., IEEE TPDS 8(11), 1997; MPICH 4.3, allgather_intra_k_brucks.c. Differs: for sizes that are not a
+    power of two Rabenseifner first folds the rest into a power of two, which sends the payload twice more. In MPICH
+    the last partner of the last round gets fewer parts than the others; here all get equally many.
     """
     radix, part = partners + 1, volume / size
     full = np.floor(np.log(size) / np.log(radix) + ROUNDING)
@@ -246,7 +247,7 @@ def exposed_reconfiguration_time(
 
     Several messages share one reconfiguration. The part of a reconfiguration that overlaps communication is left out.
 
-    Source: arXiv 2510.19322, abstract (overlap of reconfiguration and communication); definition.
+    Source: definition; SWOT (overlap4ocs at 03bb9d3), docs/math_model.md, equations 5 and 13 (overlap).
     """
     return reconfiguration_time * (1 - overlapped_reconfiguration_fraction) / number_of_messages_per_reconfiguration
 

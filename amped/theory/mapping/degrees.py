@@ -101,8 +101,8 @@ def expert_tensor_parallel_degree(
     The result is the largest divisor of `rows` that divides the hidden units of an expert and, times the
     expert-parallel degree, divides the accelerators of a stage.
 
-    Source: Megatron-Core, MoE arguments (the degree of the dense layers); arXiv 2504.14960, abstract (MoE parallel
-    folding: a smaller degree).
+    Source: Megatron-Core, MoE arguments (the degree of the dense layers); arXiv 2603.07685, sections
+    3.3.1 and 3.3.2 (a degree of its own, usually smaller).
     """
     shares = np.gcd(tensor_parallel_rows.astype(np.int64), expert_feedforward_dimension.astype(np.int64))
     return np.gcd(shares, (product(KIND_parallel_degree) / expert_parallel_degree).astype(np.int64)).astype(np.float64)

@@ -113,7 +113,7 @@ def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_exper
     """The number of expert-parallel ranks that fit into the fast domain.
 
     It is the number of accelerators of a stage in the domain, divided by the number of accelerators that share one
-    expert. Source: arXiv 2504.14960, abstract (MoE parallel folding). Differs: in arXiv 2006.16668, section 3, the
+    expert. Source: arXiv 2603.07685, section 3.3.3 (parallel folding). Differs: in arXiv 2006.16668, section 3, the
     expert group lies inside the data-parallel group. Here this holds only if the expert tensor-parallel degree is the
     degree of the dense layers, and there is no context parallelism.
     """
@@ -140,7 +140,7 @@ def data_parallel_degree_within_expert_groups(
 
     An expert group first uses the accelerators of a tensor and context group. Without experts the number is 1.
 
-    Source: arXiv 2504.14960, abstract (MoE parallel folding: expert groups lie in data × context × tensor).
+    Source: arXiv 2603.07685, section 3.3.3 (parallel folding: expert groups lie in tensor × context × data).
     """
     experts = (expert_parallel_degree * expert_tensor_parallel_degree).astype(np.int64)
     others = product(KIND_parallel_degree).astype(np.int64)

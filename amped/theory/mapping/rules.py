@@ -127,7 +127,7 @@ def experts_divide_by_the_expert_tensor_degree(
 ):
     """Each share of an expert has equally many hidden units.
 
-    Source: arXiv 2504.14960, abstract (expert groups with a tensor degree of their own).
+    Source: arXiv 2603.07685, section 3.3.1 (expert groups with a tensor degree of their own).
     """
     return (np.mod(expert_feedforward_dimension, expert_tensor_parallel_degree) == 0) | (number_of_MoE_layers == 0)
 
@@ -139,7 +139,7 @@ def expert_groups_divide_the_replicas(
 ):
     """The accelerators of one stage are a whole number of expert groups.
 
-    Source: arXiv 2504.14960, abstract (MoE parallel folding).
+    Source: arXiv 2603.07685, section 3.3.1 (parallel folding: tensor × expert × replicas of experts).
     """
     whole = np.mod(product(KIND_parallel_degree), expert_parallel_degree * expert_tensor_parallel_degree) == 0
     return whole | (number_of_MoE_layers == 0)
