@@ -50,8 +50,8 @@ def rounds_time(size, volume, partners, net):
     / k^r⌉ partners. No part is sent twice. A reduce-scatter runs the rounds in reverse order. `setting` is the time for
     which a round waits for its circuits, and `ramp` the bytes by which a message counts as longer than it is.
 
-    Source: Bruck et al., IEEE TPDS 8(11), 1997; MPICH 4.3, allgather_intra_k_brucks.c. Differs: for sizes that are not a
-    power of two Rabenseifner first folds the rest into a power of two, which sends the payload twice more. In MPICH
+    Source: Bruck et al., IEEE TPDS 8(11), 1997; MPICH 4.3, allgather_intra_k_brucks.c. Differs: for sizes that are not
+    a power of two Rabenseifner first folds the rest into a power of two, which sends the payload twice more. In MPICH
     the last partner of the last round gets fewer parts than the others; here all get equally many.
     """
     radix, part = partners + 1, volume / size
