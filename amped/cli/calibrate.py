@@ -14,7 +14,7 @@ from amped.cli.fit_to_all_rows import fit_to_all_rows
 from amped.cli.fit_to_anchor import NAME as ANCHORED
 from amped.cli.fit_to_anchor import fit_to_anchor
 from amped.cli.validate import TableOption
-from amped.tables.table_files import HERE
+from amped.tables.table_files import ACCELERATORS, HERE
 
 if TYPE_CHECKING:
     from amped.calibration.calibrate import Calibration
@@ -25,7 +25,7 @@ AcceleratorOption = Annotated[
 ]
 KernelsOption = Annotated[
     Path | None,
-    Option("--kernels", metavar="DIR", help="Fit to kernels: a folder of their tables."),
+    Option("--kernels", metavar="PATH", help="Fit to kernels: a table of them, or a folder."),
 ]
 AllOption = Annotated[
     bool,
@@ -123,24 +123,31 @@ def _show(found: Sequence[Calibration], as_json: bool) -> None:
 
 
 def _fit_kernels(
-    folder: Path, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: Path | None
+    measured: Path, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: Path | None
 ) -> None:
     """Fits to single kernels for each accelerator, prints the result, and writes the rows."""
     from amped.base.files import write_atomically
     from amped.calibration.kernel_fit import as_table, fitted_each
-    from amped.measured_kernels.table_reading import chosen, read_kernels
+    from amped.measured_kernels.kernel_files import kernels_of
+    from amped.measured_kernels.table_reading import chosen
     from amped.tables.tables import user_tables
 
-    tables, own = user_tables(lookup_tables), chosen(read_kernels(folder), accelerator)
+    tables, files = user_tables(lookup_tables), options.kernel_files(measured)
+    own = chosen(
+        kernels_of(files),
+        accelerator,
+        lambda name: tables.row(ACCELERATORS, name).name if tables.has(ACCELERATORS, name) else name,
+    )
     found = fitted_each(own, tables, lookup_tables, options.tell)
     if as_json:
-        options.show_json({"kernels": [vars(fit) for fit in found]}, allow_nan=False)
+        told = [each.to_dict() for each in files if not each.own]
+        options.show_json({"kernels": [vars(fit) for fit in found], "files": told}, allow_nan=False)
     else:
         from amped.report.calibrating import kernel_fits
 
         options.show(kernel_fits(found))
     if path is not None:
-        options.tell(f"written to {write_atomically(path, as_table(found, tables, folder, lookup_tables))}")
+        options.tell(f"written to {write_atomically(path, as_table(found, tables, measured, lookup_tables))}")
 
 
 def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | None) -> Sequence[Calibration]:

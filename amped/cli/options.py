@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from amped.configuring.scenario import Scenario as Scenario
+    from amped.measured_kernels.found_rows import FileRead
 else:  # the verb loads the other types when it runs
     Scenario = Any
 
@@ -321,6 +322,17 @@ def _is_layout(name: str) -> bool:
 def tell(text: str) -> None:
     """Prints a text on stderr."""
     typer.echo(text, err=True)
+
+
+def kernel_files(path: Path) -> list[FileRead]:
+    """Reads measured kernels, and says on stderr what was read of another tool's file, and what was left out."""
+    from amped.measured_kernels.kernel_files import read_all
+
+    found = read_all(path)
+    for each in found:
+        if not each.own:
+            tell(str(each))
+    return found
 
 
 def tell_notices(notices: Iterable[str]) -> None:

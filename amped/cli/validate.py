@@ -32,7 +32,7 @@ ResidualsOption = Annotated[bool, Option("--residuals", help="Print the errors b
 TemplateOption = Annotated[bool, Option("--template", help="Print a table to fill with your own runs.")]
 KernelsOption = Annotated[
     Path | None,
-    Option("--kernels", metavar="DIR", help="Compare kernels: a folder of their tables."),
+    Option("--kernels", metavar="PATH", help="Compare kernels: a table of them, or a folder."),
 ]
 LeaveOutOption = Annotated[
     Literal["source", "accelerator", "stack"] | None,
@@ -117,9 +117,9 @@ def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
     options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
 
 
-def _print_kernels(folder: Path, leave_out: str | None, as_json: bool, lookup_tables: Path | None) -> None:
+def _print_kernels(measured: Path, leave_out: str | None, as_json: bool, lookup_tables: Path | None) -> None:
     """Prints the errors of the laws of single kernels; with `leave_out`, of accelerators that no fit has seen."""
-    from amped.measured_kernels.table_reading import read_kernels
+    from amped.measured_kernels.kernel_files import kernels_of
     from amped.report.kernel_errors import library_by_library
     from amped.validation.kernel_errors import kernel_errors
 
@@ -128,7 +128,8 @@ def _print_kernels(folder: Path, leave_out: str | None, as_json: bool, lookup_ta
             f"--kernels cannot leave out a {leave_out}: kernels are told apart by accelerator",
             "--leave-out accelerator, or leave out --kernels",
         )
-    kernels = read_kernels(folder)
+    files = options.kernel_files(measured)
+    kernels = kernels_of(files)
     if leave_out is None:
         found = kernel_errors(kernels, lookup_tables)
     else:
@@ -136,7 +137,8 @@ def _print_kernels(folder: Path, leave_out: str | None, as_json: bool, lookup_ta
 
         found = kernels_left_out(kernels, lookup_tables, options.tell)
     if as_json:
-        options.show_json({"kernels": [e.to_dict() for e in found]}, allow_nan=False)
+        told = [each.to_dict() for each in files if not each.own]
+        options.show_json({"kernels": [e.to_dict() for e in found], "files": told}, allow_nan=False)
     else:
         options.show(library_by_library(found, left_out=leave_out is not None))
 

@@ -37,11 +37,25 @@ TABLES: Mapping[tuple[str, str], tuple[str, Mapping[str, str], Mapping[str, obje
 
 def results_of(folder: Path) -> list[Path]:
     """The files of a folder that are results of `amped bench run`."""
-    return [path for path in sorted(folder.glob(f"*{ENDING}")) if _schema(read_json(path)) == SCHEMA]
+    return [path for path in sorted(folder.glob(f"*{ENDING}")) if is_bench_result(path)]
+
+
+def is_bench_result(path: Path) -> bool:
+    """Whether a file is a result of `amped bench run`.
+
+    Raises:
+        FileError: for a JSON file that is damaged.
+    """
+    return path.suffix == ENDING and _schema(read_json(path)) == SCHEMA
 
 
 def _schema(content: Any) -> object:
     return content.get("schema") if isinstance(content, dict) else None
+
+
+def not_a_result(content: Any) -> str:
+    """What is said of a JSON file with another schema."""
+    return f"is not a result of `amped bench run`: its schema is {quoted(_schema(content))}, not {SCHEMA!r}"
 
 
 def read_bench_result(path: Path) -> list[MeasuredKernels]:
@@ -52,8 +66,7 @@ def read_bench_result(path: Path) -> list[MeasuredKernels]:
     """
     content: Any = read_json(path)
     if _schema(content) != SCHEMA:
-        raise FileError(f"is not a result of `amped bench run`: its schema is {quoted(_schema(content))}, not {SCHEMA!r}",
-                        "measure with `amped bench run`, or name a table of kernels", file=str(path))  # fmt: skip
+        raise FileError(not_a_result(content), "measure with `amped bench run`, or name a table of kernels", str(path))
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in content["records"]:
         if (key := (record["kernel"], record["params"].get("direction", "forward"))) in TABLES and _is_usual(record):

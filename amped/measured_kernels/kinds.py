@@ -152,7 +152,11 @@ def share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
 # --- collectives -----------------------------------------------------------------------------------------------------
 
 COLLECTIVES = {"alltoall": "all_to_all"}
-BYTES = {"half": 2.0, "int8": 1.0}
+# Bytes of an element by the names of nccl-tests. Source: NVIDIA/nccl-tests, src/common.cu.
+BYTES = {
+    "half": 2.0, "int8": 1.0, "uint8": 1.0, "bfloat16": 2.0, "float": 4.0, "int32": 4.0, "uint32": 4.0, "double": 8.0, "int64": 8.0,
+    "uint64": 8.0, "fp8_e4m3": 1.0, "f8e4m3": 1.0, "fp8_e5m2": 1.0, "f8e5m2": 1.0,
+}  # fmt: skip
 # A payload with fewer bytes measures only the latency.
 SMALLEST_PAYLOAD = 2.0**20
 

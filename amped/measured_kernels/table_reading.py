@@ -7,7 +7,7 @@ run.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,27 +63,6 @@ class MeasuredKernels:
         return len(self.times)
 
 
-def read_kernels(folder: Path) -> list[MeasuredKernels]:
-    """All kernels of the tables in a folder; files with other names than those of kinds are ignored.
-
-    Raises:
-        FileError: for a folder without a table, or a table without a column that its kind needs.
-        ConfigError: if pyarrow is not installed.
-    """
-    if not folder.is_dir():
-        raise FileError("is no folder", "name the folder of the tables", file=str(folder))
-    found = tables_of(folder)
-    if not found:
-        raise FileError(f"holds no table of kernels: a table is named {', '.join(KINDS)}, with .parquet or .csv",
-                        "name the folder that has them", file=str(folder))  # fmt: skip
-    return [kernels for path in found for kernels in _read(path, KINDS[path.stem])]
-
-
-def tables_of(folder: Path) -> list[Path]:
-    """The files of a folder that have the name of a kind of kernels."""
-    return [path for path in sorted(folder.iterdir()) if path.stem in KINDS and path.suffix in ENDINGS]
-
-
 def read_table(path: Path) -> list[MeasuredKernels]:
     """The kernels of one table, whose name tells its kind.
 
@@ -97,7 +76,7 @@ def read_table(path: Path) -> list[MeasuredKernels]:
 
 def _read(path: Path, kind: KernelKind) -> Iterator[MeasuredKernels]:
     """The kernels of one table, grouped by what ran them."""
-    columns = _columns(path)
+    columns = columns_of(path)
     missing = [name for name in (*kind.shape, *kind.measured, "accelerator") if name not in columns]
     if missing:
         raise FileError(
@@ -106,8 +85,15 @@ def _read(path: Path, kind: KernelKind) -> Iterator[MeasuredKernels]:
     problems = [told for name in (*kind.shape, *kind.measured) for told in _wrong(name, columns[name])]
     if problems:
         raise FileError(problems, file=str(path))
+    yield from grouped(columns, kind)
+
+
+def grouped(columns: Mapping[str, Any], kind: KernelKind) -> Iterator[MeasuredKernels]:
+    """The kernels of some columns that are compared, grouped by what ran them."""
     compared = np.flatnonzero(kind.is_compared(columns))
     columns = {name: column[compared] for name, column in columns.items()}
+    if not len(compared):
+        return
     names = [name for name in ("accelerator", "precision", *kind.library) if name in columns]
     _, first, group = np.unique(np.array([_key(columns, names, n) for n in range(_length(columns))]),
                                 return_index=True, return_inverse=True)  # fmt: skip
@@ -134,8 +120,12 @@ def _wrong(name: str, column: Any) -> Iterator[Problem]:
         yield Problem(told, f"row {place + 1}, column '{name}'", "correct it, or take the row out")
 
 
-def _columns(path: Path) -> dict[str, Any]:
-    """The columns of a table as arrays."""
+def columns_of(path: Path) -> dict[str, Any]:
+    """The columns of a table as arrays.
+
+    Raises:
+        FileError: for a file that is no table.
+    """
     module, reader = ENDINGS[path.suffix]
     library = from_extra(module, "parquet", "a table of kernels")
     try:
@@ -158,13 +148,15 @@ def is_kept_out(shape: str) -> bool:
     return int(hashlib.sha256(shape.encode()).hexdigest(), 16) % PARTS == 0
 
 
-def chosen(kernels: Sequence[MeasuredKernels], accelerator: str | None) -> list[MeasuredKernels]:
-    """The kernels of one accelerator, or all kernels if none is named.
+def chosen(
+    kernels: Sequence[MeasuredKernels], accelerator: str | None, row_of: Callable[[str], str] = str
+) -> list[MeasuredKernels]:
+    """The kernels of one accelerator, or all kernels if none is named; `row_of` gives the row that a name means.
 
     Raises:
         ConfigError: if there are no such kernels.
     """
-    found = [each for each in kernels if accelerator in (None, each.accelerator)]
+    found = [each for each in kernels if accelerator is None or row_of(each.accelerator) == row_of(accelerator)]
     if not found:
         names = ", ".join(dict.fromkeys(each.accelerator for each in kernels))
         raise ConfigError(f"no kernel was measured on {quoted(accelerator or '')}", f"there are those of {names}")

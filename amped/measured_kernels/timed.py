@@ -17,7 +17,8 @@ from amped.measured_kernels.attention import (
     peak_attention_operator,
     prepared_bytes,
 )
-from amped.measured_kernels.bench_results import ENDING, read_bench_result, results_of
+from amped.measured_kernels.bench_results import is_bench_result, read_bench_result, results_of
+from amped.measured_kernels.kernel_files import SUFFIXES, read_kernels
 from amped.measured_kernels.kinds import (
     KINDS,
     OF_WEIGHTS,
@@ -27,7 +28,7 @@ from amped.measured_kernels.kinds import (
     product_operator,
     quantizing_time,
 )
-from amped.measured_kernels.table_reading import ENDINGS, WINDOW, MeasuredKernels, read_kernels, read_table, tables_of
+from amped.measured_kernels.table_reading import WINDOW, MeasuredKernels
 from amped.theory.records import Operator, TimedKernels
 
 # The precisions of the tables by amped's names of them.
@@ -87,7 +88,7 @@ def timed_kernels(
     """The measured kernels of an accelerator as records of the theory.
 
     Args:
-        path: a table, a result of `amped bench run`, or a folder of these.
+        path: a table of amped's or of another tool, a result of `amped bench run`, or a folder of these.
         is_asked: whether a name in the tables is that of the accelerator.
         cores: the accelerator's cores; they tell how long a library takes to convert factors to narrow formats.
         frequency: the cycles of a core per second, for the same.
@@ -112,15 +113,13 @@ def _read(path: Path, changed: int) -> list[MeasuredKernels]:
     del changed
     if path.is_dir():
         results = [kernels for each in results_of(path) for kernels in read_bench_result(each)]
-        return [*results, *(read_kernels(path) if tables_of(path) or not results else ())]
-    if path.suffix == ENDING:
-        return read_bench_result(path)
-    if not path.is_file() or path.suffix not in ENDINGS:
-        endings = ", ".join((*ENDINGS, ENDING))
+        return [*results, *read_kernels(path, may_be_none=bool(results))]
+    if not path.is_file() or path.suffix not in SUFFIXES:
+        endings = ", ".join(SUFFIXES)
         raise FileError(
             "is no table of measured kernels", f"name a file that ends in {endings}, or a folder", str(path)
         )
-    return read_table(path)
+    return read_bench_result(path) if is_bench_result(path) else read_kernels(path)
 
 
 def _changed(path: Path) -> int:

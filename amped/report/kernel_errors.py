@@ -35,9 +35,20 @@ def library_by_library(found: Sequence[KernelErrors], left_out: bool = False) ->
         yield Text("")
     for e in found:
         if e.reason:
-            yield Text(f"{e.rows} {e.kind} {e.precision} on {e.accelerator} are not predicted: {e.reason}\n")
-    yield table(("kernels", "accelerator", "kept out", "error"), map(_line, by_kind(found)), ("accelerator",))
+            library = f" ({e.library.strip()})" if e.library.strip() else ""
+            yield Text(f"{e.rows} {e.kind} {e.precision}{library} on {e.accelerator} {_without_fit(e)}\n")
+    lines = [_line(row) for row in by_kind(found)]
+    if not lines:
+        return
+    yield table(("kernels", "accelerator", "kept out", "error"), lines, ("accelerator",))
     yield Text(f"\n{LEFT_OUT if left_out else CONVENTION}", style="dim")
+
+
+def _without_fit(e: KernelErrors) -> str:
+    """What is said of kernels that no library's scale is fitted to."""
+    if e.law_alone_error_fraction is None:
+        return f"are not predicted: {e.reason}"
+    return f"have no fit, {e.reason}; the law alone is off by {e.law_alone_error_fraction:.1%} on average"
 
 
 def _line(row: tuple[str, str, str, int, float]) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ class KernelErrors:
         mean_absolute_error_fraction, mean_signed_error_fraction: errors of the rows kept out, with both.
         law_alone_error_fraction: mean absolute error of the rows kept out, without scale and fixed time.
         scored: whether the library counts in means; a fallback does not.
-        reason: why there is no prediction.
+        reason: why there is no prediction, or none but that of the law alone.
     """
 
     accelerator: str
@@ -85,7 +85,8 @@ def _errors(own: MeasuredKernels, tables: Tables, lookup_tables: Path | None) ->
         return KernelErrors(*head, reason=one_line(error))
     seen, kept = ~own.kept_out, own.kept_out
     if not seen.any() or not kept.any():
-        return KernelErrors(*head, reason="too few rows to keep a fifth out")
+        alone = float(np.mean(np.abs(law / own.times - 1)))
+        return KernelErrors(*head, reason="too few rows to keep a fifth out", law_alone_error_fraction=alone)
     return compared(own, name, library(law[seen], own.times[seen]), law, kept)
 
 

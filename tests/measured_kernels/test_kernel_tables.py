@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 
 from amped.base.errors import FileError
 from amped.cli.app import app
+from amped.measured_kernels.kernel_files import read_kernels
 from amped.measured_kernels.kinds import KINDS
-from amped.measured_kernels.table_reading import is_kept_out, read_kernels
+from amped.measured_kernels.table_reading import is_kept_out
 from amped.tables.tables import Tables
 from amped.validation.kernel_errors import by_kind, kernel_errors, library, machine, predicted
 
@@ -98,7 +99,7 @@ def test_a_library_that_waits_for_its_host_has_a_least_time():
 
 class TestWrongTables:
     def test_no_folder(self, tmp_path):
-        with pytest.raises(FileError, match="is no folder"):
+        with pytest.raises(FileError, match="no such file or folder"):
             read_kernels(tmp_path / "nowhere")
 
     def test_a_folder_without_a_table_says_how_one_is_named(self, tmp_path):

@@ -1,0 +1,190 @@
+"""Reads aiconfigurator's tables of shapes: one kernel on one accelerator in a file, as text or as Parquet.
+
+Source: ai-dynamo/aiconfigurator, collector/helper.py (`log_perf`, the first columns), collector/*/collect_*.py (the others).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from amped.base.errors import FileError, Problem, quoted
+from amped.measured_kernels.found_rows import FoundRows, without_vendor
+from amped.measured_kernels.kinds import BYTES
+
+TOOL = "aiconfigurator"
+# Milliseconds, and who measured what: every table has these columns.
+LATENCY, DEVICE, ABOUT = "latency", "device", ("framework", "version", "device", "op_name", "latency")
+# Formats by their names in these tables, and in amped's.
+PRECISIONS = {
+    "bfloat16": "bfloat16", "float16": "bfloat16", "fp8": "fp8", "fp8_static": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4",
+}  # fmt: skip
+INFERENCE = "a shape of inference: amped's laws are for training"
+
+
+@dataclass(frozen=True)
+class TableForm:
+    """A table with one kind of kernel.
+
+    Attributes:
+        format: the column with the format, which no other kind has.
+        shape: columns that are numbers, by the columns of amped's table.
+        words: columns that are words, by the same.
+        least: the least numbers for which amped has a law, by the columns of amped's table.
+        plain: what columns say in a kernel of training; another number is a kernel of inference.
+    """
+
+    format: str
+    shape: Mapping[str, str]
+    words: Mapping[str, str] = field(default_factory=dict)
+    least: Mapping[str, int] = field(default_factory=dict)
+    plain: Mapping[str, int] = field(default_factory=dict)
+
+
+# The kinds of kernels that amped has laws of. Products of fewer rows and prompts of fewer tokens than these wait for the host.
+FORMS = {
+    "products": TableForm("gemm_dtype", {"m": "m", "n": "n", "k": "k"}, {"kernel": "kernel_source"}, {"m": 256, "n": 256, "k": 256}),
+    "attention_forward": TableForm(
+        "attn_dtype",
+        {"batch": "batch_size", "tokens": "isl", "heads": "num_heads", "key_value_heads": "num_key_value_heads", "head_dimension": "head_dim", "window": "window_size"},
+        {"kernel": "kernel_source"}, {"tokens": 1024}, {"step": 0, "beam_width": 1}),
+    "latent_attention_forward": TableForm(
+        "mla_dtype", {"batch": "batch_size", "tokens": "isl", "heads": "num_heads"}, {"kernel": "kernel_source"}, {"tokens": 1024}, {"step": 0}),
+    "experts_forward": TableForm(
+        "moe_dtype",
+        {"tokens": "num_tokens", "dimensionality": "hidden_size", "expert_feedforward_dimension": "inter_size", "experts_per_token": "topk",
+         "number_of_experts": "num_experts", "tensor_degree": "moe_tp_size", "expert_degree": "moe_ep_size"},
+        {"kernel": "kernel_source", "distribution": "distribution"}, {"tokens": 512}),
+    "collectives": TableForm("nccl_dtype", {"accelerators": "num_gpus", "elements": "message_size"}, {"collective": "op_name", "nccl": "version"}),
+}  # fmt: skip
+# Columns that older tables do not have, and what they mean then.
+OLDER = {"window_size": 0, "head_dim": 128, "kernel_source": "", "step": 0, "beam_width": 1, "distribution": "balanced"}
+COUNT = re.compile(r"\d+(\.0+)?")
+Cells = Mapping[str, Any]
+
+
+def fits(heads: Sequence[str]) -> bool:
+    """Whether columns are those of such a table."""
+    return set(ABOUT) <= set(heads)
+
+
+def read_text(text: str, path: Path) -> FoundRows:
+    """The kernels of a table that is text.
+
+    Raises:
+        FileError: for a damaged line, with its number.
+    """
+    reader = csv.reader(text.splitlines())
+    heads = next(reader)
+    return _read(
+        ((reader.line_num, _cells(heads, own, reader.line_num, path)) for own in reader if own), heads, "line", path
+    )
+
+
+def read_columns(columns: Mapping[str, Sequence[Any]], path: Path) -> FoundRows:
+    """The kernels of a table whose columns are read.
+
+    Raises:
+        FileError: for a damaged row, with its number.
+    """
+    rows = (dict(zip(columns, own, strict=True)) for own in zip(*columns.values(), strict=True))
+    return _read(enumerate(rows, 1), list(columns), "row", path)
+
+
+def _cells(heads: Sequence[str], own: Sequence[str], number: int, path: Path) -> Cells:
+    """The cells of a line by the names of their columns.
+
+    Raises:
+        FileError: for a line with too few or too many.
+    """
+    if len(own) != len(heads):
+        raise FileError(Problem(f"has {len(own)} of {len(heads)} columns", f"line {number}", "write the line again, or take it out"),
+                        file=str(path))  # fmt: skip
+    return dict(zip(heads, own, strict=True))
+
+
+def _read(rows: Iterator[tuple[int, Cells]], heads: Sequence[str], place: str, path: Path) -> FoundRows:
+    """The kernels of some rows, of which each has its number."""
+    found = FoundRows(TOOL)
+    kind = next((name for name, form in FORMS.items() if {form.format, *form.shape.values()} <= {*heads, *OLDER}), None)
+    for number, cells in rows:
+        try:
+            why = _left_because(kind, cells)
+            if why is None and kind is not None:
+                found.add(kind, **_row(kind, cells))
+        except ValueError as error:
+            raise FileError(
+                Problem(str(error), f"{place} {number}", "correct it, or take it out"), file=str(path)
+            ) from None
+        if why is not None:
+            found.leave(why)
+    return found
+
+
+def _left_because(kind: str | None, cells: Cells) -> str | None:
+    """Why amped cannot compare a row; None if it can.
+
+    Raises:
+        ValueError: for a cell that is no number.
+    """
+    if kind is None:
+        return f"{cells['op_name']}: amped has no law of this kernel"
+    form, name = FORMS[kind], str(cells["op_name"])
+    if "generation" in name or any(_number(cells, column) != usual for column, usual in form.plain.items()):
+        return INFERENCE
+    written = str(cells[form.format])
+    if kind == "collectives" and written not in BYTES:
+        return f"elements of type {written}"
+    if kind != "collectives" and written not in PRECISIONS:
+        return f"the format {written}"
+    small = [column for column, least in form.least.items() if _number(cells, form.shape[column], least=1) < least]
+    return f"{INFERENCE} ({' or '.join(f'{column} below {form.least[column]}' for column in small)})" if small else None
+
+
+def _row(kind: str, cells: Cells) -> dict[str, object]:
+    """A row in the columns of amped's table.
+
+    Raises:
+        ValueError: for a cell that is no number.
+    """
+    form = FORMS[kind]
+    found: dict[str, object] = {"accelerator": without_vendor(str(cells[DEVICE]))}
+    found |= {name: str(cells.get(column, OLDER.get(column, ""))) for name, column in form.words.items()}
+    found |= {name: _number(cells, column, least=0 if column in OLDER else 1) for name, column in form.shape.items()}
+    written = str(cells[form.format])
+    if kind == "collectives":
+        found["element"] = written
+    else:
+        found |= {"software": f"{cells['framework']} {cells['version']}", "precision": PRECISIONS[written]}
+    return found | {"time_us": _time(cells)}
+
+
+def _number(cells: Cells, column: str, least: int = 0) -> int:
+    """The whole number of a cell.
+
+    Raises:
+        ValueError: for another value.
+    """
+    written = str(cells.get(column, OLDER.get(column)))
+    if not COUNT.fullmatch(written) or int(float(written)) < least:
+        raise ValueError(f"column '{column}': {quoted(written)} is no whole number from {least}")
+    return int(float(written))
+
+
+def _time(cells: Cells) -> float:
+    """The microseconds of a row.
+
+    Raises:
+        ValueError: if its time is no number above 0.
+    """
+    try:
+        milliseconds = float(cells[LATENCY])
+    except (TypeError, ValueError):
+        milliseconds = 0.0
+    if not 0 < milliseconds < float("inf"):
+        raise ValueError(f"column '{LATENCY}': {quoted(str(cells[LATENCY]))} is no number above 0")
+    return milliseconds * 1e3

@@ -1,0 +1,90 @@
+"""What a reader of another tool's file found: rows in the columns of amped's tables, and what it left out, with why."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from amped.measured_kernels.kinds import KINDS
+from amped.measured_kernels.table_reading import MeasuredKernels, grouped
+
+LATENCY_ONLY = "as small as 1 MiB or smaller: their time is the latency"
+# What a driver calls an accelerator begins with its vendor; amped's tables do not.
+VENDOR = "NVIDIA "
+
+
+@dataclass
+class FoundRows:
+    """The rows that a reader finds in a file.
+
+    Attributes:
+        tool: what wrote the file, in words.
+        rows: for each kind of kernel, its rows by the columns of amped's tables.
+        left: how many rows were left out, by the reason.
+    """
+
+    tool: str
+    rows: dict[str, list[dict[str, object]]] = field(default_factory=lambda: defaultdict(list))
+    left: Counter[str] = field(default_factory=Counter)
+
+    def add(self, kind: str, **cells: object) -> None:
+        """Takes a row of a kind."""
+        self.rows[kind].append(cells)
+
+    def leave(self, why: str, number: int = 1) -> None:
+        """Leaves some rows out."""
+        self.left[why] += number
+
+    def kernels(self) -> list[MeasuredKernels]:
+        """The rows as measured kernels, by what ran them."""
+        found = []
+        for kind, rows in self.rows.items():
+            columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+            own = list(grouped(columns, KINDS[kind]))
+            self.leave(LATENCY_ONLY, len(rows) - sum(map(len, own)))
+            found += own
+        return found
+
+
+@dataclass(frozen=True)
+class FileRead:
+    """A file of measured kernels: what was read of it, and what was left out.
+
+    Attributes:
+        file: its path.
+        tool: what wrote it, in words.
+        kernels: what was read.
+        left: how many rows were left out, by the reason.
+        own: whether it is a table of amped's own form.
+    """
+
+    file: str
+    tool: str
+    kernels: tuple[MeasuredKernels, ...]
+    left: Mapping[str, int]
+    own: bool = False
+
+    def read(self) -> dict[str, int]:
+        """The number of rows of each kind of kernel."""
+        found = Counter[str]()
+        names = {id(kind): name for name, kind in KINDS.items()}
+        for each in self.kernels:
+            found[names[id(each.kind)]] += len(each)
+        return dict(found)
+
+    def __str__(self) -> str:
+        read = ", ".join(f"{number:,} {kind}" for kind, number in self.read().items()) or "nothing"
+        lines = [f"{self.file}: {self.tool}: {read} read"]
+        return "\n".join([*lines, *(f"    {number:,} left out: {why}" for why, number in self.left.items())])
+
+    def to_dict(self) -> dict[str, object]:
+        """The same as plain data for JSON."""
+        return {"file": self.file, "tool": self.tool, "read": self.read(), "left_out": dict(self.left)}
+
+
+def without_vendor(device: str) -> str:
+    """The name of a device as the tables of accelerators have it."""
+    return device.strip().removeprefix(VENDOR)
