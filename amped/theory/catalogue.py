@@ -104,7 +104,7 @@ class Quantity:
 
     @cached_property
     def replaces(self) -> frozenset[str]:
-        """Names that this quantity replaces: if it is given, all other sources of these names are ignored."""
+        """The names that this quantity replaces: if it is given, all other sources of these names are ignored."""
         return frozenset(name for f in self.formulas for name in f.mark.replaces)
 
     @cached_property

@@ -37,7 +37,7 @@ class Traffic(NamedTuple):
         return Traffic(*(part * share for part in self))
 
     def of(self, entries: Any, precision: Any, flop: Any = 1.0) -> Traffic:
-        """The work for a number of entries, with the bytes of all entries.
+        """The work of a call on the given number of entries, if this record is the work for one entry of one byte.
 
         Args:
             entries: the number of entries.
@@ -65,7 +65,7 @@ class Work(NamedTuple):
         return Work(*map(add, self, other))
 
     def of(self, entries: Any, precision: Any, flop: Any = 1.0) -> Work:
-        """The work for a number of entries, with the bytes of all entries.
+        """The work of a call on the given number of entries, if this record is the work for one entry of one byte.
 
         Args:
             entries: the number of entries.
@@ -139,9 +139,9 @@ class EntryCosts(Record):
     gradient: Any
 
     def of(self, each: Each, entries: Any, precision: Any = None) -> Each:
-        """The work of a kernel for a number of entries.
+        """The work of a call on the given number of entries.
 
-        Each entry has the given precision, or that of activations if none is given.
+        An entry has `precision` bytes, or as many as an activation if `precision` is not given.
         """
         return each.of(entries, self.activation if precision is None else precision, self.flop)
 

@@ -76,7 +76,7 @@ ROWS = (
 
 
 def splitting(*shares: str) -> tuple[str, ...]:
-    """The parallelisms that split one of these, in the order of the rows."""
+    """The names of the parallelisms that split one of the given things, in the order of `ROWS`."""
     return tuple(row.name for row in ROWS if row.splits in shares)
 
 
@@ -99,10 +99,10 @@ OF_A_STAGE = (*COPYING, *splitting("weights"))
 
 
 def before(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that stand before one of them."""
+    """The part of `names` that stands before `name`."""
     return names[: names.index(name)]
 
 
 def in_words(names: tuple[str, ...]) -> str:
-    """Names as a text: a, b and c."""
+    """The names as a text: a, b and c."""
     return " and ".join((", ".join(names[:-1]), names[-1]))

@@ -342,7 +342,7 @@ class Kernels(Record):
     launch_time: Any
 
     def at_full_clock(self, clock: Any) -> Kernels:
-        """These rates at the full clock, if they are those of `clock`, a share of the full clock."""
+        """A copy of these rates, converted to the full clock from `clock`, a share of the full clock."""
         p, a = self.products, self.attention
         slower = ("matrix_time", "grouped_time", "grouped_gradient_time", "batched_time")
         products = replace(p, **{name: getattr(p, name) * clock for name in slower})
@@ -352,7 +352,7 @@ class Kernels(Record):
 
 @dataclass(frozen=True, slots=True)
 class TimedKernels(Record):
-    """Kernels of one kind whose times were measured in short runs on the accelerator; each field has a value for each.
+    """The kernels of one kind whose times were measured in short runs. Each field has a value for each kernel.
 
     Attributes:
         kind: the kind of the operators that they stand for.

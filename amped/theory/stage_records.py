@@ -100,7 +100,7 @@ def lacked(has: Any, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ParameterGroup(Record):
-    """Parameters that are split and sharded in the same way: the routed experts, or all other parameters.
+    """The parameters that are split and sharded in the same way: the routed experts, or all other parameters.
 
     Attributes:
         per_layer: the number of parameters of a layer, averaged over the layers.

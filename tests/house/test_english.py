@@ -43,6 +43,11 @@ TEXTS = {
 }
 # Words that point to a sentence in another docstring.
 ELSEWHERE = re.compile(r"\bamong it\b|^The same\b|(?:^|[.;:] )[Tt]he same[,;.]")
+# Nouns that begin the docstring of a formula only with an article: "The time …", "The number of layers …".
+BARE = re.compile(
+    r"(Time|Memory|Size|Share|Rate|Number|Bytes|Parameters|Layers|Tokens|Activations|Kernels|Price|Energy|Seconds|FLOPs)"
+    r"s?\b"
+)
 CITATION = re.compile(r"arXiv[: ]\d{4}\.\d{4,5}")
 # An abstract is no place: it promises what a section, an equation, a table or a figure shows.
 PLACE = re.compile(r"\b(sections?|equations?|eqs?\.|tables?|figures?|algorithms?|appendix|appendices)(?=\W)", re.I)
@@ -110,6 +115,13 @@ def test_the_docstrings_of_the_theory_begin_with_a_sentence() -> None:
     paragraphs = {place: text.split("\n\n")[0] for place, text in THEORY.items()}
     assert [f"{place}: {text}" for place, text in paragraphs.items() if text[0].islower()] == []
     assert [f"{place}: {text}" for place, text in paragraphs.items() if not re.search(r"\.(\s|$)", text)] == []
+
+
+def test_a_quantity_is_named_with_an_article() -> None:
+    of_functions = {
+        place: text for place, text in THEORY.items() if not place.endswith(":1")
+    }  # a page's head is a title
+    assert [f"{place}: {text}" for place, text in of_functions.items() if BARE.match(text)] == []
 
 
 def test_citations_name_a_place_in_the_paper() -> None:

@@ -54,7 +54,7 @@ def host_memory_bandwidth_per_accelerator(host_memory_bandwidth, number_of_accel
 
 @quantity("byte")
 def device_activation_bytes_per_layer(kept_activation_bytes_per_layer, activation_offload):
-    """Kept activations of a micro-batch in one layer that stay on the accelerator.
+    """The bytes of the kept activations of a micro-batch in one layer that stay on the accelerator.
 
     Source: arXiv 2104.07857, section 5.1.2.
     """
@@ -63,7 +63,7 @@ def device_activation_bytes_per_layer(kept_activation_bytes_per_layer, activatio
 
 @quantity("byte")
 def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activation_offload):
-    """Kept activations of a micro-batch in one layer that lie on the host until the backward pass.
+    """The bytes of the kept activations of a micro-batch in one layer that lie on the host until the backward pass.
 
     Source: arXiv 2104.07857, section 5.1.2.
     """

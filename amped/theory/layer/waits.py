@@ -127,7 +127,7 @@ def queued_expert_backward_time_per_layer(
 @family(PASS=BOTH, KIND=(IN_LAYERS, IN_LAYERS))
 @quantity("s")
 def link_PASS_time_per_layer(KIND_PASS_communication_time_per_layer):
-    """Time of a PASS pass in which tensor, context or expert messages of a layer use links. Source: definition."""
+    """The time of a PASS pass in which tensor, context or expert messages of a layer use links. Source: definition."""
     return total(KIND_PASS_communication_time_per_layer)
 
 

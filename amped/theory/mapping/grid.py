@@ -58,7 +58,7 @@ def inter_node_tensor_parallel_columns(tensor_parallel_columns, intra_node_tenso
 @each_of(KIND=OF_TOKENS)
 @quantity("count")
 def token_split_degree(KIND_parallel_degree, tensor_parallel_columns):
-    """The shares of a sequence's tokens: the context-parallel degree times the columns of the tensor-parallel grid.
+    """The number of shares of a sequence's tokens: the context-parallel degree times the columns of the tensor grid.
 
     Source: arXiv 2410.00273, section 3.
     """

@@ -44,7 +44,9 @@ def fast_domain_slots_for_tensor(usable_domain_size, filled_domain_size):
 @family(KIND=INNERMOST[1:], BEFORE=INNERMOST[:-1])
 @quantity("count")
 def fast_domain_slots_for_KIND(fast_domain_slots_for_BEFORE, intra_node_BEFORE_parallel_degree):
-    """The number of groups that fit into the fast domain, if a group has the parallelisms up to BEFORE parallelism.
+    """The number of ranks of KIND parallelism that fit into the fast domain, after BEFORE parallelism has its places.
+
+    One such rank has all accelerators of the parallelisms that are placed before KIND parallelism.
 
     Source: definition.
     """
@@ -54,7 +56,9 @@ def fast_domain_slots_for_KIND(fast_domain_slots_for_BEFORE, intra_node_BEFORE_p
 @family(LAST=INNERMOST[-1:])
 @quantity("count")
 def fast_domain_slots_after_context(fast_domain_slots_for_LAST, intra_node_LAST_parallel_degree):
-    """The number of groups that fit into the fast domain, if a group is split by tensor and context parallelism.
+    """The number of groups of tensor and context parallelism that fit into the fast domain.
+
+    One group has all accelerators that tensor and context parallelism use inside the domain.
 
     Source: definition.
     """

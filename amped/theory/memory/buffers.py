@@ -22,8 +22,9 @@ def logits_gradient_bytes(
 ):
     """The buffers of the loss for a micro-batch: the logits that the output head has written, and further tensors.
 
-    The loss adds copies of the logits in its own precision, and later the gradient in the precision of activations; the
-    larger of both counts. A fused loss needs no buffers: it works in place on the logits that the output head keeps.
+    The loss adds copies of the logits in its own precision, and later the gradient in the precision of activations. The
+    larger of these two is counted. A fused loss needs no buffers: it works in place on the logits that the output head
+    keeps.
 
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
@@ -113,7 +114,7 @@ def KIND_buffer_bytes(KIND_collectives, KIND_parallel_degree):
 
 @quantity("byte")
 def grid_column_buffer_bytes(local_key_value_bytes, tensor_parallel_columns, gathered_attentions_per_layer):
-    """Keys and values gathered from all columns of a grid, while a layer attends to them.
+    """The bytes of the keys and values that are gathered from all columns of a grid, while a layer attends to them.
 
     Source: arXiv 2410.00273, section 3.
     """
@@ -123,7 +124,7 @@ def grid_column_buffer_bytes(local_key_value_bytes, tensor_parallel_columns, gat
 
 @quantity("byte", when_given=("activation_offload",))
 def activation_staging_bytes__offloaded(offloaded_activation_bytes_per_layer, largest_stage_layers):
-    """Buffers of activations that are copied to the host and back: the activations of two layers.
+    """The bytes of the buffers of activations that are copied to the host and back: the activations of two layers.
 
     Source: arXiv 2104.07857, section 6.2.
     """

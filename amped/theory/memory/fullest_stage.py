@@ -24,7 +24,7 @@ def fullest_stage_index(stage_states, stage_activations, stage_working):
 
 
 def at(index, values):
-    """Of values of all stages, the value of the stage with the given index. Source: definition."""
+    """The value of the stage with the given index, from the values of all stages. Source: definition."""
     found, *others = values
     for place, value in enumerate(others, 1):
         found = np.where(index == place, value, found)
@@ -42,7 +42,7 @@ def fullest_stage_parameters(fullest_stage_index, stage_parameters):
 
 @quantity("count")
 def fullest_stage_expert_parameters(fullest_stage_index, stage_parameters):
-    """Parameters of the routed experts of an accelerator of the fullest stage, before ZeRO shards them.
+    """The parameters of the routed experts of an accelerator of the fullest stage, before ZeRO shards them.
 
     Source: definition.
     """
@@ -62,7 +62,10 @@ def STATE_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model
 
 @quantity("byte")
 def activation_bytes(fullest_stage_index, stage_activations):
-    """Activations that the fullest stage keeps for the backward pass. Source: arXiv 2205.05198, section 4.2.3."""
+    """The bytes of activations that the fullest stage keeps for the backward pass.
+
+    Source: arXiv 2205.05198, section 4.2.3.
+    """
     return at(fullest_stage_index, [held.bytes for held in stage_activations])
 
 
@@ -79,13 +82,13 @@ def temporary_bytes(stage_working, weight_buffer_bytes, fullest_stage_index):
 def memory_per_accelerator_bytes(
     weight_bytes, gradient_bytes, optimizer_state_bytes, activation_bytes, temporary_bytes
 ):
-    """Memory that the fullest accelerator needs. Source: definition."""
+    """The memory that the fullest accelerator needs. Source: definition."""
     return weight_bytes + gradient_bytes + optimizer_state_bytes + activation_bytes + temporary_bytes
 
 
 @quantity("byte")
 def available_memory_bytes(memory_capacity, reserved_memory_bytes):
-    """Memory of an accelerator that is left for training. Source: definition."""
+    """The memory of an accelerator that is left for training. Source: definition."""
     return memory_capacity - reserved_memory_bytes
 
 
@@ -100,5 +103,5 @@ def fits_in_memory(memory_per_accelerator_bytes, available_memory_bytes, fits_in
 
 @quantity("byte")
 def allocator_reserved_bytes(memory_per_accelerator_bytes, allocator_reserve_fraction):
-    """Memory that the allocator has reserved at the peak. Source: PyTorch, torch.cuda.max_memory_reserved."""
+    """The memory that the allocator has reserved at the peak. Source: PyTorch, torch.cuda.max_memory_reserved."""
     return memory_per_accelerator_bytes * (1 + allocator_reserve_fraction)

@@ -7,7 +7,7 @@ from amped.theory.records import latest, total
 
 @quantity("byte")
 def host_state_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states):
-    """Weights, gradients and optimizer states that the host keeps for one accelerator.
+    """The bytes of weights, gradients and optimizer states that the host keeps for one accelerator.
 
     Source: arXiv 2101.06840, section 3.
     """
@@ -27,7 +27,7 @@ def host_activation_bytes(offloaded_activation_bytes_per_layer, pipeline_stages,
 
 @quantity("byte", **OFFLOADED)
 def host_memory_bytes__offloaded(host_state_bytes, host_activation_bytes):
-    """Memory that the host keeps for one accelerator. Source: definition."""
+    """The memory that the host keeps for one accelerator. Source: definition."""
     return host_state_bytes + host_activation_bytes
 
 

@@ -20,7 +20,7 @@ def stage_states(stage_parameters, device_states):
 
 @records()
 def layer_activations(device_activation_bytes_per_layer):
-    """Activations of a micro-batch in a layer that stay on the accelerator. Source: definition."""
+    """The activations of a micro-batch in a layer that stay on the accelerator. Source: definition."""
     return (Held("layer", device_activation_bytes_per_layer),)
 
 

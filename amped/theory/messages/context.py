@@ -14,7 +14,7 @@ COLUMNS = ("grid_column_keys_and_values all_gather", *KEYS)
 
 @quantity("byte")
 def local_key_value_bytes(key_bytes, value_bytes):
-    """Size of the keys and values of an accelerator's own tokens. Source: arXiv 2310.01889, section 3."""
+    """The size of the keys and values of an accelerator's own tokens. Source: arXiv 2310.01889, section 3."""
     return key_bytes + value_bytes
 
 

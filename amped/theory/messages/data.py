@@ -63,7 +63,7 @@ def expert_sharding_collectives(
     sharding_messages,
     expert_replica_group,
 ):
-    """Data-parallel collectives for the routed experts, among the accelerators that hold equal experts.
+    """The data-parallel collectives for the routed experts, among the accelerators that hold equal experts.
 
     Source: Megatron-Core, expert data parallelism. Differs: hybrid sharding is left out.
     """

@@ -6,7 +6,7 @@ from amped.theory.records import Collective
 
 @quantity("byte")
 def dispatch_bytes(microbatch_bytes, experts_per_token, tensor_parallel_rows, expert_load_factor):
-    """Bytes that an accelerator sends to experts for a micro-batch: each token once for each of its experts.
+    """The bytes that an accelerator sends to experts for a micro-batch: each token once for each of its experts.
 
     Source: arXiv 2006.16668, section 3.
     """

@@ -10,7 +10,9 @@ NETWORK = ("feedforward_down", "shared_experts_down")
 
 @quantity("1")
 def tensor_parallel_feedforwards_per_layer(dense_fraction, MoE_fraction, shared_expert_fraction):
-    """Feed-forward networks of a layer that tensor parallelism splits: dense networks and shared experts.
+    """The number of feed-forward networks of a layer that tensor parallelism splits, averaged over the layers.
+
+    These are dense networks and shared experts, but not routed experts.
 
     Source: Megatron-Core, MoE layers (routed tokens stay with the share of the sequence they are in).
     """

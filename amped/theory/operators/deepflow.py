@@ -6,7 +6,7 @@ from amped.theory.records import Gemm
 
 @quantity("count")
 def deepflow_rows(batch_size, context, data_parallel_degree, pipeline_parallel_degree):
-    """Tokens of a batch, divided by the data and pipeline degrees. Source: AMPeD, mat_dims."""
+    """The number of tokens of a batch, divided by the data and pipeline degrees. Source: AMPeD, mat_dims."""
     return batch_size * context / (data_parallel_degree * pipeline_parallel_degree)
 
 

@@ -70,7 +70,9 @@ def residual_operators(
 
 @records()
 def product_operators(projection_operators, attention_output_operators, feedforward_operators, expert_operators):
-    """The operators of all blocks that multiply activations with weights; the other operators of these blocks included.
+    """The operators of the projections of attention, of the feed-forward network, and of the experts.
+
+    They are the products of activations with weights, and what runs between these products, as activation functions.
 
     Source: arXiv 1706.03762, figure 1.
     """
@@ -79,7 +81,7 @@ def product_operators(projection_operators, attention_output_operators, feedforw
 
 @records(choice="weight_gradient_accumulation", value="separate")
 def accumulation_operators__separate(product_operators, gradients_are_scattered_each_microbatch, entry_costs):
-    """Kernels that add the gradient of a weight to the sum over the micro-batches.
+    """The kernels that add the gradient of a weight to the sum over the micro-batches.
 
     If ZeRO scatters the gradients of every micro-batch, the kernel copies the gradient to a buffer for sending instead.
 

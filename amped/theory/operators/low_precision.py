@@ -29,8 +29,8 @@ def quantization_operators__fp8(
     """The casts to fp8 before each product.
 
     In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. An
-    accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed. A
-    weight that is cast in few micro-batches is counted in each micro-batch with its mean bytes.
+    accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed. If
+    weights are cast only in the first micro-batch of a step, every micro-batch counts an equal share of this cast.
 
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433, section 2.
     """
@@ -53,8 +53,8 @@ def quantization_operators__fp4(
 
     In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. A cast
     reads a tensor twice: first for the largest entry, on which the scales of all blocks depend, then for the cast
-    itself. It writes each tensor in two layouts, as it is and transposed. A weight that is cast in few micro-batches is
-    counted in each micro-batch with its mean bytes.
+    itself. It writes each tensor in two layouts, as it is and transposed. If weights are cast only in the first
+    micro-batch of a step, every micro-batch counts an equal share of this cast.
 
     Source: arXiv 2509.25149, section 2 (NVFP4). Differs: Hadamard transforms take no time.
     """

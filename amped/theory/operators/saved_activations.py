@@ -93,7 +93,7 @@ def kept_activation_bytes_per_layer__alternate_products(
 
 @quantity("byte")
 def embedding_activation_bytes(embedding_operators):
-    """Bytes that the embedding keeps of a micro-batch: the mask of its dropout.
+    """The bytes that the embedding keeps of a micro-batch: the mask of its dropout.
 
     Source: arXiv 2205.05198, section 4.3.
     """

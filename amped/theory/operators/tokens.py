@@ -6,13 +6,13 @@ from amped.theory.quantity import quantity, records
 
 @quantity("count")
 def microbatch_tokens(microbatch_size, context, token_split_degree):
-    """Tokens of a micro-batch on one accelerator. Source: definition."""
+    """The number of tokens of a micro-batch on one accelerator. Source: definition."""
     return microbatch_size * context / token_split_degree
 
 
 @quantity("count")
 def residual_tokens(microbatch_tokens, sequence_split_degree):
-    """Tokens of a micro-batch for which one accelerator computes the norms and the residual additions.
+    """The number of tokens of a micro-batch for which one accelerator computes the norms and the residual additions.
 
     Source: arXiv 2205.05198, section 4.2.2.
     """
@@ -21,7 +21,7 @@ def residual_tokens(microbatch_tokens, sequence_split_degree):
 
 @quantity("byte")
 def residual_bytes(residual_tokens, dimensionality, activation_precision):
-    """Size of the residual stream of a micro-batch on one accelerator. Source: definition."""
+    """The size of the residual stream of a micro-batch on one accelerator. Source: definition."""
     return residual_tokens * dimensionality * activation_precision
 
 
@@ -61,5 +61,5 @@ def linear_input_bytes(residual_tokens, dimensionality, matrix_operand_precision
 
 @quantity("byte")
 def dropout_mask_bytes(dropout, dropout_mask_precision):
-    """Size of one entry of a dropout mask; zero without dropout. Source: arXiv 2205.05198, section 4.1."""
+    """The size of one entry of a dropout mask; zero without dropout. Source: arXiv 2205.05198, section 4.1."""
     return (dropout > 0) * dropout_mask_precision

@@ -51,9 +51,10 @@ def product_time(o, c, multiply_accumulate_time, entry):
 
     The output is cut into tiles, which the cores compute in `waves`. In a `step` a tile advances by one along k. k
     arrives in `panels`, and the tile is started for each panel: this costs `latency` and as much as `ramp_depth` steps.
-    k may be split into `parts` of at least 512; to add them up costs `split_time`. `written` are the bytes of the
-    output, of whose time the share `exposed_store` counts. `throttled` adds the loss by the power limit, and `exposed
-    traffic` is the time of bytes that caches do not keep. `entry` are the bytes of an operand's entry.
+    k may be split into `parts` of at least 512; to add the parts up costs `split_time`. `written` are the bytes of the
+    output, and `exposed_store` is the share of the time to write them that no computation hides. `throttled` adds the
+    loss by the power limit, and `exposed traffic` is the time of bytes that caches do not keep. The argument `entry` is
+    the bytes of one entry of an operand; the loads from the cache depend on it.
 
     Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
     a processor). Differs: all tiles have one ramp depth.
@@ -159,11 +160,12 @@ def work_time(o, c):
 def traffic_time(o, c):
     """The time to move the bytes of one call of an operator.
 
-        time = (bytes·traffic factor + ramp) / (bandwidth·share reached by kernels that reduce rows).
+        time = (bytes·traffic factor + ramp) / (bandwidth·reached share).
 
-    Frameworks that do not fuse kernels move more bytes, by the traffic factor: one for layers, and one for the
-    optimizer. The accumulation of gradients moves what it must. `ramp` are the bytes by which the
-    traffic counts as more than it is, because small kernels are slower.
+    The traffic factor says how many times as many bytes are moved by a framework that does not fuse kernels. Layers
+    and the optimizer have a factor each; for the accumulation of gradients it is 1. The reached share is 1, or less for
+    kernels that reduce rows (norms, softmax and the loss). `ramp` are the bytes by which the traffic counts as more
+    than it is, because small kernels are slower.
 
     Source: Williams et al., CACM 52(4), 2009 (roofline); the row of the accelerator in the table kernel_efficiencies.
     """

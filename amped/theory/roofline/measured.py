@@ -19,10 +19,10 @@ BY_LAW = (np.inf, 1.0)
 
 
 def sides_of(o, share):
-    """The sides by which shapes are compared: m, n, k and the number of products; of a fused attention, four others.
+    """The numbers by which shapes are compared: m, n, k and the number of products, except for a fused attention.
 
-    These are rows of queries, keys, the width of a head, and the share of the scores that is computed; by it a causal
-    attention differs from one to all keys.
+    For a fused attention they are the rows of queries, the number of keys, the width of a head, and the share of the
+    scores that is computed. By this share a causal attention differs from an attention to all keys.
 
     Source: definition.
     """
@@ -55,9 +55,11 @@ def _distances(shapes, logarithms):
 
 
 def looked_up(o, full, timed, share):
-    """The distance of the nearest of some measured shapes, and the factor on the law that was measured there.
+    """The distance of an operator from the nearest measured shape, and a factor from there.
 
-    A product whose inner dimension arrives in parts, and an attention with dropout, are never near.
+    The factor is the measured time of that shape, divided by its time by the roofline model. A product whose inner
+    dimension arrives in parts, and an attention with dropout, have no measured shape near them: their distance is
+    infinite.
 
     Source: definition.
     """
@@ -74,7 +76,9 @@ def nearer(one, other):
 
 
 def duration(o, rates, full, every, most, share):
-    """The time of one call of an operator: that of the nearest measured shape, or of the law if none is near enough.
+    """The time of one call of an operator by the roofline model, corrected if a measured shape is near enough.
+
+    The correction is the factor between the measured time and the roofline model for the nearest measured shape.
 
     Source: definition.
     """

@@ -9,7 +9,7 @@ from amped.theory.records import FusedAttention, Kernels, Products, Streams, Til
 
 @quantity("1", choice="matrix_precision", value="fp8")
 def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction, fp8_scaling_fraction, fp8_library_fraction):
-    """Share of the fp8 peak that the largest products sustain.
+    """The share of the fp8 peak that the largest products sustain.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
@@ -30,14 +30,14 @@ def slowest_clock_fraction(training_clock_fraction, clock_spread_fraction, numbe
 
 @quantity("flop/s")
 def sustained_matrix_flop_rate(matrix_peak_flop_rate, sustained_matrix_fraction, slowest_clock_fraction):
-    """Rate of the largest products with a weight. Source: definition."""
+    """The rate of the largest products with a weight. Source: definition."""
     return matrix_peak_flop_rate * sustained_matrix_fraction * slowest_clock_fraction
 
 
 @family(FORMAT=("fp8", "fp4"))
 @quantity("flop/s", choice="matrix_precision", value="FORMAT")
 def sustained_batched_flop_rate__FORMAT(attention_peak_flop_rate, gemm_sustained_fraction, slowest_clock_fraction):
-    """Rate of the largest products of activations with activations, which stay in 16 bit.
+    """The rate of the largest products of activations with activations, which stay in 16 bit.
 
     Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2509.25149, section 4 (fp4).
     """
@@ -46,7 +46,7 @@ def sustained_batched_flop_rate__FORMAT(attention_peak_flop_rate, gemm_sustained
 
 @quantity("byte/s")
 def achieved_memory_bandwidth(memory_bandwidth, memory_bandwidth_efficiency):
-    """Memory bandwidth that large streaming kernels reach.
+    """The memory bandwidth that large streaming kernels reach.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
@@ -208,7 +208,7 @@ def fused_forward_flop_rate(
     slowest_clock_fraction,
     context_attention_fraction,
 ):
-    """Rate of the forward pass of a fused attention over long sequences.
+    """The rate of the forward pass of a fused attention over long sequences.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
@@ -226,7 +226,7 @@ def fused_backward_flop_rate(
     deterministic_attention_fraction,
     context_attention_fraction,
 ):
-    """Rate of the backward pass of a fused attention over long sequences.
+    """The rate of the backward pass of a fused attention over long sequences.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """

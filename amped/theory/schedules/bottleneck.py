@@ -62,13 +62,13 @@ def pass_times(
 
 @records()
 def whole_pass_times(pass_times, layer_time, embedding_time, output_head_time):
-    """Times of a micro-batch in the forward pass, and in all passes together. Source: definition."""
+    """The times of a micro-batch in the forward pass, and in all passes together. Source: definition."""
     return (pass_times[0], PassTimes("all", (layer_time,), embedding_time, output_head_time))
 
 
 @records(**LISTED)
 def whole_pass_times__of_layout(pass_times):
-    """Times of a micro-batch in the forward pass, and in all passes together, with layers of several kinds.
+    """The times of a micro-batch in the forward pass, and in all passes together, with layers of several kinds.
 
     Source: definition.
     """
@@ -146,7 +146,7 @@ def bottleneck_stage_output_head_passes(bottleneck_stage, number_of_microbatches
 
 @quantity("s")
 def stage_send_time(pipeline_durations):
-    """Time to send a micro-batch to the next stage. Source: arXiv 2104.04473, section 3.2."""
+    """The time to send a micro-batch to the next stage. Source: arXiv 2104.04473, section 3.2."""
     return total(d.time * d.count for d in pipeline_durations)
 
 

@@ -157,13 +157,13 @@ def output_head_chain_idle_time(
 ):
     """The idle time in a step of interleaved 1F1B if the output head determines the time of the step.
 
-        idle = ramp + H + (G + H, with more than one round) − m·(work of the bottleneck stage + 2·v·blocking send),
-        G = max((R − 1)·max(gap) + (R − 2)·H,  gap_i + (R − 2)·detour_i for two stages i).
+        idle = ramp + H + (G + H if R > 1 else 0) − m·(work of the bottleneck stage + 2·v·blocking send),
+        G = max((R − 1)·max(gap of 3 stages) + (R − 2)·H,  gap + (R − 2)·detour of each of 2 stages).
 
-    The m micro-batches come in R = m / p rounds, with p stages and v chunks on each. H is the time of a round in the
-    output head, `ramp` the time before the first round and after the last, and G the time from the first round to the
-    last. A gap is the time between two rounds, in other chunks of the last stage, the last but one or the first. A
-    detour is the time of a round in all chunks of the last stage but one, or of the first.
+    There are p stages with v chunks each, and m micro-batches in R = m / p rounds. H is the time of a round in the
+    chunk with the output head, `ramp` the time before the first round there and after the last, and G the time between
+    these two. The gap of a stage (the last, the last but one, the first) is the time for its other chunks between two
+    rounds. The detour of a stage (the last but one, the first) is the time of a round in all its chunks.
 
     Source: arXiv 2104.04473, section 2.2.2.
     """

@@ -31,7 +31,8 @@ def pipeline_idle_time__SCHEDULE_of_layout(
 ):
     """The idle time in a step of SCHEDULE: the time of the step without the work and the sends of the bottleneck stage.
 
-    The time of many micro-batches follows from the time of fewer. It is no shorter than this work and these sends.
+    The step is simulated pass by pass for a limited number of micro-batches, and continued for more. The idle time is
+    at least zero.
 
     Source: arXiv 2104.04473, section 2.2; the orders of passes on the pages of the schedules.
     """

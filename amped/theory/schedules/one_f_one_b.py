@@ -22,11 +22,11 @@ def non_interleaved_idle_time(
         idle = max over stages s of [before + wait + m·(work of s − work of the bottleneck stage)],
         wait = max(u, d) + (min(u, d) if m > k), d = max(T − n·forward, 0), u = max(T − n·backward, 0).
 
-    There are m micro-batches, p stages, and k stages after s; n = min(k, m − 1). T is the time of a micro-batch through
-    the k stages and back with its sends, `before` its time through the stages before s and back. `forward`, `backward`
-    and `work` are times of stage s. If the first stage sets the pace, each of the last m − p micro-batches adds
-    max(T_all / p − work − 2·blocking send, 0). T_all is the time of a micro-batch through all stages and back, with p
-    micro-batches on the way.
+    There are m micro-batches, p stages, and k stages after s. Stage s waits twice: d seconds until the first gradient
+    comes back, and u seconds after its last forward pass. T is the time of a micro-batch through the k stages and back
+    with its sends; meanwhile s runs n = min(k, m − 1) passes. `before` is the time of a micro-batch through the stages
+    before s and back. `forward`, `backward` and `work` are times of s. For the first stage, each of the last m − p
+    micro-batches may add max(T_all / p − work − 2·blocking send, 0): T_all is the time through all stages and back.
 
     Source: arXiv 2104.04473, section 2.2.
     """

@@ -120,9 +120,10 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> A
 
 
 def links_with_queues(work: WorkOf, send: Any) -> set[tuple[int, bool]]:
-    """The links on which a message may find the one before it, by stage and whether they lead forward.
+    """The links on which a message may have to wait, because the message before it is still on the way.
 
-    If every pass of a stage takes at least as long as a send, a message has arrived before the next pass ends.
+    A link is a pair: the stage that sends, and whether it sends forward. If every pass of a stage takes at least as
+    long as a send, each message has arrived before the next pass ends, and no message waits.
     """
     return {
         (stage, kind == FORWARD)
@@ -133,9 +134,10 @@ def links_with_queues(work: WorkOf, send: Any) -> set[tuple[int, bool]]:
 
 
 def plain(work: WorkOf, send: Any, held: Any) -> tuple[WorkOf, Any, Any, Callable[[Any, Any], Any]]:
-    """`work`, `send` and `held` as plain numbers, which are faster than arrays of one element, and the function `max`.
+    """The three arguments as plain numbers, and the function that finds the larger of two of them: `max`.
 
-    If an array has several elements, the values stay arrays, and the function is `np.maximum`.
+    Plain numbers are faster than arrays of one element. If an array has several elements, the arguments stay arrays,
+    and the function is `np.maximum`.
     """
     alone = all(isinstance(w, np.ndarray) and w.size == 1 for each in work.values() for own in each for w in own)
     if not alone or np.size(send) * np.size(held) > 1:
@@ -192,8 +194,8 @@ def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, s
 def micro_batches(schedule: str, pipe: Pipe, number: Any) -> Any:
     """The number of micro-batches that are followed pass by pass.
 
-    It is at least the number that the schedule needs. If micro-batches come in rounds of one for each stage, the rounds
-    are whole.
+    It is at least the number that the schedule needs. A schedule whose rounds have one micro-batch for each stage is
+    followed for whole rounds.
     """
     most, fewest = MOST_ROUNDS * pipe.stages, SCHEDULES[schedule].fewest(pipe.stages)
     whole = np.where(np.isfinite(number), np.clip(np.ceil(number), fewest, most), fewest)

@@ -63,7 +63,7 @@ class Timeline:
 
     @cached_property
     def makespan(self) -> float:
-        """Seconds from the start of the first pass to the end of the last pass."""
+        """The seconds from the start of the first pass to the end of the last pass."""
         return max(span.end for span in self.spans)
 
     @cached_property
@@ -79,7 +79,7 @@ class Timeline:
 
     @cached_property
     def idle_times(self) -> list[float]:
-        """Seconds in which each stage does not compute."""
+        """The seconds in which each stage does not compute."""
         busy = [0.0] * self.pipe.stages
         for span in self.spans:
             busy[span.stage] += (span.end - span.start) * (span.stream == COMPUTE)

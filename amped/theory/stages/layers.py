@@ -31,20 +31,23 @@ def number_of_END_stage_layers__beside_the_OTHER(layers, pipeline_parallel_degre
 @family(END=ENDS)
 @quantity("count")
 def END_stage_layers(layers, pipeline_parallel_degree, number_of_END_stage_layers):
-    """Layers of the END pipeline stage; all layers if it is the only stage. Source: definition."""
+    """The number of layers of the END pipeline stage: all layers if it is the only stage. Source: definition."""
     return np.where(pipeline_parallel_degree > 1, number_of_END_stage_layers, layers)
 
 
 @quantity("count")
 def middle_stage_layers(layers, pipeline_parallel_degree, first_stage_layers, last_stage_layers):
-    """Layers of each pipeline stage between the first and the last. Source: Megatron-Core, pipeline layout."""
+    """The number of layers of each pipeline stage between the first and the last.
+
+    Source: Megatron-Core, pipeline layout.
+    """
     between = np.maximum(pipeline_parallel_degree - 2, 1)
     return np.where(pipeline_parallel_degree > 2, (layers - first_stage_layers - last_stage_layers) / between, 0)
 
 
 @quantity("count")
 def largest_stage_layers(first_stage_layers, middle_stage_layers, last_stage_layers):
-    """Layers of the stage that has most layers. Source: definition."""
+    """The number of layers of the stage that has most layers. Source: definition."""
     return np.maximum(np.maximum(first_stage_layers, middle_stage_layers), last_stage_layers)
 
 
@@ -101,13 +104,13 @@ def pipeline_stages(
 
 @quantity("count", **LISTED)
 def number_of_listed_stages(pipeline_layout):
-    """Number of stages that the layout lists. Source: definition."""
+    """The number of stages that the layout lists. Source: definition."""
     return len(pipeline_layout)
 
 
 @quantity("count", **LISTED)
 def number_of_listed_layers(pipeline_layout):
-    """Number of layers of all stages that the layout lists. Source: definition."""
+    """The number of layers of all stages that the layout lists. Source: definition."""
     return layers_of(pipeline_layout)
 
 
@@ -118,13 +121,13 @@ def layers_of(shares):
 
 @quantity("count", **LISTED)
 def first_listed_layers(pipeline_layout):
-    """Layers of the first stage that the layout lists. Source: definition."""
+    """The number of layers of the first stage that the layout lists. Source: definition."""
     return pipeline_layout[0].layers
 
 
 @quantity("count", **LISTED)
 def last_listed_layers(pipeline_layout):
-    """Layers of the last stage that the layout lists. Source: definition."""
+    """The number of layers of the last stage that the layout lists. Source: definition."""
     return pipeline_layout[-1].layers
 
 
@@ -159,7 +162,10 @@ def added(none, shares):
 @family(KIND=KINDS)
 @quantity("count")
 def KIND_stage_layers(number_of_KIND_layers, multi_token_prediction_KIND_layers, pipeline_parallel_degree):
-    """Layers with a KIND feed-forward network on one pipeline stage, averaged over the stages. Source: definition."""
+    """The number of layers with a KIND feed-forward network on one pipeline stage, averaged over the stages.
+
+    Source: definition.
+    """
     return (number_of_KIND_layers + multi_token_prediction_KIND_layers) / pipeline_parallel_degree
 
 
@@ -171,7 +177,7 @@ def attention_passes(
     pipeline_parallel_degree,
     number_of_microbatches_per_minibatch,
 ):
-    """The forward passes through an attention on an accelerator in a step, averaged over the stages.
+    """The number of forward passes through an attention on an accelerator in a step, averaged over the stages.
 
     Cross-attention counts like any other attention: encoder and decoder are both assumed to see `context` tokens.
 
@@ -184,9 +190,9 @@ def attention_passes(
 @family(KIND=KINDS)
 @quantity("count")
 def KIND_layer_passes(KIND_stage_layers, number_of_microbatches_per_minibatch):
-    """Forward passes through a KIND feed-forward network on an accelerator in a step, averaged over the stages.
+    """The number of forward passes through a KIND feed-forward network on an accelerator in a step.
 
-    Source: definition.
+    It is averaged over the stages. Source: definition.
     """
     return KIND_stage_layers * number_of_microbatches_per_minibatch
 

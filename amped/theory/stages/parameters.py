@@ -10,13 +10,13 @@ from amped.theory.stage_records import ModelState, ParameterGroup, Parameters, h
 
 @quantity("count")
 def non_expert_parameters_per_layer(non_expert_layer_parameters, layers):
-    """Parameters of one layer without the routed experts, averaged over the layers. Source: definition."""
+    """The parameters of one layer without the routed experts, averaged over the layers. Source: definition."""
     return non_expert_layer_parameters / layers
 
 
 @quantity("count")
 def expert_parameters_per_layer(number_of_MoE_layers, number_of_experts, expert_parameters, layers):
-    """Parameters of the routed experts of one layer, averaged over the layers.
+    """The parameters of the routed experts of one layer, averaged over the layers.
 
     Source: arXiv 2006.16668, section 2.2.
     """
@@ -104,7 +104,7 @@ def device_states(model_states):
 
 @records()
 def layer_parameters(non_expert_parameters_per_layer, expert_parameters_per_layer):
-    """Parameters of a layer, before model parallelism splits them. Source: definition."""
+    """The parameters of a layer, before model parallelism splits them. Source: definition."""
     return (Parameters("layer", non_expert_parameters_per_layer, expert_parameters_per_layer),)
 
 
@@ -174,7 +174,7 @@ def stage_parameters(
 
 @quantity("count")
 def tied_embedding_parameters(tied_embeddings, vocabulary_size, embedding_dimension):
-    """Parameters that the embedding and the output head have in common.
+    """The parameters that the embedding and the output head have in common.
 
     Source: arXiv 1608.05859, section on weight tying.
     """
@@ -224,5 +224,5 @@ def updated_parameters(non_expert_parameters_per_accelerator, expert_parameters_
 
 @quantity("count")
 def device_updated_parameters(updated_parameters, optimizer_offload):
-    """Parameters that the accelerator itself updates. Source: DeepSpeed, ZeRO-Offload++ (Twin-Flow)."""
+    """The parameters that the accelerator itself updates. Source: DeepSpeed, ZeRO-Offload++ (Twin-Flow)."""
     return updated_parameters * (1 - optimizer_offload)

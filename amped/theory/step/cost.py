@@ -7,7 +7,7 @@ from amped.theory.quantity import quantity
 def busy_fraction(
     compute_forward_time, compute_backward_time, recomputation_time, weight_update_time, optimizer_time, step_time
 ):
-    """Share of the step in which an accelerator computes. Source: definition."""
+    """The share of the step in which an accelerator computes. Source: definition."""
     compute = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time + optimizer_time
     return compute / step_time
 
@@ -25,13 +25,13 @@ def average_power_per_accelerator(thermal_design_power, idle_power_fraction, bus
 
 @quantity("J")
 def energy(average_power_per_accelerator, number_of_accelerators, training_time):
-    """Energy of all accelerators over the training, without hosts, network and cooling. Source: definition."""
+    """The energy of all accelerators over the training, without hosts, network and cooling. Source: definition."""
     return average_power_per_accelerator * number_of_accelerators * training_time
 
 
 @quantity("dollar")
 def cost(accelerator_price, number_of_accelerators, training_time):
-    """Price of renting all accelerators for the training. Source: definition."""
+    """The price of renting all accelerators for the training. Source: definition."""
     return accelerator_price * number_of_accelerators * training_time
 
 
@@ -43,13 +43,13 @@ def facility_energy__whole(energy, power_usage_effectiveness):
 
 @quantity("dollar")
 def electricity_cost(facility_energy, electricity_price):
-    """Price of the electricity of the training. A rent (`cost`) has it inside already. Source: definition."""
+    """The price of the electricity of the training; the price of renting contains it already. Source: definition."""
     return facility_energy * electricity_price
 
 
 @quantity("gram")
 def carbon_emissions(facility_energy, carbon_intensity):
-    """Carbon dioxide (equivalent) that the electricity of the training emits, without that of making the machine.
+    """The carbon dioxide (equivalent) that the electricity of the training emits, without that of making the machine.
 
     Source: Luccioni et al. 2022, arXiv 2211.02001, section 4 (energy times the carbon intensity of the grid).
     """

@@ -7,7 +7,7 @@ from amped.theory.records import total
 
 
 def all_of(gemms):
-    """Multiply-accumulates of several matrix products. Source: definition."""
+    """The multiply-accumulates of several matrix products. Source: definition."""
     return total(gemm.multiply_accumulates for gemm in gemms)
 
 
@@ -148,7 +148,7 @@ def recomputed_multiply_accumulates(
 def hardware_flops_per_accelerator(
     model_flops_per_accelerator, flops_per_multiply_accumulate, recomputed_multiply_accumulates
 ):
-    """FLOPs of a step on one accelerator, with recomputation. Source: arXiv 2104.04473, eq. 3."""
+    """The FLOPs of a step on one accelerator, with recomputation. Source: arXiv 2104.04473, eq. 3."""
     return model_flops_per_accelerator + flops_per_multiply_accumulate * recomputed_multiply_accumulates
 
 

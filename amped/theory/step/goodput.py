@@ -27,7 +27,7 @@ def checkpoint_interval_time(checkpoint_time, time_between_failures):
 
 @quantity("1", when_given=FAILING)
 def goodput_fraction__failing(checkpoint_time, checkpoint_interval_time, restart_time, time_between_failures):
-    """Share of the time that advances the training, without checkpoints, restarts and lost work.
+    """The share of the time that advances the training, without checkpoints, restarts and lost work.
 
     A failure loses half an interval between checkpoints on average.
 

@@ -122,7 +122,7 @@ def overlappable_time(whole, able, free, chunks, microbatches):
 
         time = min(able·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
 
-    `whole` is the time of all messages, `able` the share of the messages that has a layer beside it, and `free` the
+    `whole` is the time of all messages, `able` the share of the messages that can overlap a layer, and `free` the
     time of all passes. The messages of the last chunk can run no longer than one micro-batch takes in that chunk.
 
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
@@ -176,7 +176,7 @@ def sharded_weight_window_time(
 ):
     """The time of a step in which links are free to gather sharded weights: both passes and the bubble.
 
-    Gradients that run beside the same passes are taken off. Source: arXiv 2304.11277, section 3.3.
+    The time of gradient messages that run in the same time is subtracted. Source: arXiv 2304.11277, section 3.3.
     """
     passes = weight_forward_window_time + free_backward_time
     return passes + pipeline_bubble_time - overlapped_gradient_communication_time

@@ -69,7 +69,7 @@ def exposed_tensor_communication_time__operators(
     bottleneck_stage_embedding_passes,
     bottleneck_stage_output_head_passes,
 ):
-    """Time in which the bottleneck stage waits for tensor-parallel communication.
+    """The time in which the bottleneck stage waits for tensor-parallel communication.
 
     Source: arXiv 2205.05198, section 4.2.2.
     """
@@ -84,7 +84,7 @@ def exposed_tensor_communication_time__operators(
 def hidden_KIND_communication_time__operators(
     overlapped_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """Time in which KIND-parallel communication runs beside computation on the bottleneck stage.
+    """The time in which KIND-parallel communication runs beside computation on the bottleneck stage.
 
     Source: arXiv 2205.05198, section 4.2.2 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2412.19437, section
     3.2.1 (expert).
@@ -97,7 +97,7 @@ def hidden_KIND_communication_time__operators(
 def exposed_KIND_communication_time__operators(
     exposed_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
 ):
-    """Time in which the bottleneck stage waits for KIND-parallel communication.
+    """The time in which the bottleneck stage waits for KIND-parallel communication.
 
     Source: arXiv 2310.01889, section 3 (context); arXiv 2006.16668, section 3 (expert).
     """
@@ -133,7 +133,7 @@ def exposed_pipeline_communication_time__operators(
 def hidden_data_communication_time__operators(
     overlapped_gradient_communication_time, overlapped_weight_communication_time
 ):
-    """Time in which data-parallel communication runs beside computation. Source: arXiv 2304.11277, section 3.3."""
+    """The time in which data-parallel communication runs beside computation. Source: arXiv 2304.11277, section 3.3."""
     return overlapped_gradient_communication_time + overlapped_weight_communication_time
 
 

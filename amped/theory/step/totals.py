@@ -16,20 +16,20 @@ def step_time(
     exposed_KIND_communication_time,
     pipeline_bubble_time,
 ):
-    """Time of one optimizer step: the sum of its parts. Source: AMPeD, training time."""
+    """The time of one optimizer step: the sum of its parts. Source: AMPeD, training time."""
     compute = compute_forward_time + compute_backward_time + recomputation_time + weight_update_time + optimizer_time
     return compute + total(exposed_KIND_communication_time) + pipeline_bubble_time
 
 
 @quantity("s")
 def training_time(number_of_steps, step_time, goodput_fraction):
-    """Time of the whole training, with the time that checkpoints and failures take. Source: AMPeD, training time."""
+    """The time of the whole training, with checkpoints and failures. Source: AMPeD, training time."""
     return number_of_steps * step_time / goodput_fraction
 
 
 @quantity("1/s")
 def tokens_per_second_per_accelerator(batch_size, context, step_time, number_of_accelerators):
-    """Tokens on which one accelerator trains in a second. Source: definition."""
+    """The number of tokens on which one accelerator trains in a second. Source: definition."""
     return batch_size * context / step_time / number_of_accelerators
 
 
@@ -73,7 +73,7 @@ def hardware_flops_utilization(hardware_flop_rate_per_accelerator, matrix_peak_f
 def model_flops_utilization_counting_all_scores(
     model_flops_utilization, attention_flops_fraction, counted_score_fraction
 ):
-    """Model FLOPs utilization (MFU) if all scores of attention are counted. Source: arXiv 2104.04473, eq. 3."""
+    """The model FLOPs utilization (MFU) if all scores of attention are counted. Source: arXiv 2104.04473, eq. 3."""
     return model_flops_utilization * (1 + 3 * attention_flops_fraction * (1 - counted_score_fraction))
 
 
@@ -81,7 +81,7 @@ def model_flops_utilization_counting_all_scores(
 def model_flops_utilization_counting_causal_scores(
     model_flops_utilization, attention_flops_fraction, counted_score_fraction, causal_score_fraction
 ):
-    """Model FLOPs utilization (MFU) if only the causal half of the scores is counted.
+    """The model FLOPs utilization (MFU) if only the causal half of the scores is counted.
 
     Source: arXiv 2307.08691, section 4.1.
     """
@@ -99,7 +99,7 @@ def hardware_flops_utilization_counting_all_scores(
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
 ):
-    """Hardware FLOPs utilization (HFU) if all scores of attention are counted. Source: arXiv 2104.04473, eq. 3."""
+    """The hardware FLOPs utilization (HFU) if all scores of attention are counted. Source: arXiv 2104.04473, eq. 3."""
     passes = 3 + recomputed_layer_fraction + recomputed_attention_core_fraction
     more = passes * attention_flops_fraction * (1 - counted_score_fraction)
     return hardware_flops_utilization + model_flops_utilization * more
@@ -115,7 +115,7 @@ def hardware_flops_utilization_counting_causal_scores(
     recomputed_attention_core_fraction,
     causal_score_fraction,
 ):
-    """Hardware FLOPs utilization (HFU) if only the causal half of the scores is counted.
+    """The hardware FLOPs utilization (HFU) if only the causal half of the scores is counted.
 
     Source: arXiv 2307.08691, section 4.1.
     """

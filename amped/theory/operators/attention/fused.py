@@ -7,7 +7,7 @@ from amped.theory.quantity import parameter, quantity, records
 
 @quantity("1")
 def fused_attentions_per_layer(attentions_per_layer, flash_attention):
-    """Attentions of a layer that run as one fused kernel. Source: arXiv 2205.14135, section 3.1."""
+    """The number of attentions of a layer that run as one fused kernel. Source: arXiv 2205.14135, section 3.1."""
     return attentions_per_layer * flash_attention
 
 
@@ -42,7 +42,7 @@ def fused_attention_operators(
     dropout,
     entry_costs,
 ):
-    """Attention as one kernel in the forward pass and one in the backward pass. The kernels keep no scores.
+    """The two kernels of a fused attention: one in the forward pass, one in the backward pass. They keep no scores.
 
     Only the two products are counted as flops; the measured rates of the kernel contain the time of the softmax.
 
@@ -66,7 +66,7 @@ def fused_attention_operators(
 def sink_operators__flex(
     attention_gemms, query_bytes, softmax_statistic_precision, attention_sinks, fused_attentions_per_layer, entry_costs
 ):
-    """Kernels that add attention sinks to a fused attention that does not support them.
+    """The kernels that add attention sinks to a fused attention that does not support them.
 
     The kernels multiply each row of the output by the share of the softmax that the sinks leave, in full precision.
     Forward there are two kernels: a product and a cast. Backward there are five: two casts, two products and a sum. The

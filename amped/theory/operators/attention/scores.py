@@ -7,7 +7,7 @@ from amped.theory.quantity import quantity
 
 @quantity("count")
 def effective_attention_window(attention_window, context):
-    """Tokens to which a windowed layer looks back: the window, but no more than the context.
+    """The number of tokens to which a windowed layer looks back: the window, but no more than the context.
 
     Source: arXiv 2310.06825, section 2.
     """

@@ -8,7 +8,7 @@ from amped.theory.records import Gemm
 
 @quantity("1")
 def unfused_attentions_per_layer(attentions_per_layer, flash_attention):
-    """Attentions of a layer that write their scores to memory. Source: arXiv 2205.14135, section 2.2."""
+    """The number of attentions of a layer that write their scores to memory. Source: arXiv 2205.14135, section 2.2."""
     return attentions_per_layer * (1 - flash_attention)
 
 

@@ -20,7 +20,7 @@ def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
 
 @records(choice="expert_bias_addition", value="separate")
 def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias, MoE_fraction, entry_costs):
-    """Kernels that add the biases to the rows of each expert, and then join the rows of all experts.
+    """The kernels that add the biases to the rows of each expert, and then join the rows of all experts.
 
     The up projection has two kernels forward (a sum and a join) and two backward (the sum for the gradient of the bias,
     and a join). The down projection also multiplies its bias with the routing probability, in fp32. It has four kernels
@@ -48,7 +48,7 @@ def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias
 
 @records(choice="expert_weighting", value="separate")
 def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fraction, entry_costs):
-    """Kernels that multiply activations with routing probabilities, in the precision of the probabilities.
+    """The kernels that multiply activations with routing probabilities, in the precision of the probabilities.
 
     Both the activations and the result are kept. Forward there are two kernels: a product, and a cast of the result.
     Backward there are five: two casts, the product again, and a product and a sum for the gradient of the probability.

@@ -96,7 +96,7 @@ def expert_operators__mixture(
 def routing_operators(expert_gemms, linear_input_bytes, routing_precision, MoE_fraction, entry_costs):
     """The router, and the choice of experts for each token: softmax, top-k and balance loss.
 
-    Each of the three passes once over the probabilities of all experts.
+    Softmax, top-k and balance loss each read and write the probabilities of all experts once.
 
     Source: arXiv 2101.03961, section 2.2.
     """
@@ -166,9 +166,9 @@ def expert_working_bytes__mixture(
 ):
     """The working memory of a mixture of experts: four buffers of tokens, or the buffers of a separate weighting.
 
-    The larger of both counts. The four buffers hold the tokens as they arrive, as the experts have computed them, in
-    the order for sending, and after the exchange. Two of these buffers are not needed if the kernels that send tokens
-    also reorder them (`deduplicated_dispatch`).
+    The larger of these two is counted. The four buffers hold the tokens as they arrive, as the experts have computed
+    them, in the order for sending, and after the exchange. Two of these buffers are not needed if
+    the kernels that send tokens also reorder them (`deduplicated_dispatch`).
 
     Source: Megatron-Core, MoEAlltoAllTokenDispatcher; DeepEP.
     """
