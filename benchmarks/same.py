@@ -117,7 +117,8 @@ def answers(tree: Path, folder: Path, asked: Mapping[str, Any]) -> tuple[dict[st
     files = {name: folder / f"{name}.json" for name in (OLD, NEW)}
     places = {OLD: tree, NEW: ROOT}
     finished({name: probe(places[name], folder / name, str(questions), str(files[name])) for name in places})
-    one, other = (json.loads(files[name].read_text("utf-8")) for name in (OLD, NEW))
+    # Questions may name files of the older tree, so its path may stand in the answers of both.
+    one, other = (json.loads(files[name].read_text("utf-8").replace(str(tree), "TREE")) for name in (OLD, NEW))
     return one, other
 
 

@@ -1,7 +1,7 @@
 """Times of kernels that were measured: an operator takes the time of the nearest measured shape, if one is near.
 
 The user names a table of measured kernels (`measured_kernel_table`). A measured time is that of a short run. It counts
-as a factor on the law, so that the operator has the clock of the training run:
+as a factor on the time of the roofline model (`law`), so that the operator has the clock of the training run:
 
     time = law(operator) * measured(shape) / law(shape at full clock).
 """
