@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from amped.base.errors import AmpedError, one_line
 from amped.configuring.scenario import Scenario
@@ -33,11 +33,13 @@ class QuickSearch:
         lines: the best mapping of each size.
         fronts: for cost and for energy, the candidates of all sizes that no other beats in both training time and it.
         problem: why there is nothing, in words.
+        given: what the estimate has of a mapping that a row of a search lacks where somebody gave it.
     """
 
     lines: Sequence[Line] = ()
     fronts: Mapping[str, Sequence[Row]] | None = None
     problem: str = ""
+    given: Mapping[str, float | str] = field(default_factory=dict)
 
 
 def quick_search(e: Estimation, asks: Asks) -> QuickSearch:
@@ -52,7 +54,8 @@ def quick_search(e: Estimation, asks: Asks) -> QuickSearch:
         }  # fmt: skip
     except AmpedError as error:
         return QuickSearch(problem=one_line(error))
-    return QuickSearch(found, fronts)
+    again = "activation_recomputation"
+    return QuickSearch(found, fronts, given={"zero_stage": e["zero_stage"], again: e.choices[again]})
 
 
 def scaling(e: Estimation, found: QuickSearch) -> Section:
@@ -110,7 +113,7 @@ def pareto(found: QuickSearch) -> Section:
     if not found.fronts:
         told = found.problem or "neither the cost nor the energy of this machine is known, or nothing fits"
         return Section("pareto", title, said(f"There is no Pareto front here: {told}."))
-    pictures = [_front(other, rows) for other, rows in found.fronts.items()]
+    pictures = [_front(other, [{**found.given, **row} for row in rows]) for other, rows in found.fronts.items()]
     told = "Each point is a mapping that no other of a quick search over all sizes beats in both results."
     return Section("pareto", title, said(told), pictures=pictures)
 

@@ -13,7 +13,7 @@ from amped.base.files import shipped_text
 from amped.configuring.scenario import read_scenario
 from amped.drafting.asking import Asking
 from amped.estimation.estimation import Estimation, estimated
-from amped.report.page import again, answer
+from amped.report.page import again, answer, searched
 from amped.report.page.content import Column, Picture, Section, table
 from amped.report.page.numbers import HEADLINE, numbers
 from amped.report.page.topics import Heading, Topic, asked_of, headings, topics
@@ -119,6 +119,15 @@ def test_the_spans_of_a_timeline_add_up_to_the_work_of_each_stage() -> None:
         own = [end - start for of, _, _, _, start, end in spans if of == stage]
         assert len(own) == passes
         assert sum(own) == pytest.approx(busy, rel=1e-9)
+
+
+def test_points_of_a_search_have_the_sharding_and_the_recomputation_that_were_given() -> None:
+    given = OPEN | {"zero_stage": 0, "activation_recomputation": "full", "tensor_parallel_degree": 2}
+    asked = asked_of(Asking(None, given))
+    front = searched.pareto(searched.quick_search(asked.estimation, asked.asks))
+    told = [text for picture in front.pictures for text in picture.table.column("mapping")]
+    assert told
+    assert [text for text in told if "full recomputation" not in str(text) or "ZeRO" in str(text)] == []
 
 
 def test_the_columns_of_one_unit_share_their_scale() -> None:
