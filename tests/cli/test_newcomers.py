@@ -44,6 +44,11 @@ def test_an_option_that_is_no_parameter_is_refused():
     assert refused("list", "models", "--context", "2")[0] == 2
 
 
+def test_a_model_whose_name_is_longer_than_that_of_a_file_is_unknown():
+    code, told = refused("estimate", "--model", "x" * 5000)
+    assert (code, "has no row" in told) == (2, True)
+
+
 def test_help_and_lists_are_found_by_their_plain_words(tmp_path):
     assert command("help", folder=tmp_path).stdout == command("--help", folder=tmp_path).stdout
     assert command("help", "why", folder=tmp_path).stdout == command("why", "--help", folder=tmp_path).stdout
