@@ -47,6 +47,7 @@ VERB_GROUPS = {
         "compare": Verb("amped.cli.compare:compare", "Configs, systems or values side by side."),
         "sensitivity": Verb("amped.cli.sensitivity:sensitivity", "What a result depends on."),
         "report": Verb("amped.cli.report:report", "A page with charts, to open and to send."),
+        "app": Verb("amped.cli.page:app", "A page whose numbers follow its sliders."),
         "scenario-summary": Verb("amped.cli.scenario_summary:scenario_summary", "Charts of one or more configs."),
     },
     "Search": {

@@ -33,7 +33,7 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     if not e["fits_in_memory"]:
         _, told, style = fit(e)
         yield Text(f"{told}.\n", style)
-    yield Text(f"{_bottleneck(e)} {_at_the_peak(e)}\n")
+    yield Text(f"{bottleneck(e)} {at_the_peak(e)}\n")
     if not changes:
         yield Text(f"No change of one parameter that was tried makes a step faster and fits in memory. {MORE}")
         return
@@ -43,18 +43,18 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     for each in changes:
         table.add_row(f"  --set {each.name}={_written(each.value)}", f"{human.duration(each.step_time)} a step",
                       f"{human.percent(each.gain)} less", f"{each.bytes / human.GIGA:.1f} GB",
-                      _remark(e, each))  # fmt: skip
+                      remark(e, each))  # fmt: skip
     yield table
     yield Text(f"\nEach is an option of the same command; `amped whatif` shows one in full. {MORE}")
 
 
-def _remark(e: Estimation, change: Improvement) -> str:
+def remark(e: Estimation, change: Improvement) -> str:
     """What else a change does; or that the chooser left it out, where it chose the mapping."""
     left_out = is_chosen(e) and not is_tried(change.name, change.value)
     return CAREFUL.get(change.name) or (LEFT_OUT if left_out else "")
 
 
-def _at_the_peak(e: Estimation) -> str:
+def at_the_peak(e: Estimation) -> str:
     """How long the FLOPs of the model would take at the peak rate: what no change of the mapping can go below."""
     used = e["model_flops_utilization"]
     return (
@@ -63,7 +63,7 @@ def _at_the_peak(e: Estimation) -> str:
     )
 
 
-def _bottleneck(e: Estimation) -> str:
+def bottleneck(e: Estimation) -> str:
     """Where the time of a step goes, the longest wait first."""
     waits = shares(e)
     computation = waits.pop("compute")

@@ -204,6 +204,8 @@ def user_tables(extra: str | Path | None = None) -> Tables:
 
 
 _INDEXES: dict[int, tuple[Rows, dict[str, str]]] = {}
+# A program that runs for long reads a user's tables again and again; more indexes than these are of tables that nobody has.
+MOST_INDEXES = 64
 
 
 def _index(rows: Rows) -> dict[str, str]:
@@ -213,6 +215,8 @@ def _index(rows: Rows) -> dict[str, str]:
     """
     known = _INDEXES.get(id(rows))
     if known is None or known[0] is not rows:
+        if len(_INDEXES) >= MOST_INDEXES:
+            _INDEXES.clear()
         known = _INDEXES[id(rows)] = (rows, _indexed(rows))
     return known[1]
 

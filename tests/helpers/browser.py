@@ -1,4 +1,4 @@
-"""A browser without a window and without a network, for pages that are opened from disk."""
+"""A browser without a window, for pages from disk without a network and for those of a server on this machine."""
 
 import os
 import shutil
@@ -47,13 +47,22 @@ def browser() -> Iterator[Any]:
 @contextmanager
 def opened(found: Any, file: Path, width: int = 1280, scheme: str = "light") -> Iterator[Opened]:
     """A page from disk with the network off."""
-    context = found.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+    with visited(found, file.as_uri(), width, scheme, offline=True) as told:
+        yield told
+
+
+@contextmanager
+def visited(
+    found: Any, address: str, width: int = 1280, scheme: str = "light", offline: bool = False
+) -> Iterator[Opened]:
+    """A page at an address, with what it says and asks for."""
+    context = found.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=offline)
     told = Opened(context.new_page())
     told.page.on("console", lambda message: told.told.append(message.text))
     told.page.on("pageerror", lambda error: told.told.append(str(error)))
     told.page.on("dialog", lambda dialog: told.told.append(f"dialog {dialog.message}"))
     told.page.on("request", lambda request: told.asked.append(request.url))
-    told.page.goto(file.as_uri())
+    told.page.goto(address)
     yield told
     context.close()
 

@@ -31,6 +31,7 @@ FLOORS = {
         ("calibration",),
         ("report",),
         ("library",),
+        ("web",),
         ("cli",),
         ("__init__", "__main__", "entry_points"),
     ))

@@ -48,14 +48,14 @@ def parts_table(estimations: Sequence[Estimation], names: Sequence[str] = ("time
     return table("Parts of one step", [*columns, *share], rows)
 
 
-def timeline(e: Estimation) -> Section:
-    """The passes of a step on each stage, executed in the order of the schedule."""
+def timeline(e: Estimation, most: int = MOST_SPANS) -> Section:
+    """The passes of a step on each stage, executed in the order of the schedule; `most` of them are drawn."""
     title = "Timeline of one step"
     try:
         step = executed_step(e)
     except MappingError as error:
         return Section("timeline", title, said(error.problems[0].what))
-    drawn, left_out = _drawn(step)
+    drawn, left_out = _drawn(step, most)
     picture = Picture(
         "timeline", title, "spans", _in_words(e, step), _by_stage(step), {"rows_of": "stage"},
         table("Passes", SPAN, drawn),
@@ -87,12 +87,12 @@ def _by_stage(step: ExecutedStep) -> Table:
     return table("Passes of each stage", columns, rows)
 
 
-def _drawn(step: ExecutedStep) -> tuple[list[tuple[Plain, ...]], int]:
+def _drawn(step: ExecutedStep, most: int) -> tuple[list[tuple[Plain, ...]], int]:
     """The spans that are drawn, and how many micro-batches are left out of their middle."""
     line = step.timeline
     pipe = line.pipe
     spans = [span for stage in range(pipe.stages) for span in line.of_stage(stage, COMPUTE)]
-    each = max(MOST_SPANS * pipe.microbatches // len(spans) // 2, 1) if len(spans) > MOST_SPANS else pipe.microbatches
+    each = max(most * pipe.microbatches // len(spans) // 2, 1) if len(spans) > most else pipe.microbatches
     late = max(pipe.microbatches - each, 0)
     kept = [s for s in spans if s.microbatch < each or s.microbatch >= late]
     rows: list[tuple[Plain, ...]] = [

@@ -1,0 +1,220 @@
+"""The answers that the page draws, as plain data: the same estimate, search and comparison that the command line shows."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from amped.base.errors import AmpedError
+from amped.configuring.config_writing import as_json
+from amped.drafting.improvements import improvements
+from amped.estimation.estimation import Estimation, estimated
+from amped.exploration.answer import Exploration, explored, settings
+from amped.exploration.request import Options
+from amped.exploration.results import Row
+from amped.interop.exporting import TARGETS, target
+from amped.report import human, screen, why
+from amped.report.page import answer, memory, step
+from amped.report.page.again import whole_config
+from amped.report.page.beside import beside
+from amped.report.page.content import SHARE, Column, Section, table
+from amped.report.page.numbers import HEADLINE, numbers
+from amped.report.page.topics import asked_of, headings, topics
+from amped.report.page.writing import as_html
+from amped.tables.table_files import MODELS, SOFTWARE, SYSTEMS
+from amped.tables.tables import Tables, user_tables
+from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
+from amped.web import controls, state
+from amped.web.drawn import section
+from amped.web.state import State, asking, changed, words
+
+# The estimates that are kept, for the pinned one and for the timeline that is asked for after the numbers.
+KEPT = 64
+# What the page shows where nobody names anything.
+FIRST = {"model": "Llama 3 70B", "system": "DGX H100", "gpus": "64"}
+# What a page shows of a search, and the most spans of a timeline that follows a slider.
+BEST, SPANS = 5, 1000
+SPACE = "default"
+# What the list of rows says beside a name.
+TOLD = {
+    MODELS: {"parameters_published": " parameters", "layers": " layers"},
+    SYSTEMS: {"accelerator": "", "number_of_accelerators_per_node": " in a server"},
+    SOFTWARE: {},
+}
+Plain = dict[str, Any]
+
+
+class Desk:
+    """What answers a page: the tables that it looks into, and the estimates of its last states."""
+
+    def __init__(self, lookup_tables: Path | None = None, first: State | None = None) -> None:
+        self.lookup_tables, self.first = lookup_tables, dict(first or FIRST)
+        self._kept = lru_cache(maxsize=KEPT)(self._estimation)
+
+    def estimation(self, said: State) -> Estimation:
+        """The estimate of a state, as `amped estimate` has it."""
+        return self._kept(tuple(said.items()))
+
+    def _estimation(self, said: tuple[tuple[str, str], ...]) -> Estimation:
+        return estimated(asking(dict(said), self.lookup_tables).completed(), Estimation)
+
+    # --- what there is to choose from -----------------------------------------------------------------------------
+
+    def choices(self, _: Plain) -> Plain:
+        """The rows of tables with a few words on each, the controls, and the formats that are written."""
+        rows = {name: self._rows(table) for name, table in zip(controls.ROWS, TOLD, strict=True)}
+        formats = {name: each.title for name, each in TARGETS.items()}
+        return {"rows": rows, "controls": controls.described(), "formats": formats, "first": self.first}
+
+    def _rows(self, of: str) -> list[tuple[str, str]]:
+        tables = user_tables(self.lookup_tables)
+        return [(name, _row_in_words(of, name, tables)) for name in tables.names(of)]
+
+    # --- what follows a slider ------------------------------------------------------------------------------------
+
+    def estimate(self, asked: Plain) -> Plain:
+        """Every number, the parts of a step and the memory by stage; beside a pinned state, what differs."""
+        said = state.state_of(asked.get("state"))
+        e = self.estimation(said)
+        what, how = answer.heading(e)
+        every = [answer.answer(e), step.parts(e), memory.memory(e), answer.all_numbers(e)]
+        found = {"what": what, "how": how, "sections": [section(each) for each in every], **self._beside(asked, e)}
+        held = {**said, **controls.held(e)}
+        return found | {
+            "state": held, "shown": controls.shown(e), "places": controls.places(e), "fits": bool(e["fits_in_memory"]),
+            "command": words("estimate", held), "replicas": human.digits(e["data_parallel_degree"]), "rows": _rows_of(e),
+        }  # fmt: skip
+
+    def _beside(self, asked: Plain, e: Estimation) -> Plain:
+        if not asked.get("pinned"):
+            return {}
+        try:
+            pinned = self.estimation(state.state_of(asked["pinned"]))
+        except AmpedError as error:
+            return {"beside": section(Section("beside", "Beside what you pinned", [("", str(error))]))}
+        found = beside([pinned, e])
+        lines = [("", f"A is what you pinned, and B is what you see now. {_change_in_words(pinned, e)}")]
+        shown = section(Section(found.id, "Beside what you pinned", lines, (), found.pictures, found.tables))
+        return {"beside": shown, "reference": {name: n.told for name, n in numbers(pinned).items() if name in HEADLINE}}
+
+    def timeline(self, asked: Plain) -> Plain:
+        """The passes of a step on each stage."""
+        return {"sections": [section(step.timeline(self.estimation(state.state_of(asked.get("state"))), SPANS))]}
+
+    # --- what a button asks ---------------------------------------------------------------------------------------
+
+    def why(self, asked: Plain) -> Plain:
+        """What a step waits for, and the single changes that make it faster, each with the state that it leads to."""
+        said = state.state_of(asked.get("state"))
+        e = self.estimation(said)
+        found = improvements(e.scenario, e)
+        lines = [("", why.bottleneck(e)), ("", why.at_the_peak(e))]
+        if not found:
+            lines.append(("", "No change of one parameter that was tried makes a step faster and fits in memory."))
+        rows = [(f"{each.name} = {controls.written(each.value)}", each.step_time, each.gain, each.bytes, why.remark(e, each)) for each in found]  # fmt: skip
+        columns = (
+            Column("change", "change"), Column("step_time", "time of a step", "s"), Column("gain", "less", SHARE),
+            Column("bytes", "memory", "byte"), Column("remark", ""),
+        )  # fmt: skip
+        tables = [table("Single changes that make a step faster", columns, rows)] if rows else []
+        states = [changed(said, (), {each.name: controls.written(each.value)}) for each in found]
+        return {"sections": [section(Section("why", "Why it is slow", lines, tables=tables))], "states": states}
+
+    def best(self, asked: Plain) -> Plain:
+        """The best mappings that `amped explore` finds, each with the state that it leads to."""
+        said = changed(state.state_of(asked.get("state")), controls.MAPPING, {})
+        scenario, sweeps = asking(said, self.lookup_tables).searched({})
+        found = explored(scenario, Options(BEST, SPACE), sweeps)
+        states = [changed(said, (), _of_row(found, row, said)) for row in found.best]
+        told = _search_in_words(found)
+        command = words("explore", said, "--top", str(BEST))
+        lines = [("", told), ("", f"The same on the command line: {command}")]
+        return {"sections": [section(Section("best", "The best mappings", lines, tables=[_ranked(found)]))],
+                "states": states, "feasible": found.feasible}  # fmt: skip
+
+    # --- what leaves the page -------------------------------------------------------------------------------------
+
+    def export(self, asked: Plain) -> Plain:
+        """The config of a state, or the launch line of a framework."""
+        form = str(asked.get("form"))
+        e = self.estimation(state.state_of(asked.get("state")))
+        if form == "config":
+            return {"text": as_json(whole_config(e)), "file": "amped-config.json"}
+        chosen = target(form)
+        return {"text": chosen.write(e), "file": f"amped-{form.replace('@', '-')}{chosen.suffix}"}
+
+    def report(self, asked: Plain) -> Plain:
+        """The page that `amped report` writes."""
+        said = state.state_of(asked.get("state"))
+        every = [asked_of(asking(said, self.lookup_tables))]
+        return {"text": as_html(headings(every), topics(every), words("report", said)), "file": "amped-report.html"}
+
+    def network(self, asked: Plain) -> Plain:
+        """What a config.json that is dropped on the page says."""
+        found = state.network(str(asked.get("text", "")))
+        told = [
+            f"{len(found.report.used)} keys used",
+            *(f"amped cannot express {line}" for line in found.report.unsupported),
+        ]
+        return {"name": found.name, "told": "; ".join(told)}
+
+
+def _change_in_words(one: Estimation, other: Estimation) -> str:
+    """How much more or less time, money and memory the other one takes."""
+    said = {
+        "step_time": "a step takes",
+        "cost": "training costs",
+        "memory_per_accelerator_bytes": "an accelerator holds",
+    }
+    known = {name: told for name, told in said.items() if not any(e.plan.lacking.get(name) for e in (one, other))}
+    return f"In B {', '.join(f'{told} {_more(other[name] / one[name] - 1)}' for name, told in known.items())}."
+
+
+def _more(change: float) -> str:
+    share = human.percent(abs(change))
+    return "as much" if share == human.percent(0.0) else f"{share} {'more' if change > 0 else 'less'}"
+
+
+def _rows_of(e: Estimation) -> dict[str, str]:
+    """The names of the model, the system and the software of an estimate."""
+    found = {
+        name: e.scenario.sources.rows.get(of)
+        for name, of in zip(controls.ROWS, (NETWORK, SYSTEM, MAPPING), strict=True)
+    }
+    return {name: row.name if row else "" for name, row in found.items()}
+
+
+def _row_in_words(of: str, name: str, tables: Tables) -> str:
+    """What the list says beside the name of a row; nothing for a row that cannot be read."""
+    try:
+        columns = tables.row(of, name).columns
+    except AmpedError:
+        return ""
+    return ", ".join(f"{columns[each]}{more}" for each, more in TOLD[of].items() if columns.get(each))
+
+
+def _of_row(found: Exploration, row: Row, said: State) -> dict[str, str]:
+    """The mapping of a row; what follows from it, and the batch that amped chooses again, stay open."""
+    own = settings(found.search, row) if found.search else {}
+    kept = {name: value for name, value in own.items() if name not in ("data_parallel_degree", "batch_size", *said)}
+    return {name: controls.written(value) for name, value in kept.items()}
+
+
+def _search_in_words(found: Exploration) -> str:
+    """How many mappings were tried, how many fit, and how long the best of them takes."""
+    tried = f"{found.candidates:,} mappings were tried, and {found.feasible:,} keep every rule and fit in memory."
+    if found.feasible:
+        return f"{tried} The best takes {human.duration(found.best[0]['step_time'])} a step; it is on the sliders now."
+    return f"{tried} Take more accelerators, fewer bits, or shorter sequences: {found.needs}"
+
+
+def _ranked(found: Exploration) -> Any:
+    """The best mappings with their results."""
+    names = ("step_time", "training_time", "model_flops_utilization", "memory_per_accelerator_bytes")
+    columns = (
+        Column("mapping", "mapping"), Column(names[0], "step", "s"), Column(names[1], "training", "s"),
+        Column(names[2], "MFU", SHARE), Column(names[3], "memory", "byte"), Column("chunks", "virtual stages"),
+    )  # fmt: skip
+    rows = [(screen.mapping_in_words(row), *(row[name] for name in names), row.get("virtual_pipeline_stages", 1.0)) for row in found.best]  # fmt: skip
+    return table("The best mappings", columns, rows)

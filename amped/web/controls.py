@@ -1,0 +1,152 @@
+"""What can be moved on the page: each control has the name of an option, or of a parameter where there is no option."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from amped.base.aliases import aliases
+from amped.base.numbers import settable
+from amped.drafting.chooser import MAPPED
+from amped.estimation.estimation import Estimation
+from amped.estimation.laying_out import LAYOUT
+from amped.theory.catalogue import catalogue
+from amped.theory.conditions import OFFLOADS
+from amped.theory.shardings import SHARDINGS
+
+SLIDER, CHOICE, SHARE = "slider", "choice", "share"
+MACHINE, SPLITTING, TRAINING, MEMORY = "Machine", "How the work is divided", "Training", "Memory"
+
+
+class Control(NamedTuple):
+    """A control of the page.
+
+    Attributes:
+        name: the option of the command line without its hyphens; the canonical name where there is none.
+        label: what stands beside it.
+        kind: a slider over whole numbers, a choice of words, or a share of one.
+        group: the heading below which it stands.
+        hint: what it means, in a few words.
+    """
+
+    name: str
+    label: str
+    kind: str
+    group: str
+    hint: str = ""
+
+    @property
+    def canonical(self) -> str:
+        """The name of its parameter."""
+        return aliases().canonical(self.name)
+
+
+CONTROLS = (
+    Control("gpus", "accelerators", SLIDER, MACHINE, "GPUs or TPUs that train together"),
+    Control("tp", "tensor parallel", SLIDER, SPLITTING, "share every matrix"),
+    Control("pp", "pipeline parallel", SLIDER, SPLITTING, "stages of layers"),
+    Control("cp", "context parallel", SLIDER, SPLITTING, "share each sequence"),
+    Control("ep", "expert parallel", SLIDER, SPLITTING, "share the experts of a mixture"),
+    Control("mbs", "micro-batch", SLIDER, SPLITTING, "sequences that go through together"),
+    Control("vp", "virtual stages", SLIDER, SPLITTING, "chunks of layers on each stage"),
+    Control("gbs", "global batch", SLIDER, TRAINING, "sequences of one step; empty: amped chooses"),
+    Control("seq", "sequence", SLIDER, TRAINING, "tokens"),
+    Control("precision", "precision", CHOICE, TRAINING, "format of matrix products"),
+    Control("recompute", "recomputation", CHOICE, MEMORY, "activations computed again, not kept"),
+    Control("zero", "ZeRO", CHOICE, MEMORY, "states that replicas share"),
+    Control("optimizer_offload", "optimizer offload", SHARE, MEMORY, "states on the host"),
+    Control("activation_offload", "activation offload", SHARE, MEMORY, "activations on the host"),
+    Control("weight_offload", "weight offload", SHARE, MEMORY, "weights on the host"),
+)
+BY_CANONICAL = {control.canonical: control.name for control in CONTROLS}
+# Rows of tables that the page chooses, and the network of a file that is dropped on it.
+ROWS, NETWORK = ("model", "system", "software"), "network"
+# What a search finds; the page holds it, so that a slider that moves searches nothing. A layout belongs to one number of stages
+# and chunks, and an estimate finds it by itself.
+SEARCHED = tuple(BY_CANONICAL.get(name, name) for name in MAPPED if name != LAYOUT)
+# What *best mapping* searches anew.
+MAPPING = (*SEARCHED, "cp", LAYOUT)
+# The most places of a slider, and how far it goes beyond what it shows.
+MOST_DEGREE, MOST_ACCELERATORS, AROUND = 64, 2**15, 5
+SHORTEST, LONGEST = 9, 20
+
+
+def shown(e: Estimation) -> dict[str, str]:
+    """What every control shows for an estimate."""
+    found = {control.name: _shown(e, control) for control in CONTROLS}
+    found["precision"] = e.precision
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _shown(e: Estimation, control: Control) -> str | None:
+    name = control.canonical
+    if name in e.choices:
+        return str(e.choices[name])
+    return written(e[name]) if name in e else "0" if name in OFFLOADS else None
+
+
+def written(value: Any) -> str:
+    """A value as --set takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(settable(value)) if isinstance(value, float) else str(value)
+
+
+def held(e: Estimation) -> dict[str, str]:
+    """What a search found for an estimate, by the names of the page."""
+    overrides = e.scenario.question.overrides
+    return {BY_CANONICAL.get(n, n): written(v) for n, v in overrides.items() if BY_CANONICAL.get(n, n) in SEARCHED}
+
+
+def places(e: Estimation) -> dict[str, list[int]]:
+    """The places of each slider for an estimate: divisors of what is divided, or powers of two around the value."""
+    number, layers = int(e["number_of_accelerators"]), int(e["layers"])
+    stages, replica = int(e["pipeline_parallel_degree"]), int(e["minibatch_size"])
+    experts = int(e["number_of_experts"]) if "number_of_experts" in e else 1
+    degrees = _divisors(number, MOST_DEGREE)
+    return {
+        "gpus": _doublings(1, MOST_ACCELERATORS),
+        "tp": degrees, "cp": degrees, "pp": [d for d in degrees if d <= layers],
+        "ep": _divisors(experts, number),
+        "mbs": _divisors(replica, MOST_DEGREE), "vp": [*range(1, (max(layers // stages, 1) if stages > 1 else 1) + 1)][:16],
+        "gbs": _around(int(e["batch_size"])), "seq": [2**power for power in range(SHORTEST, LONGEST)],
+    }  # fmt: skip
+
+
+def _divisors(number: int, most: int) -> list[int]:
+    return [each for each in range(1, min(number, most) + 1) if number % each == 0]
+
+
+def _doublings(first: int, last: int) -> list[int]:
+    return [first * 2**power for power in range((last // first).bit_length())]
+
+
+def _around(number: int) -> list[int]:
+    """The number, half of it and so on while that is whole, and its doublings."""
+    halves = next((power for power in range(AROUND) if number % 2 ** (power + 1)), AROUND)
+    return _doublings(number // 2**halves, number * 2**AROUND)
+
+
+def described() -> list[dict[str, Any]]:
+    """The controls as the page reads them."""
+    return [control._asdict() | {"options": _options(control)} for control in CONTROLS]
+
+
+def _options(control: Control) -> list[str]:
+    """The words of a choice."""
+    if control.kind != CHOICE:
+        return []
+    if control.name == "zero":
+        return [str(stage) for stage in range(len(SHARDINGS))]
+    words = aliases().values.get(control.canonical, {})
+    several = [word for word, meant in words.items() if meant.get(control.canonical) != word and len(meant) > 1]
+    return [*catalogue()[control.canonical].mark.choices, *several]
+
+
+def concerned(text: str) -> list[str]:
+    """The controls that a sentence names, by their options or their parameters, in its order."""
+    names: Mapping[str, Iterable[str]] = {c.name: (f"--{c.name} ", c.canonical) for c in CONTROLS}
+    names = {**names, "model": ("transformer_network_parameters", "--model "), "system": ("system_specifications", "--system "),
+             "software": ("software_specifications",)}  # fmt: skip
+    first = {name: min((text.find(w) for w in words if w in f"{text} "), default=-1) for name, words in names.items()}
+    return sorted((name for name, place in first.items() if place >= 0), key=first.__getitem__)

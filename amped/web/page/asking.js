@@ -1,0 +1,29 @@
+/* Asks the program that serves the page. */
+
+export const GONE = { problems: [{ text: "The program that serves this page has ended. Start `amped app` again, and open the address that it prints.", controls: [] }] };
+
+export async function ask(name, question) {
+  try {
+    const told = await fetch(name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) });
+    if (told.ok) return await told.json();
+    return { problems: [{ text: `The question failed: ${told.status} ${(await told.text()).slice(0, 300)}`, controls: [] }] };
+  } catch {
+    return GONE;
+  }
+}
+
+/* Does one piece of work at a time; of those that come in between, only the last one is done. */
+export function latest(work) {
+  let isBusy = false, next = null;
+  return async function run(value) {
+    next = { value };
+    if (isBusy) return;
+    isBusy = true;
+    while (next) {
+      const { value: now } = next;
+      next = null;
+      await work(now, () => next !== null);
+    }
+    isBusy = false;
+  };
+}

@@ -1,0 +1,195 @@
+/* The page: its state, what follows when something moves, and what is drawn of the answer. */
+import { byId, make, tell } from "./make.js";
+import * as actions from "./actions.js";
+import * as address from "./address.js";
+import * as controls from "./controls.js";
+import * as drop from "./drop.js";
+import { ask, latest } from "./asking.js";
+import { combobox } from "./combobox.js";
+import { fill, isDrawing, numbers } from "./sections.js";
+
+const desk = { state: {}, pinned: null, moved: "", answer: null, before: {} };
+const rows = new Map();
+const ROWS = {
+  model: ["Model", "search by name, such as llama or moe"], system: ["System", "search by accelerator or name, such as H100 or TPU"],
+  software: ["Software", "the framework; its kernels and habits"],
+};
+/* What a new model, machine or framework leaves open, so that amped chooses it; and what a layout of stages belongs to. */
+const CHOSEN = ["tp", "pp", "cp", "ep", "expert_tensor_parallel_degree", "mbs", "vp", "recompute", "zero", "pipeline_layout", "gbs", "seq"];
+const OF_LAYOUT = ["pp", "vp"];
+const NOW = ["step_time", "training_time", "model_flops_utilization", "memory_per_accelerator_bytes"];
+const SPEAK_AFTER = 900;
+
+/* --- what is drawn ------------------------------------------------------------------------------------------------- */
+
+function mark(word) {
+  document.documentElement.dataset.now = word;
+}
+
+const follow = latest(async (_, isOver) => {
+  mark("asking");
+  const question = { state: desk.state, pinned: desk.pinned }, { moved } = desk;
+  const answer = await ask("estimate", question);
+  controls.refuse(answer.problems || [], moved);
+  document.body.classList.toggle("refused", Boolean(answer.problems));
+  if (answer.problems) {
+    tell(byId("told"), "This cannot run; the numbers are those of before.");
+    controls.show(desk.state, null);
+  } else if (!isOver()) {
+    desk.state = answer.state;
+    draw(answer);
+    address.write(desk, false);
+    await drawTimeline(question, isOver);
+  } else drawNumbers(answer);
+  if (!isOver()) mark("settled");
+});
+
+/* What is told first; beside it, what was told before this control moved, or of what is pinned. */
+function now(answer) {
+  const every = new Map(answer.sections.flatMap((each) => each.numbers.map((n) => [n.name, n])));
+  return NOW.map((name) => every.get(name)).filter(Boolean);
+}
+function remember() {
+  if (desk.answer) desk.before = Object.fromEntries(now(desk.answer).map((n) => [n.name, n.told]));
+}
+function drawNow(answer) {
+  const own = now(answer), [word, other] = answer.reference ? ["pinned", answer.reference] : ["before", desk.before];
+  numbers(byId("now"), own);
+  own.forEach((n, at) => {
+    if (other[n.name] && other[n.name] !== n.told) byId("now").children[at].append(make("dd", { class: "other" }, `${word}: ${other[n.name]}`));
+  });
+}
+
+function drawNumbers(answer) {
+  drawNow(answer);
+  byId("now").classList.toggle("lacking", !answer.fits);
+  tell(byId("what"), answer.what);
+  tell(byId("how"), answer.how);
+  const place = byId("drawn");
+  answer.sections.slice(0, -1).forEach((each) => fill(place, { ...each, numbers: each.numbers.filter((n) => each.id !== "answer" || !NOW.includes(n.name)) }));
+}
+function draw(answer) {
+  desk.answer = answer;
+  drawNumbers(answer);
+  const place = byId("drawn");
+  fill(place, answer.sections.at(-1));
+  actions.showPin(desk, answer);
+  controls.show(desk.state, answer);
+  showRows(answer);
+  showChips();
+  byId("command").textContent = answer.command;
+  byId("replicas").textContent = answer.replicas;
+  speak(answer);
+}
+async function drawTimeline(question, isOver) {
+  const found = await ask("timeline", { state: question.state });
+  if (isOver() || found.problems) return;
+  found.sections.forEach((each) => fill(byId("drawn"), each));
+  byId("drawn").append(byId("drawn").querySelector("[data-id=numbers]"));
+}
+
+/* Says the answer to who listens, when nothing moves any more. */
+let speaking = null;
+function speak(answer) {
+  clearTimeout(speaking);
+  const told = answer.sections[0].lines.slice(0, 2).map(([, text]) => text).join("; ");
+  speaking = setTimeout(() => tell(byId("told"), told), SPEAK_AFTER);
+}
+
+/* --- what moves ---------------------------------------------------------------------------------------------------- */
+
+function say(name, text) {
+  const state = { ...desk.state };
+  if (text) state[name] = text;
+  else delete state[name];
+  if (OF_LAYOUT.includes(name)) delete state.pipeline_layout;
+  return state;
+}
+function moved(name, text) {
+  if (name !== desk.moved) remember();
+  Object.assign(desk, { state: say(name, text), moved: name });
+  follow();
+}
+/* A state that one may want to leave by going back. */
+function take(state, name = "") {
+  remember();
+  Object.assign(desk, { state, moved: name });
+  address.write(desk, true);
+  return follow();
+}
+/* Another model, machine or framework: all that nobody said of it is chosen anew. */
+function chosen(name, text) {
+  const state = Object.fromEntries(Object.entries(say(name, text)).filter(([each]) => !CHOSEN.includes(each)));
+  if (name === "network") delete state.model;
+  if (name === "model") delete state.network;
+  take(state, name === "network" ? "model" : name);
+}
+
+/* --- rows and other values ----------------------------------------------------------------------------------------- */
+
+function buildRows(found) {
+  Object.entries(ROWS).forEach(([name, [label, hint]]) => {
+    rows.set(name, combobox({ name, label, hint, rows: found[name], chosen }));
+    byId("rows").append(rows.get(name).element);
+    if (name === "model") rows.get(name).element.append(drop.build((text, told) => {
+      chosen("network", text);
+      tell(byId("dropped"), `${told.name}, from your config.json: ${told.told}`);
+    }), make("p", { id: "dropped", class: "dropped", hidden: true }));
+  });
+}
+function showRows(answer) {
+  rows.forEach((each, name) => each.show(answer.rows[name] || ""));
+  if (!desk.state.network) tell(byId("dropped"), "");
+}
+function others() {
+  return Object.keys(desk.state).filter((name) => name !== "network" && !rows.has(name) && !byId(`control-${name}`));
+}
+function showChips() {
+  byId("chips").replaceChildren(...others().map((name) => {
+    const close = make("button", { type: "button", "aria-label": `Remove ${name}` }, "×");
+    close.addEventListener("click", () => take(say(name, ""), "other"));
+    return make("li", {}, `${name}=${desk.state[name]} `, close);
+  }));
+}
+function setOther(event) {
+  event.preventDefault();
+  const [name, ...text] = byId("other").value.split("=");
+  if (!text.join("=").trim()) {
+    tell(byId("problem-other"), "write NAME=VALUE, as --set takes it; `amped parameters` lists the names");
+    return;
+  }
+  tell(byId("problem-other"), "");
+  byId("other").value = "";
+  take(say(name.trim(), text.join("=").trim()), "other");
+}
+
+/* --- the beginning -------------------------------------------------------------------------------------------------- */
+
+function opened(found) {
+  const state = Object.keys(found.state).length > 0 ? found.state : desk.first;
+  Object.assign(desk, { ...found, state, moved: "" });
+  return follow();
+}
+async function start() {
+  mark("asking");
+  const first = address.read(), found = await ask("choices", {});
+  if (found.problems) {
+    controls.refuse(found.problems, "");
+    return;
+  }
+  desk.first = found.first;
+  buildRows(found.rows);
+  controls.build(byId("groups"), found.controls, moved);
+  byId("control-gpus").closest(".control").append(make("p", { class: "replicas" }, "data parallel: ", make("output", { id: "replicas" }), " replicas"));
+  byId("form").append(...Object.entries(found.formats).map(([name, title]) => make("option", { value: name }, title)));
+  actions.build(desk, take);
+  byId("controls").addEventListener("submit", setOther);
+  byId("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    byId("results").focus();
+  });
+  address.followed(opened);
+  window.ampedApp = { isDrawing };
+  await opened(first);
+}
+start();

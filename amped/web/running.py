@@ -1,0 +1,85 @@
+"""Runs the server of the page on this machine until somebody ends it."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlencode
+
+import uvicorn
+
+from amped.base.errors import ConfigError
+from amped.web.answers import Desk
+from amped.web.server import HOSTS, application
+from amped.web.state import State
+
+# The bytes of the token; after so many seconds, requests that are still answered are cut off.
+TOKEN_BYTES, PATIENCE = 18, 1
+# After how many new objects Python looks for garbage, in each of its generations.
+GARBAGE = (5_000, 20, 20)
+
+
+def run(port: int, said: State, lookup_tables: Path | None, tell: Callable[[str], None]) -> None:
+    """Serves the page until Ctrl-C or a signal to end; `tell` is told its address.
+
+    Raises:
+        ConfigError: for a port that is not free.
+    """
+    with listening(port) as listens:
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        server = uvicorn.Server(uvicorn.Config(
+            application(Desk(lookup_tables, said), token), log_level="error", access_log=False, lifespan="off", ws="none",
+            server_header=False, timeout_graceful_shutdown=PATIENCE,
+        ))  # fmt: skip
+        gc.set_threshold(*GARBAGE)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        tell(f"open {address(listens.getsockname()[1], token, said)}\nOnly this machine can; Ctrl-C ends it.")
+        try:
+            server.run(sockets=[listens])
+        except KeyboardInterrupt:
+            tell("ended")
+    _end()
+
+
+def listening(port: int) -> socket.socket:
+    """A socket that only this machine reaches.
+
+    Raises:
+        ConfigError: for a port that is not free, or that this user may not take.
+    """
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":  # a port is free again as soon as its server has ended
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((HOSTS[0], port))
+        made.listen()
+    except OSError as error:
+        made.close()
+        why = {errno.EADDRINUSE: "another program uses it", errno.EACCES: "this user may not take it"}
+        told = why.get(error.errno or 0, str(error))
+        raise ConfigError(
+            f"--port {port} cannot be had: {told}", "take another, or --port 0 for any that is free"
+        ) from None
+    return made
+
+
+def address(port: int, token: str, said: State) -> str:
+    """The address of the page, with what is asked first."""
+    return f"http://{HOSTS[0]}:{port}/{token}/{'#' if said else ''}{urlencode(said)}"
+
+
+def _end() -> None:
+    """Ends a search that still runs for a page that is gone: its thread would keep this process."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    rest = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
+    if rest:
+        os._exit(0)

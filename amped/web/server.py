@@ -1,0 +1,135 @@
+"""The server of the page: who may ask, and what is answered to which address."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import resources
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from amped.base.errors import AmpedError, Problem, WrongResultError
+from amped.report.page.writing import shipped
+from amped.web.answers import Desk
+from amped.web.controls import concerned
+
+HOSTS = ["127.0.0.1", "localhost"]
+# The largest question in bytes: a network's config.json, and what the controls say.
+LARGEST = 300_000
+# The page may run its own scripts and ask its own server. Charts set colors and places as attributes of their shapes.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src-elem 'self'; style-src-attr 'unsafe-inline'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+}  # fmt: skip
+TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
+# The files of the page, and those of a report that it uses, too. No other file is read.
+OWN = (
+    "index.html", "app.css", "icon.svg", "page.js", "address.js", "asking.js", "controls.js", "combobox.js", "sections.js",
+    "actions.js", "drop.js", "make.js",
+)  # fmt: skip
+OF_REPORTS = {"page.css": "page.css", "pictures.js": "pictures.js", "echarts.js": "echarts/echarts.min.js"}
+WRONG_TOKEN = "403: this address has not the token of a running `amped app`. Open the address that it printed, and put what follows # in yours behind it.\n"  # fmt: skip
+QUESTIONS = ("choices", "estimate", "timeline", "why", "best", "export", "report", "network")
+
+
+def application(desk: Desk, token: str) -> Starlette:
+    """The page and the answers to its questions, below a path that is the token."""
+    asked = [Route(f"/{name}", partial(_answer, getattr(desk, name)), methods=["POST"]) for name in QUESTIONS]
+    files = [Route(f"/{name if name != 'index.html' else ''}", partial(_file, text_of(name), TYPES[name.rpartition(".")[2]]))
+             for name in (*OWN, *OF_REPORTS)]  # fmt: skip
+    gates = [Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False), Middleware(Gate, token=token)]
+    return Starlette(routes=[Mount(f"/{token}", routes=[*asked, *files])], middleware=gates)
+
+
+def text_of(name: str) -> str:
+    """A file of the page."""
+    if name in OF_REPORTS:
+        return shipped(OF_REPORTS[name])
+    return resources.files("amped.web").joinpath("page", name).read_text("utf-8")
+
+
+class Gate:
+    """Lets those in who know the token, from no other page, and says to the browser what the page may do."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self.token = app, token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuses, or hands the request on."""
+        if scope["type"] != "http":
+            return
+        first = scope["path"].split("/")[1].encode()
+        request = Request(scope)
+        sender = request.headers.get("origin")
+        if not hmac.compare_digest(first, self.token):
+            await PlainTextResponse(WRONG_TOKEN, 403)(scope, receive, self._with_headers(send))
+        elif sender not in (None, f"http://{request.headers.get('host')}"):
+            await PlainTextResponse("403: another page may not ask\n", 403)(scope, receive, self._with_headers(send))
+        else:
+            await self.app(scope, receive, self._with_headers(send))
+
+    def _with_headers(self, send: Send) -> Send:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.lower().encode(), v.encode()) for k, v in HEADERS.items()),
+                ]
+            await send(message)
+
+        return sent
+
+
+async def _file(text: str, kind: str, _: Request) -> Response:
+    """A file of the page."""
+    return Response(text, media_type=kind)
+
+
+async def _answer(answer: Callable[[dict[str, Any]], Any], request: Request) -> Response:
+    """The answer to a question, or what is wrong with it in the words of the command line."""
+    asked = await _question(request)
+    try:
+        found = await run_in_threadpool(answer, asked)
+    except AmpedError as error:
+        found = {"problems": [_problem(each, error) for each in error.problems]}
+    except WrongResultError as error:
+        told = f"this result is wrong, and not by your mistake: {error}. Please report it with the command below"
+        found = {"problems": [{"text": told, "controls": []}]}
+    return JSONResponse(found)
+
+
+async def _question(request: Request) -> dict[str, Any]:
+    """The JSON object of a request that is not too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST:
+            raise HTTPException(413, f"a question has at most {LARGEST} bytes")
+    try:
+        found = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "a question is JSON") from None
+    if not isinstance(found, Mapping):
+        raise HTTPException(400, "a question is a JSON object")
+    return dict(found)
+
+
+def _problem(each: Problem, error: AmpedError) -> dict[str, Any]:
+    """A problem in words, and the controls that it names."""
+    told = str(each) if len(error.problems) > 1 or not error.file else f"{error.file}: {each}"
+    return {"text": told, "controls": concerned(f"{each.what} {each.where} {each.advice}")}

@@ -1,0 +1,107 @@
+"""What the page says, as the question that the same options of the command line are."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from amped.base.aliases import aliases
+from amped.base.errors import ConfigError, FileError, TableError
+from amped.base.files import parse_json
+from amped.configuring.kernel_tables import NAME as KERNEL_TABLE
+from amped.configuring.settings import setting
+from amped.drafting.asking import Asking
+from amped.interop import CONFIG
+from amped.interop.models import as_row
+from amped.interop.recognition import OBJECTS
+from amped.interop.records import Imported
+from amped.tables.table_files import MODELS
+from amped.tables.tables import user_tables
+from amped.theory.parallelisms import OPTIONS
+from amped.web.controls import BY_CANONICAL, CONTROLS, NETWORK, ROWS
+
+State = Mapping[str, str]
+# The most names that the page says, and the longest text of one of them.
+MOST_NAMES, LONGEST = 100, 100_000
+# The names that the command line has an option for.
+SHORT = {control.name for control in CONTROLS if control.name != control.canonical} | {*OPTIONS.values(), "etp"}
+
+
+def state_of(raw: object) -> dict[str, str]:
+    """What the page says, by the names of its controls; nothing else comes through.
+
+    Raises:
+        ConfigError: for another form, or more than a page can say.
+    """
+    if not isinstance(raw, Mapping) or not all(isinstance(each, str) for pair in raw.items() for each in pair):
+        raise ConfigError("what the page says is not names with texts", "reload the page")
+    if len(raw) > MOST_NAMES or any(len(text) > LONGEST for pair in raw.items() for text in pair):
+        raise ConfigError("the address of the page is too long", "open the page without what follows #")
+    named = {aliases().canonical(name): text.strip() for name, text in raw.items() if text.strip()}
+    if KERNEL_TABLE in named or "formulas" in named:
+        raise ConfigError("the page reads no files", f"use `amped estimate --set {KERNEL_TABLE}=FILE`")
+    return {BY_CANONICAL.get(name, name): text for name, text in named.items()}
+
+
+def asking(state: State, lookup_tables: Path | None = None) -> Asking:
+    """The question of a state.
+
+    Raises:
+        AmpedError: for a network that cannot be read, or a value that amped has nothing for.
+    """
+    values: dict[str, object] = {}
+    for name, text in state.items():
+        if name == NETWORK:
+            values["model"] = as_row(network(text))
+        elif name in ROWS:
+            values[name] = text
+        else:
+            values |= aliases().given(name, setting(text))
+    if "model" in state and NETWORK not in state:
+        values["model"] = _row_alone(state["model"], lookup_tables)
+    return Asking(None, values, lookup_tables)
+
+
+def _row_alone(name: str, lookup_tables: Path | None) -> str:
+    """The name of a network, which may be no path: the page reads no file."""
+    tables = user_tables(lookup_tables)
+    try:
+        return name if tables.has(MODELS, name) else tables.row(MODELS, name).name
+    except TableError as error:
+        raise TableError(error.problems, file="config") from None
+
+
+@lru_cache(maxsize=16)
+def network(text: str) -> Imported:
+    """The network of a config.json that was dropped on the page.
+
+    Raises:
+        FileError, ConfigError: for another file, or a wrong value.
+    """
+    raw = parse_json(text, CONFIG)
+    form = OBJECTS["hf"]
+    if not isinstance(raw, Mapping) or not form.fits(raw):
+        raise FileError("is no config.json of a Hugging Face model", "it has model_type and num_hidden_layers", CONFIG)
+    return form.read(raw, CONFIG)
+
+
+def words(verb: str, state: State, *more: str) -> str:
+    """The command line that asks the same."""
+    found = ["amped", verb]
+    for name, text in state.items():
+        if name == NETWORK:
+            found += ["--model", f"./{CONFIG}"]
+        elif name in ROWS or name in SHORT:
+            found += [f"--{name}", text]
+        else:
+            found += ["--set", f"{name}={text}"]
+    return shlex.join([*found, *more])
+
+
+def changed(state: State, without: tuple[str, ...], more: Mapping[str, Any]) -> dict[str, str]:
+    """A state without some names, with others by the names of the page."""
+    kept = {name: text for name, text in state.items() if name not in without}
+    return kept | {BY_CANONICAL.get(name, name): text for name, text in more.items()}
