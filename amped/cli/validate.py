@@ -32,7 +32,7 @@ ResidualsOption = Annotated[bool, Option("--residuals", help="Print the errors b
 TemplateOption = Annotated[bool, Option("--template", help="Print a table to fill with your own runs.")]
 KernelsOption = Annotated[
     Path | None,
-    Option("--kernels", metavar="PATH", help="Compare kernels: a table of them, or a folder."),
+    Option("--kernels", metavar="PATH", help="Compare kernels: a table or a folder of them."),
 ]
 LeaveOutOption = Annotated[
     Literal["source", "accelerator", "stack"] | None,
