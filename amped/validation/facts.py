@@ -9,7 +9,6 @@ FACTS = {
     "attention_precision": "format of attention's products where it is not 16 bit",
     "batch_ramp": "the batch grows during the measured steps",
     "compiled": "whether operators were compiled (torch.compile, XLA), beyond what the software's row says",
-    "cuda_graphs": "what is launched as a recorded graph: none, full, or modules",
     "data_loading": "how the data came: mock, real, or from a slow store",
     "dispatcher": "the dispatcher of tokens to experts",
     "expert_buffers": "buffers of experts that are larger than what comes",

@@ -204,9 +204,16 @@ class _Draft:
         elif not (equals and written):
             raise ConfigError(f"{quoted(part)} is not NAME=VALUE", "for example dropout=0.1; causal=false")
         elif column == "not_modeled":
-            self.facts[_one_of(name, tuple(FACTS), "fact")] = written
+            self.facts[self._fact(name)] = written
         else:
             self._set(_one_of(aliases().canonical(name), (*ROW_NAMES, *self.parameters), "parameter"), written)
+
+    def _fact(self, name: str) -> str:
+        """The name of a fact that amped does not model; what amped models is a parameter, and belongs into `set`."""
+        near = did_you_mean(name, [each for each in self.parameters if each not in FACTS])
+        if name not in FACTS and near:
+            raise ConfigError(f"unknown fact {quoted(name)}", f"{near} A parameter belongs into the column 'set'")
+        return _one_of(name, tuple(FACTS), "fact")
 
     def _set(self, name: str, cell: str) -> None:
         """Takes the value of a parameter, checked as `--set` checks it; or the name of a row."""

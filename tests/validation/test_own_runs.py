@@ -96,13 +96,13 @@ def test_tokens_and_operations_are_compared_where_there_is_no_time(tmp_path):
 
 
 def test_what_was_assumed_and_what_is_not_modeled_are_told(tmp_path):
-    row = RUN | {"not_modeled": "cuda_graphs=full", "software": "Megatron-LM"}
+    row = RUN | {"not_modeled": "logged_norms=true", "software": "Megatron-LM"}
     text = " ".join(validated(tmp_path, row, options=["--assumed"]).split())
     assert "mine: activation_recomputation = none (default of Megatron-Core)" in text
-    assert "NOT MODELED: cuda_graphs = full" in text
+    assert "NOT MODELED: logged_norms = true" in text
     short = validated(tmp_path, row, options=["--rows"])
     assert "1 rows did something that is not modeled" in short
-    assert "cuda_graphs" not in short
+    assert "logged_norms" not in short
 
 
 def test_csv_has_every_entry_and_what_was_assumed(tmp_path):

@@ -96,6 +96,12 @@ def test_a_wrong_cell_is_told_with_line_and_column(refused, column, cell, told):
     assert told in what
 
 
+def test_what_amped_models_is_a_parameter_and_not_a_fact(refused):
+    ((_, what, advice),) = refused(not_modeled="cuda_graphs=full")
+    assert what == "unknown fact 'cuda_graphs'"
+    assert advice == "did you mean 'cuda_graph_scope'? A parameter belongs into the column 'set'"
+
+
 def test_all_that_is_wrong_is_told_at_once(tmp_path):
     with pytest.raises(ConfigError) as error:
         read(tmp_path, RUN | {"layers": "x", "context": "y"}, RUN | {"id": "other", "zero_stage": "z"})
