@@ -147,10 +147,11 @@ def residuals(table: str | Path | None = None, lookup_tables: str | Path | None 
 
 
 def _parts(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each network, whose configs are alike; the network with the most rows first."""
-    alike: dict[str, list[Row]] = {}
+    """The rows of one software, with or without experts: most configs of one structure; the part with the most rows first."""
+    alike: dict[tuple[str, bool], list[Row]] = {}
     for row in rows:
-        alike.setdefault(str(row.settings.get("model") or row.texts.get("network")), []).append(row)
+        key = str(row.settings.get("software")), "number_of_experts" in row.settings
+        alike.setdefault(key, []).append(row)
     return sorted(alike.values(), key=len, reverse=True)
 
 
@@ -176,21 +177,25 @@ def residuals_of(rows: Sequence[Measurement], lookup_tables: str | Path | None =
 def estimates_of(
     rows: Sequence[Measurement], lookup_tables: str | Path | None = None
 ) -> list[tuple[list[Residual], Estimation | None]]:
-    """For each row, its compared quantities, and the estimate behind them; None if the row cannot be modeled."""
-    scenarios: dict[int, Scenario] = {}
-    refused: dict[int, str] = {}
-    for place, m in enumerate(rows):
+    """For each row, its compared quantities, and the estimate behind them; None if the row cannot be modeled.
+
+    Rows of one config, which was measured several times, share its estimate.
+    """
+    scenarios: dict[str, Scenario] = {}
+    refused: dict[str, str] = {}
+    names = [m.reason or repr(sorted(m.settings.items())) for m in rows]
+    for name, m in dict(zip(names, rows, strict=True)).items():
         try:
             if m.reason:
                 raise AmpedError(m.reason)
-            scenarios[place] = m.scenario(lookup_tables)
+            scenarios[name] = m.scenario(lookup_tables)
         except AmpedError as error:
-            refused[place] = one_line(error)
+            refused[name] = one_line(error)
     answers = dict(zip(scenarios, estimated_each([*scenarios.values()], Estimation), strict=True))
     return [
-        (_of_row(m, answer, refused.get(place, "")), answer if isinstance(answer, Estimation) else None)
-        for place, m in enumerate(rows)
-        for answer in [answers.get(place)]
+        (_of_row(m, answer, refused.get(name, "")), answer if isinstance(answer, Estimation) else None)
+        for name, m in zip(names, rows, strict=True)
+        for answer in [answers.get(name)]
     ]
 
 

@@ -210,8 +210,8 @@ class _Draft:
 
     def _fact(self, name: str) -> str:
         """The name of a fact that amped does not model; what amped models is a parameter, and belongs into `set`."""
-        near = did_you_mean(name, [each for each in self.parameters if each not in FACTS])
-        if name not in FACTS and near:
+        near = "" if name in FACTS else did_you_mean(name, [each for each in self.parameters if each not in FACTS])
+        if near:
             raise ConfigError(f"unknown fact {quoted(name)}", f"{near} A parameter belongs into the column 'set'")
         return _one_of(name, tuple(FACTS), "fact")
 
