@@ -107,7 +107,7 @@ def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:
         return
     from amped.report.screen import screen
 
-    options.show(screen(result))
+    options.show_lines(screen(result))
 
 
 def _show_launch(result: Estimation, form: str | None, as_json: bool, graph_alone: bool) -> None:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from itertools import chain
@@ -34,6 +35,8 @@ else:  # the verb loads the other types when it runs
 
 # The width of tables that are not shown on a terminal; it fits a page or a mail.
 PLAIN_WIDTH = 100
+# The variables that ask for colors where there is no terminal, and the first character that is two columns wide.
+COLORING, WIDE = ("FORCE_COLOR", "TTY_COMPATIBLE"), "\u1100"
 # The texts that --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
 _LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
 
@@ -370,6 +373,25 @@ def show(renderable: RenderableType) -> None:
         console.print(renderable)
     else:
         typer.echo(plain(renderable), nl=False)
+
+
+def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
+    """Prints lines as `show` does; each line is texts, each with its style.
+
+    Plain lines that fit are printed as they are, because the library for colors takes long to load.
+    """
+    every = [tuple(line) for line in lines]
+    told = ["".join(text for text, _ in line).rstrip() for line in every]
+    colored = sys.stdout.isatty() or any(map(os.environ.get, COLORING))
+    if not colored and all(
+        len(line) <= PLAIN_WIDTH and line.isprintable() and max(line, default="") < WIDE for line in told
+    ):
+        typer.echo("\n".join(told))
+        return
+    from rich.console import Group
+    from rich.text import Text
+
+    show(Group(*(Text.assemble(*line) for line in every)))
 
 
 def plain(renderable: RenderableType) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +70,8 @@ class Config:
 
 def shipped_configs() -> list[str]:
     """The names of the configs that come with amped."""
+    from importlib import resources  # slow to load
+
     return sorted(f.name[:-5] for f in resources.files("amped.configs").iterdir() if f.name.endswith(".json"))
 
 

@@ -52,7 +52,7 @@ def comparison(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
 @group()
 def changed(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
     """What a change does, in a dozen lines: the results that everybody asks for, and the parts of a step that move."""
-    yield from heading(one)
+    yield from (Text.assemble(*line) for line in heading(one))
     yield Text(f"{', '.join(_inputs_in_words(one, other)) or 'the change is what it was'}\n", style="bold")
     asked = {d.name: d for d in results(one, other)}
     rows = [asked[name] for name in ASKED if name in asked]

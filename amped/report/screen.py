@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten, wrap
 from typing import Any
-
-from rich.console import RenderableType, group
-from rich.text import Text
 
 from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
@@ -29,36 +26,37 @@ PARTS = {
     "pipeline_bubble_time": "bubble",
 }  # fmt: skip
 LEAST_SHARE, WORTH_A_LINE, WORTH_A_SEARCH = 0.005, 0.05, 0.02
+# A line of the screen: its texts, each with its style.
+Line = Sequence[tuple[str, str]]
 
 
-@group()
-def screen(e: Estimation) -> Iterator[RenderableType]:
+def screen(e: Estimation) -> Iterator[Line]:
     """What a person wants to know first; `--full` and `--why` tell the rest."""
     yield from heading(e)
     for word, text, style in answers(e):
         yield from _lines(word, text, style)
-    yield _where(e)
+    yield from _where(e)
     yield from _slow_by(e)
     yield from _notes(e)
 
 
-def _lines(word: str, text: str, style: str) -> Iterator[Text]:
+def _lines(word: str, text: str, style: str) -> Iterator[Line]:
     """A word, and what is said of it beside it, on as many lines as it takes."""
     for place, line in enumerate(wrap(text, WIDTH - WORD, break_long_words=False, break_on_hyphens=False)):
-        yield Text.assemble((f"{word if place == 0 else '':<{WORD}}", "bold"), (line, style))
+        yield (f"{word if place == 0 else '':<{WORD}}", "bold"), (line, style)
 
 
 # --- what is asked ----------------------------------------------------------------------------------------------------
 
 
-def heading(e: Estimation) -> Iterator[Text]:
+def heading(e: Estimation) -> Iterator[Line]:
     """What is trained on what, and how the work is divided; in one line where both have room."""
     what, how = what_is_trained(e), how_it_is_divided(e)
     if len(what) + len(how) + 2 <= WIDTH:
-        yield Text.assemble((what, "bold"), " " * (WIDTH - len(what) - len(how)), (how, "dim"))
+        yield (what, "bold"), (" " * (WIDTH - len(what) - len(how)), ""), (how, "dim")
     else:
-        yield Text(what, style="bold")
-        yield from (Text(line, style="dim") for line in wrap(how, WIDTH))
+        yield ((what, "bold"),)
+        yield from (((line, "dim"),) for line in wrap(how, WIDTH))
 
 
 def what_is_trained(e: Estimation) -> str:
@@ -141,28 +139,27 @@ def shares(e: Estimation) -> dict[str, float]:
     return {"compute": 1 - sum(parts.values()), **parts}
 
 
-def _where(e: Estimation) -> Text:
+def _where(e: Estimation) -> Iterator[Line]:
     """The parts of a step, each with its share and a bar; parts below half a percent are left out."""
     kinds = {said: kind_of(name) for name, said in PARTS.items()} | {"compute": "compute"}
-    line, room = Text(f"{'WHERE':<{WORD}}", style="bold"), WIDTH - WORD
+    line, room = [(f"{'WHERE':<{WORD}}", "bold")], WIDTH - WORD
     for said, share in shares(e).items():
         if share < LEAST_SHARE:
             continue
         told, bar = f"{said} {human.percent(share, 0)} ", "#" * round(share * BAR)
         if len(told) + len(bar) + 2 > room:
-            line.append("\n" + " " * WORD)
-            room = WIDTH - WORD
-        line.append(told, style="").append(f"{bar}  ", style=COLORS[kinds[said]])
+            yield line
+            line, room = [(" " * WORD, "")], WIDTH - WORD
+        line += [("  " if len(line) > 1 else "", ""), (told, ""), (bar, COLORS[kinds[said]])]
         room -= len(told) + len(bar) + 2
-    line.rstrip()
-    return line
+    yield line
 
 
-def _slow_by(e: Estimation) -> Iterator[Text]:
+def _slow_by(e: Estimation) -> Iterator[Line]:
     """The longest wait of a step, if it is worth a line."""
     told = longest_wait(e)
     if told:
-        yield Text.assemble((f"{'SLOW BY':<{WORD}}", "bold"), f"{told}; `amped why` says what helps")
+        yield (f"{'SLOW BY':<{WORD}}", "bold"), (f"{told}; `amped why` says what helps", "")
 
 
 def longest_wait(e: Estimation) -> str:
@@ -176,16 +173,16 @@ def longest_wait(e: Estimation) -> str:
 # --- what it stands on ------------------------------------------------------------------------------------------------
 
 
-def _notes(e: Estimation) -> Iterator[Text]:
+def _notes(e: Estimation) -> Iterator[Line]:
     """What the numbers stand on, and what the user should be told, a line each."""
     yield from _lines("ASSUMED", f"{assumed(e)}: --why lists them", "")
     if e.anchored_on:
         yield from _lines("", f"anchored on {e.anchored_on}", "")
     told = notes(e)
     for notice in told[:MOST_NOTES]:
-        yield Text(shorten(notice, WIDTH, placeholder=" …"), style="bold" if notice.startswith("warning") else "dim")
+        yield ((shorten(notice, WIDTH, placeholder=" …"), "bold" if notice.startswith("warning") else "dim"),)
     if len(told) > MOST_NOTES:
-        yield Text(f"{len(told) - MOST_NOTES} further notes: --full", style="dim")
+        yield ((f"{len(told) - MOST_NOTES} further notes: --full", "dim"),)
 
 
 def assumed(e: Estimation) -> str:

@@ -28,7 +28,7 @@ MORE = "`amped explore` changes several parameters at once."
 @group()
 def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Iterator[RenderableType]:
     """What a step waits for, and the changes that gain most."""
-    yield from heading(e)
+    yield from (Text.assemble(*line) for line in heading(e))
     yield Text("")
     if not e["fits_in_memory"]:
         _, told, style = fit(e)

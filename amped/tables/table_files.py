@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import FileError, Problem, TableError, quoted
-from amped.base.files import read_json, shipped_json
+from amped.base.files import read_json, shipped_folder, shipped_json
 from amped.tables.table_schema import columns, row_problems
 
 ACCELERATORS = "accelerator_specifications"
@@ -66,7 +65,7 @@ def shipped(table: str) -> Rows:
 
 def user_folders(extra: Path | None = None) -> tuple[Path, ...]:
     """The folders to put over the shipped tables: `./lookup_tables/` if it is another folder, then `extra`."""
-    own = Path(str(resources.files("amped.lookup_tables")))
+    own = shipped_folder("lookup_tables")
     layered = [HERE] if HERE.is_dir() and HERE.resolve() != own.resolve() and any(HERE.glob("*.json")) else []
     return (*layered, *([extra] if extra else []))
 
