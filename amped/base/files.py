@@ -15,7 +15,9 @@ import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -179,14 +181,26 @@ def shipped_text(room: str, name: str) -> str:
     An installed package may not be a folder. `importlib.resources` does the same, and takes as long to load as all other
     modules of this file.
     """
-    package = import_module(f"amped.{room}")
-    loader: Any = package.__loader__
-    return str(loader.get_data(str(Path(package.__path__[0]) / name)), "utf-8").replace("\r\n", "\n")
+    loader: Any = _found(room).loader
+    return str(loader.get_data(str(shipped_folder(room) / name)), "utf-8").replace("\r\n", "\n")
 
 
 def shipped_folder(room: str) -> Path:
     """One of the data folders that come with amped."""
-    return Path(import_module(f"amped.{room}").__path__[0])
+    return Path((_found(room).submodule_search_locations or [""])[0])
+
+
+@lru_cache(maxsize=16)
+def _found(room: str) -> ModuleSpec:
+    """Where a data folder is.
+
+    Raises:
+        ModuleNotFoundError: if it did not come with amped.
+    """
+    spec = find_spec(f"amped.{room}")
+    if spec is None:
+        raise ModuleNotFoundError(f"amped.{room}")
+    return spec
 
 
 def shipped_json(room: str, name: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer.core
 
+from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.cli.reading import read_plainly
 
 # The groups of options, in the order in which they are shown. Options without a group of their own come first.
@@ -40,7 +41,13 @@ class Page(typer.core.TyperCommand):
         known = {
             option for parameter in self.get_params(ctx) for option in (*parameter.opts, *parameter.secondary_opts)
         }
-        rest: list[str] = super().parse_args(ctx, _set_by_name(args, known) if "--set" in known else args)
+        words = _set_by_name(args, known) if "--set" in known else args
+        try:
+            rest: list[str] = super().parse_args(ctx, words)
+        except Exception as error:
+            if not hasattr(error, "possibilities"):
+                raise
+            raise _unknown(str(getattr(error, "option_name", "")), known) from None
         return rest
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
@@ -81,6 +88,19 @@ def _set_by_name(words: Sequence[str], known: set[str]) -> list[str]:
             continue
         found += ["--set", f"{option[2:].replace('-', '_')}={value if is_joined else next(waiting, '')}"]
     return found
+
+
+def _unknown(option: str, known: set[str]) -> ConfigError:
+    """The error for an option that does not exist, with the nearest: options of the verb and, with --set, names of parameters."""
+    near = sorted(known)
+    if "--set" in known and option.startswith("--"):
+        from amped.base.aliases import aliases
+        from amped.theory.catalogue import catalogue
+
+        named = (name for name, each in catalogue().items() if each.category)
+        near += [f"--{name.replace('_', '-')}" for name in (*named, *aliases().suggested())]
+    advice = did_you_mean(option, list(dict.fromkeys(near))) or "`--help` lists the options"
+    return ConfigError(f"there is no option {quoted(option)}", advice)
 
 
 def _is_parameter(option: str) -> bool:

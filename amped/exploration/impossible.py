@@ -16,8 +16,9 @@ from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario
 from amped.engine.evaluate import Array, Mask, run
 from amped.engine.resolve import plan
-from amped.exploration.search_space import MICROBATCH, wholes
+from amped.exploration.search_space import CHUNKS, MICROBATCH, wholes
 from amped.exploration.sweep_axes import is_set
+from amped.theory.divisors import divisors
 from amped.theory.parallelisms import PLACED
 
 # The rules that say what a degree divides: what each divides, in words, by the names of the degrees.
@@ -31,7 +32,9 @@ SPLITS = {
     "experts_divide_by_the_expert_tensor_degree":
         ("expert_feedforward_dimension", "hidden units of an expert", "expert_tensor_parallel_degree"),
 }  # fmt: skip
-SIZE, BATCH = "number_of_accelerators", "batch_size"
+SIZE, BATCH, LAYERS, STAGES = "number_of_accelerators", "batch_size", "layers", "pipeline_parallel_degree"
+# The rule on the chunks of the stages of a pipeline.
+WHOLE_CHUNKS = "layers_divide_by_stages_and_chunks"
 # The largest degree that is tried, and what makes the rest of the machine one accelerator.
 LARGEST = 8192
 SINGLE = (*wholes(tuple(kind for kind in PLACED if kind != "data")), "expert_parallel_degree",
@@ -44,7 +47,9 @@ Degrees = Mapping[str, float]
 def advice(scenario: Scenario) -> str:
     """One sentence on each degree that the user set and that does not divide what it must; empty if all of them do."""
     own = scenario.sources
-    given = {name: own.given.get(name) for name in dict.fromkeys((*wholes(), *SINGLE)) if is_set(scenario, name)}
+    given = {
+        name: own.given.get(name) for name in dict.fromkeys((*wholes(), *SINGLE, CHUNKS)) if is_set(scenario, name)
+    }
     degrees = {name: value for name, value in given.items() if isinstance(value, float)}
     try:
         return _Machine(scenario, degrees).told()
@@ -57,10 +62,10 @@ class _Machine:
 
     def __init__(self, scenario: Scenario, degrees: Degrees) -> None:
         self.degrees, self.known = degrees, scenario.catalogue
-        alone = {name: 1.0 for name in SINGLE if name in self.known}
+        alone = {name: 1.0 for name in (*SINGLE, CHUNKS) if name in self.known}
         kept = {n: v for n, v in scenario.sources.given.items() if n not in wholes()}
         self.sources = replace(scenario.sources, given={**kept, **alone})
-        sizes = {SIZE, BATCH, *(total for total, _, _ in SPLITS.values())}
+        sizes = {SIZE, BATCH, LAYERS, *(total for total, _, _ in SPLITS.values())}
         found = run(plan(self.known, (), self.sources, tuple(sorted(sizes))), self.sources.given)
         self.sizes = {name: found.number(name) for name in sizes if name in found}
         self.size_is_given = is_set(scenario, SIZE)
@@ -68,7 +73,7 @@ class _Machine:
     def told(self) -> str:
         """A sentence for each degree that is impossible alone; else one on their product."""
         each = [sentence for name, value in self.degrees.items() if (sentence := self._of(name, value))]
-        return ". ".join(each) or self._of_all()
+        return ". ".join(each) or self._of_all() or self._of_layers()
 
     def _of(self, name: str, value: float) -> str:
         """What a degree does not divide, and the nearest that divide it all."""
@@ -101,6 +106,31 @@ class _Machine:
         told = f"{_many(replicas, 'replicas')}{by} do not divide a batch of {batch:g}"
         return f"{told}: take --gbs {_or(_multiples(batch, shares))}"
 
+    def _of_layers(self) -> str:
+        """That the given stages of a pipeline, or their chunks, do not divide the layers; or that chunks need several stages."""
+        chunks, stages = self.degrees.get(CHUNKS, 1.0), self.degrees.get(STAGES)
+        size, layers = self.sizes[SIZE], _many(self.sizes[LAYERS], "layers")
+        if stages == 1.0 and chunks > 1.0:
+            return f"--vp {chunks:g} needs several pipeline stages: leave out --vp, or take --pp 2 or more"
+        if chunks == 1.0:
+            others = math.prod(v for n, v in self.degrees.items() if n in wholes() and n != STAGES)
+            several = np.array(divisors(int(size / others)), dtype=np.float64)
+            near = _nearest(several[self._dividing(several, np.ones(1))[:, 0]], stages or 1.0)
+            return f"--pp {stages:g} does not divide {layers}: take --pp {near}" if near and stages else ""
+        several = np.array(divisors(int(size))[1:] if stages is None else [stages], dtype=np.float64)
+        whole = np.arange(1.0, self.sizes[LAYERS] + 1)
+        near = _nearest(whole[self._dividing(several, whole).any(axis=0)], chunks)
+        by = f"--vp {chunks:g}" if stages is None else f"--pp {stages:g} x --vp {chunks:g} = {stages * chunks:g}"
+        return f"{by} does not divide {layers}: take --vp {near}" if near else ""
+
+    def _dividing(self, stages: Array, chunks: Array) -> Mask:
+        """For some numbers of stages and of chunks on each: whether they divide the layers."""
+        chosen = plan(self.known, (), self.sources, (WHOLE_CHUNKS,))
+        axes = {STAGES: stages, CHUNKS: chunks}
+        found = run(chosen, self.sources.given, axes=axes, keep=frozenset((WHOLE_CHUNKS,)))
+        held: Mask = np.broadcast_to(found[WHOLE_CHUNKS][0], (len(stages), len(chunks))) > 0
+        return held
+
     def _undivided(self, name: str, value: float) -> list[str]:
         """What a degree does not divide, with its number."""
         size = self.sizes[SIZE]
@@ -131,6 +161,11 @@ class _Machine:
         held = [np.broadcast_to(found.whole(rule).reshape(-1) > 0, values.shape) for rule in rules if rule in found]
         every: Mask = np.logical_and.reduce([np.ones(len(values), dtype=bool), *held])
         return every
+
+
+def _nearest(known: Array, value: float) -> str:
+    """The nearest numbers below and above a value, in words; nothing if the value is among them."""
+    return "" if value in known else _or([*known[known < value][-1:], *known[known > value][:1]])
 
 
 def _option(name: str) -> str:

@@ -49,6 +49,24 @@ def test_a_model_whose_name_is_longer_than_that_of_a_file_is_unknown():
     assert (code, "has no row" in told) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("verb", "typed", "told"),
+    [
+        ("estimate", "--contxt", "did you mean '--context'"),
+        ("estimate", "--conifg", "did you mean '--config'?"),
+        ("estimate", "--micro-batchsize", "did you mean '--micro-batch-size'"),
+        ("estimate", "--tensor-paralel-degree", "did you mean '--tensor-parallel-degree'"),
+        ("validate", "--tabel", "did you mean '--table'?"),
+        ("list", "--xyz", "`--help` lists the options"),
+    ],
+)
+def test_a_misspelt_option_is_told_with_the_nearest_options_and_parameters(verb, typed, told):
+    code, text = refused(verb, typed, "8")[0], command(verb, typed, "8", folder=".").stderr
+    assert code == 2
+    assert f"there is no option '{typed}'" in text
+    assert told in text
+
+
 def test_help_and_lists_are_found_by_their_plain_words(tmp_path):
     assert command("help", folder=tmp_path).stdout == command("--help", folder=tmp_path).stdout
     assert command("help", "why", folder=tmp_path).stdout == command("why", "--help", folder=tmp_path).stdout

@@ -15,6 +15,8 @@ COLUMNS = (
     Column("share", "share of the layer", SHARE), Column("peak_fraction", "of the peak", SHARE),
     Column("time_by", "time from"),
 )  # fmt: skip
+# Less than this is 0 % in the sentence, and left out.
+LEAST_SHARE = 0.005
 
 
 def roofline(e: Estimation) -> Section:
@@ -52,9 +54,8 @@ def _in_words(e: Estimation, lines: Sequence[OperatorLine]) -> str:
     shares: dict[str, float] = {}
     for line in lines:
         shares[line.bound] = shares.get(line.bound, 0.0) + line.share
-    bounds = ", ".join(
-        f"{human.percent(share, 0)} is bound by {bound}" for bound, share in sorted(shares.items(), key=lambda i: -i[1])
-    )
+    largest = sorted(((bound, share) for bound, share in shares.items() if share >= LEAST_SHARE), key=lambda i: -i[1])
+    bounds = ", ".join(f"{human.percent(share, 0)} is bound by {bound}" for bound, share in largest)
     peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
     return (f"Of the time of a layer's operators, {bounds}. The roof is {human.value(bandwidth, 'byte/s')} up to "
             f"{human.digits(peak / bandwidth)} flop per byte, then {human.value(peak, 'flop/s')}.")  # fmt: skip

@@ -197,3 +197,14 @@ def test_the_chart_library_is_the_one_that_is_told() -> None:
     about = json.loads(shipped("echarts/ABOUT.json"))
     assert hashlib.sha256(shipped("echarts/echarts.min.js").encode()).hexdigest() == about["sha256"]
     assert "Apache License" in shipped("echarts/LICENSE")
+
+
+def test_the_roofline_names_no_bound_of_no_share() -> None:
+    from amped.report.page.roofline import roofline
+
+    sections = [
+        roofline(estimated(read_scenario(name, {}), Estimation)) for name in ("default", "minimal", "llama-3-70b")
+    ]
+    told = [sentence for section in sections for _, sentence in section.lines]
+    assert any(" is bound by " in sentence for sentence in told)
+    assert not any(" 0 % is bound by " in sentence for sentence in told)
