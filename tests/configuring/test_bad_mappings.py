@@ -135,9 +135,9 @@ class TestMappings:
             explain("step_tme")
 
     def test_an_exploration_without_a_valid_mapping_says_what_drops_all(self):
-        told = r"(?s)no mapping is possible: each breaks a rule.*layers_divide_by_stages_and_chunks drops"
+        told = r"(?s)no mapping is possible: each breaks a rule.*only_1f1b_interleaves drops"
         with pytest.raises(ConfigError, match=told):
-            explore(virtual_pipeline_stages=7, pipeline_parallel_degree=8)
+            explore(virtual_pipeline_stages=2, pipeline_parallel_degree=8, pipeline_schedule="gpipe")
 
     def test_an_exploration_where_no_batch_divides_says_so(self):
         with pytest.raises(ConfigError, match="7 replicas do not divide a batch of 1536: take --gbs 1533 or 1540"):
