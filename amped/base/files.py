@@ -45,6 +45,21 @@ def refusals_told(verb: str, path: Path, advice: str = "") -> Iterator[None]:
         raise FileError(f"cannot be {verb}: {_reason(error)}", advice, str(path)) from None
 
 
+def is_file(path: Path) -> bool:
+    """Whether it is a file; a name that no system takes, such as one of thousands of letters, is none."""
+    return os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises for such names)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder; a name that no system takes is none."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def exists(path: Path) -> bool:
+    """Whether there is a file or folder of this name; one that no system takes is none."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
 def read_text(path: Path) -> str:
     """The text of a file.
 

@@ -91,7 +91,9 @@ def _refuse_together(
 
 def _free(output: Path, name: str) -> Path:
     """The file to write, which does not exist; its usual name says what is in it."""
-    path = output / name if output.is_dir() else output.with_name(name) if output == USUAL else output
+    from amped.base.files import is_folder
+
+    path = output / name if is_folder(output) else output.with_name(name) if output == USUAL else output
     options.refuse_existing(path, "--output")
     options.refuse_unwritable(path, "--output")
     return path

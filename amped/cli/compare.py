@@ -10,6 +10,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from amped.base.errors import ConfigError
+from amped.base.files import exists
 from amped.cli import options, sweeping
 
 HINT = "The mappings are those that `amped estimate` chooses; `amped explore --vary …` searches more of each."
@@ -57,7 +58,7 @@ def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
     from amped.configuring.gathering import is_row
     from amped.tables.tables import user_tables
 
-    if len(names) < 2 or any(name in shipped_configs() or Path(name).exists() for name in names):
+    if len(names) < 2 or any(name in shipped_configs() or exists(Path(name)) for name in names):
         return []
     tables = user_tables(asking.lookup_tables)
     kinds = ("system", "accelerator", "model", "software")

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
+from amped.base.files import exists
 from amped.cli import layer_options, options
 
 layouts = typer.Typer(
@@ -49,7 +50,7 @@ def bench(
     from amped.kernels.layouts.bench import Bench, run
     from amped.kernels.layouts.table import read_table
 
-    before = read_table(out) if resume and out.exists() else None
+    before = read_table(out) if resume and exists(out) else None
     if before is None:
         options.refuse_existing(out, "-o")
     asked = Bench(dimensions, device, dtype, dropout, attention, every, budget, options.names(only))

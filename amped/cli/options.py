@@ -19,6 +19,7 @@ import typer
 from typer import Argument, Option
 
 from amped.base.errors import ConfigError
+from amped.base.files import exists, is_folder
 from amped.cli.help import CONFIG, MAPPING, TRAINING
 from amped.drafting.asking import DEFAULT_CONFIG as DEFAULT_CONFIG
 from amped.drafting.asking import ROWS as ROWS
@@ -426,7 +427,7 @@ def refuse_existing(path: Path | None, option: str) -> None:
     Raises:
         ConfigError: if the file exists.
     """
-    if path is not None and path.exists():
+    if path is not None and exists(path):
         raise ConfigError(f"{path} exists and is not overwritten", f"choose another {option}, or remove it")
 
 
@@ -436,8 +437,8 @@ def refuse_unwritable(path: Path, option: str) -> None:
     Raises:
         ConfigError: if the nearest existing folder above it takes no file, or is not a folder.
     """
-    nearest = next((folder for folder in path.absolute().parents if folder.exists()), path.parent)
-    if not nearest.is_dir():
+    nearest = next((folder for folder in path.absolute().parents if exists(folder)), path.parent)
+    if not is_folder(nearest):
         raise ConfigError(f"{path} cannot be written: {nearest} is a file, not a folder", f"choose another {option}")
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise ConfigError(f"{path} cannot be written: no permission for {nearest}", f"choose another {option}")

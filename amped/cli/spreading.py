@@ -14,6 +14,7 @@ import typer
 from typer import Option
 
 from amped.base.errors import ConfigError
+from amped.base.files import exists
 from amped.cli import options
 from amped.cli.help import PLACE
 from amped.cli.progress import progress
@@ -143,7 +144,7 @@ def shard_file(share: tuple[int, int], resume: Path | None, output: Path | None,
         raise ConfigError("--shard writes one file, and both --resume and --output name it",
                           "keep --resume to go on from a file, or --output for a new one")  # fmt: skip
     path = resume or output or (output_dir or Path()) / f"explore-shard-{share[0]}-of-{share[1]}.jsonl"
-    if not resume and path.exists():
+    if not resume and exists(path):
         raise ConfigError(f"{path} exists and is not overwritten", f"--resume {path} goes on with it")
     return path
 

@@ -11,6 +11,7 @@ import typer
 from typer import Option
 
 from amped.base.errors import AmpedError, ConfigError
+from amped.base.files import exists
 from amped.cli import options
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _imported(named: str) -> Imported | None:
     from amped.theory.quantity import CATEGORIES
 
     path = Path(named).expanduser()
-    own = named in shipped_configs() or not path.exists()
+    own = named in shipped_configs() or not exists(path)
     if own or (
         path.is_file() and any(category in path.read_text("utf-8", "replace")[:100_000] for category in CATEGORIES)
     ):

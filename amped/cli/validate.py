@@ -80,6 +80,7 @@ def validate(
     """
     from amped.validation.residuals import residuals
 
+    options.only(template=template, json=as_json, csv=as_csv, markdown=as_markdown, residuals=as_residuals)
     if template or kernels is not None or leave_out is not None:
         _print_other(template, table, kernels, leave_out, as_json, lookup_tables)
         return

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amped.base.errors import ConfigError, quoted
+from amped.base.files import exists
 from amped.base.units import parse
 from amped.tables.tables import Row
 
@@ -65,7 +66,7 @@ def read_kernel_table(name: str, written: object) -> KernelTable:
     Raises:
         ConfigError: for what is no path of a file or folder.
     """
-    if not isinstance(written, str | Path) or not str(written).strip() or not Path(written).exists():
+    if not isinstance(written, str | Path) or not str(written).strip() or not exists(Path(written)):
         raise ConfigError(f"there is no file or folder {quoted(written)}",
                           f"'{name}' is the path of a table of measured kernels, or of a folder of such tables")  # fmt: skip
     return KernelTable(written)

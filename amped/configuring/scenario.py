@@ -12,7 +12,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, FileError, Problem, quoted
-from amped.base.files import read_text
+from amped.base.files import is_file, read_text
 from amped.base.numbers import settable
 from amped.base.record import dataclass
 from amped.configuring.config import Config, read_config
@@ -157,7 +157,7 @@ def python_file(path: Path, holds: str) -> tuple[str, ModuleType]:
     Raises:
         FileError: if the file is missing or does not run.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise FileError(f"no such file of {holds}", file=str(path))
     name = f"amped_user_{holds}_{path.stem}_{abs(hash((str(path.resolve()), read_text(path))))}"
     if name in sys.modules:  # this text has been run before

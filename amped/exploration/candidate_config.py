@@ -8,7 +8,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError
-from amped.base.files import write_atomically
+from amped.base.files import exists, is_folder, write_atomically
 from amped.base.units import factor
 from amped.configuring.config_writing import as_json, schema_uri
 from amped.configuring.scenario import Scenario, read_scenario
@@ -35,9 +35,9 @@ def refuse_taken(folder: Path) -> None:
     Raises:
         ConfigError: if the folder has some, or if it is not a folder.
     """
-    if folder.exists() and not folder.is_dir():
+    if exists(folder) and not is_folder(folder):
         raise ConfigError(f"{folder} is a file, not a folder", "choose another --save-best")
-    taken = sorted(path.name for path in folder.glob("best-*.json")) if folder.exists() else []
+    taken = sorted(path.name for path in folder.glob("best-*.json")) if is_folder(folder) else []
     if taken:
         raise ConfigError(f"{folder} has {taken[0]}, which is not overwritten", "choose another --save-best")
 

@@ -161,9 +161,10 @@ def mpi(_: Spread) -> Iterator[Engine | None]:
 
     The first one leads and gets it; the others evaluate and get None.
     """
-    futures = from_extra("mpi4py.futures", "mpi", "--executor mpi")
+    from_extra("mpi4py", "mpi", "--executor mpi")
     try:
         world = importlib.import_module("mpi4py.MPI").COMM_WORLD
+        futures = importlib.import_module("mpi4py.futures")
     except (ImportError, RuntimeError) as error:
         raise ConfigError(f"no MPI library can be loaded: {error}",
                           "install one (pip install mpich, or the system's own), or load its module") from None  # fmt: skip

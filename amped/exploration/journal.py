@@ -38,12 +38,16 @@ MOST_DIFFERENCES = 12
 
 @dataclass
 class Findings:
-    """The content of a file: its first line, the finding of each part, and where the last whole line ends."""
+    """The content of a file: its first line, the finding of each part, and where the last whole line ends.
+
+    The checksum of the first line is the `start` of those of all others: a line of another file is noticed.
+    """
 
     header: Mapping[str, Any]
     found: dict[int, Found] = field(default_factory=dict)
     seconds: float = 0.0
     end: int = 0
+    start: int = 0
 
 
 def header(request: Request, parts: int, shard: tuple[int, int]) -> dict[str, Any]:
@@ -69,12 +73,12 @@ def _read(stream: IO[bytes], file: str) -> Findings:
     top = _line(first)
     if not isinstance(top, dict) or top.get("format") != FORMAT or not {"asked", "told"} <= top.keys():
         raise FileError("is not a file of findings", "give one that --resume or --shard of `amped explore` wrote", file)
-    findings = Findings(top, end=len(first))
+    findings = Findings(top, end=len(first), start=zlib.crc32(first))
     torn = 0
     for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), 2):
         if torn:
             raise FileError(Problem("is damaged", f"line {torn}", "explore again, into another file"), file=file)
-        entry = _line(line)
+        entry = _line(line, findings.start)
         try:
             part, seconds, found = int(entry["part"]), float(entry["seconds"]), Found.from_dict(entry["found"])
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
@@ -86,19 +90,19 @@ def _read(stream: IO[bytes], file: str) -> Findings:
     return findings
 
 
-def _line(line: bytes) -> Any:
-    """The entry of a whole line; None for a line that is incomplete or changed."""
+def _line(line: bytes, start: int = 0) -> Any:
+    """The entry of a whole line; None for a line that is incomplete, changed, or of a file with another first line."""
     try:
         entry = json.loads(line) if line.endswith(b"\n") else None
     except ValueError:
         return None
-    return entry if isinstance(entry, dict) and line == _written(entry) else None
+    return entry if isinstance(entry, dict) and line == _written(entry, start) else None
 
 
-def _written(entry: Mapping[str, Any]) -> bytes:
+def _written(entry: Mapping[str, Any], start: int = 0) -> bytes:
     """An entry as a line, which ends with the checksum of all that stands before."""
     text = json.dumps({name: value for name, value in entry.items() if name != SUM}, separators=(",", ":"))
-    return f'{text[:-1]},"{SUM}":"{zlib.crc32(text.encode()):08x}"}}\n'.encode()
+    return f'{text[:-1]},"{SUM}":"{zlib.crc32(text.encode(), start):08x}"}}\n'.encode()
 
 
 class Journal:
@@ -106,7 +110,7 @@ class Journal:
 
     def __init__(self, path: Path, stream: IO[bytes], known: Findings) -> None:
         self.path, self.found = path, known.found
-        self._stream, self._end, self._synced = stream, known.end, time.monotonic()
+        self._stream, self._end, self._start, self._synced = stream, known.end, known.start, time.monotonic()
 
     def add(self, part: int, found: Found, seconds: float) -> None:
         """Adds a finished part.
@@ -118,7 +122,7 @@ class Journal:
 
     def write(self, entry: Mapping[str, Any]) -> None:
         """Adds a line, as a whole or not at all."""
-        line = _written(entry)
+        line = _written(entry, self._start)
         with refusals_told("written", self.path, "what was finished before is in it: make room, then --resume it"):
             try:
                 written = 0
@@ -131,6 +135,10 @@ class Journal:
                     self._stream.truncate(self._end)
                 raise
         self._end += len(line)
+
+    def follow(self, first: bytes) -> None:
+        """Ties all further lines to the first."""
+        self._start = zlib.crc32(first)
 
     def sync(self) -> None:
         """Waits until the lines are on the disk."""
@@ -165,6 +173,7 @@ def _continued(stream: IO[bytes], path: Path, top: Mapping[str, Any]) -> Journal
         stream.truncate(0)
         new = Journal(path, stream, Findings(top))
         new.write(top)
+        new.follow(first)
         return new
     known = read_findings(path)
     refuse_other(known.header["asked"], top["asked"], path)

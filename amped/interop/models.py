@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amped.base.errors import FileError
+from amped.base.files import exists, is_file
 from amped.interop import CONFIG
 from amped.tables.table_files import MODELS
 from amped.tables.tables import user_tables
@@ -37,22 +38,14 @@ def with_model(values: Mapping[str, Any], lookup_tables: str | Path | None = Non
 def _is_a_file(named: str, path: Path, lookup_tables: str | Path | None) -> bool:
     """Whether a name means a file: it looks like a path, or it is a folder with a config.json that no row is called."""
     if named.startswith(STARTS) or named.endswith(".json"):
-        if not _is_there(path):
+        if not exists(path):
             raise FileError(
                 "no such file",
                 "--model takes a config.json, a folder with one, or a name of `amped list models`",
                 named,
             )
         return True
-    return _is_there(path / CONFIG) and not user_tables(lookup_tables).has(MODELS, named)
-
-
-def _is_there(path: Path) -> bool:
-    """Whether there is a file or a folder of this name; a name may be longer than those of files."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
+    return is_file(path / CONFIG) and not user_tables(lookup_tables).has(MODELS, named)
 
 
 def named_model(name: str | None) -> str | Imported | None:

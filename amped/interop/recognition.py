@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amped.base.errors import AmpedError, FileError, Problem, quoted
-from amped.base.files import parse_json, read_text
+from amped.base.files import is_file, is_folder, parse_json, read_text
 from amped.interop import CONFIG, automodel, bridge, deepspeed, huggingface, megatron, peers, torchtitan
 from amped.interop.records import Imported
 from amped.theory.quantity import CATEGORIES
@@ -88,7 +88,7 @@ def read_file(path: Path, form: str | None = None) -> Imported:
         FileError: for a file that is missing, too large or of no known format.
         ConfigError: for wrong values.
     """
-    path = path / CONFIG if path.is_dir() else path
+    path = path / CONFIG if is_folder(path) else path
     try:
         return _read(path, form)
     except AmpedError as error:
@@ -117,7 +117,7 @@ def _is_json(text: str) -> bool:
 
 def _text(path: Path) -> str:
     """The text of a file that is no larger than a config can be."""
-    if path.is_file() and path.stat().st_size > LARGEST_BYTES:
+    if is_file(path) and path.stat().st_size > LARGEST_BYTES:
         raise FileError(
             f"is larger than {LARGEST_BYTES // 10**6} MB, and no config is",
             "cut a log to its block of arguments",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amped.base.errors import FileError, Problem
-from amped.base.files import parse_json, read_text
+from amped.base.files import exists, is_folder, parse_json, read_text
 from amped.measured_kernels import aiconfigurator, nccl_tests, simumax
 from amped.measured_kernels.bench_results import SCHEMA, not_a_result
 from amped.measured_kernels.found_rows import FileRead, FoundRows
@@ -50,7 +50,7 @@ def read_all(path: Path, may_be_none: bool = False) -> list[FileRead]:
         FileError: for a file that is missing, damaged or of no form that amped reads, or a folder without kernels.
         ConfigError: if a library is missing that reads tables.
     """
-    if not path.is_dir():
+    if not is_folder(path):
         return [_read(path)]
     found = [_read_or_leave(each) for each in _files(path)]
     if not may_be_none and not any(each.kernels for each in found):
@@ -94,7 +94,7 @@ def _read(path: Path) -> FileRead:
     Raises:
         FileError: if it is of no form that amped reads, or none of its rows can be compared.
     """
-    if not path.exists():
+    if not exists(path):
         raise FileError("no such file or folder", "name a table of kernels, or a folder of them", file=str(path))
     reader = _reader(path)
     if isinstance(reader, str):

@@ -9,7 +9,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import FileError, Problem, TableError, quoted
-from amped.base.files import read_json, shipped_folder, shipped_json
+from amped.base.files import is_file, is_folder, read_json, shipped_folder, shipped_json
 from amped.tables.table_schema import columns, row_problems
 
 ACCELERATORS = "accelerator_specifications"
@@ -76,9 +76,9 @@ def table_files(folder: Path) -> list[Path]:
     Raises:
         FileError: if there is no such folder, or no table in it.
     """
-    if folder.is_file():
+    if is_file(folder):
         return [folder]
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise FileError("no such folder of lookup tables", file=str(folder))
     files = sorted(folder.glob("*.json"))
     if not files:

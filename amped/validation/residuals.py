@@ -5,6 +5,7 @@ A row that cannot be modeled stays, with its reason and without a prediction.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,8 @@ from amped.theory.catalogue import catalogue
 from amped.validation.measurements import COMPARED, MEMORY, TIME, Measurement, measurement
 from amped.validation.table import STEP, Row, read_table
 
+# The least of errors: no prediction is zero, though rounding may say so beside a measurement that is far too large.
+LEAST_ERROR = math.nextafter(-1.0, 0.0)
 FITS = "fits_in_memory"
 # The page about how well a software stack does: its values come from the stack's row, so they are no assumption.
 HOW_WELL = "inputs/software"
@@ -73,7 +76,7 @@ class Residual:
         """Predicted / measured - 1, the relative error; definition."""
         if self.predicted is None or not self.measured or self.quantity == FITS:
             return None
-        return self.predicted / self.measured - 1
+        return max(self.predicted / self.measured - 1, LEAST_ERROR)
 
     @property
     def aligned_error(self) -> float | None:

@@ -182,7 +182,7 @@ def test_errors_come_from_another_process_as_they_were() -> None:
 
 
 @pytest.mark.parametrize(("module", "spread"), [
-    ("mpi4py.futures", Spread("mpi")), ("distributed", Spread("dask", scheduler="tcp://localhost:8786")),
+    ("mpi4py", Spread("mpi")), ("distributed", Spread("dask", scheduler="tcp://localhost:8786")),
 ])  # fmt: skip
 def test_a_missing_extra_is_told_with_the_command_that_installs_it(
     module: str, spread: Spread, monkeypatch: pytest.MonkeyPatch
@@ -190,6 +190,15 @@ def test_a_missing_extra_is_told_with_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigError, match=rf"(?s)needs .*not installed.*pip install 'amped\[{spread.executor}\]'"):
         opened(spread).__enter__()
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("mpi4py"), reason="engine mpi: no mpi4py")
+def test_mpi4py_without_a_library_of_mpi_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a traceback: mpi4py's own executors load the library, too."""
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", None)
+    monkeypatch.delitem(sys.modules, "mpi4py.futures", raising=False)
+    with pytest.raises(ConfigError, match=r"(?s)no MPI library can be loaded.*pip install mpich"):
+        opened(Spread("mpi")).__enter__()
 
 
 @needs_mpi

@@ -258,7 +258,10 @@ def moments_of(schedule: str, pipe: Pipe, stage: int, number: Any) -> tuple[tupl
     `number` is an array: the number of micro-batches in a step may differ from row to row. The moments are found for
     each number separately. In a row with another number, the moment holds zero micro-batches.
     """
-    if SCHEDULES[schedule].holds_all:
+    own_chunks = SCHEDULES[schedule].chunks or pipe.chunks
+    if (
+        SCHEDULES[schedule].holds_all or pipe.chunks != own_chunks
+    ):  # a rule refuses other chunks than the schedule's own
         return ((number,) * pipe.chunks,)
     whole, found = micro_batches(schedule, pipe, np.asarray(number)), []
     for few in np.unique(whole):

@@ -1,0 +1,46 @@
+"""What campaigns found, and must not come again: each case as the campaign told it, and how many results it has now."""
+
+from typing import Any
+
+import pytest
+
+from tests.campaigns.kinds import KINDS
+from tests.campaigns.trying import tried
+
+LONG = "x" * 400
+NETWORK, MAPPING, SYSTEM = "neural_network_training_parameters", "mapping_parameters", "system_architecture_parameters"
+
+
+def config(model: str, system: str, batch: int, **mapping: object) -> dict[str, Any]:
+    """A config of two rows, a batch and a mapping."""
+    return {"config": {
+        NETWORK: {"parameters": {"batch_size": {"value": batch}}, "lookup_config": {"lookup_table_row": model}},
+        MAPPING: {"parameters": {name: {"value": value} for name, value in mapping.items()}},
+        SYSTEM: {"lookup_config": {"lookup_table_row": system}},
+    }}  # fmt: skip
+
+
+RUN = {"system": "DGX A100", "layers": "40", "dimensionality": "6144", "attention_heads": "48", "vocabulary_size": "51200",
+       "context": "2048", "batch_size": "1024"}  # fmt: skip
+PARTS = {"performance_model": "amped", "context_parallel_degree": 1, "intra_node_context_parallel_degree": 8}
+FOUND = {
+    "a V of one stage, with predictions of several tokens": ("configs", config("DeepSeek V3", "DGX H100", 2, pipeline_schedule="zero_bubble_v"), 0),
+    "a part of a degree that is an eighth": ("configs", config("GPT-3 13B", "GB200 NVL72", 64, **PARTS), 0),
+    "a line of another file of findings": ("findings", {"search": 2, "changes": [["line of another", 550998]]}, 0),
+    "a folder of tables with an endless name": ("lines", {"words": ["check-tables", LONG]}, 0),
+    "a file to import with an endless name": ("lines", {"words": ["import", LONG]}, 0),
+    "a resumed search with an endless name": ("lines", {"words": ["explore", "small.json", "--resume", LONG]}, 0),
+    "a shard with an endless name": ("lines", {"words": ["explore", "small.json", "--shard", "1/2", "--output", LONG]}, 0),
+    "kernels in a folder with an endless name": ("lines", {"words": ["calibrate", "--kernels", LONG]}, 0),
+    "a model with an endless name": ("tables", {"content": {"table": "transformer_network_parameters", "rows": {LONG: {}}}}, 0),
+    "a measured step of ten billion years": ("tables", {"measurements": [RUN | {"measured_step_time": "100000000000000000000"}]}, 1),
+    "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_it_does_not_come_again(what: str) -> None:
+    kind, case, results = FOUND[what]
+    seen, failure = tried(KINDS[kind], case)
+    assert failure is None, str(failure)
+    assert seen.answered == results
