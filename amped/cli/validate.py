@@ -80,11 +80,10 @@ def validate(
     """
     from amped.validation.residuals import residuals
 
-    options.only(template=template, json=as_json, csv=as_csv, markdown=as_markdown, residuals=as_residuals)
+    form = _form(output, template=template, json=as_json, csv=as_csv, markdown=as_markdown, residuals=as_residuals)
     if template or kernels is not None or leave_out is not None:
         _print_other(template, table, kernels, leave_out, as_json, lookup_tables)
         return
-    form = _form(output, json=as_json, csv=as_csv, markdown=as_markdown, residuals=as_residuals)
     options.refuse_existing(output, "--output")
     rows = residuals(table, lookup_tables)
     _print(rows, form, View(by, list_rows, assumed), output)

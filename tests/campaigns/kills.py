@@ -4,7 +4,6 @@ import atexit
 import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from random import Random
 
 from tests.campaigns.commands import folder
 from tests.campaigns.records import Case, Kind, Seen
-from tests.helpers.executors import answer, arguments
+from tests.helpers.executors import MPIRUN, answer, arguments, mpi_runs
 from tests.helpers.places import ROOT
 
 SIGNALS = {"KILL": (-9, 137), "TERM": (143,), "INT": (130,)}
@@ -42,8 +41,7 @@ if __name__ == "__main__":
 @cache
 def engines() -> tuple[str, ...]:
     """The engines that are installed."""
-    mpi = bool(importlib.util.find_spec("mpi4py") and shutil.which("mpirun"))
-    has = {"dask": bool(importlib.util.find_spec("distributed")), "mpi": mpi}
+    has = {"dask": bool(importlib.util.find_spec("distributed")), "mpi": mpi_runs()}
     return tuple(name for name in ENGINES if has.get(name, True))
 
 
@@ -71,7 +69,7 @@ def _environment(where: Path, pause: float) -> dict[str, str]:
 def started(engine: str, where: Path, pause: float, *more: str) -> subprocess.Popen[str]:
     """A search in a session of its own, whose temporary files lie in the folder."""
     (where / "temporary").mkdir(exist_ok=True)
-    mpi = ["mpirun", "-np", "2"] if engine == "mpi" else []
+    mpi = [MPIRUN, "-np", "2"] if engine == "mpi" else []
     address = [scheduler()] if engine == "dask" else []
     words = [*mpi, sys.executable, "-m", "amped", *arguments(where), *ENGINES[engine], *address, *more]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=where, start_new_session=True,

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 import threading
@@ -18,11 +17,10 @@ from amped.exploration import executors, running
 from amped.exploration.executors import Engine, Serial, Spread, opened
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.running import TRIES, Run, Watch, evaluated, found_in
-from tests.helpers.executors import alone, answer, arguments, exactly, files, search, small_parts
+from tests.helpers.executors import MPIRUN, alone, answer, arguments, exactly, files, mpi_runs, search, small_parts
 
-MPIRUN = next((str(p) for p in (Path(sys.executable).parent / "mpirun", shutil.which("mpirun")) if p and Path(p).exists()), "")  # fmt: skip
 needs_mpi = pytest.mark.skipif(
-    not (MPIRUN and importlib.util.find_spec("mpi4py")), reason="engine mpi: no mpi4py or no mpirun (pip install mpi4py mpich)"
+    not mpi_runs(), reason="engine mpi: no mpi4py, no library of MPI or no mpirun (pip install mpi4py mpich)"
 )  # fmt: skip
 needs_dask = pytest.mark.skipif(
     not importlib.util.find_spec("distributed"), reason="engine dask: no distributed (pip install 'amped[dask]')"

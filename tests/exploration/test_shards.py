@@ -1,6 +1,7 @@
 """A job array: each shard leaves a file, and `amped merge` makes of all what one run would have told."""
 
 import json
+import zlib
 from itertools import permutations
 from pathlib import Path
 
@@ -104,7 +105,7 @@ def test_parts_that_contradict_one_another_are_refused(folder: Path, tmp_path: P
     other = tmp_path / "other.jsonl"
     part = json.loads(lines[1])
     part["found"]["candidates"] += 1
-    other.write_bytes(lines[0].encode() + journal._written(part))
+    other.write_bytes(lines[0].encode() + journal._written(part, zlib.crc32(lines[0].encode())))
     with pytest.raises(FileError, match=r"(?s)other\.jsonl.*other findings for part 0"):
         put_together([*shards, other], formulas(folder))
 

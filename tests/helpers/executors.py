@@ -1,7 +1,9 @@
 """A small space in many small parts, in this process and in any other, and workers that are slow or die on demand."""
 
+import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,6 +52,16 @@ def nobody_asks_for_this():
     return 1.0
 '''
 TOP = 5
+MPIRUN = next((str(p) for p in (Path(sys.executable).parent / "mpirun", shutil.which("mpirun")) if p and Path(p).exists()), "")  # fmt: skip
+
+
+@cache
+def mpi_runs() -> bool:
+    """Whether mpirun is here, and mpi4py finds a library of MPI; another process tries, as the library starts at once."""
+    if not (MPIRUN and importlib.util.find_spec("mpi4py")):
+        return False
+    load = [sys.executable, "-c", "import mpi4py.MPI"]
+    return subprocess.run(load, capture_output=True, check=False, timeout=50).returncode == 0
 
 
 def small_parts(patch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,10 @@ BUT_DATA = tuple(kind for kind in PLACED if kind != "data")
 def KIND_degree_is_the_product_of_its_parts(
     KIND_parallel_degree, intra_node_KIND_parallel_degree, inter_node_KIND_parallel_degree
 ):
-    """The KIND-parallel degree is its part inside the node times its part across nodes, which is whole. Source: definition."""
+    """The KIND-parallel degree is its part inside the node times its part across nodes, which is a whole number.
+
+    Source: definition.
+    """
     whole = np.mod(inter_node_KIND_parallel_degree, 1) == 0
     return whole & (KIND_parallel_degree == intra_node_KIND_parallel_degree * inter_node_KIND_parallel_degree)
 
