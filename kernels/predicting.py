@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.kernels.machine import FLOPS_OF_A_MAC, Machine
-from amped.kernels.specs import BYTES, FAMILIES
+from amped.kernels.specs import BYTES, FAMILIES, masked
 from amped.kernels.unfused_costs import work_of
 from amped.theory import kernel_work
 from amped.theory.catalogue import catalogue
@@ -29,7 +29,7 @@ FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, o
 # Parameters that belong to the software, or that no kernel here uses.
 NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor", "optimizer_traffic_factor",
            "attention_dropout_fraction", "elementary_function_time", "random_number_time",
-           "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_tile_rows", "cache_intensity",
+           "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_edge_length", "attention_tile_rows", "cache_intensity",
            "tile_latency", "split_product_time", "exposed_store_fraction", "throttled_time_fraction", "throttling_time")  # fmt: skip
 # For each format, the column of kernel_efficiencies about its largest products.
 SUSTAINED = {"float32": "fp32_gemm_sustained_fraction", "bfloat16": "gemm_sustained_fraction",
@@ -71,11 +71,14 @@ def family_of(record: Record) -> str:
 
 
 def samples(records: Sequence[Record], statistic: str, device: str) -> list[Samples]:
-    """Records grouped by family, kind of operator, phase and format; records without an operator are left out."""
+    """Records grouped by family, kind of operator, phase and format; records without an operator are left out.
+
+    PyTorch's backend "math" for attention is left out, too: it runs many kernels, and none of them is fused.
+    """
     groups: dict[tuple[str, str, str, str], list[Record]] = {}
     for record in records:
         family = FAMILIES.get(record["kernel"])
-        if family is not None and family.kind not in ("launch", "collective"):
+        if family is not None and family.kind not in ("launch", "collective") and not _is_of_many_kernels(record):
             phase = "input_gradient" if record["params"].get("direction") == "backward" else "forward"
             groups.setdefault((family_of(record), family.kind, phase, record["dtype"]), []).append(record)
     return [
@@ -86,6 +89,10 @@ def samples(records: Sequence[Record], statistic: str, device: str) -> list[Samp
     ]
 
 
+def _is_of_many_kernels(record: Record) -> bool:
+    return bool(record["params"].get("backend") == "math")
+
+
 def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> Operator:
     """All records of a kind as one operator."""
     m, n, k, batch = np.array([_sizes(r) for r in records], dtype=np.float64).T
@@ -93,8 +100,9 @@ def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> O
     width, dropped = (
         np.array([float(r["params"].get(name) or 0) for r in records]) for name in ("head_dimension", "dropout")
     )
+    edges = np.array([1.0 * (kind == "fused_attention" and masked(r["params"])) for r in records])
     made = kernel_work.operator("kernel", kind, phase, (m, n, k, batch), work)
-    return made.with_heads(np.maximum(width, 1.0), 1.0 * (dropped > 0))
+    return made.with_heads(np.maximum(width, 1.0), n * (1 - edges / 2), edges, 1.0 * (dropped > 0))
 
 
 def _sizes(record: Record) -> tuple[float, float, float, float]:
@@ -115,7 +123,9 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
     peak = machine.peaks.get(dtype) or max(machine.peaks.values())
     wide = machine.peaks.get("bfloat16" if dtype.startswith("float8") else dtype) or peak
     known: dict[str, Any] = {
-        **neutral(), "vector_flop_rate": machine.vector_rate, **c,
+        **neutral(), "vector_flop_rate": machine.vector_rate,
+        "attention_backward_ramp_length": c["attention_ramp_length"],
+        "attention_backward_head_ramp": c.get("attention_head_ramp", HEAD_RAMP), **c,
         "flops_per_multiply_accumulate": FLOPS_OF_A_MAC, "flops_per_elementary_operation": 1.0,
         "sustained_matrix_flop_rate": peak * c[SUSTAINED[dtype]],
         "sustained_batched_flop_rate": peak * c[SUSTAINED[dtype]],

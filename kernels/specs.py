@@ -63,13 +63,18 @@ def product_work(p: Parameters, w: float) -> Traffic:
     return Traffic(flops=2 * batch * m * n * k, read=w * batch * (m * k + k * n), written=w * batch * m * n)
 
 
+def masked(p: Parameters) -> bool:
+    """Whether an attention has a causal mask; a single query attends to all keys."""
+    return bool(p["causal"]) and p["queries"] > 1
+
+
 def attention_work(p: Parameters, w: float) -> Traffic:
     """The work of scores and weighted values, half of them if causal; queries, keys, values and output move once.
 
     In the backward pass, their gradients move, too.
     """
     rows, keys = float(p["batch"] * p["heads"] * p["queries"]), p["batch"] * p["key_value_heads"] * p["keys"]
-    flops = 4.0 * rows * p["keys"] * p["head_dimension"] * (0.5 if p["causal"] and p["queries"] > 1 else 1.0)
+    flops = 4.0 * rows * p["keys"] * p["head_dimension"] * (0.5 if masked(p) else 1.0)
     tensor, pairs = w * rows * p["head_dimension"], 2 * w * keys * p["head_dimension"]
     forward = Traffic(flops, read=tensor + pairs, written=tensor)
     if p["direction"] == "forward":

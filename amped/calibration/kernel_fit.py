@@ -62,8 +62,8 @@ FAMILIES = (
     ),
     KernelFamily(
         "attention_forward",
-        {"attention_ramp_length": (600.0, 20.0, 4000.0), "attention_tile_rows": (100.0, 1.0, 600.0),
-         "attention_head_ramp": (70.0, 1.0, 400.0)},
+        {"attention_ramp_length": (200.0, 5.0, 2000.0), "attention_edge_length": (120.0, 5.0, 1000.0),
+         "attention_tile_rows": (100.0, 1.0, 600.0), "attention_head_ramp": (70.0, 1.0, 400.0)},
         {"bfloat16": "attention_forward_efficiency"},
         {},
     ),

@@ -135,6 +135,8 @@ class Operator(Record):
         count: the number of calls in a layer, on average over the layers.
         panels: the number of parts in which the inner dimension k of a product arrives.
         width: the width of a head of a fused attention.
+        keys: the keys to which a query of a fused attention attends, on average.
+        edges: the edges of the mask of a fused attention: 0 without a mask, 1 with a causal mask, 2 with a window.
         dropped: 1 if a fused attention has dropout, else 0.
         functions: exponentials, roots and quotients that a call computes.
         drawn: random numbers that a call draws.
@@ -156,6 +158,8 @@ class Operator(Record):
     count: Any
     panels: Any = 1.0
     width: Any = 1.0
+    keys: Any = 1.0
+    edges: Any = 0.0
     dropped: Any = 0.0
     functions: Any = 0.0
     drawn: Any = 0.0
@@ -171,9 +175,9 @@ class Operator(Record):
         name = f"{self.name}_again"
         return replace(self, name=name, phase="input_gradient", stash=0.0 * self.stash, count=self.count * share)
 
-    def with_heads(self, width: Any, dropped: Any) -> Operator:
-        """A copy of this fused attention with another width of its heads, and with or without dropout."""
-        return replace(self, width=width, dropped=dropped)
+    def with_heads(self, width: Any, keys: Any, edges: Any, dropped: Any) -> Operator:
+        """A copy of this fused attention with these heads, this mask, and with or without dropout."""
+        return replace(self, width=width, keys=keys, edges=edges, dropped=dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,13 +282,40 @@ class Products(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Mask(Record):
+    """Which scores of an attention its mask leaves.
+
+    Attributes:
+        share: the share of the keys to which a query attends, on average.
+        edges: the edges of the mask: 0 without a mask, 1 with a causal mask, 2 with a window, too.
+    """
+
+    share: Any
+    edges: Any
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRamp(Record):
+    """What a pass of a fused attention costs besides the scores that its mask leaves.
+
+    Attributes:
+        length: the keys that a query costs besides those to which it attends.
+        edge_length: the keys beyond an edge of the mask that a kernel computes for each query.
+        width: the width of a head at which the exponentials take as long as the products.
+    """
+
+    length: Any
+    edge_length: Any
+    width: Any
+
+
+@dataclass(frozen=True, slots=True)
 class FusedAttention(Record):
     """How fast an accelerator runs attention as one kernel.
 
     Attributes:
         forward_rate, backward_rate: flop/s over long sequences.
-        ramp_length: the sequence length at which a kernel reaches half of its rate over long sequences.
-        ramp_width: the width of a head at which the exponentials take as long as the products.
+        forward_ramp, backward_ramp: what short sequences, masks and narrow heads cost in these passes.
         dropout_fraction: the rate of an attention with dropout as a share of the rate without dropout.
         softmax_time: seconds of the softmax of each score that do not overlap the products.
         waiting_rows: rows of queries that the cores could process while they wait for the last block.
@@ -292,8 +323,8 @@ class FusedAttention(Record):
 
     forward_rate: Any
     backward_rate: Any
-    ramp_length: Any
-    ramp_width: Any
+    forward_ramp: AttentionRamp
+    backward_ramp: AttentionRamp
     dropout_fraction: Any
     softmax_time: Any
     waiting_rows: Any = 0.0

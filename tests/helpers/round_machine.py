@@ -18,7 +18,8 @@ LOSSLESS: dict[str, object] = {
     ), 1),
     **dict.fromkeys((
         "gemm_ramp_depth", "gemm_ramp_rows", "wave_quantization", "bandwidth_ramp_bytes", "kernel_overhead_time",
-        "kernel_launch_time", "attention_ramp_length", "attention_head_ramp", "exposed_softmax_fraction",
+        "kernel_launch_time", "attention_ramp_length", "attention_backward_ramp_length", "attention_edge_length",
+        "attention_head_ramp", "attention_backward_head_ramp", "exposed_softmax_fraction",
         "overlap_slowdown_fraction", "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes", "collective_overhead_time",
         "elementary_function_time", "random_number_time", "exposed_operand_fraction", "inter_accelerator_latency",
         "inter_node_latency", "reserved_memory_bytes",

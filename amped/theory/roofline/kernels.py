@@ -186,14 +186,17 @@ def vector_time(o, c):
 def fused_time(o, c):
     """The time of a fused attention: of its products, and of the part of the softmax that they do not hide.
 
-        time = flops·(1 + ramp_length / n + block·waiting_rows / m) / rate + m·n·softmax_time,
+        time = flops·(1 + more / keys + block·waiting_rows / m) / rate + m·n·softmax_time,
+        more = length + edges·edge_length,
         rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·(1 − dropped·(1 − dropout_fraction)).
 
-    There are m rows of queries (of all heads and sequences) and n keys. The names with underscores are fields of
-    `FusedAttention`. `sustained` is the rate over long sequences for heads of the width 128, at which kernels are
-    measured; r is `ramp_width`. The time of the exponentials does not depend on the width. `block` is 1 forward and 0.5
-    backward: at the end all cores wait for the last block of queries, which matters if few heads and sequences give few
-    blocks. `dropped` is 1 with dropout.
+    There are m rows of queries (of all heads and sequences) and n keys; with its mask, a query attends to `keys` of
+    them. Each query costs `more` keys than those: the kernel starts and ends for each block of queries, and beyond the
+    `edges` of the mask it computes scores that it discards, because it computes whole blocks. `length`, `edge_length`
+    and the width r are fields of the `AttentionRamp` of the pass, the others of `FusedAttention`. `sustained` is the
+    rate over long sequences for heads of the width 128, at which kernels are measured. The time of the exponentials
+    does not depend on the width. `block` is 1 forward and 0.5 backward: at the end all cores wait for the last block of
+    queries, which matters if few heads and sequences give few blocks. `dropped` is 1 with dropout.
 
     Source: arXiv 2307.08691, section 4.1 (rates that grow with the length) and 3.2 (blocks over cores); arXiv
     2407.08608, section 3.1 (exponentials and products) and figure 5 (widths of heads); arXiv 2410.00273, section 3
@@ -201,11 +204,13 @@ def fused_time(o, c):
     because they partly overlap.
     """
     a = c.attention
-    rates = {"forward": a.forward_rate, "input_gradient": a.backward_rate}
-    reached = rates[o.phase] * np.hypot(1, a.ramp_width / MEASURED_WIDTH) / np.hypot(1, a.ramp_width / o.width)
+    passes = {"forward": (a.forward_rate, a.forward_ramp), "input_gradient": (a.backward_rate, a.backward_ramp)}
+    rate, ramp = passes[o.phase]
+    reached = rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, ramp.width / o.width)
     reached = reached * (1 - o.dropped * (1 - a.dropout_fraction))
     waiting = BLOCKS[o.phase] * a.waiting_rows / o.m
-    return o.flops * (1 + a.ramp_length / o.n + waiting) / reached + o.m * o.n * a.softmax_time
+    more = ramp.length + o.edges * ramp.edge_length
+    return o.flops * (1 + more / o.keys + waiting) / reached + o.m * o.n * a.softmax_time
 
 
 def grouped_time(o, c):

@@ -4,7 +4,7 @@ import numpy as np
 
 from amped.theory.kernel_work import SOFTMAX
 from amped.theory.quantity import family, quantity, records
-from amped.theory.records import FusedAttention, Kernels, Products, Streams, Tiles
+from amped.theory.records import AttentionRamp, FusedAttention, Kernels, Products, Streams, Tiles
 
 
 @quantity("1", choice="matrix_precision", value="fp8")
@@ -130,11 +130,28 @@ def product_rates(
 
 
 @records()
+def attention_ramps(
+    attention_ramp_length,
+    attention_backward_ramp_length,
+    attention_edge_length,
+    attention_head_ramp,
+    attention_backward_head_ramp,
+):
+    """What short sequences, masks and narrow heads cost a fused attention in the forward and in the backward pass.
+
+    Source: the row of the accelerator in the table kernel_efficiencies.
+    """
+    return (
+        AttentionRamp("forward", attention_ramp_length, attention_edge_length, attention_head_ramp),
+        AttentionRamp("backward", attention_backward_ramp_length, attention_edge_length, attention_backward_head_ramp),
+    )
+
+
+@records()
 def fused_attention_rates(
     fused_forward_flop_rate,
     fused_backward_flop_rate,
-    attention_ramp_length,
-    attention_head_ramp,
+    attention_ramps,
     attention_dropout_fraction,
     exposed_softmax_time,
     attention_tile_rows,
@@ -144,9 +161,9 @@ def fused_attention_rates(
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    rates, ramps = (fused_forward_flop_rate, fused_backward_flop_rate), (attention_ramp_length, attention_head_ramp)
+    rates = (fused_forward_flop_rate, fused_backward_flop_rate)
     lost = (attention_dropout_fraction, exposed_softmax_time, attention_tile_rows * cores_sharing_tiles)
-    return (FusedAttention("attention", *rates, *ramps, *lost),)
+    return (FusedAttention("attention", *rates, *attention_ramps, *lost),)
 
 
 @records()

@@ -289,13 +289,19 @@ def test_a_long_k_is_cut_among_cores_that_would_be_idle() -> None:
 
 
 def test_a_fused_attention_is_slower_over_short_sequences_and_with_narrow_heads() -> None:
-    """320 products of Llama's attention. A ramp of 4 tokens doubles the time of 4; one of 128 in width makes 128 wide heads √2 as slow.
+    """320 products of Llama's attention: a token attends to 2.5 of 4 keys, on average.
 
-    At heads of 2 it is √(1 + 1²) / √(1 + 64²) = √(2/4097) of the rate (arXiv 2307.08691; arXiv 2407.08608, section 3.1).
+    A ramp of 2.5 keys doubles the time. So does an edge of 2.5 keys: a causal mask has one. Without a mask, a token
+    attends to 4 keys, in 512 products: a ramp of 4 keys doubles the time, and an edge costs nothing. A ramp of 128 in
+    width makes heads of 128 √2 as slow. At heads of 2 it is √(1 + 1²) / √(1 + 64²) = √(2/4097) of the rate (arXiv 2307.08691; arXiv 2407.08608, section 3.1).
     """
     weighted = 4160 - 320
-    ramp = trained(LLAMA, ONE_PRODUCT_A_SECOND, attention_ramp_length=4)
-    assert ramp["forward_time_per_layer"] == weighted + 2 * 320
+    for name in ("attention_ramp_length", "attention_edge_length"):
+        ramp = trained(LLAMA, ONE_PRODUCT_A_SECOND, **{name: 2.5})
+        assert ramp["forward_time_per_layer"] == weighted + 2 * 320
+    for name, times in (("attention_ramp_length", 2), ("attention_edge_length", 1)):
+        ramp = trained(LLAMA, ONE_PRODUCT_A_SECOND, causal=False, **{name: 4})
+        assert ramp["forward_time_per_layer"] == weighted + times * 512
     narrow = trained(LLAMA, ONE_PRODUCT_A_SECOND, attention_head_ramp=128)
     assert narrow["forward_time_per_layer"] == pytest.approx(weighted + 320 * (4097 / 2) ** 0.5)
 

@@ -98,9 +98,9 @@ class TestWhatARowLeavesUndone:
         free, ordered = step(**asked), step(**asked, deterministic=True)
         assert ordered["fused_forward_flop_rate"] < 0.5 * free["fused_forward_flop_rate"]
 
-    @pytest.mark.parametrize(("width", "share"), [(64, 0.759), (128, 1.0), (256, 1.107)])
+    @pytest.mark.parametrize(("width", "share"), [(64, 0.740), (128, 1.0), (256, 1.123)])
     def test_narrow_heads_are_slower_as_flash_attention_3_measured(self, width, share):
-        """√(1 + (73/128)²) / √(1 + (73/width)²); measured at 64: 0.66 to 0.9 of 128, at 256: 1 to 1.15."""
+        """√(1 + (79/128)²) / √(1 + (79/width)²); measured at 64: 0.66 to 0.9 of 128, at 256: 1 to 1.15."""
         rates = {}
         for wide in (128, width):
             heads, alone = 12288 // wide, {"kernel_overhead_time": 0, "attention_tile_rows": 0}  # no wait for the last

@@ -20,7 +20,7 @@ SHARES = ("gemm_sustained_fraction", "medium_tile_efficiency", "small_tile_effic
           "attention_backward_efficiency", "tree_bandwidth_fraction", "inter_accelerator_efficiency",
           "inter_node_efficiency")  # fmt: skip
 LOSSES = ("kernel_overhead_time", "kernel_launch_time", "bandwidth_ramp_bytes", "gemm_ramp_depth", "wave_quantization",
-          "attention_ramp_length", "exposed_softmax_fraction", "overlap_slowdown_fraction", "exposed_bubble_fraction",
+          "attention_ramp_length", "attention_backward_ramp_length", "attention_edge_length", "exposed_softmax_fraction", "overlap_slowdown_fraction", "exposed_bubble_fraction",
           "inter_accelerator_latency", "inter_node_latency", "collective_overhead_time", "inter_accelerator_ramp_bytes",
           "inter_node_ramp_bytes")  # fmt: skip
 PRODUCTS = ("contraction", "batched_contraction", "fused_attention")

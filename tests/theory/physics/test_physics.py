@@ -21,7 +21,8 @@ SHARES = (
 BURDENS = (
     "inter_accelerator_latency", "inter_node_latency", "oversubscription", "flops_per_nonlinear_operation",
     "exposed_bubble_fraction", "gemm_ramp_depth", "wave_quantization", "bandwidth_ramp_bytes", "kernel_overhead_time",
-    "kernel_launch_time", "attention_ramp_length", "exposed_softmax_fraction", "overlap_slowdown_fraction",
+    "kernel_launch_time", "attention_ramp_length", "attention_backward_ramp_length", "attention_edge_length",
+    "exposed_softmax_fraction", "overlap_slowdown_fraction",
     "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes", "collective_overhead_time",
 )  # fmt: skip
 NOTHING_HIDDEN = {"performance_model": "operators"} | {

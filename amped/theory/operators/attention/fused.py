@@ -35,7 +35,7 @@ def fused_attention_operators(
     query_bytes,
     attention_input_bytes,
     softmax_statistic_precision,
-    computed_score_fraction,
+    attention_masks,
     fused_backward_products,
     fused_attentions_per_layer,
     kept_attention_input_fraction,
@@ -48,8 +48,8 @@ def fused_attention_operators(
 
     Source: arXiv 2205.14135, algorithm 1; arXiv 2307.08691, section 3.1.
     """
-    (scores, values), (cost,) = attention_gemms, entry_costs
-    flops = (scores.multiply_accumulates + values.multiply_accumulates) * cost.product * computed_score_fraction
+    (scores, values), (cost,), (mask,) = attention_gemms, entry_costs, attention_masks
+    flops = (scores.multiply_accumulates + values.multiply_accumulates) * cost.product * mask.share
     rows, output = scores.m * scores.batch, query_bytes * values.n / scores.k
     inputs, statistics = attention_input_bytes, rows * softmax_statistic_precision
     forward = Traffic(flops, inputs, output + statistics)
@@ -59,7 +59,8 @@ def fused_attention_operators(
         Work(forward, backward, inputs * kept_attention_input_fraction + statistics),
     )
     pair = streamed("fused_attention", *shape, work, count=fused_attentions_per_layer, after=EXCHANGED)
-    return tuple(o.with_heads((scores.k + values.n) / 2, 1.0 * (dropout > 0)) for o in pair)
+    heads = ((scores.k + values.n) / 2, scores.n * mask.share, mask.edges)
+    return tuple(o.with_heads(*heads, 1.0 * (dropout > 0)) for o in pair)
 
 
 @records(choice="attention_kernel", value="flex")

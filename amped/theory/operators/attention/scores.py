@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from amped.theory.quantity import quantity
+from amped.theory.quantity import quantity, records
+from amped.theory.records import Mask
 
 
 @quantity("count")
@@ -66,3 +67,13 @@ def computed_score_fraction(
     """
     layers = (effective_attention_window, windowed_layer_fraction)
     return score_fraction(causal, context, *layers, unbalanced_sequence_split_degree)
+
+
+@records()
+def attention_masks(computed_score_fraction, causal, context, effective_attention_window, windowed_layer_fraction):
+    """The attention mask of a layer, on average over its layers: a causal mask has one edge, a window one at each end.
+
+    Source: arXiv 2307.08691, section 3.1 (blocks on the diagonal); arXiv 2310.06825, section 2 (windows).
+    """
+    is_near = windowed_layer_fraction * (effective_attention_window < context)
+    return (Mask("mask", computed_score_fraction, 1.0 * causal + is_near * (2 - causal)),)
