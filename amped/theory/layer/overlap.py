@@ -35,17 +35,26 @@ def tensor_PART_time_per_layer(tensor_durations):
 
 
 @quantity("s")
+def tensor_gradient_gather_time_per_layer(tensor_gather_time_per_layer, gathered_gradient_layouts):
+    """The time in which the backward pass gathers the gradients of what the forward pass has scattered, in one layer.
+
+    Source: arXiv 2205.05198, section 4.2.2. Differs: it is the time of the forward pass's gathers, which are as large.
+    """
+    return tensor_gather_time_per_layer * gathered_gradient_layouts
+
+
+@quantity("s")
 def tensor_gradient_communication_time_per_layer(
-    tensor_forward_communication_time_per_layer, tensor_gather_time_per_layer
+    tensor_forward_communication_time_per_layer, tensor_gradient_gather_time_per_layer
 ):
     """The tensor-parallel communication time of a backward pass in one layer, without recomputation.
 
-    A backward pass communicates as much as a forward pass and, with sequence parallelism, also gathers the inputs of
-    the products once more.
+    A backward pass reduces as much as a forward pass. With sequence parallelism, it also gathers gradients, and gathers
+    the inputs of the products once more.
 
     Source: arXiv 2205.05198, section 4.2.2.
     """
-    return tensor_forward_communication_time_per_layer + tensor_gather_time_per_layer
+    return tensor_forward_communication_time_per_layer + tensor_gradient_gather_time_per_layer
 
 
 @quantity("s")
@@ -108,7 +117,7 @@ def overlapped_input_gather_time_per_layer(
 
 @quantity("s")
 def overlapped_gradient_gather_time_per_layer(
-    tensor_scatter_time_per_layer,
+    tensor_gradient_gather_time_per_layer,
     input_gradient_product_kernel_time_per_layer,
     input_gradient_kernel_time_per_layer,
     overlapped_input_gather_time_per_layer,
@@ -123,7 +132,7 @@ def overlapped_gradient_gather_time_per_layer(
     """
     left = input_gradient_kernel_time_per_layer - overlapped_input_gather_time_per_layer
     window = np.minimum(input_gradient_product_kernel_time_per_layer, left)
-    chunks = tensor_scatter_time_per_layer * overlapped_chunk_fraction
+    chunks = tensor_gradient_gather_time_per_layer * overlapped_chunk_fraction
     return beside(chunks, window, overlap_forward_tensor_communication)
 
 
@@ -144,7 +153,7 @@ def ungathered_gradient_kernel_time_per_layer(
 @quantity("s")
 def overlapped_reduction_time_per_layer(
     tensor_forward_communication_time_per_layer,
-    tensor_scatter_time_per_layer,
+    tensor_gather_time_per_layer,
     weight_gradient_time_per_layer,
     overlap_tensor_communication,
 ):
@@ -152,7 +161,7 @@ def overlapped_reduction_time_per_layer(
 
     Source: Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
     """
-    reduced = tensor_forward_communication_time_per_layer - tensor_scatter_time_per_layer
+    reduced = tensor_forward_communication_time_per_layer - tensor_gather_time_per_layer
     return beside(reduced, weight_gradient_time_per_layer, overlap_tensor_communication)
 
 

@@ -34,7 +34,7 @@ def vocabulary_parallel_communication_time(tensor_durations, has_vocabulary, seq
     Differs: the sums of the loss, a few bytes a token, are left out.
     """
     once = [d for d in tensor_durations if d.name.startswith("feedforward")]
-    halves = total(d.time for d in once if d.kind != "all_reduce") * sequence_parallel
+    halves = 2 * total(d.time for d in once if d.kind == "reduce_scatter") * sequence_parallel
     return has_vocabulary * (halves + total(d.time for d in once if d.kind == "all_reduce") * (1 - sequence_parallel))
 
 
