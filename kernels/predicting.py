@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 Record = Mapping[str, Any]
 # The formulas that lead to the rates of kernels, in order.
 FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, of_rates.cache_bandwidth_reciprocal, of_rates.tile_losses, of_rates.product_rates,
-            of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
+            of_rates.attention_ramps, of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
 # Parameters that belong to the software, or that no kernel here uses.
 NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor", "optimizer_traffic_factor",
            "attention_dropout_fraction", "elementary_function_time", "random_number_time",

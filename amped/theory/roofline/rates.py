@@ -161,9 +161,9 @@ def fused_attention_rates(
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    rates = (fused_forward_flop_rate, fused_backward_flop_rate)
+    (forward, backward), rates = attention_ramps, (fused_forward_flop_rate, fused_backward_flop_rate)
     lost = (attention_dropout_fraction, exposed_softmax_time, attention_tile_rows * cores_sharing_tiles)
-    return (FusedAttention("attention", *rates, *attention_ramps, *lost),)
+    return (FusedAttention("attention", *rates, forward, backward, *lost),)
 
 
 @records()
