@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from amped.measured_kernels.attention import attention_time, in_format, prepared_bytes
+from amped.measured_kernels.attention import attention_operator, attention_time, in_format, prepared_bytes
 from amped.measured_kernels.experts import GATHERED_BYTES_PER_CYCLE, experts_time
 from amped.measured_kernels.kinds import collective_time
 from amped.tables.tables import Tables
@@ -43,7 +43,7 @@ class TestAttention:
     def test_in_16_bits_has_its_own_rates(self):
         rates = predictor().rates
         assert in_format(rates).attention.forward_rate == pytest.approx(rates.attention.forward_rate)
-        assert in_format(rates).attention.ramp_width == pytest.approx(rates.attention.ramp_width)
+        assert in_format(rates).attention.forward_ramp == rates.attention.forward_ramp
 
     def test_in_8_bits_has_faster_products_and_the_same_exponentials(self):
         rates = predictor(precision="fp8").rates
@@ -51,15 +51,21 @@ class TestAttention:
         assert faster > 1.5
 
         def over(a, width):  # the time of a score: of its products, and of its exponentials
-            both = a.forward_rate / np.hypot(1, a.ramp_width / width) * np.hypot(1, a.ramp_width / 128)
+            both = a.forward_rate / np.hypot(1, a.forward_ramp.width / width) * np.hypot(1, a.forward_ramp.width / 128)
             whole = width / both
-            products = whole / np.hypot(1, a.ramp_width / width)
+            products = whole / np.hypot(1, a.forward_ramp.width / width)
             return products, np.sqrt(whole**2 - products**2)
 
         for width in (64, 128, 256):
             wide, narrow = (over(a, width) for a in (rates.attention, in_format(rates).attention))
             assert wide[0] / narrow[0] == pytest.approx(faster)
             assert wide[1] / narrow[1] == pytest.approx(1.0)
+
+    def test_a_window_is_a_second_edge_beyond_which_keys_are_computed(self):
+        """512 tokens of a window of 128 attend to 112 keys on average: (512·128 − 128²/2) / 512."""
+        whole, near = (attention_operator(columns(**PROMPT | {"tokens": 512, "window": w})) for w in (0, 128))
+        assert (whole.keys, whole.edges) == (256, 1)
+        assert (near.keys, near.edges) == (112, 2)
 
 
 class TestACollective:

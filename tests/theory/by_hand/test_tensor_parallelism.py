@@ -103,3 +103,18 @@ def test_what_each_share_keeps() -> None:
 def test_weights_are_cut_and_norms_too_are_counted_as_if() -> None:
     """768 weights and 48 of norms on two accelerators. Differs from Megatron-LM, where each holds the norms whole."""
     assert trained(TWO)["weight_bytes"] == 2 * (768 + 48) / 2
+
+
+def test_transformer_engine_gathers_in_the_format_of_the_products() -> None:
+    """In fp8 a gather of inputs or of gradients takes 16 of 32 s; scatters are sums in 16 bits.
+
+    Forward and backward two gathers and two scatters each, and the two inputs again. Gradients with scales of blocks go
+    in two layouts; in fp4 an entry has 4.5 of 16 bits, with its share of a scale.
+    """
+    rates = dict.fromkeys((f"{name}_peak_flop_rate" for name in ("bf16", "fp8", "fp4")), 1e30)
+    fp8: dict[str, object] = {"matrix_precision": "fp8", "quantized_gathers": True, **rates}
+    assert times(SEQUENCE, fp8 | {"quantized_gathers": False}) == (10 * 32, 0)
+    assert times(SEQUENCE, fp8) == (4 * 32 + (2 + 2 + 2) * 16, 0)
+    assert times(SEQUENCE, fp8, fp8_scaling="blocks") == (4 * 32 + (2 + 4 + 2) * 16, 0)
+    assert times(SEQUENCE, fp8, matrix_precision="fp4") == (4 * 32 + (2 + 4 + 2) * 9, 0)
+    assert times(SEQUENCE, fp8, matrix_precision="bf16") == (10 * 32, 0)
