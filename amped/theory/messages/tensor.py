@@ -26,7 +26,7 @@ def gathered_entry_fraction(quantized_gathers, matrix_operand_precision, activat
     """The bytes of an entry that tensor parallelism gathers before a product, as a share of those of an activation.
 
     Source: NVIDIA Transformer Engine 2.11, pytorch/module/layernorm_linear.py (with_quantized_all_gather) and
-    pytorch/distributed.py (gather_along_first_dim). Differs: the scales of fp8's blocks, 3 % of the bytes, are left out.
+    pytorch/distributed.py (gather_along_first_dim). Differs: the scales of fp8's blocks, 3 % of the bytes, are missing.
     """
     narrow = np.minimum(matrix_operand_precision / activation_precision, 1)
     return np.where(quantized_gathers, narrow, 1.0)
